@@ -1,0 +1,1 @@
+"""Merkat: a resource manager that shares a private cloud by price."""
