@@ -1,0 +1,54 @@
+"""The words of the system: resources, hosts, VMs, bids; Snapshot and Plan.
+
+Everything else speaks in these values. They hold no behaviour beyond their own
+consistency and import nothing of ours.
+"""
+
+from merkatd.cluster.arrays import Bools, Floats, Ints
+from merkatd.cluster.decision import Decision
+from merkatd.cluster.plan import Plan
+from merkatd.cluster.snapshot import Snapshot
+from merkatd.cluster.states import HostState, RolePolicy, VmKind, VmState
+from merkatd.cluster.steps import (
+    Balloon,
+    Create,
+    Deploy,
+    Limit,
+    Migrate,
+    Pin,
+    Resume,
+    Step,
+    Stop,
+    Suspend,
+    Terminate,
+)
+from merkatd.cluster.tables import Hosts, Markets, Requirements, Roles, Vms
+
+__all__ = [
+    "Balloon",
+    "Bools",
+    "Create",
+    "Decision",
+    "Deploy",
+    "Floats",
+    "HostState",
+    "Hosts",
+    "Ints",
+    "Limit",
+    "Markets",
+    "Migrate",
+    "Pin",
+    "Plan",
+    "Requirements",
+    "Resume",
+    "RolePolicy",
+    "Roles",
+    "Snapshot",
+    "Step",
+    "Stop",
+    "Suspend",
+    "Terminate",
+    "VmKind",
+    "VmState",
+    "Vms",
+]

@@ -1,0 +1,121 @@
+"""What of a snapshot takes part in one market: its hosts, its VMs, what they may claim.
+
+Here it is settled who bids, who only holds a floor, and how much of each host the market
+may give away. Rows keep the snapshot's order, so sums over them run by id.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, HostState, Ints, Snapshot, VmState
+from merkatd.market.share import Share, share
+
+NOWHERE = -1
+
+_ON_HOST = (VmState.RUNNING, VmState.BUSY, VmState.SUSPENDED, VmState.POWERED_OFF)
+_BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarketView:
+    """One market's hosts and VMs, numbered from 0 in the order of the snapshot's rows."""
+
+    market: int
+    hosts: Ints
+    """Snapshot rows of the hosts that run VMs for this market."""
+    vms: Ints
+    """Snapshot rows of the VMs that hold or want a place in it."""
+    open: Bools
+    """[hosts]: takes new VMs, and counts in the market's capacity."""
+    capacity: Floats
+    """[hosts, resources]: less the full size of the VMs there that belong to no market."""
+    place: Ints
+    """[vms]: the host a VM is on, NOWHERE while it is pending."""
+    bid: Floats
+    floor: Floats
+    cap: Floats
+    """[vms, resources]; a VM that is suspended or off bids nothing and keeps its floor."""
+    movable: Bools
+    """[vms]: runs, and nothing forbids to move it."""
+
+    @property
+    def total(self) -> Floats:
+        """[resources]: the capacity of the market."""
+        total: Floats = self.capacity[self.open].sum(axis=0)
+        return total
+
+    def first(self, taking_part: Bools) -> Share:
+        """Eq. 1 with the whole market as one host, for the VMs that have or get a place."""
+        return self._divided(np.where(taking_part, 0, NOWHERE), self.total[np.newaxis])
+
+    def on_hosts(self, place: Ints) -> Share:
+        """Eq. 1 on each host, with the VMs where `place` puts them."""
+        return self._divided(place, self.capacity)
+
+    def _divided(self, pool: Ints, capacity: Floats) -> Share:
+        """Each resource of each pool divided among its VMs; nothing for those in none."""
+        inside = pool != NOWHERE
+        if not inside.all():
+            rows = np.flatnonzero(inside)
+            part = _divide(self.bid[rows], self.floor[rows], self.cap[rows], pool[rows], capacity)
+            allocation = np.zeros_like(self.bid)
+            allocation[rows] = part.allocation
+            return Share(allocation, part.level)
+        return _divide(self.bid, self.floor, self.cap, pool, capacity)
+
+
+def _divide(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Share:
+    """All resources in one call: a pool a resource, side by side."""
+    resources = bid.shape[1]
+    pools = (pool[:, np.newaxis] * resources + np.arange(resources)).ravel()
+    result = share(bid.ravel(), floor.ravel(), cap.ravel(), pools, capacity.ravel())
+    return Share(result.allocation.reshape(bid.shape), result.level.reshape(capacity.shape))
+
+
+def view_of(snapshot: Snapshot, market: int) -> MarketView:
+    """The part of the snapshot that belongs to the market in this row."""
+    table = snapshot.hosts
+    works = (table.market == market) & (table.state != HostState.OFF)
+    hosts = np.flatnonzero(works)
+    local = np.full(len(works) + 1, NOWHERE)
+    local[hosts] = np.arange(len(hosts))
+
+    vms = snapshot.vms
+    here = local[vms.host]
+    member = vms.market != NOWHERE
+    on_host = np.isin(vms.state, _ON_HOST) & (here != NOWHERE)
+    pending = (vms.state == VmState.PENDING) & (vms.market == market)
+    rows = np.flatnonzero(member & (on_host | pending))
+
+    bids = np.isin(vms.state[rows], _BIDDING)[:, np.newaxis]
+    cap = vms.cap[rows]
+    floor = np.minimum(vms.floor[rows], cap)
+    return MarketView(
+        market=market,
+        hosts=hosts,
+        vms=rows,
+        open=table.state[hosts] == HostState.ON,
+        capacity=_left_for_market(snapshot, hosts, here, on_host & ~member),
+        place=np.where(pending[rows], NOWHERE, here[rows]),
+        bid=np.where(bids, vms.bid[rows], 0.0),
+        floor=floor,
+        cap=np.where(bids, cap, floor),
+        movable=(vms.state[rows] == VmState.RUNNING) & vms.movable[rows],
+    )
+
+
+def _left_for_market(snapshot: Snapshot, hosts: Ints, here: Ints, outside: Bools) -> Floats:
+    """The hosts' capacity less the full size of the VMs there that belong to no market."""
+    capacity = snapshot.hosts.capacity[hosts]
+    rows = np.flatnonzero(outside)
+    if len(rows) == 0:
+        return capacity
+    taken = np.stack(
+        [
+            np.bincount(here[rows], snapshot.vms.cap[rows, column], len(hosts))
+            for column in range(capacity.shape[1])
+        ],
+        axis=1,
+    )
+    return np.maximum(capacity - taken, 0.0)

@@ -1,0 +1,60 @@
+"""The tabu search itself: the best move each time, also when it makes things worse.
+
+A VM stays away from the host it left for some iterations, so the search does not fall back
+at once into what it climbed out of. It ends when nothing has improved for `n_iter` moves.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from merkatd.cluster import Ints
+from merkatd.placement.search import Move, Search
+
+
+class Neighbourhood(Protocol):
+    """What moves there are, and what is made small by them."""
+
+    def total(self) -> float:
+        """The objective now."""
+
+    def best(self) -> Move | None:
+        """The best move that the limits allow, None where they allow none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Descent:
+    """The best that was found."""
+
+    place: Ints
+    least: float
+
+
+def descend(search: Search, hood: Neighbourhood, n_iter: int, good_enough: float = 0.0) -> Descent:
+    """Search from where the board is, and leave it at the best placement found."""
+    best = search.board.place.copy()
+    least = hood.total()
+    stale = 0
+    while stale < n_iter and least > good_enough:
+        move = hood.best()
+        if move is None:
+            break
+        search.make(move.changes)
+        total = hood.total()
+        stale += 1
+        if total < least:
+            best, least, stale = search.board.place.copy(), total, 0
+    moved = np.flatnonzero(search.board.place != best)
+    search.make(tuple((int(vm), int(best[vm])) for vm in moved))
+    return Descent(best, least)
+
+
+def trim(search: Search, least_gain: float) -> None:
+    """Send home every VM whose migration gains less than that, the least useful first."""
+    while True:
+        losses = [(search.loss_without(vm), vm) for vm in search.away().tolist()]
+        loss, vm = min(losses, default=(np.inf, -1))
+        if loss == np.inf or loss >= least_gain > 0 or loss > 0 >= least_gain:
+            return
+        search.make(((vm, int(search.home[vm])),))

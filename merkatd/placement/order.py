@@ -1,0 +1,69 @@
+"""In which order the wanted moves can be made, so that no host is ever too full on the way.
+
+A VM that comes needs room before those that leave have gone: while it migrates, its memory
+stands on both hosts. So a move that fits beside all who are still there waits for nothing;
+one that needs a place another VM gives up comes after it; moves that wait for each other in
+a ring can't be made at all, and are left out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Ints
+from merkatd.market.view import NOWHERE, MarketView
+from merkatd.placement.board import Board, floors_fit, with_one
+from merkatd.placement.rules import Rules
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Orderly:
+    """Moves that can be made, one after the other."""
+
+    place: Ints
+    """[vms]: where everybody is in the end."""
+    moves: tuple[int, ...]
+    """The VMs that move or start, in an order that works."""
+    after: dict[int, tuple[int, ...]]
+    """By VM: the VMs that must have left before it can come."""
+    stuck: tuple[int, ...]
+    """The VMs whose move had to be left out."""
+
+
+def in_order(view: MarketView, rules: Rules, wanted: Ints) -> Orderly:
+    """Sort the moves from where the VMs are to where they are wanted."""
+    origin = Board(view, view.place)
+    now = Board(view, view.place)
+    arrived: dict[int, list[int]] = {}
+    left: dict[int, list[int]] = {}
+    after: dict[int, tuple[int, ...]] = {}
+    moves: list[int] = []
+    waiting = np.flatnonzero((wanted != view.place) & (wanted != NOWHERE)).tolist()
+    while waiting:
+        still = []
+        for vm in waiting:
+            host = int(wanted[vm])
+            if not _fits(view, rules, vm, host, now.on(host), now.place):
+                still.append(vm)
+                continue
+            beside = np.union1d(origin.on(host), np.array(arrived.get(host, []), dtype=np.int64))
+            place = np.where(view.place == host, host, now.place) if rules.bound(vm) else now.place
+            if not _fits(view, rules, vm, host, beside, place):
+                after[vm] = tuple(left.get(host, ()))
+            now.move(vm, host)
+            arrived.setdefault(host, []).append(vm)
+            left.setdefault(int(view.place[vm]), []).append(vm)
+            moves.append(vm)
+        if len(still) == len(waiting):
+            break
+        waiting = still
+    return Orderly(now.place, tuple(moves), after, tuple(waiting))
+
+
+def _fits(view: MarketView, rules: Rules, vm: int, host: int, there: Ints, place: Ints) -> bool:
+    """Whether the VM may come to the host while these are there, and their floors fit."""
+    if not rules.allowed(vm, place)[host]:
+        return False
+    group = np.empty(len(there) + 1, dtype=np.int64)
+    size = with_one(there, 0, len(there), vm, group)
+    return bool(floors_fit(group, size, view.capacity[host], view.floor))

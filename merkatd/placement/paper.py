@@ -1,0 +1,102 @@
+"""Strategy `paper`: Algorithm 1 of the Merkat paper, as printed but for its slips.
+
+The listing starts e_worse at infinity, which makes a balanced cloud worse before it stops:
+it must start as the largest error there is. M_max is an "at most". Only pairs of VM and
+host are tabu, the destination is another host than the source, and ties go to the lowest
+id. A VM that may not move or has nowhere to go is passed over, but its error counts.
+
+ComputeErrors need not look at the whole cloud again after a move: only two hosts changed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
+from merkatd.market.view import NOWHERE
+from merkatd.placement.board import error_everywhere, errors_on
+from merkatd.placement.game import Game
+from merkatd.placement.play import play
+from merkatd.placement.strategy import MarketSettings
+
+
+def paper(
+    snapshot: Snapshot,
+    settings: MarketSettings,
+    memory: Mapping[str, Any],  # noqa: ARG001 - Algorithm 1 remembers nothing between periods
+    rng: np.random.Generator,  # noqa: ARG001 - nor does it draw
+) -> Decision:
+    """Algorithm 1 on each market of the snapshot."""
+    return play(snapshot, settings.pricing, lambda game: walk(game, settings))
+
+
+def walk(game: Game, settings: MarketSettings) -> Ints:
+    """Lines 9 to 30: the best placement found with at most M_max migrations."""
+    board = game.board
+    m_max = settings.m_max(len(board.place))
+    e = compute_errors(game)
+    best, e_worse = board.place.copy(), float(e.max(initial=0.0))
+    tabu: dict[tuple[int, int], int] = {}
+    iteration = n_iterations = 0
+    while n_iterations < settings.n_iter and e_worse > settings.e_max:
+        iteration += 1
+        move = _next_move(game, e, {pair for pair, end in tabu.items() if end >= iteration})
+        if move is None:
+            break
+        vm, destination = move
+        source = int(board.place[vm])
+        board.move(vm, destination)
+        tabu[vm, source] = iteration + settings.tenure
+        for host in (source, destination):
+            _recompute(game, host, e)
+        e_max = float(e.max())
+        if e_worse - e_max > 0 and game.migrations(board.place) <= m_max:
+            best, e_worse, n_iterations = board.place.copy(), e_max, 0
+        else:
+            n_iterations += 1
+    return best
+
+
+def _next_move(game: Game, e: Floats, tabu: set[tuple[int, int]]) -> tuple[int, int] | None:
+    """Lines 15 to 17: the VM with the largest error that can move, and its best host."""
+    candidates = np.where(game.movable, e, -1.0)
+    while len(candidates):
+        vm = int(np.argmax(candidates))
+        if candidates[vm] < 0:
+            break
+        destination = _best_host(game, vm, tabu)
+        if destination != NOWHERE:
+            return vm, destination
+        candidates[vm] = -1.0
+    return None
+
+
+def _best_host(game: Game, vm: int, tabu: set[tuple[int, int]]) -> int:
+    """The host on which the VM's own error is least."""
+    board = game.board
+    allowed: Bools = game.rules.allowed(vm, board.place).copy()
+    allowed[board.place[vm]] = False
+    for other, host in tabu:
+        if other == vm:
+            allowed[host] = False
+    error = error_everywhere(
+        vm, allowed, board.rows, board.start, board.count, board.capacity, game.stakes
+    )
+    host = int(np.argmin(error))
+    return host if np.isfinite(error[host]) else NOWHERE
+
+
+def compute_errors(game: Game) -> Floats:
+    """ComputeErrors: Eq. 2 for each VM, the larger over the resources."""
+    e = np.zeros(len(game.board.place))
+    for host in range(len(game.board.count)):
+        _recompute(game, host, e)
+    return e
+
+
+def _recompute(game: Game, host: int, e: Floats) -> None:
+    """ComputeErrors for the VMs of one host."""
+    there = game.board.on(host)
+    given = np.empty(len(there))
+    errors_on(there, len(there), game.board.capacity[host], game.stakes, given, e)

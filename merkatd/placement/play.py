@@ -1,0 +1,40 @@
+"""What every strategy of the market does around its search: start, improve, settle.
+
+A strategy brings only the part in the middle: a function that gets a Game, plays on its
+board and returns the placement it wants.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot
+from merkatd.cluster.steps import Step
+from merkatd.market.price import price
+from merkatd.market.view import NOWHERE, MarketView
+from merkatd.placement.game import Game, start
+from merkatd.placement.order import in_order
+from merkatd.placement.settle import Settled, settle
+from merkatd.placement.strategy import Pricing
+
+
+def play(snapshot: Snapshot, pricing: Pricing, improve: Callable[[Game], Ints]) -> Decision:
+    """Decide for each market of the snapshot, and put the decisions together."""
+    allocations = np.zeros_like(snapshot.vms.bid)
+    prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
+    steps: list[Step] = []
+    reasons: dict[int, str] = {}
+    for market in range(len(snapshot.markets)):
+        game = start(snapshot, market)
+        settled = settle(game, in_order(game.view, game.rules, improve(game)))
+        allocations[game.view.vms] = settled.allocations
+        prices[market] = _price(snapshot, game.view, settled, pricing)
+        steps.extend(settled.steps)
+        reasons.update(settled.reasons)
+    return Decision(Plan.ordered(steps), allocations, prices, reasons)
+
+
+def _price(snapshot: Snapshot, view: MarketView, settled: Settled, pricing: Pricing) -> Floats:
+    bids = view.bid[settled.place != NOWHERE]
+    reserve = pricing.reserve_prices(snapshot.resources)
+    return price(pricing.rule, bids, view.total, settled.level, reserve)

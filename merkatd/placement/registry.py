@@ -1,0 +1,56 @@
+"""The strategies by name, each with its settings and what it is good for in a sentence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Decision, Snapshot
+from merkatd.placement.paper import paper
+from merkatd.placement.strategy import MarketSettings, Strategy
+from merkatd.placement.tabu import TabuSettings, tabu
+
+DEFAULT = "tabu"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A strategy and what it is told when nobody says otherwise."""
+
+    name: str
+    summary: str
+    settings: Any
+    strategy: Strategy[Any]
+
+    def decide(
+        self,
+        snapshot: Snapshot,
+        rng: np.random.Generator,
+        memory: Mapping[str, Any] | None = None,
+        settings: Any = None,
+    ) -> Decision:
+        """Run the strategy, with its default settings where none are given."""
+        chosen = self.settings if settings is None else settings
+        return self.strategy(snapshot, chosen, memory or {}, rng)
+
+
+STRATEGIES: Mapping[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "tabu",
+            "least shortfall weighed by bids, few migrations, even loads (the default)",
+            TabuSettings(),
+            tabu,
+        ),
+        Entry("paper", "Algorithm 1 of the Merkat paper, exactly", MarketSettings(), paper),
+    )
+}
+
+
+def strategy_named(name: str) -> Entry:
+    """The strategy of this name; KeyError names those there are."""
+    if name not in STRATEGIES:
+        raise KeyError(f"no strategy is called {name!r}; there are: {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]

@@ -1,0 +1,88 @@
+"""Hard constraints: where a VM may be at all. They are never traded for anything.
+
+Host states, requirement classes and the roles of VM groups are judged here; whether floors
+fit is judged on the board, as it changes with every move.
+"""
+
+import numpy as np
+
+from merkatd.cluster import Bools, Ints, RolePolicy, Snapshot
+from merkatd.market.view import NOWHERE, MarketView
+
+
+class Rules:
+    """What the snapshot allows to each VM of a market."""
+
+    def __init__(self, snapshot: Snapshot, view: MarketView) -> None:
+        self._open = view.open
+        self._requirement = snapshot.vms.requirement[view.vms]
+        classes = snapshot.requirements
+        self._allowed = classes.allowed[:, view.hosts] & view.open if len(classes) else None
+        self._role = snapshot.vms.role[view.vms]
+        self._apart, self._together = _bonds(snapshot)
+        self._members = _members(self._role)
+
+    def by_requirement(self, vm: int) -> Bools:
+        """[hosts]: open, and allowed by the VM's requirements."""
+        row = self._requirement[vm]
+        if row == NOWHERE or self._allowed is None:
+            return self._open
+        allowed: Bools = self._allowed[row]
+        return allowed
+
+    def allowed(self, vm: int, place: Ints) -> Bools:
+        """[hosts]: where the VM may be while the others are where `place` says."""
+        mask = self.by_requirement(vm)
+        role = int(self._role[vm])
+        if role == NOWHERE:
+            return mask
+        mask = mask.copy()
+        mask[self._hosts_of(self._apart.get(role, ()), vm, place)] = False
+        partners = self._hosts_of(self._together.get(role, ()), vm, place)
+        if len(partners):
+            beside = np.zeros_like(mask)
+            beside[partners] = True
+            mask &= beside
+        return mask
+
+    def bound(self, vm: int) -> bool:
+        """Whether the VM has a role, so that what is allowed depends on other VMs."""
+        return bool(self._role[vm] != NOWHERE)
+
+    def _hosts_of(self, roles: tuple[int, ...], vm: int, place: Ints) -> Ints:
+        """Where the members of these roles are, this VM left out."""
+        rows = [self._members[role] for role in roles if role in self._members]
+        if not rows:
+            return np.zeros(0, dtype=np.int64)
+        others = np.concatenate(rows)
+        hosts = place[others[others != vm]]
+        known: Ints = hosts[hosts != NOWHERE]
+        return known
+
+
+def _bonds(
+    snapshot: Snapshot,
+) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
+    """By role: the roles it must be apart from, and those it must be together with."""
+    apart: dict[int, tuple[int, ...]] = {}
+    together: dict[int, tuple[int, ...]] = {}
+    own = [(row, row, policy) for row, policy in enumerate(snapshot.roles.policy.tolist())]
+    pairs = snapshot.role_pairs
+    others = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.policy.tolist(), strict=True)
+    for first, second, policy in [*own, *others]:
+        bonds = {RolePolicy.APART: apart, RolePolicy.TOGETHER: together}.get(policy)
+        if bonds is not None:
+            bonds[first] = (*bonds.get(first, ()), second)
+            if first != second:
+                bonds[second] = (*bonds.get(second, ()), first)
+    return apart, together
+
+
+def _members(role: Ints) -> dict[int, Ints]:
+    """By role: the VMs that have it."""
+    bound = np.flatnonzero(role != NOWHERE)
+    order = bound[np.argsort(role[bound], kind="stable")]
+    roles, first = np.unique(role[order], return_index=True)
+    if len(roles) == 0:
+        return {}
+    return dict(zip(roles.tolist(), np.split(order, first[1:]), strict=True))

@@ -1,0 +1,91 @@
+"""From a placement that can be reached to what everybody gets, and the steps with reasons."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Deploy, Floats, Ints, Migrate
+from merkatd.cluster.steps import Step, step_id
+from merkatd.market.view import NOWHERE
+from merkatd.placement.board import Board
+from merkatd.placement.game import Game
+from merkatd.placement.onehost import SUM_OF_SHORTFALLS, Stakes, score, stakes_of
+from merkatd.placement.order import Orderly
+from merkatd.placement.reasons import Outcome, why_deployed, why_migrated, why_pending, why_stuck
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settled:
+    """The outcome of one market."""
+
+    place: Ints
+    allocations: Floats
+    """[vms, resources] of the market's VMs."""
+    level: Floats
+    """[resources]: of the market as one host."""
+    steps: tuple[Step, ...]
+    reasons: dict[int, str]
+
+
+def settle(game: Game, orderly: Orderly) -> Settled:
+    """Divide the hosts as they will be, and say why each step is taken or left out."""
+    view, place = game.view, orderly.place
+    first, stakes = game.first, game.stakes
+    if not np.array_equal(place == NOWHERE, game.started == NOWHERE):
+        first = view.first(place != NOWHERE)
+        stakes = stakes_of(view, first.allocation)
+    outcome = Outcome(
+        place=place,
+        first=first.allocation,
+        before=view.on_hosts(game.started).allocation,
+        after=view.on_hosts(place).allocation,
+    )
+    board = Board(view, place)
+    steps = tuple(_step(game, orderly, vm, outcome, board, stakes) for vm in orderly.moves)
+    reasons = {game.vm_id(vm): why_stuck(game, vm, orderly) for vm in orderly.stuck}
+    for vm in np.flatnonzero(place == NOWHERE).tolist():
+        reasons.setdefault(game.vm_id(vm), why_pending(game, vm, board))
+    return Settled(place, outcome.after, first.level[0], steps, reasons)
+
+
+def _step(
+    game: Game, orderly: Orderly, vm: int, outcome: Outcome, board: Board, stakes: Stakes
+) -> Step:
+    period = game.snapshot.period
+    source, host = int(game.view.place[vm]), int(orderly.place[vm])
+    after = tuple(
+        step_id(period, Migrate.kind, game.vm_id(other)) for other in orderly.after.get(vm, ())
+    )
+    if source == NOWHERE:
+        return Deploy(
+            period=period,
+            vm=game.vm_id(vm),
+            host=game.host_id(host),
+            after=after,
+            reason=why_deployed(game, vm, outcome),
+        )
+    return Migrate(
+        period=period,
+        vm=game.vm_id(vm),
+        source=game.host_id(source),
+        host=game.host_id(host),
+        after=after,
+        gain=_gain(board, stakes, vm, source),
+        reason=why_migrated(game, vm, outcome),
+    )
+
+
+def _gain(board: Board, stakes: Stakes, vm: int, source: int) -> float:
+    """The shortfall, in credits, that there would be again without this one migration."""
+    host = int(board.place[vm])
+    with_it = _shortfall(board, stakes, source) + _shortfall(board, stakes, host)
+    board.move(vm, source)
+    without = _shortfall(board, stakes, source) + _shortfall(board, stakes, host)
+    board.move(vm, host)
+    return without - with_it
+
+
+def _shortfall(board: Board, stakes: Stakes, host: int) -> float:
+    there = board.on(host)
+    work = np.empty((2, len(there) + 1))
+    return float(score(there, len(there), board.capacity[host], stakes, SUM_OF_SHORTFALLS, work))

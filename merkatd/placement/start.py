@@ -1,0 +1,37 @@
+"""Where new VMs start: each on the feasible host with the least load (Algorithm 1, 6-8)."""
+
+import numpy as np
+
+from merkatd.cluster import Ints
+from merkatd.market.view import NOWHERE, MarketView
+from merkatd.placement.board import Board, load_of, loads, where_floors_fit
+from merkatd.placement.rules import Rules
+
+
+def place_new(view: MarketView, board: Board, rules: Rules) -> Ints:
+    """Put every pending VM on the board that fits somewhere, by id; returns those that don't."""
+    pending = np.flatnonzero(view.place == NOWHERE)
+    if len(pending) == 0 or len(view.hosts) == 0:
+        return pending
+    load = loads(board.rows, board.start, board.count, board.capacity, view.bid)
+    left = []
+    for vm in pending.tolist():
+        fitting = where_floors_fit(
+            vm,
+            rules.allowed(vm, board.place),
+            board.rows,
+            board.start,
+            board.count,
+            board.capacity,
+            view.floor,
+        )
+        hosts = np.flatnonzero(fitting)
+        if len(hosts) == 0:
+            left.append(vm)
+            continue
+        host = int(hosts[np.argmin(load[hosts])])
+        board.move(vm, host)
+        load[host] = load_of(
+            board.rows, board.start[host], board.count[host], board.capacity[host], view.bid
+        )
+    return np.array(left, dtype=np.int64)

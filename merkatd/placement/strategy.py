@@ -1,0 +1,63 @@
+"""The one shape of all strategies, and what those that use the market have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from merkatd.cluster import Decision, Floats, Snapshot
+from merkatd.market.price import PriceRule
+
+Settings = TypeVar("Settings", contravariant=True)  # noqa: PLC0105 - one word for one thing
+
+
+class Strategy(Protocol[Settings]):
+    """A pure function from a snapshot to a decision.
+
+    `memory` is what the strategy returned last time, empty the first time or when what it
+    finds there is not its own; randomness comes from `rng` alone.
+    """
+
+    def __call__(
+        self,
+        snapshot: Snapshot,
+        settings: Settings,
+        memory: Mapping[str, Any],
+        rng: np.random.Generator,
+    ) -> Decision:
+        """Decide what should change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """How a market's price is made."""
+
+    rule: PriceRule = PriceRule.PAPER
+    reserve: Mapping[str, float] = field(default_factory=dict)
+    """The least price by resource, 0 where none is given."""
+
+    def reserve_prices(self, resources: tuple[str, ...]) -> Floats:
+        """[resources]: the reserve prices in the snapshot's order."""
+        return np.array([self.reserve.get(name, 0.0) for name in resources])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketSettings:
+    """What Algorithm 1 is told, under the paper's names."""
+
+    n_iter: int = 20
+    """Iterations without an improvement before the search ends."""
+    e_max: float = 0.05
+    """The largest allocation error that is left alone."""
+    m_max_part: float = 0.02
+    """The part of the market's VMs that may be migrated in a period,"""
+    m_max_least: int = 5
+    """and how many may be migrated however small the market is."""
+    tenure: int = 10
+    """For how many iterations a VM stays away from the host it left."""
+    pricing: Pricing = field(default_factory=Pricing)
+
+    def m_max(self, vms: int) -> int:
+        """The most migrations in a market of so many VMs."""
+        return max(self.m_max_least, int(self.m_max_part * vms))

@@ -1,0 +1,136 @@
+"""Strategy `tabu`, the default: the limits of Algorithm 1, better used.
+
+What is made small is a choice: the shortfall weighed by bids, so that those who pay most
+lack least, or the paper's largest error. A move is chosen by what it does to all who are on
+the two hosts, not by what it does to the VM that moves, and two VMs may change places. A
+VM that was migrated stays for a while, a host is not worried by many migrations at once, a
+migration that gains too little is not made, and loads are kept even where that costs little.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools, Decision, Ints, Snapshot
+from merkatd.placement.descent import Neighbourhood, descend, trim
+from merkatd.placement.even import climb, host_bids, host_loads, relieve
+from merkatd.placement.exhaustive import Exhaustive, small_enough
+from merkatd.placement.game import Game
+from merkatd.placement.hold import Held
+from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS
+from merkatd.placement.paper import walk
+from merkatd.placement.play import play
+from merkatd.placement.search import Limits, Search
+from merkatd.placement.shortfall import Shortfall
+from merkatd.placement.strategy import MarketSettings
+from merkatd.placement.worst import Worst
+
+
+class Objective(StrEnum):
+    """What the search makes small."""
+
+    SHORTFALL = "shortfall"
+    """The sum over the VMs of bid times shortfall."""
+    ERROR = "error"
+    """The largest allocation error (Eq. 2), as in the paper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TabuSettings(MarketSettings):
+    """Algorithm 1's settings, and ours. E_max counts only where the objective is the error."""
+
+    objective: Objective = Objective.SHORTFALL
+    hold_s: float = 600.0
+    """How long a VM stays where a migration brought it."""
+    least_gain: float = 0.01
+    """The least a migration must gain: a part of what a VM of the market bids on average,
+    or an error, by the objective."""
+    migrations_per_host: int = 8
+    """The most migrations from and to one host together in a period."""
+    load_slack: float = 0.15
+    """How far above the evenest that single moves could reach the largest load may stay,"""
+    load_price: float = 0.1
+    """and by what part the shortfall left may be greater for it."""
+
+
+def tabu(
+    snapshot: Snapshot,
+    settings: TabuSettings,
+    memory: Mapping[str, Any],
+    rng: np.random.Generator,  # noqa: ARG001 - ties go to the lowest id, nothing is drawn
+) -> Decision:
+    """Improve each market of the snapshot, within the limits."""
+    held = Held.recall(snapshot, memory, settings.hold_s)
+    decision = play(snapshot, settings.pricing, lambda game: improve(game, settings, held))
+    return replace(decision, memory=held.remember(snapshot, decision.plan))
+
+
+def improve(game: Game, settings: TabuSettings, held: Held) -> Ints:
+    """The best placement found, by the chosen objective."""
+    movable = game.movable & ~held.vms[game.view.vms]
+    if settings.objective is Objective.ERROR:
+        return _least_error(game, settings, movable)
+    return _least_shortfall(game, settings, movable)
+
+
+def _limits(game: Game, settings: TabuSettings) -> Limits:
+    return Limits(
+        m_max=settings.m_max(len(game.started)),
+        per_host=settings.migrations_per_host,
+        tenure=settings.tenure,
+    )
+
+
+def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
+    """The least shortfall, or the least among even placements where that is not much more."""
+    limits = _limits(game, settings)
+    least_gain = settings.least_gain * _mean_bid(game)
+    search = Search(game, game.board, movable, SUM_OF_SHORTFALLS, limits)
+    free = descend(search, _moves_of(search), settings.n_iter)
+    trim(search, least_gain)
+    if free.least <= 0:
+        return search.board.place
+    _, evenest = climb(game.view, game.started, movable, limits.m_max)
+    most_load = (1.0 + settings.load_slack) * evenest
+    bids = host_bids(game.view, search.board.place)
+    if host_loads(bids, game.view.capacity).max(initial=0.0) <= most_load:
+        return search.board.place
+    even = Search(game, game.fresh_board(), movable, SUM_OF_SHORTFALLS, limits, most_load)
+    relieve(even)
+    descent = descend(even, _moves_of(even), settings.n_iter)
+    if descent.least > (1.0 + settings.load_price) * free.least:
+        return search.board.place
+    trim(even, least_gain)
+    return even.board.place
+
+
+def _moves_of(search: Search) -> Neighbourhood:
+    if small_enough(search):
+        return Exhaustive(search)
+    return Worst(search) if search.objective == LARGEST_ERROR else Shortfall(search)
+
+
+def _mean_bid(game: Game) -> float:
+    bidding = game.stakes.weight > 0
+    return float(game.stakes.weight[bidding].mean()) if bidding.any() else 0.0
+
+
+def _least_error(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
+    """The least largest error, never more than Algorithm 1 finds under the same limits."""
+    as_printed = replace(game, board=game.fresh_board(), movable=movable)
+    printed = Search(
+        game,
+        game.fresh_board(walk(as_printed, settings)),
+        movable,
+        LARGEST_ERROR,
+        _limits(game, settings),
+    )
+    search = Search(game, game.board, movable, LARGEST_ERROR, _limits(game, settings))
+    descent = descend(search, _moves_of(search), settings.n_iter, settings.e_max)
+    trim(search, settings.least_gain)
+    if printed.keeps_to_limits() and printed.scores.max(initial=0.0) < descent.least:
+        return printed.board.place
+    return search.board.place

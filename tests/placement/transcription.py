@@ -1,0 +1,148 @@
+"""Algorithm 1 line by line, recomputing everything: what `paper` is compared with.
+
+It shares with the strategy only the market's arithmetic (`market/`) and the reading of the
+snapshot; placing, moving, tabu and migration counts are written out again from the paper,
+with the slips put right as the design settles them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Floats, Ints, RolePolicy, Snapshot
+from merkatd.market.error import errors
+from merkatd.market.view import NOWHERE, MarketView, view_of
+from merkatd.placement.strategy import MarketSettings
+
+
+@dataclass
+class Transcription:
+    """One market's run of the algorithm; `place` is the answer."""
+
+    snapshot: Snapshot
+    view: MarketView
+    place: Ints
+
+    def feasible(self, vm: int, host: int) -> bool:
+        """Whether the rules and the floors allow the VM on the host."""
+        view, row = self.view, self.view.vms[vm]
+        if not view.open[host]:
+            return False
+        requirement = self.snapshot.vms.requirement[row]
+        allowed = self.snapshot.requirements.allowed
+        if requirement >= 0 and not allowed[requirement, view.hosts[host]]:
+            return False
+        if not self._roles_allow(vm, host):
+            return False
+        for resource in range(view.bid.shape[1]):
+            total = 0.0
+            for other in range(len(self.place)):
+                if self.place[other] == host or other == vm:
+                    total += float(view.floor[other, resource])
+            if total > view.capacity[host, resource]:
+                return False
+        return True
+
+    def _roles_allow(self, vm: int, host: int) -> bool:
+        roles = self.snapshot.vms.role[self.view.vms]
+        if roles[vm] < 0:
+            return True
+        partners = []
+        for other in range(len(self.place)):
+            if other == vm or roles[other] < 0 or self.place[other] == NOWHERE:
+                continue
+            policy = self._policy(int(roles[vm]), int(roles[other]))
+            if policy == RolePolicy.APART and self.place[other] == host:
+                return False
+            if policy == RolePolicy.TOGETHER:
+                partners.append(self.place[other])
+        return not partners or host in partners
+
+    def _policy(self, first: int, second: int) -> int:
+        if first == second:
+            return int(self.snapshot.roles.policy[first])
+        pairs = self.snapshot.role_pairs
+        for one, two, policy in zip(pairs.first, pairs.second, pairs.policy, strict=True):
+            if {int(one), int(two)} == {first, second}:
+                return int(policy)
+        return RolePolicy.NONE
+
+    def load(self, host: int) -> float:
+        """Largest over the resources of bids / capacity."""
+        load = 0.0
+        for resource in range(self.view.bid.shape[1]):
+            total = 0.0
+            for vm in range(len(self.place)):
+                if self.place[vm] == host:
+                    total += float(self.view.bid[vm, resource])
+            capacity = float(self.view.capacity[host, resource])
+            if capacity > 0:
+                load = max(load, total / capacity)
+            elif total > 0:
+                load = np.inf
+        return load
+
+    def compute_errors(self) -> Floats:
+        """ComputeErrors: both allocations for the whole cloud, Eq. 2, larger resource."""
+        first = self.view.first(self.started != NOWHERE).allocation
+        found: Floats = errors(first, self.view.on_hosts(self.place).allocation).max(axis=1)
+        return found
+
+    def run(self, settings: MarketSettings) -> Ints:
+        """ComputePlacement."""
+        hosts = range(len(self.view.hosts))
+        for vm in np.flatnonzero(self.place == NOWHERE).tolist():
+            candidates = [host for host in hosts if self.feasible(vm, host)]
+            if candidates:
+                self.place[vm] = min(candidates, key=lambda host: (self.load(host), host))
+        self.started = self.place.copy()
+        new = (self.view.place == NOWHERE) & (self.started != NOWHERE)
+        movable = self.view.movable | new
+        best = self.place.copy()
+        tabu: list[tuple[int, int, int]] = []
+        e = self.compute_errors()
+        e_worse = float(e.max(initial=0.0))
+        n_iterations = iteration = 0
+        while n_iterations < settings.n_iter and e_worse > settings.e_max:
+            iteration += 1
+            forbidden = {(vm, host) for vm, host, end in tabu if iteration <= end}
+            move = self.next_move(e, movable, forbidden)
+            if move is None:
+                break
+            vm, destination = move
+            tabu.append((vm, int(self.place[vm]), iteration + settings.tenure))
+            self.place[vm] = destination
+            e = self.compute_errors()
+            e_max = float(e.max())
+            migrations = int(((self.place != self.view.place) & ~new)[movable].sum())
+            if e_worse - e_max > 0 and migrations <= settings.m_max(len(self.place)):
+                best, e_worse, n_iterations = self.place.copy(), e_max, 0
+            else:
+                n_iterations += 1
+        self.place = best
+        return best
+
+    def next_move(
+        self, e: Floats, movable: Ints, forbidden: set[tuple[int, int]]
+    ) -> tuple[int, int] | None:
+        """The VM with the largest error that has somewhere to go, and the node for it."""
+        for vm in sorted(np.flatnonzero(movable).tolist(), key=lambda vm: (-e[vm], vm)):
+            source = int(self.place[vm])
+            best: tuple[float, int] | None = None
+            for host in range(len(self.view.hosts)):
+                if host == source or (vm, host) in forbidden or not self.feasible(vm, host):
+                    continue
+                self.place[vm] = host
+                error = float(self.compute_errors()[vm])
+                self.place[vm] = source
+                if best is None or error < best[0]:
+                    best = (error, host)
+            if best is not None:
+                return vm, best[1]
+        return None
+
+
+def transcription(snapshot: Snapshot, settings: MarketSettings, market: int = 0) -> Ints:
+    """[vms of the market]: where Algorithm 1 puts them."""
+    view = view_of(snapshot, market)
+    return Transcription(snapshot, view, view.place.copy()).run(settings)
