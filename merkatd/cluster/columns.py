@@ -18,9 +18,9 @@ class Form:
     """What the values of a column are.
 
     `what` is one of: whole, number, flag, text, choice, vector (a number per resource),
-    reference (a row of the table named by `target`), pairs (two numbers per name) and
-    levels (a row of whole numbers). A column with a default may be left out by whoever
-    writes a snapshot by hand.
+    reference (a row of the table named by `target`), members (any rows of it), pairs (two
+    whole numbers per name) and levels (a row of whole numbers). A column with a default may
+    be left out by whoever writes a snapshot by hand.
     """
 
     what: str
@@ -67,6 +67,11 @@ def vector(default: Any = MISSING) -> Any:
 def reference(target: str, default: Any = None) -> Any:
     """A row of another table, -1 where there is none."""
     return field(metadata={"form": Form("reference", default, None, target)})
+
+
+def members(target: str) -> Any:
+    """Any rows of another table, as a truth value for each."""
+    return field(metadata={"form": Form("members", MISSING, None, target)})
 
 
 def pairs() -> Any:

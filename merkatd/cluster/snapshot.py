@@ -46,7 +46,7 @@ def no_rows(table: type[Table]) -> Any:
             columns[name] = ()
         elif form.what in {"number", "vector"}:
             columns[name] = np.zeros(0)
-        elif form.what == "flag":
+        elif form.what in {"flag", "members"}:
             columns[name] = np.zeros((0, 0), dtype=bool)
         else:
             columns[name] = np.zeros(0, dtype=np.int64)

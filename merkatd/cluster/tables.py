@@ -15,6 +15,7 @@ from merkatd.cluster.columns import (
     choice,
     flag,
     levels,
+    members,
     number,
     pairs,
     reference,
@@ -55,7 +56,7 @@ class Requirements(Table):
     """Classes of VMs that the same hosts may take, so that no V x H matrix is needed."""
 
     name: tuple[str, ...] = text()
-    allowed: Bools = flag()
+    allowed: Bools = members("hosts")
     """[classes, hosts]"""
 
 

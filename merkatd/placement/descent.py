@@ -51,10 +51,14 @@ def descend(search: Search, hood: Neighbourhood, n_iter: int, good_enough: float
 
 
 def trim(search: Search, least_gain: float) -> None:
-    """Send home every VM whose migration gains less than that, the least useful first."""
-    while True:
-        losses = [(search.loss_without(vm), vm) for vm in search.away().tolist()]
-        loss, vm = min(losses, default=(np.inf, -1))
-        if loss == np.inf or loss >= least_gain > 0 or loss > 0 >= least_gain:
-            return
-        search.make(((vm, int(search.home[vm])),))
+    """Send home every VM whose migration gains nothing, or less than `least_gain`."""
+    useless = True
+    while useless:
+        useless = False
+        losses = sorted((search.loss_without(vm), vm) for vm in search.away().tolist())
+        for _, vm in losses:
+            loss = search.loss_without(vm)
+            if loss > 0 and loss >= least_gain:
+                continue
+            search.make(((vm, int(search.home[vm])),))
+            useless = True

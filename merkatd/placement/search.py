@@ -5,6 +5,7 @@ are migrated, how many at each host, what is tabu) and keeps everything up to da
 is made.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,9 +122,7 @@ class Search:
             allowed &= self.touched < self.limits.per_host
             allowed[home] = going_home
         allowed[place[vm]] = False
-        if self.most_load < np.inf:
-            bids = self.estimates.bids + self.game.view.bid[vm]
-            allowed &= (bids <= self.most_load * self.board.capacity).all(axis=1)
+        allowed &= self._light_enough(vm)
         for host, end in self._tabu.get(vm, {}).items():
             if end >= self.iteration:
                 allowed[host] = False
@@ -151,15 +150,22 @@ class Search:
         home, place = int(self.home[vm]), int(self.board.place[vm])
         if not self.game.rules.allowed(vm, self.board.place)[home]:
             return np.inf
-        bids = self.estimates.bids[home] + self.game.view.bid[vm]
-        if (bids > self.most_load * self.board.capacity[home]).any():
+        if not self._light_enough(vm)[home]:
             return np.inf
         at_home = self.score_with(home, vm, NOWHERE)
         behind = float(self.without[vm])
         if self.objective == SUM_OF_SHORTFALLS:
-            return at_home + behind - float(self.scores[home] + self.scores[place])
-        others = np.delete(self.scores, [home, place]).max(initial=0.0)
+            return float(at_home + behind - self.scores[home] - self.scores[place])
+        others = float(np.delete(self.scores, [home, place]).max(initial=0.0))
         return max(at_home, behind, others) - float(self.scores.max())
+
+    def _light_enough(self, vm: int) -> Bools:
+        """[hosts]: with this VM too, the load stays within the limit."""
+        if self.most_load == np.inf:
+            return np.ones(len(self.scores), dtype=bool)
+        bids = self.estimates.bids + self.game.view.bid[vm]
+        light: Bools = (bids <= self.most_load * self.board.capacity).all(axis=1)
+        return light
 
     def may_exchange(self, vm: int, other: int) -> bool:
         """Whether the other may come to where this VM is, and the limits allow both to move."""
@@ -169,7 +175,23 @@ class Search:
         extra = self.extra_migrations(vm, host) + self.extra_migrations(other, source)
         if self.migrations + extra > self.limits.m_max:
             return False
+        if not self._spares_hosts(((vm, host), (other, source))):
+            return False
         return bool(self.hosts_for(other)[source])
+
+    def _spares_hosts(self, changes: tuple[tuple[int, int], ...]) -> bool:
+        """Whether no host sees more migrations than it may once all these are made."""
+        change: Counter[int] = Counter()
+        for vm, host in changes:
+            home, place = int(self.home[vm]), int(self.board.place[vm])
+            if home not in {NOWHERE, place}:
+                change.subtract((home, place))
+            if home not in {NOWHERE, host}:
+                change.update((home, host))
+        return all(
+            more <= 0 or self.touched[host] + more <= self.limits.per_host
+            for host, more in change.items()
+        )
 
     def score_with(self, host: int, come: int, go: int) -> float:
         """The host's score if one VM came and one went (-1: nobody).

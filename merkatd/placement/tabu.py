@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Decision, Ints, Snapshot
+from merkatd.market.error import errors
+from merkatd.market.view import NOWHERE
 from merkatd.placement.descent import Neighbourhood, descend, trim
 from merkatd.placement.even import climb, host_bids, host_loads, relieve
 from merkatd.placement.exhaustive import Exhaustive, small_enough
 from merkatd.placement.game import Game
 from merkatd.placement.hold import Held
 from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS
+from merkatd.placement.order import in_order
 from merkatd.placement.paper import walk
 from merkatd.placement.play import play
 from merkatd.placement.search import Limits, Search
@@ -129,8 +132,16 @@ def _least_error(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
         _limits(game, settings),
     )
     search = Search(game, game.board, movable, LARGEST_ERROR, _limits(game, settings))
-    descent = descend(search, _moves_of(search), settings.n_iter, settings.e_max)
+    descend(search, _moves_of(search), settings.n_iter, settings.e_max)
     trim(search, settings.least_gain)
-    if printed.keeps_to_limits() and printed.scores.max(initial=0.0) < descent.least:
-        return printed.board.place
-    return search.board.place
+    ours, theirs = search.board.place, printed.board.place
+    if printed.keeps_to_limits() and _error_reached(game, theirs) < _error_reached(game, ours):
+        return theirs
+    return ours
+
+
+def _error_reached(game: Game, wanted: Ints) -> float:
+    """The largest error once all moves are made that can be."""
+    place = in_order(game.view, game.rules, wanted).place
+    first = game.view.first(place != NOWHERE).allocation
+    return float(errors(first, game.view.on_hosts(place).allocation).max(initial=0.0))

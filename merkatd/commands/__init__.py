@@ -1,0 +1,1 @@
+"""The commands of `merkatd`, one module each: arguments in, an exit code out."""

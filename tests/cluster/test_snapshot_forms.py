@@ -1,0 +1,207 @@
+"""A snapshot survives both of its forms, and what is wrong with one is named."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.cluster import Snapshot
+from merkatd.cluster.check import SnapshotError
+from merkatd.cluster.compact import from_npz, to_npz
+from merkatd.cluster.json_form import dumps, loads
+from merkatd.cluster.snapshot import History
+from merkatd.cluster.tables import Jobs, Replicated, Services, Stages
+from tests.clouds import cloud, hosts_table, tangled, vms_table
+
+MINIMAL: dict[str, Any] = {
+    "merkat_snapshot": 1,
+    "now_s": 0,
+    "period": 1,
+    "resources": ["cpu"],
+    "markets": [{"name": "m"}],
+    "hosts": [{"id": 4, "name": "node", "market": "m", "capacity": {"cpu": 100}}],
+    "vms": [{"id": 7, "host": "node", "market": "m", "bid": {"cpu": 1}, "cap": {"cpu": 50}}],
+}
+
+
+def complete() -> Snapshot:
+    """A snapshot with something in every table and column."""
+    return cloud(
+        hosts_table(
+            np.full((2, 2), 100.0),
+            domains={"power": np.array([[1, -1], [2, 1]]), "network": np.array([[5, 6], [7, -1]])},
+            topology=np.array([[0, 1], [0, 2]]),
+            link_mbps=np.array([1000.0, np.nan]),
+            used=np.array([[1.0, 2.0], [np.nan, np.nan]]),
+        ),
+        vms_table(
+            [0, -1], np.ones((2, 2)), np.full((2, 2), 50.0), moved_at_s=np.array([3.0, np.nan])
+        ),
+        jobs=Jobs(
+            application=np.array([1, 2]),
+            submitted_s=np.array([0.0, 1.0]),
+            started_s=np.array([np.nan, 2.0]),
+            goal_s=np.array([9.0, 8.0]),
+            work_done=np.array([0.0, 0.5]),
+        ),
+        stages=Stages(
+            job=np.array([0, 0, 1]),
+            work=np.array([1.0, 2.0, 3.0]),
+            least_speed=np.zeros(3),
+            greatest_speed=np.ones(3),
+            memory_mib=np.full(3, 64.0),
+        ),
+        services=Services(
+            application=np.array([3]),
+            response_goal_s=np.array([0.1]),
+            arrivals_per_s=np.array([50.0]),
+            work_per_request=np.array([0.01]),
+        ),
+        replicated=Replicated(
+            application=np.array([4]),
+            needed=np.array([3]),
+            run_time_s=np.array([60.0]),
+            reliability=np.array([0.99]),
+        ),
+        history=History(
+            at_s=np.array([1.0, 2.0]),
+            vms=np.array([[[1.0, 2.0], [np.nan, np.nan]]] * 2),
+            hosts=np.ones((2, 2, 2)),
+        ),
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_cloud_survives_both_forms(seed: int) -> None:
+    """Text is the same again, whichever way it went."""
+    text = dumps(tangled(seed))
+    assert dumps(loads(text)) == text
+    assert dumps(from_npz(to_npz(loads(text)))) == text
+
+
+def test_every_table_and_column_survives() -> None:
+    """Also those that only later strategies read."""
+    text = dumps(complete())
+    assert dumps(from_npz(to_npz(loads(text)))) == text
+    assert loads(text).stages_of(0) == slice(0, 2)
+
+
+def test_a_cloud_written_by_hand_needs_only_what_matters() -> None:
+    """Everything else has a default."""
+    snapshot = loads(json.dumps(MINIMAL))
+    assert snapshot.vms.host.tolist() == [0]
+    assert snapshot.vms.movable.tolist() == [True]
+    assert np.isnan(snapshot.vms.held).all()
+
+
+def test_rows_may_stand_in_any_order() -> None:
+    """They ascend by id once read."""
+    hosts = [{**MINIMAL["hosts"][0], "id": 9, "name": "b"}, MINIMAL["hosts"][0]]
+    snapshot = loads(json.dumps(MINIMAL | {"hosts": hosts}))
+    assert snapshot.hosts.name == ("node", "b")
+    assert snapshot.vms.host.tolist() == [0]
+
+
+def changed(table: str, **values: Any) -> str:
+    """The minimal cloud with the only row of a table changed."""
+    return json.dumps(MINIMAL | {table: [MINIMAL[table][0] | values]})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1, column 1"),
+        ("[]", "not a snapshot"),
+        ('{"merkat_snapshot": 2}', "version 2 is not known; 1 is"),
+        (json.dumps(MINIMAL | {"x": 1}), "nothing is called 'x'"),
+        (json.dumps(MINIMAL | {"resources": []}), "resources"),
+        (json.dumps(MINIMAL | {"period": -1}), "period: -1"),
+        (json.dumps(MINIMAL | {"vms": {}}), "vms: {}: a list of objects"),
+        (changed("vms", bid={"cpu": -1}), "vms 7, bid.cpu: -1: at least 0 is right"),
+        (changed("vms", bid={"cpu": "1"}), "vms 7, bid.cpu: '1': a number is right"),
+        (changed("vms", bid={"cpu": True}), "vms 7, bid.cpu: True: a number is right"),
+        (changed("vms", bid={"gpu": 1}), "nothing is called 'gpu'"),
+        (changed("vms", bid={}), "vms 7, bid.cpu: is missing"),
+        (changed("vms", bid=None), "vms 7, bid: None"),
+        (changed("vms", host="other"), "vms 7, host: 'other': there is none among hosts"),
+        (changed("vms", state="runing"), "one of pending, running"),
+        (changed("vms", cpu=1), "nothing is called 'cpu'"),
+        (changed("vms", movable=1), "true or false is right"),
+        (changed("vms", floor={"cpu": 60}), "VM 7 has a floor above its cap"),
+        (changed("vms", id=2**80), "a whole number"),
+        (changed("hosts", capacity={"cpu": 10**400}), "is too large"),
+        (changed("hosts", topology="x"), "hosts.topology"),
+        (changed("hosts", domains={"power": [1]}), "two whole numbers"),
+        (changed("hosts", name=3), "words are right"),
+        ('{"merkat_snapshot": 1, "now_s": NaN}', "NaN is no number"),
+        ('{"merkat_snapshot": 1, "now_s": 1, "now_s": 2}', "'now_s' stands twice"),
+        ("[" * 100_000, "nested too deeply"),
+        (
+            json.dumps(MINIMAL | {"hosts": MINIMAL["hosts"] * 2}),
+            "hosts.id, row 1: 4 must be above the one before",
+        ),
+        (
+            json.dumps(MINIMAL | {"history": {"at_s": [1], "vms": [[1, 2], [3]], "hosts": []}}),
+            "history.vms",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, message: str) -> None:
+    """The place, the value and what would be right."""
+    with pytest.raises(SnapshotError) as error:
+        loads(text)
+    assert message in str(error.value)
+
+
+def read_or_refused(read: Callable[[], Snapshot]) -> Snapshot | str:
+    """The snapshot, or what is wrong with it; anything else is raised."""
+    try:
+        return read()
+    except SnapshotError as error:
+        return str(error)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_garbage_never_does_more_than_a_clear_error(data: st.DataObject) -> None:
+    """Any value anywhere in a snapshot is read or refused, never worse."""
+    junk = st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+        max_leaves=5,
+    )
+    table = data.draw(st.sampled_from([*MINIMAL, "jobs", "stages", "requirements", "history"]))
+    value: Any = data.draw(junk)
+    if table in {"hosts", "vms"} and data.draw(st.booleans()):
+        column = data.draw(st.sampled_from(["id", "name", "state", "market", "host", "bid", "cap"]))
+        value = [MINIMAL[table][0] | {column: value}]
+    text = json.dumps(MINIMAL | {table: value})
+    assert isinstance(read_or_refused(lambda: loads(text)), Snapshot | str)
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=40), st.integers(0, 5000))
+def test_damaged_compact_snapshots_are_refused(noise: bytes, at: int) -> None:
+    """Bytes changed anywhere give the same snapshot or a clear error."""
+    whole = to_npz(tangled(3))
+    at %= len(whole)
+    damaged = whole[:at] + noise + whole[at + len(noise) :]
+    again = read_or_refused(lambda: from_npz(damaged))
+    assert isinstance(again, str) or len(again.vms) == len(tangled(3).vms)
+
+
+def test_columns_refuse_to_be_changed() -> None:
+    """A snapshot is a value."""
+    snapshot = tangled(1)
+    with pytest.raises(ValueError, match="read-only"):
+        snapshot.vms.bid[0] = 1.0
+    with pytest.raises(KeyError):
+        snapshot.vm_row(12345)

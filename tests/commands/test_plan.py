@@ -1,0 +1,119 @@
+"""`merkatd plan`: what it prints, in both forms, and what it says to wrong input."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from merkatd.cli import main
+from merkatd.cluster.compact import to_npz
+from merkatd.cluster.json_form import dumps
+from merkatd.placement import STRATEGIES, strategy_named
+from tests.clouds import crowded, tangled
+
+
+@pytest.fixture
+def snapshot_file(tmp_path: Path) -> Path:
+    """A cloud in which there is something to do."""
+    file = tmp_path / "cloud.json"
+    file.write_text(dumps(crowded(8, 1)))
+    return file
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_plan_is_the_strategys(
+    strategy: str, snapshot_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Replaying a snapshot gives the decision that was made from it."""
+    assert main(["plan", "--snapshot", str(snapshot_file), "--strategy", strategy, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    decision = strategy_named(strategy).decide(crowded(8, 1), np.random.default_rng(1))
+    assert [step["id"] for step in printed["steps"]] == [step.id for step in decision.plan]
+    shares = [[vm["share"]["cpu"], vm["share"]["memory"]] for vm in printed["vms"]]
+    assert shares == decision.allocations.tolist()
+    assert printed["took_ms"] > 0
+
+
+def test_text_tells_steps_prices_errors_and_time(
+    snapshot_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line a step with its reason, before and after, the VMs that miss most."""
+    assert main(["plan", "--snapshot", str(snapshot_file), "--rows", "3"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"strategy tabu: 0 deploy, 5 migrate; decided in [\d.]+ ms", out)
+    step = re.compile(r"^  migrate  VM \d+ host\d -> host\d: .+ \[[0-9a-f]{16}\]$", re.MULTILINE)
+    assert len(step.findall(out)) == 5
+    assert re.search(r"shortfall, credits +[\d.]+ -> [\d.]+", out)
+    assert re.search(r"largest error +[\d.]+ -> [\d.]+", out)
+    assert "(77 more VMs; --rows N lists more)" in out
+
+
+def test_the_compact_form_and_standard_input_are_read_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any cloud: pending VMs are told why, prices that do not exist are null."""
+    stdin = SimpleNamespace(buffer=io.BytesIO(to_npz(tangled(4))))
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert main(["plan", "--snapshot", "-", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["markets"]) == {"default", "other"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file"),
+        (b"", "line 1, column 1"),
+        (b"\xff\xfe", "neither JSON in UTF-8"),
+        (b"PK\x03\x04 nothing", "not a compact snapshot"),
+        (b'{"merkat_snapshot": 1}', "resources"),
+    ],
+)
+def test_a_file_that_is_no_snapshot_is_told_in_one_line(
+    content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error, with exit code 1."""
+    file = tmp_path / "cloud"
+    if content is not None:
+        file.write_bytes(content)
+    assert main(["plan", "--snapshot", str(file)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"merkatd plan: {file}: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["plan"], ["plan", "--snapshot", "x", "--strategy", "y"], ["plan", "--rows", "-1"]],
+)
+def test_wrong_words_are_exit_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The usage and what was wrong, on standard error."""
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_trouble(tmp_path: Path) -> None:
+    """`merkatd plan ... | head` ends quietly."""
+    file = tmp_path / "cloud.json"
+    file.write_text(dumps(crowded(200, 1)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "merkatd.cli", "plan", "--snapshot", str(file), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 1
+    process.stderr.close()

@@ -1,0 +1,91 @@
+"""Price, charge and errors: the numbers of the design and what is promised of all others."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.market.charge import charges
+from merkatd.market.error import errors, shortfalls, weighted_shortfall
+from merkatd.market.price import PriceRule, price
+from merkatd.market.share import share
+
+BIDS = np.array([[12.0], [12.0], [12.0], [30.0], [30.0]])
+
+
+def test_the_papers_price_is_bids_over_capacity() -> None:
+    """Figure 3: 96 credits bid for 300 units."""
+    got = price(PriceRule.PAPER, BIDS, np.array([300.0]), np.array([3.125]), np.array([0.0]))
+    assert got == pytest.approx([0.32])
+
+
+def test_the_papers_rule_can_charge_more_than_the_bid() -> None:
+    """In Figure 3's example a bid of 30 gets 100 units and is charged 32."""
+    given = np.array([[100 / 3]] * 3 + [[100.0]] * 2)
+    got = charges(PriceRule.PAPER, BIDS, given, np.full((5, 1), 0.32), 1.0)
+    assert got[3, 0] == pytest.approx(32.0)
+
+
+def test_the_clearing_rule_never_does() -> None:
+    """At 1 / level each VM between floor and cap pays its bid, one at its cap less."""
+    level = share(
+        np.array([1.0, 1, 2]),
+        np.zeros(3),
+        np.array([100.0, 10, 100]),
+        np.zeros(3, dtype=np.int64),
+        np.array([100.0]),
+    )
+    bids = np.array([[1.0], [1.0], [2.0]])
+    cost = price(PriceRule.CLEARING, bids, np.array([100.0]), level.level, np.zeros(1))
+    got = charges(
+        PriceRule.CLEARING, bids, level.allocation[:, np.newaxis], np.tile(cost, (3, 1)), 1
+    )
+    assert got[:, 0] == pytest.approx([1.0, 1 / 3, 2.0])
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_the_reserve_price_is_the_least(rule: PriceRule) -> None:
+    """Nobody bids, everybody has their cap: the reserve price."""
+    got = price(rule, np.zeros((2, 1)), np.array([100.0]), np.array([np.inf]), np.array([0.5]))
+    assert got == [0.5]
+
+
+def test_where_the_floors_use_up_everything_everybody_pays_the_bid() -> None:
+    """No price clears such a market: it is infinite, and charges stop at the bids."""
+    cost = price(PriceRule.CLEARING, BIDS, np.array([10.0]), np.array([0.0]), np.zeros(1))
+    got = charges(PriceRule.CLEARING, BIDS, np.ones((5, 1)), np.tile(cost, (5, 1)), 1.0)
+    assert got == pytest.approx(BIDS)
+
+
+def test_a_market_without_capacity_has_the_reserve_price() -> None:
+    """There is nothing to sell, so nothing to divide by."""
+    got = price(PriceRule.PAPER, BIDS, np.array([0.0]), np.array([0.0]), np.array([0.25]))
+    assert got == [0.25]
+
+
+@given(st.floats(0.0, 100.0))
+def test_a_charge_scales_with_time_up_to_two_periods(elapsed: float) -> None:
+    """However late the next observation is."""
+    got = charges(PriceRule.PAPER, BIDS, np.ones((5, 1)), np.ones((5, 1)), elapsed)
+    assert got == pytest.approx(np.full((5, 1), min(elapsed, 2.0)))
+
+
+def test_nothing_allocated_is_nothing_owed_at_any_price() -> None:
+    """Also at an infinite one."""
+    got = charges(PriceRule.PAPER, BIDS, np.zeros((5, 1)), np.full((5, 1), np.inf), 1.0)
+    assert not got.any()
+
+
+def test_the_errors_of_figure_3() -> None:
+    """Eq. 2 on the paper's example."""
+    first = np.array([[37.5]] * 3 + [[93.75]] * 2)
+    given = np.array([[100 / 3]] * 3 + [[100.0]] * 2)
+    assert errors(first, given)[:, 0] == pytest.approx([1 / 9] * 3 + [1 / 15] * 2)
+    assert shortfalls(first, given) == pytest.approx([1 / 9] * 3 + [0, 0])
+    assert weighted_shortfall(BIDS, first, given) == pytest.approx(4.0)
+
+
+def test_no_first_allocation_is_no_error() -> None:
+    """Whatever the host gives."""
+    assert errors(np.zeros((1, 2)), np.ones((1, 2))).tolist() == [[0.0, 0.0]]
+    assert shortfalls(np.zeros((0, 2)), np.zeros((0, 2))).tolist() == []

@@ -1,0 +1,88 @@
+"""Who takes part in a market, and how much of its hosts it may give away."""
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import HostState, Snapshot, VmState
+from merkatd.market.assess import assess
+from merkatd.market.view import NOWHERE, view_of
+from tests.clouds import cloud, hosts_table, tangled, vms_table
+
+
+def small(**columns: object) -> Snapshot:
+    """Two hosts of 100, VM 0 and 1 on the first, VM 2 on the second."""
+    return cloud(
+        hosts_table(np.full((2, 1), 100.0), **columns.pop("hosts", {})),  # type: ignore[arg-type]
+        vms_table(
+            np.array([0, 0, 1]),
+            np.full((3, 1), 5.0),
+            np.full((3, 1), 80.0),
+            floor=np.full((3, 1), 10.0),
+            **columns,
+        ),
+    )
+
+
+def test_vms_of_no_market_reserve_their_full_size() -> None:
+    """They neither bid nor shrink; the market has what is left."""
+    view = view_of(small(market=np.array([0, -1, 0])), 0)
+    assert view.capacity[:, 0].tolist() == [20.0, 100.0]
+    assert view.vms.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("state", [VmState.SUSPENDED, VmState.POWERED_OFF])
+def test_who_does_not_run_holds_its_floor_and_bids_nothing(state: VmState) -> None:
+    """Oned goes on charging the host for it, and so do we."""
+    view = view_of(small(state=np.array([state, VmState.RUNNING, VmState.RUNNING])), 0)
+    assert view.bid[:, 0].tolist() == [0.0, 5.0, 5.0]
+    assert view.on_hosts(view.place).allocation[:, 0].tolist() == [10.0, 80.0, 80.0]
+    assert not view.movable[0]
+
+
+def test_a_drained_host_counts_in_no_capacity_but_serves_who_is_there() -> None:
+    """Its VMs still get their shares from it until they have gone."""
+    view = view_of(small(hosts={"state": np.array([HostState.DRAINED, HostState.ON])}), 0)
+    assert view.total.tolist() == [100.0]
+    assert view.on_hosts(view.place).allocation[:, 0].tolist() == [50.0, 50.0, 80.0]
+
+
+def test_a_host_that_is_off_takes_its_vms_out_of_the_market() -> None:
+    """Nobody saw them run."""
+    view = view_of(small(hosts={"state": np.array([HostState.OFF, HostState.ON])}), 0)
+    assert view.vms.tolist() == [2]
+
+
+def test_absent_vms_hold_nothing() -> None:
+    """Held, stopped, failed: they take no part."""
+    view = view_of(small(state=np.array([VmState.ABSENT, VmState.RUNNING, VmState.RUNNING])), 0)
+    assert view.vms.tolist() == [1, 2]
+
+
+def test_busy_vms_bid_but_may_not_move() -> None:
+    """Something is being done to them already."""
+    view = view_of(small(state=np.array([VmState.BUSY, VmState.RUNNING, VmState.RUNNING])), 0)
+    assert view.bid[0, 0] == 5.0
+    assert view.movable.tolist() == [False, True, True]
+
+
+def test_pending_vms_count_once_they_have_a_place() -> None:
+    """First allocation and price are made with those that are deployed, not with those left."""
+    snapshot = cloud(
+        hosts_table(np.full((1, 1), 100.0)),
+        vms_table(np.array([0, -1]), np.full((2, 1), 5.0), np.full((2, 1), 80.0)),
+    )
+    view = view_of(snapshot, 0)
+    assert view.place.tolist() == [0, NOWHERE]
+    assert view.first(np.array([True, False])).allocation[:, 0].tolist() == [80.0, 0.0]
+    assert view.first(np.array([True, True])).allocation[:, 0].tolist() == [50.0, 50.0]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_host_gives_more_than_it_has(seed: int) -> None:
+    """In any cloud, with any states, floors and markets."""
+    snapshot = tangled(seed)
+    assessment = assess(snapshot, snapshot.vms.host)
+    for host in range(len(snapshot.hosts)):
+        here = snapshot.vms.host == host
+        given = assessment.shares[here].sum(axis=0)
+        assert (given <= snapshot.hosts.capacity[host] * (1 + 1e-9)).all()

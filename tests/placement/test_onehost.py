@@ -1,0 +1,57 @@
+"""The compiled rule for one host is the market's rule, to the bit."""
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Floats
+from merkatd.market.error import errors, shortfalls
+from merkatd.market.share import Share, bends, share
+from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS, Stakes, divide, score
+
+
+def random_host(seed: int) -> tuple[Stakes, float, Share]:
+    """One host with up to 60 VMs, one resource, bids over twelve orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(0, 60))
+    wide = rng.random() < 0.5
+    bid = 10 ** rng.uniform(-6, 6, count) if wide else rng.integers(0, 4, count).astype(float)
+    bid[rng.random(count) < 0.1] = 0.0
+    cap = (
+        rng.choice([0.0, 50.0, 100.0, 400.0], count)
+        if rng.random() < 0.5
+        else 100 * rng.random(count)
+    )
+    floor = cap * rng.choice([0.0, 0.0, 0.2, 1.0], count)
+    capacity = float(rng.choice([0.0, 50.0, 300.0, 1000.0, floor.sum(), cap.sum()]))
+    bend = bends(bid, floor, cap)
+    columns = [
+        x[:, np.newaxis] for x in (bid, floor, bend.top, bend.leaves_floor, bend.reaches_top)
+    ]
+    first = rng.uniform(0.0, 100.0, (count, 1)) * rng.choice([0.0, 1.0], (count, 1), p=[0.1, 0.9])
+    stakes = Stakes(columns[0], columns[1], columns[2], columns[3], columns[4], first, bid)
+    known = share(bid, floor, cap, np.zeros(count, dtype=np.int64), np.array([capacity]))
+    return stakes, capacity, known
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_one_host_alone_gets_the_same_bits(seed: int) -> None:
+    """Allocations and level, whatever the bids, floors and caps."""
+    stakes, capacity, known = random_host(seed)
+    count = len(stakes.weight)
+    out: Floats = np.empty(count)
+    level = divide(np.arange(count), count, 0, capacity, stakes, out)
+    assert out.tolist() == known.allocation.tolist()
+    assert level == known.level[0]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_scores_are_the_markets_errors(seed: int) -> None:
+    """The sum of bid times shortfall, and the largest error."""
+    stakes, capacity, known = random_host(seed)
+    count = len(stakes.weight)
+    given = known.allocation[:, np.newaxis]
+    rows, room, work = np.arange(count), np.array([capacity]), np.empty((2, count + 1))
+    expected = float((stakes.weight * shortfalls(stakes.first, given)).sum())
+    assert score(rows, count, room, stakes, SUM_OF_SHORTFALLS, work) == pytest.approx(expected)
+    largest = float(errors(stakes.first, given).max(initial=0.0))
+    assert score(rows, count, room, stakes, LARGEST_ERROR, work) == largest

@@ -1,0 +1,197 @@
+"""Hard constraints are never traded, by no strategy, and a plan can be carried out."""
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import (
+    Deploy,
+    HostState,
+    Ints,
+    Markets,
+    Migrate,
+    Requirements,
+    RolePolicy,
+    Roles,
+    Snapshot,
+)
+from merkatd.market.view import view_of
+from merkatd.placement import STRATEGIES, strategy_named
+from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
+
+RNG = np.random.default_rng(0)
+
+
+def broken(snapshot: Snapshot, host: Ints, vm: int) -> str:
+    """The first rule that the VM's place breaks, in a word."""
+    return broken_alone(snapshot, int(host[vm]), vm) or broken_with_others(snapshot, host, vm)
+
+
+def broken_alone(snapshot: Snapshot, at: int, vm: int) -> str:
+    """The rules about the VM and its host."""
+    vms = snapshot.vms
+    if snapshot.hosts.state[at] != HostState.ON:
+        return "state"
+    source = int(vms.host[vm])
+    market = vms.market[vm] if source < 0 else snapshot.hosts.market[source]
+    if snapshot.hosts.market[at] != market:
+        return "market"
+    if vms.requirement[vm] >= 0 and not snapshot.requirements.allowed[vms.requirement[vm], at]:
+        return "requirement"
+    return ""
+
+
+def broken_with_others(snapshot: Snapshot, host: Ints, vm: int) -> str:
+    """The rules about all that are on the host."""
+    vms, at = snapshot.vms, int(host[vm])
+    view = view_of(snapshot, int(snapshot.hosts.market[at]))
+    inside = view.vms[host[view.vms] == at]
+    row = int(np.searchsorted(view.hosts, at))
+    floors = view.floor[np.searchsorted(view.vms, inside)].sum(axis=0)
+    if (floors > view.capacity[row] * (1 + 1e-12)).any():
+        return "floors"
+    others = [other for other in inside if other != vm and vms.role[other] >= 0]
+    for other in others if vms.role[vm] >= 0 else []:
+        same = vms.role[other] == vms.role[vm]
+        if same and snapshot.roles.policy[vms.role[vm]] == RolePolicy.APART:
+            return "apart"
+        if {int(vms.role[other]), int(vms.role[vm])} == {0, 3}:
+            return "roles apart"
+    return ""
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", range(150))
+def test_wherever_a_step_puts_a_vm_it_may_be(strategy: str, seed: int) -> None:
+    """And it is deployed only when pending, migrated only when it runs and may move."""
+    snapshot = tangled(seed)
+    decision = strategy_named(strategy).decide(snapshot, RNG)
+    host = placed(snapshot, decision)
+    for step in decision.plan:
+        assert isinstance(step, Deploy | Migrate)
+        row = snapshot.vm_row(step.vm)
+        assert broken(snapshot, host, row) == ""
+        if isinstance(step, Migrate):
+            assert snapshot.vms.host[row] == snapshot.host_row(step.source) != host[row]
+            assert snapshot.vms.movable[row]
+        else:
+            assert snapshot.vms.host[row] == -1
+        assert step.reason
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", range(80))
+def test_every_pending_vm_is_deployed_or_told_why_not(strategy: str, seed: int) -> None:
+    """Those of a market; others are not ours to place."""
+    snapshot = tangled(seed)
+    decision = strategy_named(strategy).decide(snapshot, RNG)
+    pending = {
+        int(snapshot.vms.id[row])
+        for row in np.flatnonzero((snapshot.vms.host < 0) & (snapshot.vms.market >= 0))
+    }
+    deployed = {step.vm for step in decision.plan.of(Deploy)}
+    assert pending - deployed <= set(decision.reasons)
+    assert not deployed & set(decision.reasons)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("seed", range(150))
+def test_on_the_way_no_host_is_fuller_than_its_floors_allow(strategy: str, seed: int) -> None:
+    """A VM on its way stands on both hosts; a step starts when all it comes after are done."""
+    snapshot = tangled(seed)
+    decision = strategy_named(strategy).decide(snapshot, RNG)
+    done: set[str] = set()
+    for step in decision.plan:
+        assert isinstance(step, Deploy | Migrate)
+        assert set(step.after) <= done
+        done.add(step.id)
+    for step in decision.plan:
+        assert isinstance(step, Deploy | Migrate)
+        assert floors_with_all_but(snapshot, decision.plan.steps, step) == ""
+
+
+def floors_with_all_but(
+    snapshot: Snapshot, steps: tuple[object, ...], step: Deploy | Migrate
+) -> str:
+    """Whether the step's host has room when only those have left that it comes after."""
+    view = view_of(snapshot, int(snapshot.hosts.market[snapshot.host_row(step.host)]))
+    host = int(np.searchsorted(view.hosts, snapshot.host_row(step.host)))
+    there = set(np.flatnonzero(view.place == host).tolist())
+    for other in steps:
+        assert isinstance(other, Deploy | Migrate)
+        row = int(np.searchsorted(view.vms, snapshot.vm_row(other.vm)))
+        if isinstance(other, Migrate) and other.id in step.after and other.source == step.host:
+            there.discard(row)
+    there.add(int(np.searchsorted(view.vms, snapshot.vm_row(step.vm))))
+    rows = sorted(there)
+    fits = (view.floor[rows].sum(axis=0) <= view.capacity[host] * (1 + 1e-12)).all()
+    return "" if fits else f"{step.vm} does not fit on {step.host}"
+
+
+class TestPendingReasons:
+    """Each constraint is named in words an administrator understands."""
+
+    def reason(self, **parts: object) -> str:
+        """Why the only VM stays pending."""
+        hosts = parts.pop("hosts", hosts_table(np.full((2, 1), 100.0)))
+        columns = parts.pop("columns", {})
+        vms = vms_table([-1], [[1.0]], [[50.0]], **columns)  # type: ignore[arg-type]
+        snapshot = cloud(hosts, vms, **parts)  # type: ignore[arg-type]
+        return strategy_named("tabu").decide(snapshot, RNG).reasons[0]
+
+    def test_no_host_takes_vms(self) -> None:
+        """All are drained."""
+        hosts = hosts_table(np.full((2, 1), 100.0), state=np.array([1, 1]))
+        assert "no host of market default takes VMs now" in self.reason(hosts=hosts)
+
+    def test_a_market_without_hosts(self) -> None:
+        """Its clusters are empty."""
+        hosts = hosts_table(np.full((2, 1), 100.0), market=np.array([1, 1]))
+        markets = Markets(name=("default", "other"))
+        assert "no host of market default" in self.reason(hosts=hosts, markets=markets)
+
+    def test_requirements_are_named(self) -> None:
+        """The class of the VM's requirements stands in the reason."""
+        reason = self.reason(
+            requirements=Requirements(name=("gpu",), allowed=np.zeros((1, 2), dtype=bool)),
+            columns={"requirement": np.array([0])},
+        )
+        assert "(gpu)" in reason
+
+    def test_floors_name_the_nearest_host_and_what_is_missing(self) -> None:
+        """What would satisfy it can be read off."""
+        reason = self.reason(
+            hosts=hosts_table(np.array([[20.0], [30.0]])), columns={"floor": np.array([[40.0]])}
+        )
+        assert reason == (
+            "needs 40 cpu as its floor; of 2 hosts that may take it host1 comes nearest,"
+            " with 30 not promised to others"
+        )
+
+    def test_roles_are_named(self) -> None:
+        """Two members that must be apart, one host."""
+        snapshot = cloud(
+            hosts_table(np.full((1, 1), 100.0)),
+            vms_table([0, -1], np.ones((2, 1)), np.full((2, 1), 50.0), role=np.array([0, 0])),
+            roles=Roles(name=("db",), policy=np.array([RolePolicy.APART])),
+        )
+        reason = strategy_named("paper").decide(snapshot, RNG).reasons[1]
+        assert reason == "its VM group (role db) leaves none of 1 hosts"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_empty_clouds_are_no_trouble(strategy: str) -> None:
+    """No hosts, no VMs, neither."""
+    for hosts, vms in ((0, 0), (0, 3), (3, 0)):
+        snapshot = cloud(
+            hosts_table(np.full((hosts, 2), 100.0)),
+            vms_table(np.full(vms, -1), np.ones((vms, 2)), np.full((vms, 2), 50.0)),
+        )
+        decision = strategy_named(strategy).decide(snapshot, RNG)
+        assert len(decision.plan) == 0
+        assert set(decision.reasons) == set(range(vms))
+
+
+def test_an_unknown_strategy_is_answered_with_those_there_are() -> None:
+    """The message helps."""
+    with pytest.raises(KeyError, match="tabu, paper"):
+        strategy_named("magic")
