@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+BENCHMARKS := decide balance
 
 .PHONY: help venv check test bench clean
 .DEFAULT_GOAL := help
@@ -29,7 +30,7 @@ test: check  ## everything that needs no root and no server
 	$(BIN)/python -m pytest
 
 bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
-	@status=0; for file in benchmarks/bench_*.py; do $(BIN)/python $$file || status=1; done; exit $$status
+	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status
 
 clean:  ## what the commands above made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,7 +15,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
 from merkatd.market.view import NOWHERE
-from merkatd.placement.board import error_everywhere, errors_on
+from merkatd.placement.board import errors_on, least_error
 from merkatd.placement.game import Game
 from merkatd.placement.play import play
 from merkatd.placement.strategy import MarketSettings
@@ -80,11 +80,10 @@ def _best_host(game: Game, vm: int, tabu: set[tuple[int, int]]) -> int:
     for other, host in tabu:
         if other == vm:
             allowed[host] = False
-    error = error_everywhere(
+    host = least_error(
         vm, allowed, board.rows, board.start, board.count, board.capacity, game.stakes
     )
-    host = int(np.argmin(error))
-    return host if np.isfinite(error[host]) else NOWHERE
+    return int(host)
 
 
 def compute_errors(game: Game) -> Floats:

@@ -177,7 +177,19 @@ class Search:
             return False
         if not self._spares_hosts(((vm, host), (other, source))):
             return False
-        return bool(self.hosts_for(other)[source])
+        return self._may_go(other, source)
+
+    def _may_go(self, vm: int, host: int) -> bool:
+        """What `hosts_for` says of one host, for a VM without a role."""
+        if not self.game.rules.by_requirement(vm)[host]:
+            return False
+        if self._tabu.get(vm, {}).get(host, -1) >= self.iteration:
+            return False
+        if host != self.home[vm] and self.touched[host] >= self.limits.per_host:
+            return False
+        bids = self.estimates.bids[host] + self.game.view.bid[vm]
+        light = self.most_load == np.inf or bids <= self.most_load * self.board.capacity[host]
+        return bool(np.all(light))
 
     def _spares_hosts(self, changes: tuple[tuple[int, int], ...]) -> bool:
         """Whether no host sees more migrations than it may once all these are made."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
+from merkatd.market.view import NOWHERE
 from merkatd.placement.search import Move, Search
 from merkatd.placement.trial import best_exchange, best_host, likely_hosts
 
@@ -36,11 +37,15 @@ class Shortfall:
     def best(self) -> Move | None:
         """The move that gains most for each migration it costs; None where none is left."""
         single = self._singles.best()
-        if single is not None and single.gain >= self._singles.greatest_leave() / 2:
+        if single is not None and 2 * single.gain >= self._leaving(single):
             return single
         exchange = self._exchanges.best()
         found = [move for move in (single, exchange) if move is not None]
         return max(found, key=Move.rate, default=None)
+
+    def _leaving(self, single: Move) -> float:
+        """What the move would gain if the VM found all it needs where it goes."""
+        return float(self._search.leave(np.array([single.changes[0][0]]))[0])
 
     def _try_exchange(self, vm: int) -> Move | None:
         """The VM in the place of another that comes to where it is now."""
@@ -106,6 +111,7 @@ class _Ranking:
         self._value: Floats = np.empty(len(search.home))
         self._known: dict[int, tuple[Move, dict[int, int]]] = {}
         self._version: Ints = search.version.copy()
+        self._new: Ints = np.flatnonzero((search.home == NOWHERE) & (search.board.place != NOWHERE))
         self._forget()
 
     def best(self) -> Move | None:
@@ -117,20 +123,18 @@ class _Ranking:
             move = self._best()
         return move
 
-    def greatest_leave(self) -> float:
-        """What the best VM to leave its host would gain if it found all it needs elsewhere."""
-        return float(self._search.leave(np.arange(len(self._value))).max(initial=0.0))
-
     def _best(self) -> Move | None:
         best: Move | None = None
         candidates = self._candidates()
-        for _ in range(self._trials if len(candidates) else 0):
-            vm = int(candidates[np.argmax(self._value[candidates])])
+        values = self._value if candidates is None else self._value[candidates]
+        for _ in range(self._trials if len(values) else 0):
+            at = int(np.argmax(values))
+            vm = at if candidates is None else int(candidates[at])
             bound = self._value[vm]
             if bound == -np.inf or (best is not None and bound <= best.gain):
                 break
             move = self._still_known(vm) or self._attempt(vm)
-            self._value[vm] = -np.inf if move is None else move.gain
+            values[at] = self._value[vm] = -np.inf if move is None else move.gain
             if move is None:
                 continue
             hosts = {host for _, host in move.changes}
@@ -145,13 +149,12 @@ class _Ranking:
             return None
         return move
 
-    def _candidates(self) -> Ints:
-        """Everybody, or only those who are away from home or new once no more may leave it."""
+    def _candidates(self) -> Ints | None:
+        """None: everybody; those who are away from home or new once no more may leave it."""
         search = self._search
         if search.migrations < search.limits.m_max:
-            return np.arange(len(self._value))
-        away: Ints = np.flatnonzero(search.may_move(np.arange(len(self._value))))
-        return away
+            return None
+        return np.union1d(search.away(), self._new)
 
     def _follow(self) -> None:
         """Bounds again for the VMs whose hosts have changed."""
@@ -163,7 +166,8 @@ class _Ranking:
     def _forget(self) -> None:
         self._known.clear()
         self._version[:] = self._search.version
-        self._bound(np.arange(len(self._value)))
+        candidates = self._candidates()
+        self._bound(np.arange(len(self._value)) if candidates is None else candidates)
 
     def _bound(self, vms: Ints) -> None:
         for vm in vms.tolist() if len(self._known) else ():

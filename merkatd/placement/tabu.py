@@ -55,8 +55,10 @@ class TabuSettings(MarketSettings):
     """The most migrations from and to one host together in a period."""
     load_slack: float = 0.15
     """How far above the evenest that single moves could reach the largest load may stay,"""
-    load_price: float = 0.1
+    load_price: float = 0.25
     """and by what part the shortfall left may be greater for it."""
+    load_m_max: int = 5
+    """Where fewer migrations than this are allowed, none is spent on loads."""
 
 
 def tabu(
@@ -94,7 +96,7 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     search = Search(game, game.board, movable, SUM_OF_SHORTFALLS, limits)
     free = descend(search, _moves_of(search), settings.n_iter)
     trim(search, least_gain)
-    if free.least <= 0:
+    if free.least <= 0 or limits.m_max < settings.load_m_max:
         return search.board.place
     _, evenest = climb(game.view, game.started, movable, limits.m_max)
     most_load = (1.0 + settings.load_slack) * evenest

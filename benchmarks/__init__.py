@@ -1,0 +1,1 @@
+"""What deciding costs and how good it is, each figure beside its limit."""
