@@ -1,0 +1,27 @@
+"""Brings together every module of calls, so that importing this one registers them all."""
+
+from __future__ import annotations
+
+from merkatd.embedded import (
+    calls_embedded,
+    calls_hosts,
+    calls_pools,
+    calls_rest,
+    calls_users,
+    calls_vm_action,
+    calls_vm_allocate,
+    calls_vm_edit,
+    calls_vm_place,
+)
+
+__all__ = [
+    "calls_embedded",
+    "calls_hosts",
+    "calls_pools",
+    "calls_rest",
+    "calls_users",
+    "calls_vm_action",
+    "calls_vm_allocate",
+    "calls_vm_edit",
+    "calls_vm_place",
+]

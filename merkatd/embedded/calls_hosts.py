@@ -1,0 +1,229 @@
+"""The calls about hosts, clusters and datastores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from merkatd.embedded.access import Kind, Right, Target
+from merkatd.embedded.call import (
+    ALLOCATE,
+    INTERNAL,
+    Call,
+    Refusal,
+    cluster_target,
+    datastore_target,
+    host_target,
+    method,
+)
+from merkatd.embedded.calls_vm_edit import merged
+from merkatd.embedded.records import Cluster, Host
+from merkatd.embedded.render_host import host_sample_xml, host_xml
+from merkatd.embedded.render_rest import cluster_xml, datastore_xml
+from merkatd.embedded.states import HostState
+from merkatd.embedded.template import Template
+
+if TYPE_CHECKING:
+    from merkatd.embedded.world import World
+
+
+@method("one.host.info", "i?b")
+def host_info(call: Call, host_id: int, decrypt: bool = False) -> str:  # noqa: ARG001
+    """A host with its last sample."""
+    host = call.host(host_id)
+    call.need(Right.USE, host_target(host))
+    samples = call.cloud.monitoring.host_samples(host)
+    sample = host_sample_xml(host, samples[-1]) if samples else ""
+    return host_xml(call.cloud.world, host, sample)
+
+
+@method("one.host.monitoring", "i")
+def host_monitoring(call: Call, host_id: int) -> str:
+    """The samples of a host that are still kept."""
+    host = call.host(host_id)
+    call.need(Right.USE, host_target(host))
+    rows = (host_sample_xml(host, item) for item in call.cloud.monitoring.host_samples(host))
+    return f"<MONITORING_DATA>{''.join(rows)}</MONITORING_DATA>"
+
+
+@method("one.host.update", "isi")
+def host_update(call: Call, host_id: int, text: str, kind: int) -> int:
+    """Replace a host's template, or add to it."""
+    host = call.host(host_id)
+    call.need(Right.ADMIN, host_target(host))
+    host.template = merged(call, host.template, text, kind, frozenset())
+    call.cloud.world.changed("host", host_id)
+    return host_id
+
+
+@method("one.host.allocate", "sss?i")
+def host_allocate(call: Call, name: str, im_mad: str, vm_mad: str, cluster_id: int = -1) -> int:
+    """A new host, of the size that the cloud gives to hosts by default."""
+    world = call.cloud.world
+    call.need(Right.CREATE, Target(Kind.HOST))
+    cluster = call.find(world.clusters, Kind.CLUSTER, max(cluster_id, 0))
+    _check_name(name, world.hosts.named(name), "host", "HOST")
+    if not im_mad or not vm_mad:
+        which = "IM_MAD_NAME" if not im_mad else "VMM_MAD_NAME"
+        raise Refusal(ALLOCATE, f"Error allocating a new host. {which} cannot be empty.")
+    size = call.cloud.host_size
+    host = new_host(world, name, cluster, size.cpu, size.memory_mib)
+    host.im_mad, host.vm_mad = im_mad, vm_mad
+    return host.id
+
+
+def new_host(world: World, name: str, cluster: Cluster, cpu: int, memory_mib: int) -> Host:
+    """Put a host of so many hundredths of a core and MiB into a cluster."""
+    oid = world.hosts.next_id
+    texts = {
+        "ARCH": "x86_64",
+        "CPUSPEED": "3200",
+        "HOSTNAME": name,
+        "HYPERVISOR": "dummy",
+        "IM_MAD": "dummy",
+        "MODELNAME": "Embedded",
+        "RESERVED_CPU": "",
+        "RESERVED_MEM": "",
+        "VM_MAD": "dummy",
+    }
+    host = Host(oid, name, cluster.id, cpu, memory_mib * 1024, Template.of(texts.items()))
+    world.hosts.add(host)
+    cluster.hosts.append(oid)
+    world.changed("host", oid)
+    world.changed("cluster", cluster.id)
+    return host
+
+
+def _check_name(name: str, taken: Host | Cluster | None, label: str, kind: str) -> None:
+    if not name.strip() or len(name) > 128:
+        raise Refusal(
+            ALLOCATE,
+            f"Error allocating a new {label}. Invalid NAME, it must have 1 to 128 characters",
+        )
+    if taken is not None:
+        raise Refusal(
+            ALLOCATE,
+            f"Error allocating a new {label}. NAME is already taken by {kind} {taken.id}.",
+        )
+
+
+@method("one.host.delete", "i")
+def host_delete(call: Call, host_id: int) -> int:
+    """Remove a host that has no VMs."""
+    world = call.cloud.world
+    host = call.host(host_id)
+    call.need(Right.ADMIN, host_target(host))
+    if host.vms:
+        raise Refusal(INTERNAL, "Can not remove a host with running VMs")
+    del world.hosts.rows[host_id]
+    cluster = world.clusters.get(host.cluster)
+    if cluster is not None:
+        cluster.hosts.remove(host_id)
+        world.changed("cluster", cluster.id)
+    world.changed("host", host_id)
+    return host_id
+
+
+_STATUS = (HostState.MONITORED, HostState.DISABLED, HostState.OFFLINE)
+
+
+@method("one.host.status", "ii")
+def host_status(call: Call, host_id: int, status: int) -> int:
+    """Enable a host (0), disable it (1), or take it offline (2)."""
+    host = call.host(host_id)
+    call.need(Right.ADMIN, host_target(host))
+    if not 0 <= status < len(_STATUS):
+        raise Refusal(INTERNAL, "Wrong status code")
+    host.prev_state, host.state = host.state, _STATUS[status]
+    call.cloud.world.changed("host", host_id)
+    return host_id
+
+
+# -- clusters and datastores ------------------------------------------------------------------
+
+
+@method("one.clusterpool.info")
+def clusterpool_info(call: Call) -> str:
+    """All clusters that the caller may use."""
+    rows = (
+        cluster_xml(row)
+        for row in call.cloud.world.clusters.descending()
+        if call.may(Right.USE, cluster_target(row))
+    )
+    return f"<CLUSTER_POOL>{''.join(rows)}</CLUSTER_POOL>"
+
+
+@method("one.cluster.info", "i?b")
+def cluster_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
+    """One cluster."""
+    cluster = call.find(call.cloud.world.clusters, Kind.CLUSTER, oid)
+    call.need(Right.USE, cluster_target(cluster))
+    return cluster_xml(cluster)
+
+
+@method("one.cluster.allocate", "s")
+def cluster_allocate(call: Call, name: str) -> int:
+    """A new cluster; it has the system datastore of the first one."""
+    call.need(Right.CREATE, Target(Kind.CLUSTER))
+    _check_name(name, call.cloud.world.clusters.named(name), "cluster", "CLUSTER")
+    return new_cluster(call.cloud.world, name).id
+
+
+def new_cluster(world: World, name: str) -> Cluster:
+    """Add a cluster that shares the system datastores there are."""
+    texts = {"RESERVED_CPU": "", "RESERVED_MEM": ""}
+    cluster = Cluster(world.clusters.next_id, name, template=Template.of(texts.items()))
+    world.clusters.add(cluster)
+    for store in world.datastores:
+        store.clusters.append(cluster.id)
+        cluster.datastores.append(store.id)
+        world.changed("datastore", store.id)
+    world.changed("cluster", cluster.id)
+    return cluster
+
+
+@method("one.cluster.update", "isi")
+def cluster_update(call: Call, oid: int, text: str, kind: int) -> int:
+    """Replace a cluster's template, or add to it."""
+    cluster = call.find(call.cloud.world.clusters, Kind.CLUSTER, oid)
+    call.need(Right.MANAGE, cluster_target(cluster))
+    cluster.template = merged(call, cluster.template, text, kind, frozenset())
+    call.cloud.world.changed("cluster", oid)
+    return oid
+
+
+@method("one.cluster.addhost", "ii")
+def cluster_addhost(call: Call, oid: int, host_id: int) -> int:
+    """Move a host into a cluster."""
+    world = call.cloud.world
+    cluster = call.find(world.clusters, Kind.CLUSTER, oid)
+    host = call.host(host_id)
+    call.need(Right.ADMIN, cluster_target(cluster))
+    call.need(Right.ADMIN, host_target(host))
+    old = world.clusters.get(host.cluster)
+    if old is not None:
+        old.hosts.remove(host_id)
+        world.changed("cluster", old.id)
+    cluster.hosts.append(host_id)
+    host.cluster = oid
+    world.changed("cluster", oid)
+    world.changed("host", host_id)
+    return oid
+
+
+@method("one.datastorepool.info")
+def datastorepool_info(call: Call) -> str:
+    """All datastores that the caller may use."""
+    rows = (
+        datastore_xml(call.cloud.world, row)
+        for row in call.cloud.world.datastores.descending()
+        if call.may(Right.USE, datastore_target(row))
+    )
+    return f"<DATASTORE_POOL>{''.join(rows)}</DATASTORE_POOL>"
+
+
+@method("one.datastore.info", "i?b")
+def datastore_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
+    """One datastore."""
+    store = call.find(call.cloud.world.datastores, Kind.DATASTORE, oid)
+    call.need(Right.USE, datastore_target(store))
+    return datastore_xml(call.cloud.world, store)

@@ -1,0 +1,127 @@
+"""The calls about VM groups, networks and the server itself."""
+
+from __future__ import annotations
+
+from merkatd.embedded.access import Kind, Right, Target
+from merkatd.embedded.call import (
+    ALLOCATE,
+    AUTHORIZATION,
+    Call,
+    Refusal,
+    method,
+    network_target,
+    vm_group_target,
+)
+from merkatd.embedded.calls_pools import owned, paged
+from merkatd.embedded.records import Network, VmGroup
+from merkatd.embedded.render_rest import network_xml, vm_group_xml
+from merkatd.embedded.template import Template, cdata
+
+
+@method("one.system.version")
+def version(call: Call) -> str:
+    """The version that the server claims."""
+    return call.cloud.world.settings.version
+
+
+@method("one.system.config")
+def config(call: Call) -> str:
+    """The configuration, for administrators, as far as it means anything here."""
+    if not call.admin:
+        raise Refusal(
+            AUTHORIZATION,
+            f"User [{call.user.id}] : The oned configuration can only be retrieved by users in "
+            "the oneadmin group.",
+        )
+    settings = call.cloud.world.settings
+    single = {
+        "API_LIST_ORDER": "DESC",
+        "MONITORING_INTERVAL_HOST": f"{settings.monitor_interval_s:g}",
+        "MONITORING_INTERVAL_VM": f"{settings.monitor_interval_s:g}",
+    }
+    several = [("USER_RESTRICTED_ATTR", name) for name in sorted(settings.user_restricted)]
+    several += [("VM_RESTRICTED_ATTR", name) for name in sorted(settings.vm_restricted)]
+    rows = "".join(f"<{name}>{cdata(text)}</{name}>" for name, text in [*single.items(), *several])
+    return f"<OPENNEBULA_CONFIGURATION>{rows}</OPENNEBULA_CONFIGURATION>"
+
+
+@method("one.zone.raftstatus")
+def raftstatus(call: Call) -> str:
+    """The state of this server among its peers; 0 is alone, 3 is the leader."""
+    state = call.cloud.world.settings.raft_state
+    unknown = ("TERM", "VOTEDFOR", "COMMIT", "LOG_INDEX", "LOG_TERM", "FEDLOG_INDEX")
+    rows = "".join(f"<{name}>-1</{name}>" for name in unknown)
+    return f"<RAFT><SERVER_ID>-1</SERVER_ID><STATE>{state}</STATE>{rows}</RAFT>"
+
+
+@method("one.vmgrouppool.info", "iii")
+def vmgrouppool_info(call: Call, flag: int, start: int, end: int) -> str:
+    """VM groups."""
+    world = call.cloud.world
+    rows = paged(owned(call, world.vm_groups.descending(), flag), start, end)
+    seen = (row for row in rows if call.may(Right.USE, vm_group_target(row)))
+    return f"<VM_GROUP_POOL>{''.join(vm_group_xml(world, row) for row in seen)}</VM_GROUP_POOL>"
+
+
+@method("one.vmgroup.info", "i?b")
+def vmgroup_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
+    """One VM group."""
+    group = call.find(call.cloud.world.vm_groups, Kind.VMGROUP, oid)
+    call.need(Right.USE, vm_group_target(group))
+    return vm_group_xml(call.cloud.world, group)
+
+
+@method("one.vmgroup.allocate", "s")
+def vmgroup_allocate(call: Call, text: str) -> int:
+    """A new VM group with its roles and the rules between them."""
+    world = call.cloud.world
+    call.need(Right.CREATE, Target(Kind.VMGROUP))
+    template = call.parse(text)
+    roles = _roles(template)
+    if not template.get("NAME") or not roles:
+        what = "No NAME in template for VMGroup" if roles else "VM group needs a ROLE with a NAME"
+        raise Refusal(ALLOCATE, f"Error allocating a new vm group. {what}.")
+    oid = world.vm_groups.next_id
+    rest = template.without({"NAME", "ROLE"})
+    user = call.user
+    world.vm_groups.add(VmGroup(oid, user.id, user.gid, template.get("NAME"), roles, rest))
+    world.changed("vmgroup", oid)
+    return oid
+
+
+def _roles(template: Template) -> list[tuple[str, list[int], dict[str, str]]]:
+    vectors = [
+        dict(value)
+        for name, value in template.attributes
+        if name == "ROLE" and not isinstance(value, str)
+    ]
+    return [(role["NAME"], [], role) for role in vectors if role.get("NAME")]
+
+
+@method("one.vnpool.info", "iii")
+def vnpool_info(call: Call, flag: int, start: int, end: int) -> str:
+    """Virtual networks."""
+    world = call.cloud.world
+    rows = paged(owned(call, world.networks.descending(), flag), start, end)
+    seen = (row for row in rows if call.may(Right.USE, network_target(row)))
+    return f"<VNET_POOL>{''.join(network_xml(world, row) for row in seen)}</VNET_POOL>"
+
+
+@method("one.vn.allocate", "s?i")
+def vn_allocate(call: Call, text: str, cluster_id: int = -1) -> int:
+    """A new virtual network."""
+    world = call.cloud.world
+    call.need(Right.CREATE, Target(Kind.NET))
+    template = call.parse(text)
+    name = template.get("NAME")
+    if not name:
+        raise Refusal(ALLOCATE, "Error allocating a new virtual network. No NAME in template.")
+    cluster = call.find(world.clusters, Kind.CLUSTER, max(cluster_id, 0))
+    oid = world.networks.next_id
+    rest = template.without({"NAME"})
+    user = call.user
+    world.networks.add(Network(oid, user.id, user.gid, name, [cluster.id], rest))
+    cluster.networks.append(oid)
+    world.changed("vnet", oid)
+    world.changed("cluster", cluster.id)
+    return oid

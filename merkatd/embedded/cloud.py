@@ -1,0 +1,252 @@
+"""An OpenNebula-compatible cloud: a world, its lifecycle, its hosts, and the calls upon them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from twisted.logger import Logger
+
+from merkatd.embedded import calls
+from merkatd.embedded.access import DEFAULT_RULES, authenticate
+from merkatd.embedded.call import (
+    AUTHENTICATION,
+    METHODS,
+    UNKNOWN_METHOD,
+    WRONG_TYPE,
+    Answer,
+    Call,
+    Method,
+    Plain,
+    Refusal,
+    RpcFault,
+    check_types,
+)
+from merkatd.embedded.calls_hosts import new_cluster, new_host
+from merkatd.embedded.calls_users import new_user
+from merkatd.embedded.faults import Faults, Kind, Verdict
+from merkatd.embedded.hypervisor import Hypervisors
+from merkatd.embedded.lifecycle import Lifecycle
+from merkatd.embedded.monitoring import Monitoring
+from merkatd.embedded.pages import RenderCache
+from merkatd.embedded.records import AclRule, Datastore, Group, Vm
+from merkatd.embedded.states import HostState, Lcm
+from merkatd.embedded.template import Template
+from merkatd.embedded.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from merkatd.embedded.clock import Time
+    from merkatd.embedded.records import Host
+    from merkatd.embedded.settings import Settings
+
+__all__ = ["Cloud", "HostSize", "Reply", "calls"]
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True)
+class HostSize:
+    """The size of a host: hundredths of a core, and MiB."""
+
+    cpu: int = 800
+    memory_mib: int = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a call, and how it is to fare on its way."""
+
+    success: bool
+    value: Answer
+    code: int = 0
+    oid: int = -1
+    verdict: Verdict = field(default_factory=Verdict)
+
+    def plain(self) -> list[Plain]:
+        """The array that XML-RPC carries."""
+        value = (
+            self.value
+            if isinstance(self.value, (str, int, float, list, dict))
+            else (self.value.text())
+        )
+        if self.verdict.fate is Kind.TRUNCATE and isinstance(value, str):
+            value = value[: len(value) * 2 // 3]
+        if self.success:
+            return [True, value, 0]
+        return [False, value, self.code, self.oid, -1]
+
+
+class Store(Protocol):
+    """Where a cloud is written down."""
+
+    def commit(self) -> None:
+        """Write down all that has changed."""
+
+    def close(self) -> None:
+        """Write nothing more."""
+
+
+class Cloud:
+    """The whole cloud. `call` is the one way in for users; the other methods are for tests."""
+
+    def __init__(
+        self,
+        clock: Time,
+        rng: np.random.Generator,
+        settings: Settings | None = None,
+        host_size: HostSize | None = None,
+    ) -> None:
+        world_rng, fault_rng = rng.spawn(2)
+        self.world = World(clock, world_rng, settings)
+        self.host_size = host_size or HostSize()
+        self.lifecycle = Lifecycle(self.world)
+        self.guests = Hypervisors(self.world, self.lifecycle)
+        self.monitoring = Monitoring(self.world, self.guests)
+        self.cache = RenderCache(self.world)
+        self.faults = Faults(fault_rng)
+        self.store: Store | None = None
+        self.requests = 0
+        self.lifecycle.fails = self._fails
+        self.world.agenda.after_turn = self.commit
+
+    # -- the first things ---------------------------------------------------------------------
+
+    def found(self, password: str) -> None:
+        """Make what every new cloud has: oneadmin, two groups, a cluster, three datastores."""
+        world = self.world
+        for oid, name in enumerate(("oneadmin", "users")):
+            world.groups.add(Group(oid, name))
+            world.changed("group", oid)
+        new_user(world, "oneadmin", password, [0])
+        new_user(world, "serveradmin", world.uuid(), [0]).enabled = False
+        for oid, (name, kind) in enumerate((("system", 1), ("default", 0), ("files", 2))):
+            world.datastores.add(Datastore(oid, name, kind, [], _store_template(kind)))
+        new_cluster(world, "default")
+        for numbers in DEFAULT_RULES:
+            rule = world.rules.add(AclRule(world.rules.next_id, *map(int, numbers)))
+            world.changed("acl", rule.id)
+
+    def add_hosts(
+        self, number: int, size: HostSize | None = None, cluster: int = 0, prefix: str = "host"
+    ) -> list[Host]:
+        """Add so many hosts of one size."""
+        size = size or self.host_size
+        home = self.world.clusters.rows[cluster]
+        return [
+            new_host(
+                self.world,
+                f"{prefix}{self.world.hosts.next_id:03d}",
+                home,
+                size.cpu,
+                size.memory_mib,
+            )
+            for _ in range(number)
+        ]
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def call(self, method: str, arguments: Sequence[object]) -> Reply:
+        """Do a call as far as doing it goes; its reply says how it is to be delivered.
+
+        Raises RpcFault where XML-RPC itself refuses. What was done is written down on return.
+        """
+        found, user_arguments = self._resolve(method, arguments)
+        verdict = self.faults.on_call(method, user_arguments)
+        if verdict.fate is Kind.HANG:
+            return Reply(success=False, value="", verdict=verdict)
+        self.requests += 1
+        try:
+            value = self._perform(found, str(arguments[0]), user_arguments, verdict)
+        except Refusal as refusal:
+            text = f"[{method}] {refusal.text}"
+            return Reply(
+                success=False, value=text, code=refusal.code, oid=refusal.oid, verdict=verdict
+            )
+        self.commit()
+        return Reply(success=True, value=value, verdict=verdict)
+
+    def _resolve(self, method: str, arguments: Sequence[object]) -> tuple[Method, list[object]]:
+        found = METHODS.get(method)
+        if found is None or method in self.world.settings.missing_methods:
+            raise RpcFault(UNKNOWN_METHOD, f"Method '{method}' not defined")
+        if not arguments or type(arguments[0]) is not str:
+            raise RpcFault(WRONG_TYPE, f"The first parameter of {method} is the session string")
+        values = list(arguments[1:])
+        check_types(found, values)
+        return found, values[: len(found.required) + len(found.optional)]
+
+    def _perform(
+        self, found: Method, session: str, values: list[object], verdict: Verdict
+    ) -> Answer:
+        if verdict.refusal is not None:
+            raise Refusal(verdict.refusal.code, verdict.refusal.text)
+        user = authenticate(self.world, session)
+        if user is None:
+            raise Refusal(AUTHENTICATION, "User couldn't be authenticated, aborting call.")
+        return found.function(Call(self, user, found.name), *values)
+
+    def commit(self) -> None:
+        """Settle the hosts, and write down all that has changed."""
+        self.guests.settle()
+        if self.store is not None:
+            self.store.commit()
+
+    def close(self) -> None:
+        """Stop time, and write down the last."""
+        self.commit()
+        self.world.agenda.stop()
+        if self.store is not None:
+            self.store.close()
+
+    # -- hosts that fail ----------------------------------------------------------------------
+
+    def host_down(self, host_id: int, *, crash: bool = True) -> None:
+        """A host is seen no longer: dead with its guests, or only cut off from monitoring."""
+        host = self.world.hosts.rows[host_id]
+        host.prev_state, host.state = host.state, HostState.ERROR
+        if crash:
+            self.guests.crash(host_id)
+            host.alive = False
+        self.world.changed("host", host_id)
+        for vm in self._settled_on(host_id):
+            self.lifecycle.lose(vm)
+
+    def host_up(self, host_id: int) -> None:
+        """A host is seen again; guests that died with it are found powered off."""
+        host = self.world.hosts.rows[host_id]
+        survived, host.alive = host.alive, True
+        host.prev_state, host.state = host.state, HostState.MONITORED
+        self.world.changed("host", host_id)
+        for vm in self._settled_on(host_id):
+            self.lifecycle.find(vm, alive=survived)
+
+    def _settled_on(self, host_id: int) -> list[Vm]:
+        vms = (self.world.vms.get(vm_id) for vm_id in self.world.hosts.rows[host_id].vms)
+        return [vm for vm in vms if vm is not None and vm.history[-1].host == host_id]
+
+    def _fails(self, vm: Vm, lcm: Lcm) -> bool:
+        if lcm is Lcm.MIGRATE and not self.guests.can_arrive(vm):
+            _log.info("live migration of VM {vm} fails: the target lacks its pins", vm=vm.id)
+            return True
+        return self.faults.on_step(vm, lcm)
+
+
+def _store_template(kind: int) -> Template:
+    texts = {
+        "ALLOW_ORPHANS": "NO",
+        "RESTRICTED_DIRS": "/",
+        "SAFE_DIRS": "/var/tmp",  # noqa: S108 - what oned shows; nothing is written there
+        "TM_MAD": "dummy",
+        "TYPE": ("IMAGE_DS", "SYSTEM_DS", "FILE_DS")[kind],
+    }
+    if kind == 1:
+        texts |= {"DISK_TYPE": "FILE", "DS_MIGRATE": "YES", "SHARED": "YES"}
+    else:
+        texts |= {"CLONE_TARGET": "SYSTEM", "DS_MAD": "dummy", "LN_TARGET": "NONE"}
+    if kind == 0:
+        texts["DISK_TYPE"] = "FILE"
+    return Template.of(texts.items())

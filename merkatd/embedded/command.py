@@ -1,0 +1,130 @@
+"""`merkatd embedded`: an embedded cloud as a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.error import CannotListenError
+
+from merkatd.embedded import cloudfile
+from merkatd.embedded.clock import ScaledClock
+from merkatd.embedded.cloud import Cloud, HostSize
+from merkatd.embedded.server import Server, serve
+from merkatd.embedded.settings import Settings
+from merkatd.embedded.store import SqliteStore, StateError
+
+if TYPE_CHECKING:
+    import argparse
+
+_EVENTS_PER_TURN = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("--listen", default="127.0.0.1:2633", metavar="HOST:PORT",
+                        help="where to answer; port 0 picks one")  # fmt: skip
+    parser.add_argument("--hosts", type=int, default=8, help="how many hosts a new cloud has")
+    parser.add_argument("--cpu", type=int, default=8, help="cores of each host")
+    parser.add_argument("--memory", default="16GiB", help="memory of each host")
+    parser.add_argument("--file", type=Path, help="TOML file that describes a new cloud instead")
+    parser.add_argument("--password", default="opennebula", help="oneadmin's in a new cloud")
+    parser.add_argument("--state", type=Path, help="SQLite file that outlives the process")
+    parser.add_argument("--speed", type=float, default=1.0, help="how fast its time runs")
+    parser.add_argument("--seed", type=int, default=0, help="of all its randomness")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve a cloud until SIGTERM or SIGINT; prints its address once it answers."""
+    from twisted.internet import reactor as installed  # noqa: PLC0415 - whichever was installed
+
+    reactor: Any = installed
+    store = None
+    try:
+        host, port = _address(arguments.listen)
+        if arguments.speed <= 0:
+            _wrong(f"--speed must be above 0, not {arguments.speed}")
+        store = SqliteStore(arguments.state) if arguments.state else None
+        cloud = _cloud(arguments, store, reactor)
+        server = serve(cloud, reactor, host, port)
+    except (cloudfile.CloudFileError, StateError, CannotListenError, OSError) as error:
+        if store is not None:
+            store.close()
+        sys.stderr.write(f"merkatd embedded: {error}\n")
+        return 2
+    # What a large cloud is made of stays: looking through it for garbage would hold the reactor.
+    gc.freeze()
+    reactor.addSystemEventTrigger("before", "shutdown", lambda: ensureDeferred(_end(server, cloud)))
+    reactor.callWhenRunning(_announce, server.endpoint)
+    reactor.run()
+    return 0
+
+
+async def _end(server: Server, cloud: Cloud) -> None:
+    # No call may be answered that is not written down.
+    await server.stop()
+    cloud.close()
+
+
+def _announce(endpoint: str) -> None:
+    sys.stdout.write(f"{endpoint}\n")
+    sys.stdout.flush()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        _wrong(f"--listen must be HOST:PORT, not {text!r}")
+    return host, int(port)
+
+
+def _wrong(text: str) -> None:
+    raise cloudfile.CloudFileError(text)
+
+
+def _cloud(arguments: argparse.Namespace, store: SqliteStore | None, reactor: Any) -> Cloud:
+    size = HostSize(arguments.cpu * 100, cloudfile.memory_mib(arguments.memory))
+    plan = (
+        cloudfile.read(arguments.file)
+        if arguments.file
+        else cloudfile.Plan(hosts=(cloudfile.HostGroup(arguments.hosts, size),))
+    )
+    settings = Settings(events_per_turn=_EVENTS_PER_TURN)
+    clock = _clock(arguments.speed, store, reactor)
+    cloud = Cloud(clock, np.random.default_rng(_seed(arguments.seed, store)), settings, size)
+    if store is not None and not store.empty:
+        store.restore(cloud)
+        return cloud
+    if store is not None:
+        store.follow(cloud)
+    cloud.found(arguments.password)
+    cloudfile.build(cloud, plan)
+    cloud.commit()
+    return cloud
+
+
+def _clock(speed: float, store: SqliteStore | None, reactor: Any) -> ScaledClock:
+    """The world's clock: it went on while the process was away, and never jumps back."""
+    wall_s = world_s = time.time()
+    if store is not None:
+        old_wall_s, old_world_s, old_speed = json.loads(
+            store.fact("clock", json.dumps([wall_s, world_s, speed]))
+        )
+        world_s = old_world_s + (wall_s - old_wall_s) * old_speed
+        store.set_fact("clock", json.dumps([wall_s, world_s, speed]))
+    return ScaledClock(reactor, time.time, speed, wall_s, world_s)
+
+
+def _seed(seed: int, store: SqliteStore | None) -> list[int]:
+    """A seed for this life of the process, so that one restored doesn't draw the same again."""
+    if store is None:
+        return [seed]
+    life = int(store.fact("life", "0")) + 1
+    store.set_fact("life", str(life))
+    return [seed, life]

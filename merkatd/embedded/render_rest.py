@@ -1,0 +1,126 @@
+"""Users, groups, clusters, datastores, networks, VM groups and rules as the XML that oned sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from merkatd.embedded.access import describe
+from merkatd.embedded.render_vm import owner_xml, permissions_xml
+from merkatd.embedded.template import cdata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from merkatd.embedded.records import (
+        AclRule,
+        Cluster,
+        Datastore,
+        Group,
+        Network,
+        User,
+        VmGroup,
+    )
+    from merkatd.embedded.world import World
+
+QUOTAS = (
+    "<DATASTORE_QUOTA></DATASTORE_QUOTA><NETWORK_QUOTA></NETWORK_QUOTA>"
+    "<VM_QUOTA></VM_QUOTA><IMAGE_QUOTA></IMAGE_QUOTA>"
+)
+
+
+def ids(root: str, values: Iterable[int]) -> str:
+    """An element that lists ids."""
+    return f"<{root}>{''.join(f'<ID>{value}</ID>' for value in sorted(values))}</{root}>"
+
+
+def user_xml(world: World, user: User, *, quotas: bool) -> str:
+    """A user; `user.info` has the quotas inside, the pool beside it."""
+    return (
+        f"<USER><ID>{user.id}</ID><GID>{user.gid}</GID>{ids('GROUPS', user.groups)}"
+        f"<GNAME>{escape(world.group_name(user.gid))}</GNAME><NAME>{escape(user.name)}</NAME>"
+        f"<PASSWORD>{cdata(user.password)}</PASSWORD>"
+        f"<AUTH_DRIVER>{cdata(user.driver)}</AUTH_DRIVER><ENABLED>{int(user.enabled)}</ENABLED>"
+        f"{user.template.xml('TEMPLATE')}{QUOTAS if quotas else ''}</USER>"
+    )
+
+
+def group_xml(world: World, group: Group, *, quotas: bool) -> str:
+    """A group with the users that are in it."""
+    members = (user.id for user in world.users if group.id in user.groups)
+    return (
+        f"<GROUP><ID>{group.id}</ID><NAME>{escape(group.name)}</NAME>"
+        f"{group.template.xml('TEMPLATE')}{ids('USERS', members)}{ids('ADMINS', group.admins)}"
+        f"{QUOTAS if quotas else ''}</GROUP>"
+    )
+
+
+def quotas_xml(oid: int) -> str:
+    """The element that stands after each user and group in their pools."""
+    return f"<QUOTAS><ID>{oid}</ID>{QUOTAS}</QUOTAS>"
+
+
+def cluster_xml(cluster: Cluster) -> str:
+    """A cluster and what belongs to it."""
+    return (
+        f"<CLUSTER><ID>{cluster.id}</ID><NAME>{escape(cluster.name)}</NAME>"
+        f"{ids('HOSTS', cluster.hosts)}{ids('DATASTORES', cluster.datastores)}"
+        f"{ids('VNETS', cluster.networks)}{cluster.template.xml('TEMPLATE')}</CLUSTER>"
+    )
+
+
+def datastore_xml(world: World, store: Datastore) -> str:
+    """A datastore."""
+    return (
+        f"<DATASTORE>{owner_xml(world, store.id, store.uid, store.gid, store.name)}"
+        f"{permissions_xml(store.permissions)}"
+        f"<DS_MAD>{cdata(store.template.get('DS_MAD', '-'))}</DS_MAD>"
+        f"<TM_MAD>{cdata(store.template.get('TM_MAD', 'dummy'))}</TM_MAD>"
+        f"<BASE_PATH>{cdata(f'/var/lib/one/datastores/{store.id}')}</BASE_PATH>"
+        f"<TYPE>{store.type}</TYPE><DISK_TYPE>0</DISK_TYPE><STATE>0</STATE>"
+        f"{ids('CLUSTERS', store.clusters)}<TOTAL_MB>{store.total_mib}</TOTAL_MB>"
+        f"<FREE_MB>{store.free_mib}</FREE_MB><USED_MB>{store.used_mib}</USED_MB>"
+        f"<IMAGES></IMAGES>{store.template.xml('TEMPLATE')}</DATASTORE>"
+    )
+
+
+def vm_group_xml(world: World, group: VmGroup) -> str:
+    """A VM group with its roles."""
+    roles = "".join(_role(number, *role) for number, role in enumerate(group.roles))
+    return (
+        f"<VM_GROUP>{owner_xml(world, group.id, group.uid, group.gid, group.name)}"
+        f"{permissions_xml(group.permissions)}<ROLES>{roles}</ROLES>"
+        f"{group.template.xml('TEMPLATE')}</VM_GROUP>"
+    )
+
+
+def _role(number: int, name: str, vms: list[int], attributes: dict[str, str]) -> str:
+    values = {**attributes, "ID": str(number), "NAME": name}
+    if vms:
+        values["VMS"] = ",".join(map(str, sorted(vms)))
+    inner = "".join(f"<{key}>{cdata(value)}</{key}>" for key, value in sorted(values.items()))
+    return f"<ROLE>{inner}</ROLE>"
+
+
+def network_xml(world: World, network: Network) -> str:
+    """A virtual network; leases are not simulated."""
+    return (
+        f"<VNET>{owner_xml(world, network.id, network.uid, network.gid, network.name)}"
+        f"{permissions_xml(network.permissions)}{ids('CLUSTERS', network.clusters)}"
+        f"<BRIDGE>{cdata(network.template.get('BRIDGE'))}</BRIDGE>"
+        "<BRIDGE_TYPE><![CDATA[linux]]></BRIDGE_TYPE><STATE>1</STATE><PREV_STATE>1</PREV_STATE>"
+        "<PARENT_NETWORK_ID/><TEMPLATE_ID/>"
+        f"<VN_MAD>{cdata(network.template.get('VN_MAD', 'dummy'))}</VN_MAD>"
+        "<PHYDEV/><VLAN_ID/><OUTER_VLAN_ID/><VLAN_ID_AUTOMATIC>0</VLAN_ID_AUTOMATIC>"
+        "<OUTER_VLAN_ID_AUTOMATIC>0</OUTER_VLAN_ID_AUTOMATIC><USED_LEASES>0</USED_LEASES>"
+        f"<VROUTERS></VROUTERS>{network.template.xml('TEMPLATE')}<AR_POOL></AR_POOL></VNET>"
+    )
+
+
+def rule_xml(rule: AclRule) -> str:
+    """A rule of the access control list."""
+    return (
+        f"<ACL><ID>{rule.id}</ID><USER>{rule.user:x}</USER><RESOURCE>{rule.resource:x}</RESOURCE>"
+        f"<RIGHTS>{rule.rights:x}</RIGHTS><ZONE>{rule.zone:x}</ZONE>"
+        f"<STRING>{escape(describe(rule))}</STRING></ACL>"
+    )

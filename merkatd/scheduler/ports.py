@@ -1,0 +1,116 @@
+"""What the period needs of the world: a cloud to see and act on, hosts to tell limits to.
+
+Adapters implement these; the period knows nothing else of them. Observations are columns,
+like snapshots, so that ten thousand VMs are read at the price of a few arrays.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from merkatd.cluster import Balloon, Floats, Ints, Limit, Pin, Step
+from merkatd.limits import InForce, Topology
+
+
+class UnreachableError(Exception):
+    """The cloud did not answer, or not in words anybody knows: nothing is known of what it did."""
+
+
+class Answer(StrEnum):
+    """What a cloud said to a step. None of these confirms it: only what is seen later does."""
+
+    ACCEPTED = "accepted"
+    LOOK_AGAIN = "look again"
+    """The VM is not in the state that the step was made for."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A cloud's answer to one step."""
+
+    answer: Answer
+    why: str = ""
+    vm: int | None = None
+    """The id of a VM that a creation made."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """The cloud as its pools showed it. Rows ascend by id."""
+
+    at_s: float
+    """When the last pool had been read, on the injected clock."""
+    host_id: Ints
+    host_name: tuple[str, ...]
+    host_cluster: Ints
+    host_state: Ints
+    """`HostState`: ON only where OpenNebula monitors the host; it is not drained by being full."""
+    host_capacity: Floats
+    """[hosts, 2]: CPU in percent of a core, memory in MiB, less what is reserved there."""
+    host_used: Floats
+    """[hosts, 2]: as last monitored, NaN where it never was."""
+    vm_id: Ints
+    vm_name: tuple[str, ...]
+    vm_state: Ints
+    """`VmState`"""
+    vm_words: tuple[str, ...]
+    """OpenNebula's own name of the state, for people."""
+    vm_host: Ints
+    """The id of the host that OpenNebula charges for the VM, -1 for none. While it migrates:
+    the host it comes from as long as that is known, the target otherwise."""
+    vm_owner: Ints
+    vm_group: Ints
+    vm_size: Floats
+    """[vms, 2]: VCPU (or CPU, rounded up) x 100 and MEMORY of the template."""
+    vm_reserved: Floats
+    """[vms, 2]: CPU x 100 and MEMORY of the template: what oned charges its host."""
+    vm_vcpus: Ints
+    vm_movable: Sequence[bool]
+    """False where OpenNebula can't move it live (pinned by PIN_POLICY) or its owner forbids it."""
+    attributes: Mapping[int, Mapping[str, str]]
+    """By VM id: its MERKAT_* attributes, upper-case; MERKAT=[BID_CPU=..] as MERKAT_BID_CPU."""
+    keys: Mapping[str, int]
+    """MERKAT_KEY of VMs that Merkat created, to their ids."""
+    ailing: Mapping[int, str]
+    """By VM id: VMs whose elements could not be read, and why; they are in no column."""
+
+
+class Cloud(Protocol):
+    """An OpenNebula, or something that speaks like one."""
+
+    async def observe(self) -> Observation:
+        """Read all pools. Raises UnreachableError."""
+
+    async def send(self, step: Step) -> Reply:
+        """Ask for one step. Raises UnreachableError: then it may have been done or not."""
+
+    async def tell(self, vm: int, message: str) -> None:
+        """Show a message to the VM's owner where OpenNebula shows a scheduler's (SCHED_MESSAGE)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """What guests really did and have, as hosts saw it: rows ascend by VM id."""
+
+    vm_id: Ints
+    cpu_s: Floats
+    """CPU time since the guest started, in core-seconds."""
+    held_mib: Floats
+    used_mib: Floats
+    """NaN where the guest does not say."""
+    in_force: InForce
+
+
+class Hypervisors(Protocol):
+    """All hosts' hypervisors."""
+
+    async def read(self, vms: Mapping[int, int]) -> Use:
+        """Use and limits in force of these VMs (VM id to host id); those not found are left out."""
+
+    async def apply(self, steps: Sequence[Limit | Pin | Balloon]) -> Mapping[str, str]:
+        """Set limits; by step id, why it could not be done, for those that could not."""
+
+    def topologies(self) -> Mapping[int, Topology]:
+        """By host id, of the hosts on which virtual CPUs are to be pinned."""

@@ -1,0 +1,138 @@
+"""What became of the steps that were sent: judged by what is seen, never by what was answered.
+
+OpenNebula answers deploy and migrate before the VM's state moves, and shows the target of a
+migration as the VM's host from the first moment on; it goes back if the migration fails. So
+until `settle_s` has passed a VM that looks as before may yet move, and one that seems to have
+arrived may never have left. After that a VM in a settled state has had its verdict; one that
+is in the middle of something is given until `give_up_s`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from merkatd.cluster import (
+    Create,
+    Deploy,
+    Migrate,
+    Resume,
+    Step,
+    Stop,
+    Suspend,
+    Terminate,
+    VmState,
+)
+from merkatd.database.steps import StoredStep
+from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.settings import Rhythm
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What became of each outstanding step."""
+
+    confirmed: frozenset[str] = frozenset()
+    created: Mapping[str, int] = field(default_factory=dict)
+    """By step id: the VM that a confirmed creation made."""
+    expired: Mapping[str, str] = field(default_factory=dict)
+    """By step id: why it was given up."""
+    waiting: tuple[StoredStep, ...] = ()
+    """Neither: they may still happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A VM as it was seen."""
+
+    state: VmState
+    words: str
+    host: int
+
+
+_Outcome = Literal[True] | str | None
+"""True: it happened. Words: it did not, and why. None: it is not settled."""
+
+
+def judge(outstanding: Sequence[StoredStep], seen: Observation, rhythm: Rhythm) -> Verdicts:
+    """Compare each outstanding step with the cloud as it was seen."""
+    confirmed, created, expired, waiting = set(), {}, {}, []
+    for stored in outstanding:
+        age_s = seen.at_s - (stored.sent_s if stored.sent_s is not None else stored.planned_s)
+        outcome: _Outcome
+        if isinstance(stored.step, Create):
+            vm = seen.keys.get(stored.step.key)
+            outcome = True if vm is not None else "no VM with its key was seen"
+            if vm is not None:
+                created[stored.id] = vm
+        elif stored.step.kind in _OUTCOMES:
+            outcome = _OUTCOMES[stored.step.kind](stored.step, _look(seen, stored.step.vm))
+        else:  # steps on hosts are answered by the hosts; this one was cut off by a crash
+            outcome = "the daemon ended before the host answered"
+        if age_s < rhythm.settle_s and stored.id not in created:
+            outcome = None
+        if outcome is True:
+            confirmed.add(stored.id)
+        elif isinstance(outcome, str):
+            expired[stored.id] = outcome
+        elif age_s > rhythm.give_up_s:
+            expired[stored.id] = f"not seen to happen within {rhythm.give_up_s:g} s"
+        else:
+            waiting.append(stored)
+    return Verdicts(frozenset(confirmed), created, expired, tuple(waiting))
+
+
+def _look(seen: Observation, vm: int) -> _Look | None:
+    row = int(np.searchsorted(seen.vm_id, vm))
+    if row == len(seen.vm_id) or seen.vm_id[row] != vm:
+        return None
+    state = VmState(int(seen.vm_state[row]))
+    return _Look(state, seen.vm_words[row], int(seen.vm_host[row]))
+
+
+def _deployed(step: Deploy, vm: _Look | None) -> _Outcome:
+    if vm is None:
+        return "the VM is gone"
+    if vm.state is VmState.BUSY:
+        return None
+    if vm.state is VmState.RUNNING:
+        return True if vm.host == step.host else f"it runs on host {vm.host}"
+    return f"it is {vm.words}"
+
+
+def _migrated(step: Migrate, vm: _Look | None) -> _Outcome:
+    if vm is None:
+        return "the VM is gone"
+    if vm.state is VmState.BUSY:
+        return None
+    if vm.state is VmState.RUNNING:
+        return True if vm.host == step.host else f"it is on host {vm.host} still or again"
+    return f"it is {vm.words}"
+
+
+def _ended(_step: Terminate, vm: _Look | None) -> _Outcome:
+    if vm is None:
+        return True
+    return None if vm.state is VmState.BUSY else f"it is {vm.words}"
+
+
+def _in_state(wanted: VmState) -> Callable[[Step, _Look | None], _Outcome]:
+    def outcome(_step: Step, vm: _Look | None) -> _Outcome:
+        if vm is None:
+            return "the VM is gone"
+        if vm.state is wanted:
+            return True
+        return None if vm.state is VmState.BUSY else f"it is {vm.words}"
+
+    return outcome
+
+
+_OUTCOMES: Mapping[str, Callable[[Any, _Look | None], _Outcome]] = {
+    Deploy.kind: _deployed,
+    Migrate.kind: _migrated,
+    Suspend.kind: _in_state(VmState.SUSPENDED),
+    Resume.kind: _in_state(VmState.RUNNING),
+    Stop.kind: _in_state(VmState.ABSENT),
+    Terminate.kind: _ended,
+}

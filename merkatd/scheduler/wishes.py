@@ -1,0 +1,66 @@
+"""What a VM's template wishes for: bids, floors and caps, read once at the border.
+
+MERKAT_BID_CPU and MERKAT_BID_MEMORY are credits per period; MERKAT_MIN_CPU and
+MERKAT_MAX_CPU are percent of a core, MERKAT_MIN_MEMORY and MERKAT_MAX_MEMORY MiB. The same
+can be said as MERKAT = [ BID_CPU = ..., ... ]; the adapter makes one of the other.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+MOST = 1e15
+"""No wish is larger: what is charged must fit whole micro-credits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was said, by resource, and what was said wrongly."""
+
+    bid: Mapping[str, float]
+    least: Mapping[str, float]
+    most: Mapping[str, float]
+    problems: tuple[str, ...]
+    """Each names the attribute, its value and what would be right."""
+
+
+def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
+    """Read the attributes of one VM; wrong ones are left out and named."""
+    problems: list[str] = []
+    found: dict[str, dict[str, float]] = {}
+    for what in ("BID", "MIN", "MAX"):
+        found[what] = {}
+        for resource in resources:
+            name = f"MERKAT_{what}_{resource.upper()}"
+            if name in attributes:
+                value = _amount(attributes[name])
+                if value is None:
+                    problems.append(
+                        f"{name} = {attributes[name][:40]!r}: a number from 0 to {MOST:g} is right"
+                    )
+                else:
+                    found[what][resource] = value
+    for resource, least in list(found["MIN"].items()):
+        most = found["MAX"].get(resource, math.inf)
+        if least > most:
+            name = resource.upper()
+            problems.append(
+                f"MERKAT_MIN_{name} = {least:g}: at most MERKAT_MAX_{name} = {most:g} is right"
+            )
+            found["MIN"][resource] = most
+    return Wishes(found["BID"], found["MIN"], found["MAX"], tuple(problems))
+
+
+def text_hash(attributes: Mapping[str, str]) -> str:
+    """The same as long as nobody changes a bid in the template."""
+    said = sorted((name, value) for name, value in attributes.items() if "_BID_" in name)
+    return blake2b(repr(said).encode(), digest_size=8).hexdigest()
+
+
+def _amount(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value <= MOST else None

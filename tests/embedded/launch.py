@@ -1,0 +1,13 @@
+"""Runs the embedded cloud's command alone, as `merkatd embedded` will."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from merkatd.embedded.command import add_arguments, run
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    sys.exit(run(parser.parse_args()))

@@ -1,0 +1,131 @@
+"""Serves a large cloud and fetches its pools while a ticker watches for how long it was held."""
+
+from __future__ import annotations
+
+import gc
+import http.client
+import json
+import sys
+import time
+import xmlrpc.client
+from typing import Any
+
+import numpy as np
+from twisted.internet import asyncioreactor, task
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.threads import deferToThread
+
+from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.server import Server, serve
+from merkatd.embedded.settings import Settings
+
+asyncioreactor.install()  # type: ignore[no-untyped-call]  # Twisted leaves it untyped
+
+from twisted.internet import reactor as installed  # noqa: E402 - as the daemon will run
+
+reactor: Any = installed
+SESSION = "oneadmin:secret"
+HOSTS, VMS = 1_000, 10_000
+
+
+def reference_s() -> float:
+    """CPU seconds of a fixed piece of plain Python, to measure other times against."""
+    begun = time.process_time()
+    parts = [f"<{number}><![CDATA[{number * 7}]]></{number}>" for number in range(200_000)]
+    assert "".join(parts)
+    return time.process_time() - begun
+
+
+def large_cloud() -> Cloud:
+    """A thousand hosts, and ten virtual machines on each."""
+    cloud = Cloud(reactor, np.random.default_rng(1), Settings(events_per_turn=200))
+    cloud.found("secret")
+    cloud.add_hosts(HOSTS)
+    template = 'CPU=0.5\nMEMORY=1024\nMERKAT_BID_CPU=3\nMERKAT=[MEMORY="2"]'
+    for number in range(VMS):
+        assert cloud.call("one.vm.allocate", [SESSION, template]).success
+        assert cloud.call("one.vm.deploy", [SESSION, number, number % HOSTS]).success
+    return cloud
+
+
+class Ticker:
+    """Knows the longest time between two turns of the reactor, in CPU seconds of this process."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._last_s = time.thread_time()
+        self._loop = task.LoopingCall(self._tick)
+        self._loop.start(0)
+
+    def _tick(self) -> None:
+        now_s = time.thread_time()
+        self.longest_s = max(self.longest_s, now_s - self._last_s)
+        self._last_s = now_s
+
+    def take(self) -> float:
+        """The longest time since the last taking."""
+        longest_s, self.longest_s = self.longest_s, 0.0
+        return longest_s
+
+
+def raw_fetch(server: Server, method: str, *arguments: int) -> int:
+    """Fetch a pool without parsing it, which would hold the interpreter for the server too."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    body = xmlrpc.client.dumps((SESSION, *arguments), method)
+    connection.request("POST", "/RPC2", body, {"Content-Type": "text/xml"})
+    size = len(connection.getresponse().read())
+    connection.close()
+    return size
+
+
+async def probe(cloud: Cloud, server: Server) -> dict[str, float]:
+    """Fetch, and measure."""
+    await task.deferLater(reactor, 4.0, lambda: None)
+    running = sum(vm.lcm == 3 for vm in cloud.world.vms)
+    ticker = Ticker()
+    found: dict[str, float] = {"running": running, "reference_s": reference_s()}
+    await task.deferLater(reactor, 0.05, lambda: None)
+    ticker.take()
+    calls: list[tuple[str, str, tuple[int, ...]]] = [
+        ("vms", "one.vmpool.infoextended", (-2, -1, -1, -1)),
+        ("hosts", "one.hostpool.info", ()),
+        ("samples", "one.vmpool.monitoring", (-2, 0)),
+    ]
+    for name, method, arguments in calls:
+        for time_ in ("cold", "warm"):
+            begun = time.monotonic()
+            found[f"{name} {time_} bytes"] = await deferToThread(
+                raw_fetch, server, method, *arguments
+            )
+            found[f"{name} {time_} s"] = time.monotonic() - begun
+            found[f"{name} {time_} held s"] = ticker.take()
+    begun = time.process_time()
+    found["joined bytes"] = len(
+        str(cloud.call("one.vmpool.infoextended", [SESSION, -2, -1, -1, -1]).plain()[1])
+    )
+    found["joined s"] = time.process_time() - begun
+    return found
+
+
+def main() -> None:
+    """Print what was measured as JSON."""
+    begun = time.process_time()
+    cloud = large_cloud()
+    built_s = time.process_time() - begun
+    # As the command does once its cloud is built.
+    gc.freeze()
+    server = serve(cloud, reactor)
+
+    async def measure() -> None:
+        try:
+            found = await probe(cloud, server)
+            sys.stdout.write(json.dumps({**found, "built s": built_s}))
+        finally:
+            reactor.stop()
+
+    reactor.callWhenRunning(lambda: ensureDeferred(measure()))
+    reactor.run()
+
+
+if __name__ == "__main__":
+    main()

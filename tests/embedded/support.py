@@ -1,0 +1,138 @@
+"""A cloud in virtual time for the tests, called as a client would call it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from lxml import etree
+from twisted.internet.task import Clock
+
+from merkatd.embedded.cloud import Cloud, HostSize
+from merkatd.embedded.transport import MemoryTransport
+
+if TYPE_CHECKING:
+    from merkatd.embedded.records import Vm
+    from merkatd.embedded.settings import Settings
+
+ADMIN = "oneadmin:secret"
+SMALL = "CPU=1\nMEMORY=512"
+
+
+class Bench:
+    """A cloud with a clock that tests move, and calls that answer at once."""
+
+    def __init__(
+        self,
+        hosts: int = 3,
+        settings: Settings | None = None,
+        size: HostSize | None = None,
+        seed: int = 7,
+    ) -> None:
+        self.clock = Clock()
+        self.cloud = Cloud(self.clock, np.random.default_rng(seed), settings, size or HostSize())
+        self.cloud.found("secret")
+        self.cloud.add_hosts(hosts)
+        self.transport = MemoryTransport(self.cloud)
+
+    def raw(self, method: str, *arguments: Any, session: str = ADMIN) -> list[Any]:
+        """The whole answer to a call."""
+        waiting = self.transport.call(method, session, *arguments)
+        try:
+            waiting.send(None)
+        except StopIteration as done:
+            answer: list[Any] = done.value
+            return answer
+        waiting.close()
+        raise AssertionError("no answer yet")
+
+    def ok(self, method: str, *arguments: Any, session: str = ADMIN) -> Any:
+        """The value of a call that must succeed."""
+        answer = self.raw(method, *arguments, session=session)
+        assert answer[0] is True, answer
+        assert answer[2] == 0
+        return answer[1]
+
+    def refused(self, method: str, *arguments: Any, session: str = ADMIN) -> tuple[int, str]:
+        """The code and the text of a call that must fail."""
+        answer = self.raw(method, *arguments, session=session)
+        assert answer[0] is False, answer
+        assert len(answer) == 5
+        assert answer[4] == -1
+        return int(answer[2]), str(answer[1])
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.advance(seconds)
+
+    def vm(self, vm_id: int) -> Vm:
+        """A VM as it is."""
+        return self.cloud.world.vms.rows[vm_id]
+
+    def state(self, vm_id: int) -> tuple[int, int]:
+        """STATE and LCM_STATE."""
+        return int(self.vm(vm_id).state), int(self.vm(vm_id).lcm)
+
+    def new(self, template: str = SMALL, session: str = ADMIN) -> int:
+        """A pending VM."""
+        return int(self.ok("one.vm.allocate", template, session=session))
+
+    def running(self, template: str = SMALL, host: int = 0) -> int:
+        """A VM that runs."""
+        vm_id = self.new(template)
+        self.ok("one.vm.deploy", vm_id, host)
+        self.advance(5)
+        assert self.state(vm_id) == (3, 3)
+        return vm_id
+
+    def path(self, vm_id: int, seconds: float = 10, step: float = 0.005) -> list[tuple[int, int]]:
+        """The states that a VM passes through from now on."""
+        seen = [self.state(vm_id)]
+        for _ in range(round(seconds / step)):
+            self.advance(step)
+            if self.state(vm_id) != seen[-1]:
+                seen.append(self.state(vm_id))
+        return seen
+
+    def charged(self) -> dict[int, tuple[int, int, int]]:
+        """CPU, MiB and VMs that each host is charged with, where there are any."""
+        return {
+            host.id: (host.used_cpu, host.used_memory_kib // 1024, len(host.vms))
+            for host in self.cloud.world.hosts
+            if host.vms
+        }
+
+    def user(self, name: str, *groups: int) -> str:
+        """The session of a new user."""
+        groups_given = [list(groups)] if groups else []
+        driver = ["core"] if groups else []
+        self.ok("one.user.allocate", name, "pw", *driver, *groups_given)
+        return f"{name}:pw"
+
+
+def xml(text: str) -> etree._Element:
+    """A reply's XML, parsed."""
+    return etree.fromstring(text.encode())
+
+
+PENDING, HOLD, STOPPED, SUSPENDED, DONE, OFF, UNDEPLOYED = (
+    (1, 0), (2, 0), (4, 0), (5, 0), (6, 0), (8, 0), (9, 0)
+)  # fmt: skip
+RUNNING = (3, 3)
+
+
+def in_state(bench: Bench, state: tuple[int, int]) -> int:
+    """A VM brought into a state where it stays."""
+    if state in {PENDING, HOLD}:
+        vm_id = bench.new()
+        if state == HOLD:
+            bench.ok("one.vm.action", "hold", vm_id)
+        return vm_id
+    vm_id = bench.running()
+    verbs = {STOPPED: "stop", SUSPENDED: "suspend", OFF: "poweroff", UNDEPLOYED: "undeploy",
+             DONE: "terminate"}  # fmt: skip
+    if state in verbs:
+        bench.ok("one.vm.action", verbs[state], vm_id)
+        bench.advance(5)
+    assert bench.state(vm_id) == state
+    return vm_id

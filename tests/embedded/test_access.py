@@ -1,0 +1,195 @@
+"""Passwords, permissions and the access control list."""
+
+from __future__ import annotations
+
+import pytest
+
+from merkatd.embedded.access import digest
+
+from .support import SMALL, Bench, xml
+
+VM, HOST, USER, DATASTORE = 0x1000000000, 0x2000000000, 0x10000000000, 0x100000000000
+ONE, GROUP, ALL = 0x100000000, 0x200000000, 0x400000000
+USE, MANAGE, ADMIN = 1, 2, 4
+
+
+def rule(bench: Bench, user: int, resource: int, rights: int) -> int:
+    """A new rule, sent as oned takes it."""
+    return int(bench.ok("one.acl.addrule", f"{user:x}", f"{resource:x}", f"{rights:x}"))
+
+
+@pytest.mark.parametrize(
+    "session", ["oneadmin:wrong", "nobody:secret", "oneadmin", ":", "", "serveradmin:"]
+)
+def test_a_wrong_password_is_refused_with_256(session: str) -> None:
+    """In oned's words, and nothing is done."""
+    bench = Bench()
+    assert bench.refused("one.vm.allocate", SMALL, session=session) == (
+        256,
+        "[one.vm.allocate] User couldn't be authenticated, aborting call.",
+    )
+    assert len(bench.cloud.world.vms) == 0
+
+
+def test_passwords_are_kept_as_digests() -> None:
+    """What the pool shows is the digest, and a new password replaces the old."""
+    bench = Bench()
+    ann = bench.user("ann")
+    shown = xml(bench.ok("one.userpool.info")).findtext("USER[NAME='ann']/PASSWORD")
+    assert shown == digest("pw")
+    bench.ok("one.user.passwd", -1, "p:w2", session=ann)
+    assert bench.refused("one.user.info", -1, session=ann)[0] == 256
+    bench.ok("one.user.info", -1, session="ann:p:w2")
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("one.vm.deploy", (0, 0)),
+        ("one.vm.migrate", (0, 1, True)),
+        ("one.vm.action", ("resched", 0)),
+        ("one.vm.recover", (0, 3)),
+        ("one.host.update", (0, "A=1", 1)),
+        ("one.host.status", (0, 1)),
+        ("one.host.allocate", ("h", "kvm", "kvm")),
+        ("one.user.allocate", ("bob", "pw")),
+        ("one.acl.addrule", ("400000000", "2400000000", "1")),
+        ("one.cluster.allocate", ("c",)),
+        ("one.group.allocate", ("g",)),
+        ("one.system.config", ()),
+        ("embedded.limits.read", ()),
+    ],
+)
+def test_ordinary_users_may_not_administer(method: str, arguments: tuple[object, ...]) -> None:
+    """They are refused with 512, on their own VM too."""
+    bench = Bench()
+    ann = bench.user("ann")
+    bench.new(session=ann)
+    assert bench.refused(method, *arguments, session=ann)[0] == 512
+
+
+def test_ordinary_users_manage_their_own_vms() -> None:
+    """Suspend, resume, stop, update and terminate; nobody else's."""
+    bench = Bench()
+    ann, bob = bench.user("ann"), bench.user("bob")
+    vm_id = bench.new(session=ann)
+    bench.ok("one.vm.deploy", vm_id, 0)
+    bench.advance(5)
+    for action in ("suspend", "resume", "stop", "resume", "terminate"):
+        assert bench.refused("one.vm.action", action, vm_id, session=bob)[0] == 512
+        bench.ok("one.vm.action", action, vm_id, session=ann)
+        bench.advance(5)
+    assert bench.refused("one.vm.info", vm_id, session=bob)[1] == (
+        f"[one.vm.info] User [3] : Not authorized to perform USE VM [{vm_id}]."
+    )
+
+
+def test_users_change_their_own_template() -> None:
+    """A bid may live there; what is restricted is left as it was, silently."""
+    bench = Bench()
+    ann = bench.user("ann")
+    bench.ok("one.user.update", 2, 'MERKAT_BID_CPU="3"\nVM_ADMIN_OPERATIONS="x"', 1, session=ann)
+    user = xml(bench.ok("one.user.info", -1, session=ann))
+    assert user.findtext("TEMPLATE/MERKAT_BID_CPU") == "3"
+    assert user.find("TEMPLATE/VM_ADMIN_OPERATIONS") is None
+    assert bench.refused("one.user.update", 0, "A=1", 1, session=ann)[0] == 512
+
+
+def test_restricted_attributes_of_vms_are_for_administrators() -> None:
+    """Refused in a creation; kept as they are in an update."""
+    bench = Bench()
+    ann = bench.user("ann")
+    code, text = bench.refused("one.vm.allocate", f"{SMALL}\nUSER_PRIORITY=1", session=ann)
+    assert (code, "USER_PRIORITY" in text) == (512, True)
+    vm_id = bench.new(session=ann)
+    bench.ok("one.vm.update", vm_id, "USER_PRIORITY=2", 1)
+    bench.ok("one.vm.update", vm_id, "USER_PRIORITY=9 A=1", 0, session=ann)
+    assert bench.vm(vm_id).user_template.get("USER_PRIORITY") == "2"
+
+
+def test_a_scheduler_account_works_by_rules() -> None:
+    """VM use, manage and admin, HOST manage and DATASTORE use are what deploying takes."""
+    bench = Bench()
+    agent = bench.user("agent")
+    vm_id = bench.new()
+    who = ONE | 2
+    assert bench.refused("one.vm.deploy", vm_id, 0, session=agent)[0] == 512
+    rule(bench, who, VM | ALL, USE | MANAGE | ADMIN)
+    bench.ok("one.vm.deploy", vm_id, 0, session=agent)
+    bench.advance(5)
+    assert "<ID>0</ID>" in bench.ok("one.vmpool.infoextended", -2, -1, -1, -1, session=agent)
+    assert bench.ok("one.hostpool.info", session=agent) == "<HOST_POOL></HOST_POOL>"
+    host_rule = rule(bench, who, HOST | ALL, USE | MANAGE)
+    assert "<ID>2</ID>" in bench.ok("one.hostpool.info", session=agent)
+    bench.ok("one.vm.migrate", vm_id, 1, True, session=agent)
+    bench.ok("one.acl.delrule", host_rule)
+    assert bench.ok("one.hostpool.info", session=agent) == "<HOST_POOL></HOST_POOL>"
+
+
+def test_rules_reach_one_group_or_cluster() -> None:
+    """A rule may name one object, a group's objects, or a cluster's hosts."""
+    bench = Bench()
+    agent = bench.user("agent")
+    cluster = int(bench.ok("one.cluster.allocate", "second"))
+    bench.ok("one.cluster.addhost", cluster, 2)
+    rule(bench, GROUP | 1, HOST | ONE | 0, USE)
+    rule(bench, ONE | 2, HOST | 0x800000000 | cluster, USE)
+    pool = xml(bench.ok("one.hostpool.info", session=agent))
+    assert [host.findtext("ID") for host in pool] == ["2", "0"]
+
+
+@pytest.mark.parametrize(
+    ("user", "resource", "rights"),
+    [
+        ("0", "2400000000", "1"),
+        ("400000000", "400000000", "1"),
+        ("400000000", "2400000000", "0"),
+        ("400000000", "2400000000", "10"),
+        ("zz", "2400000000", "1"),
+        ("300000000", "2400000000", "1"),
+        ("400000001", "2400000000", "1"),
+    ],
+)
+def test_malformed_rules_are_refused(user: str, resource: str, rights: str) -> None:
+    """With 8192, and no rule is kept."""
+    bench = Bench()
+    code, text = bench.refused("one.acl.addrule", user, resource, rights)
+    assert (code, "malformed" in text) == (8192, True)
+    assert len(bench.cloud.world.rules) == 6
+
+
+def test_rules_come_once_and_go_once() -> None:
+    """A second equal rule is refused, and so is the second deletion."""
+    bench = Bench()
+    number = rule(bench, ALL, HOST | ALL, USE)
+    assert bench.refused("one.acl.addrule", "400000000", "2400000000", "1")[0] == 8192
+    assert bench.ok("one.acl.delrule", number) == number
+    assert bench.refused("one.acl.delrule", number)[0] == 8192
+
+
+def test_group_members_use_what_the_group_may() -> None:
+    """A VM's group permission opens it to the group, in calls and in pools."""
+    bench = Bench()
+    ann, bob = bench.user("ann"), bench.user("bob")
+    vm_id = bench.new(session=ann)
+    assert bench.ok("one.vmpool.info", -2, -1, -1, -1, session=bob) == "<VM_POOL></VM_POOL>"
+    bench.ok("one.vm.chmod", vm_id, -1, -1, -1, 1, -1, -1, -1, -1, -1, session=ann)
+    assert "<ID>0</ID>" in bench.ok("one.vmpool.info", -2, -1, -1, -1, session=bob)
+    bench.ok("one.vm.info", vm_id, session=bob)
+
+
+def test_changing_owner_and_group() -> None:
+    """Given to another user and group, shown with their names."""
+    bench = Bench()
+    bench.user("ann")
+    team = int(bench.ok("one.group.allocate", "team"))
+    assert team == 100
+    vm_id = bench.new()
+    bench.ok("one.vm.chown", vm_id, 2, team)
+    bench.ok("one.vm.rename", vm_id, "web <1>")
+    shown = xml(bench.ok("one.vm.info", vm_id))
+    assert [shown.findtext(tag) for tag in ("UNAME", "GNAME", "NAME")] == ["ann", "team", "web <1>"]
+    bench.ok("one.user.chgrp", 2, team)
+    groups = xml(bench.ok("one.grouppool.info"))
+    assert groups.findtext("GROUP[NAME='team']/USERS/ID") == "2"
+    assert bench.refused("one.vm.chown", vm_id, 77, -1)[0] == 1024

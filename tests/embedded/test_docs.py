@@ -1,0 +1,47 @@
+"""The examples in the documentation run."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from merkatd.embedded import cloudfile
+from merkatd.embedded.call import METHODS
+from merkatd.embedded.faults import Kind
+
+from .process import ROOT
+from .support import Bench
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = (ROOT / "docs" / "embedded.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_program_runs() -> None:
+    """And leaves a cloud of three hosts."""
+    names: dict[str, Any] = {}
+    for block in blocks("python"):
+        exec(block, names)  # noqa: S102 - our own page
+    assert len(names["cloud"].world.hosts) == 3
+
+
+def test_the_file_describes_a_cloud(tmp_path: Path) -> None:
+    """The example is read without complaint."""
+    path = tmp_path / "cloud.toml"
+    path.write_text(blocks("toml")[0])
+    bench = Bench(0)
+    cloudfile.build(bench.cloud, cloudfile.read(path))
+    assert len(bench.cloud.world.hosts) == 4
+
+
+def test_what_is_named_exists() -> None:
+    """Calls of our own and kinds of faults."""
+    for name in set(re.findall(r"embedded\.(?:limits|guest|fault|host)\.[a-z]+", PAGE)):
+        assert name in METHODS
+    assert all(f"`{kind.value}`" in PAGE for kind in Kind)

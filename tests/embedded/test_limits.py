@@ -1,0 +1,129 @@
+"""Limits and the balloon: how long they last, what is refused, and how they are set from afar."""
+
+from __future__ import annotations
+
+import pytest
+
+from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.hostlimits import LimitsError
+
+from .guests import job, rates, small, start
+from .support import Bench
+
+
+def test_the_balloon_moves_at_a_bounded_speed() -> None:
+    """Fast while the guest has room, slowly when it takes what the guest uses, fast back."""
+    bench = small(2, balloon_mib_s=100, squeeze_mib_s=10, margin_mib=64)
+    (vm_id,) = start(bench, job(0))
+    bench.cloud.guests.set_limits(vm_id, memory_mib=400)
+
+    def balloon() -> float:
+        return bench.cloud.guests.read([vm_id])[vm_id].balloon_mib
+
+    bench.advance(2)
+    assert balloon() == pytest.approx(824)
+    bench.advance(2.48)
+    assert balloon() == pytest.approx(576)
+    bench.advance(6.4)
+    assert balloon() == pytest.approx(512)
+    bench.advance(100)
+    assert balloon() == pytest.approx(400)
+    assert bench.cloud.guests.read([vm_id])[vm_id].used_mib == pytest.approx(400)
+    bench.cloud.guests.set_limits(vm_id, memory_mib=1024)
+    bench.advance(1)
+    assert balloon() == pytest.approx(500)
+
+
+def test_a_guest_below_its_use_swaps() -> None:
+    """Held at half of what it uses it does half the work, while it burns all its time."""
+    bench = small(2, squeeze_mib_s=1000, balloon_mib_s=1000, margin_mib=0)
+    (vm_id,) = start(bench, job(1000))
+    bench.cloud.guests.set_limits(vm_id, memory_mib=256)
+    bench.advance(10)
+    before = bench.ok("embedded.guest.progress", vm_id)["done"]
+    assert rates(bench, [vm_id], 20) == pytest.approx([1.0])
+    after = bench.ok("embedded.guest.progress", vm_id)["done"]
+    assert after - before == pytest.approx(10)
+
+
+def test_limits_last_until_the_next_boot() -> None:
+    """A reboot from inside and a live migration keep them; every new domain has OpenNebula's."""
+    bench = Bench(2)
+    vm_id = bench.running("CPU=1.5 VCPU=2 MEMORY=512")
+    guests = bench.cloud.guests
+
+    def limited() -> bool:
+        return guests.read([vm_id])[vm_id].limits.global_quota == 50_000
+
+    assert guests.read([vm_id])[vm_id].limits.cpu_shares == 1536
+    for kept in (("one.vm.action", "reboot", vm_id), ("one.vm.migrate", vm_id, 1, True)):
+        guests.set_limits(vm_id, global_quota=50_000)
+        bench.ok(*kept)
+        bench.advance(5)
+        assert limited()
+    assert guests.read([vm_id])[vm_id].host == 1
+    bench.ok("one.vm.migrate", vm_id, 0, False)
+    bench.advance(5)
+    assert not limited()
+    for verb in ("poweroff", "suspend"):
+        guests.set_limits(vm_id, global_quota=50_000)
+        bench.ok("one.vm.action", verb, vm_id)
+        bench.advance(5)
+        bench.ok("one.vm.action", "resume", vm_id)
+        bench.advance(5)
+        assert not limited()
+
+
+def test_a_pin_that_the_target_lacks_makes_a_live_migration_fail() -> None:
+    """It comes back to the old host; without the pin it goes."""
+    bench = Bench(1)
+    bench.cloud.add_hosts(1, HostSize(200, 8192))
+    vm_id = bench.running()
+    bench.cloud.guests.set_limits(vm_id, pins=[[5]])
+    bench.ok("one.vm.migrate", vm_id, 1, True)
+    bench.advance(5)
+    assert bench.vm(vm_id).history[-1].host == 0
+    bench.cloud.guests.set_limits(vm_id, pins=[[]])
+    bench.ok("one.vm.migrate", vm_id, 1, True)
+    bench.advance(5)
+    assert bench.vm(vm_id).history[-1].host == 1
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"cpu_shares": 1},
+        {"vcpu_quota": 10},
+        {"global_quota": 0},
+        {"memory_mib": 9999},
+        {"memory_mib": 0},
+        {"pins": [[99]]},
+        {"pins": [[0], [1]]},
+    ],
+)
+def test_limits_out_of_range_are_errors(limits: dict[str, object]) -> None:
+    """They name the VM, and nothing is changed; remotely they are told for each VM."""
+    bench = Bench()
+    vm_id = bench.running()
+    before = bench.cloud.guests.read()
+    with pytest.raises(LimitsError, match=f"VM {vm_id}: "):
+        bench.cloud.guests.set_limits(vm_id, **limits)  # type: ignore[arg-type]  # on purpose
+    assert bench.cloud.guests.read() == before
+    assert list(bench.ok("embedded.limits.set", {str(vm_id): limits})) == [str(vm_id)]
+
+
+def test_limits_are_set_and_read_remotely_in_bulk() -> None:
+    """One call for many VMs; those that don't run are told, the others set."""
+    bench = Bench()
+    vm_ids = [bench.running() for _ in range(2)]
+    pending = bench.new()
+    wanted = {str(vm_id): {"vcpu_quota": 20_000, "memory_mib": 300} for vm_id in vm_ids}
+    refused = bench.ok("embedded.limits.set", {**wanted, str(pending): {"cpu_shares": 5}})
+    assert list(refused) == [str(pending)]
+    bench.advance(10)
+    read = bench.ok("embedded.limits.read", vm_ids)
+    assert [read[str(vm_id)]["limits"]["vcpu_quota"] for vm_id in vm_ids] == [20_000, 20_000]
+    assert read["0"]["balloon_mib"] == pytest.approx(300)
+    assert set(bench.ok("embedded.limits.read")) == {"0", "1"}
+    assert bench.refused("embedded.limits.set", {"0": {"nonsense": 1}})[0] == 4096
+    assert bench.refused("embedded.limits.set", {"x": {}})[0] == 4096

@@ -1,0 +1,114 @@
+"""Operations that fail, where they lead, and the ways out."""
+
+from __future__ import annotations
+
+import pytest
+
+from merkatd.embedded.faults import Fault, Kind
+
+from .support import DONE, OFF, PENDING, RUNNING, SUSPENDED, Bench, in_state
+
+FAILURES = [
+    ("PROLOG", (3, 39)),
+    ("BOOT", (3, 36)),
+]
+
+
+@pytest.mark.parametrize(("lcm", "stuck"), FAILURES)
+def test_a_deployment_that_fails_stays_charged_until_retried(
+    lcm: str, stuck: tuple[int, int]
+) -> None:
+    """The host stays charged; recover 2 goes on where it failed."""
+    bench = Bench()
+    vm_id = bench.new()
+    bench.cloud.faults.add(Fault(Kind.FAIL, lcm=lcm, count=1))
+    bench.ok("one.vm.deploy", vm_id, 0)
+    bench.advance(5)
+    assert bench.state(vm_id) == stuck
+    assert bench.charged() == {0: (100, 512, 1)}
+    bench.ok("one.vm.recover", vm_id, 2)
+    assert bench.path(vm_id)[-1] == RUNNING
+
+
+def test_a_live_migration_that_fails_leaves_the_vm_where_it_was() -> None:
+    """Back to RUNNING on the old host, which alone is charged."""
+    bench = Bench()
+    vm_id = bench.running()
+    bench.cloud.faults.add(Fault(Kind.FAIL, lcm="MIGRATE", vm=vm_id))
+    bench.ok("one.vm.migrate", vm_id, 1, True)
+    assert bench.path(vm_id) == [RUNNING, (3, 4), RUNNING]
+    assert bench.vm(vm_id).history[-1].host == 0
+    assert bench.charged() == {0: (100, 512, 1)}
+
+
+def test_a_restore_that_fails_is_stuck_at_the_target() -> None:
+    """(3, 37) on the new host; recover 4 makes it pending, charged nowhere."""
+    bench = Bench()
+    vm_id = bench.running()
+    bench.cloud.faults.add(Fault(Kind.FAIL, lcm="BOOT_MIGRATE"))
+    bench.ok("one.vm.migrate", vm_id, 1, False)
+    bench.advance(5)
+    assert bench.state(vm_id) == (3, 37)
+    assert bench.charged() == {1: (100, 512, 1)}
+    bench.ok("one.vm.recover", vm_id, 4)
+    bench.advance(1)
+    assert bench.state(vm_id) == PENDING
+    assert bench.charged() == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "lcm", "back"),
+    [
+        (RUNNING, "suspend", "SAVE_SUSPEND", RUNNING),
+        (RUNNING, "stop", "SAVE_STOP", RUNNING),
+        (RUNNING, "stop", "EPILOG_STOP", (3, 41)),
+        (RUNNING, "undeploy", "EPILOG_UNDEPLOY", (3, 42)),
+        (RUNNING, "poweroff", "SHUTDOWN_POWEROFF", RUNNING),
+        (RUNNING, "terminate", "SHUTDOWN", RUNNING),
+        (RUNNING, "terminate", "EPILOG", (3, 40)),
+        (SUSPENDED, "resume", "BOOT_SUSPENDED", SUSPENDED),
+        (OFF, "resume", "BOOT_POWEROFF", OFF),
+    ],
+)
+def test_failures_lead_where_oned_says(
+    state: tuple[int, int], action: str, lcm: str, back: tuple[int, int]
+) -> None:
+    """Back to where it was, or stuck in a state of failure that can be retried."""
+    bench = Bench()
+    vm_id = in_state(bench, state)
+    bench.cloud.faults.add(Fault(Kind.FAIL, lcm=lcm, count=1))
+    bench.ok("one.vm.action", action, vm_id)
+    bench.advance(5)
+    assert bench.state(vm_id) == back
+    assert len(bench.charged()) == 1
+
+
+def test_recovering_by_hand() -> None:
+    """1 ends a step well, 0 badly, 3 deletes, 5 deletes without asking the host."""
+    bench = Bench()
+    one, two, three = bench.running(), bench.running(), bench.running()
+    for vm_id in (one, two):
+        bench.ok("one.vm.action", "suspend", vm_id)
+    bench.advance(0.1)
+    bench.ok("one.vm.recover", one, 1)
+    bench.ok("one.vm.recover", two, 0)
+    assert (bench.state(one), bench.state(two)) == (SUSPENDED, RUNNING)
+    bench.advance(5)
+    assert (bench.state(one), bench.state(two)) == (SUSPENDED, RUNNING)
+    bench.ok("one.vm.recover", two, 3)
+    assert bench.path(two) == [(3, 23), DONE]
+    bench.ok("one.vm.recover", three, 5)
+    assert bench.state(three) == DONE
+    assert bench.refused("one.vm.recover", one, 2)[0] == 2048
+    assert bench.refused("one.vm.recover", one, 9)[0] == 2048
+
+
+def test_a_live_resize_that_fails_is_undone() -> None:
+    """The old template and its charge are back."""
+    bench = Bench()
+    vm_id = bench.running()
+    bench.cloud.faults.add(Fault(Kind.FAIL, lcm="HOTPLUG_RESIZE"))
+    bench.ok("one.vm.resize", vm_id, "CPU=2 MEMORY=1024", False)
+    bench.advance(5)
+    assert bench.state(vm_id) == RUNNING
+    assert bench.charged() == {0: (100, 512, 1)}

@@ -1,0 +1,50 @@
+"""A thousand hosts and ten thousand VMs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from .process import ROOT
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, float]:
+    """What the probe measured, in a process of its own."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.embedded.scale_probe"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    found: dict[str, float] = json.loads(ended.stdout)
+    return found
+
+
+def test_the_pools_arrive_whole(measured: dict[str, float]) -> None:
+    """All VMs run, and warm pools are as long as cold ones."""
+    assert measured["running"] == 10_000
+    assert measured["vms warm bytes"] == measured["vms cold bytes"] > 10_000_000
+    assert measured["hosts warm bytes"] == measured["hosts cold bytes"] > 1_000_000
+
+
+@pytest.mark.parametrize("pool", ["vms", "hosts", "samples"])
+@pytest.mark.parametrize("time", ["cold", "warm"])
+def test_the_reactor_is_not_held(measured: dict[str, float], pool: str, time: str) -> None:
+    """No turn costs more CPU than 50 ms on a machine where the reference takes 40 ms."""
+    assert measured[f"{pool} {time} held s"] <= 1.25 * max(measured["reference_s"], 0.04)
+
+
+def test_a_warm_pool_is_only_joined(measured: dict[str, float]) -> None:
+    """Less CPU than the reference, which joins two hundred thousand strings."""
+    assert measured["joined s"] <= measured["reference_s"]
+
+
+def test_building_it_is_cheap(measured: dict[str, float]) -> None:
+    """Creating and deploying ten thousand VMs costs less than a hundred references."""
+    assert measured["built s"] <= 100 * measured["reference_s"]

@@ -1,0 +1,114 @@
+"""How a host divides its cores."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.embedded.sharing import Claim, divide, divide_pinned
+
+CLAIMS = st.lists(
+    st.tuples(st.integers(2, 8192), st.floats(0, 16, allow_subnormal=False)),
+    min_size=1,
+    max_size=12,
+)
+ANY = frozenset[int]()
+
+
+@given(CLAIMS, st.floats(0.5, 64))
+def test_nothing_is_wasted_and_nothing_exceeded(
+    claims: list[tuple[int, float]], capacity: float
+) -> None:
+    """Nobody above its cap, and together the capacity or all caps, whichever is less."""
+    weights, caps = [float(weight) for weight, _ in claims], [cap for _, cap in claims]
+    shares = divide(weights, caps, capacity)
+    assert all(0 <= share <= cap + 1e-9 for share, cap in zip(shares, caps, strict=True))
+    assert math.fsum(shares) == pytest.approx(min(capacity, math.fsum(caps)), abs=1e-9)
+
+
+@given(CLAIMS, st.floats(0.5, 64))
+def test_all_that_are_held_back_stand_at_one_level(
+    claims: list[tuple[int, float]], capacity: float
+) -> None:
+    """Shares by weight are equal among those below their caps, and no less than anyone's."""
+    weights, caps = [float(weight) for weight, _ in claims], [cap for _, cap in claims]
+    shares = divide(weights, caps, capacity)
+    rows = list(zip(shares, weights, caps, strict=True))
+    levels = [share / weight for share, weight, cap in rows if share < cap - 1e-9]
+    if levels:
+        assert max(levels) == pytest.approx(min(levels), rel=1e-6)
+        assert all(share / weight <= levels[0] * (1 + 1e-6) for share, weight, _ in rows)
+
+
+def test_the_kernels_own_ratio() -> None:
+    """Shares of 2048 and 1024 divide a core two to one."""
+    assert divide([2048, 1024], [1, 1], 1) == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_what_one_leaves_goes_to_the_others() -> None:
+    """A small demand is met, the rest divided by weight."""
+    assert divide([1, 1, 2], [0.2, 9, 9], 3.2) == pytest.approx([0.2, 1, 2])
+
+
+@given(CLAIMS, st.integers(1, 16))
+def test_without_pins_both_ways_agree(claims: list[tuple[int, float]], cores: int) -> None:
+    """The general division is the simple one where every processor may use every core."""
+    simple = divide([float(weight) for weight, _ in claims], [cap for _, cap in claims], cores)
+    general = divide_pinned(
+        [Claim(float(weight), cap, math.inf, (ANY,)) for weight, cap in claims], cores
+    )
+    assert general == pytest.approx(simple, abs=1e-6)
+
+
+PINNED = st.lists(
+    st.tuples(
+        st.integers(2, 4096),
+        st.floats(0.01, 4),
+        st.lists(st.frozensets(st.integers(0, 3), max_size=3), min_size=1, max_size=3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(PINNED)
+def test_no_core_is_used_twice(
+    claims: list[tuple[int, float, list[frozenset[int]]]],
+) -> None:
+    """Those pinned to some cores never use more than those cores, and no VM more than its cap."""
+    shares = divide_pinned(
+        [Claim(float(weight), cap, 1.0, tuple(pins)) for weight, cap, pins in claims], 4
+    )
+    assert math.fsum(shares) <= 4 + 1e-9
+    for share, (_, cap, pins) in zip(shares, claims, strict=True):
+        assert share <= min(cap, len(pins)) + 1e-9
+    for core in range(4):
+        bound = [s for s, c in zip(shares, claims, strict=True) if all(p == {core} for p in c[2])]
+        assert math.fsum(bound) <= 1 + 1e-9
+
+
+def test_two_pinned_to_one_core_share_it_and_leave_the_rest() -> None:
+    """The third has the other core for itself."""
+    one, other = frozenset({0}), frozenset({1})
+    claims = [Claim(1, 1, 1, (one,)), Claim(3, 1, 1, (one,)), Claim(1, 1, 1, (other,))]
+    assert divide_pinned(claims, 2) == pytest.approx([0.25, 0.75, 1.0])
+
+
+def test_overlapping_pins_bind_together() -> None:
+    """Three processors on two cores by {0,1}, {0,1}, {0}: no more than two cores in all."""
+    both, one = frozenset({0, 1}), frozenset({0})
+    claims = [Claim(1, 1, 1, (both,)), Claim(1, 1, 1, (both,)), Claim(1, 1, 1, (one,))]
+    assert divide_pinned(claims, 4) == pytest.approx([2 / 3] * 3)
+
+
+def test_a_cap_on_the_whole_vm_frees_its_cores() -> None:
+    """A VM of two pinned processors held to half a core leaves the rest to its neighbours."""
+    claims = [
+        Claim(1024, 0.5, 1, (frozenset({0}), frozenset({1}))),
+        Claim(1024, 1, 1, (frozenset({0}),)),
+        Claim(1024, 1, 1, (frozenset({1}),)),
+    ]
+    assert divide_pinned(claims, 2) == pytest.approx([0.5, 0.75, 0.75])

@@ -1,0 +1,311 @@
+"""The life of a VM, row by row of what a real server was seen to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from merkatd.embedded.settings import Delays, Settings
+
+from .support import (
+    DONE,
+    HOLD,
+    OFF,
+    PENDING,
+    RUNNING,
+    SMALL,
+    STOPPED,
+    SUSPENDED,
+    UNDEPLOYED,
+    Bench,
+    in_state,
+)
+
+ACTIONS = [
+    ("suspend", RUNNING, [(3, 6), SUSPENDED]),
+    ("resume", SUSPENDED, [(3, 21), RUNNING]),
+    ("poweroff", RUNNING, [(3, 18), OFF]),
+    ("poweroff-hard", RUNNING, [(3, 18), OFF]),
+    ("resume", OFF, [(3, 20), RUNNING]),
+    ("stop", RUNNING, [(3, 5), (3, 10), STOPPED]),
+    ("stop", SUSPENDED, [(3, 10), STOPPED]),
+    ("undeploy", RUNNING, [(3, 29), (3, 30), UNDEPLOYED]),
+    ("undeploy-hard", RUNNING, [(3, 29), (3, 30), UNDEPLOYED]),
+    ("undeploy", OFF, [(3, 30), UNDEPLOYED]),
+    ("terminate", RUNNING, [(3, 12), (3, 11), DONE]),
+    ("terminate-hard", RUNNING, [(3, 12), (3, 11), DONE]),
+    ("terminate", SUSPENDED, [(3, 11), DONE]),
+    ("terminate-hard", OFF, [(3, 11), DONE]),
+    ("terminate", STOPPED, [(3, 11), DONE]),
+    ("reboot", RUNNING, []),
+    ("resched", RUNNING, []),
+]
+
+
+@pytest.mark.parametrize(("action", "state", "steps"), ACTIONS)
+def test_an_action_passes_through_its_states(
+    action: str, state: tuple[int, int], steps: list[tuple[int, int]]
+) -> None:
+    """The states between the answer and the end, each seen and in order."""
+    bench = Bench()
+    vm_id = in_state(bench, state)
+    assert bench.ok("one.vm.action", action, vm_id) == vm_id
+    assert bench.path(vm_id) == [state, *steps]
+
+
+AT_ONCE = [
+    ("hold", PENDING, HOLD),
+    ("release", HOLD, PENDING),
+    ("resume", STOPPED, PENDING),
+    ("resume", UNDEPLOYED, PENDING),
+    ("terminate", PENDING, DONE),
+    ("terminate-hard", HOLD, DONE),
+]
+
+
+@pytest.mark.parametrize(("action", "before", "after"), AT_ONCE)
+def test_some_actions_are_done_when_they_are_answered(
+    action: str, before: tuple[int, int], after: tuple[int, int]
+) -> None:
+    """Where no host is asked, the state has moved with the answer."""
+    bench = Bench()
+    vm_id = in_state(bench, before)
+    bench.ok("one.vm.action", action, vm_id)
+    assert bench.state(vm_id) == after
+
+
+DEPLOYS = [
+    (PENDING, [(3, 0), (3, 1), (3, 2), RUNNING]),
+    (HOLD, [(3, 0), (3, 1), (3, 2), RUNNING]),
+    (STOPPED, [(3, 0), (3, 9), (3, 22), RUNNING]),
+    (UNDEPLOYED, [(3, 0), (3, 31), (3, 32), RUNNING]),
+]
+
+
+@pytest.mark.parametrize(("state", "steps"), DEPLOYS)
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_deployment_depends_on_where_the_vm_was(
+    state: tuple[int, int], steps: list[tuple[int, int]], *, resume: bool
+) -> None:
+    """A stopped VM is restored, an undeployed one started anew, resumed to PENDING first or not."""
+    bench = Bench()
+    vm_id = in_state(bench, state)
+    if resume and state in {STOPPED, UNDEPLOYED}:
+        bench.ok("one.vm.action", "resume", vm_id)
+    bench.ok("one.vm.deploy", vm_id, 2)
+    assert bench.path(vm_id) == steps
+    assert bench.vm(vm_id).history[-1].host == 2
+
+
+MIGRATIONS = [
+    (RUNNING, True, 0, [(3, 4), RUNNING]),
+    (RUNNING, False, 0, [(3, 7), (3, 8), (3, 35), RUNNING]),
+    (RUNNING, False, 1, [(3, 7), (3, 8), (3, 2), RUNNING]),
+    (RUNNING, False, 2, [(3, 7), (3, 8), (3, 2), RUNNING]),
+    (SUSPENDED, True, 0, [(3, 45), SUSPENDED]),
+    (SUSPENDED, False, 0, [(3, 45), SUSPENDED]),
+    (OFF, False, 0, [(3, 43), OFF]),
+]
+
+
+@pytest.mark.parametrize(("state", "live", "kind", "steps"), MIGRATIONS)
+def test_a_migration_passes_through_its_states(
+    state: tuple[int, int], live: bool, kind: int, steps: list[tuple[int, int]]
+) -> None:
+    """The target is the last history record at once; the state follows."""
+    bench = Bench()
+    vm_id = in_state(bench, state)
+    bench.ok("one.vm.migrate", vm_id, 1, live, False, -1, kind)
+    assert bench.state(vm_id) == state
+    assert bench.vm(vm_id).history[-1].host == 1
+    assert bench.path(vm_id) == [state, *steps]
+    assert bench.charged() == {1: (100, 512, 1)}
+
+
+def test_a_live_resize_passes_through_hotplug() -> None:
+    """Template and charge change at once, the state comes back."""
+    bench = Bench()
+    vm_id = bench.running()
+    bench.ok("one.vm.resize", vm_id, "CPU=2 MEMORY=1024 VCPU=2", False)
+    assert bench.path(vm_id) == [(3, 66), RUNNING]
+    assert bench.charged() == {0: (200, 1024, 1)}
+    assert bench.vm(vm_id).template.get("VCPU") == "2"
+
+
+def test_a_resize_is_for_some_states_only() -> None:
+    """Not for a suspended VM, nor to the size that it has; pending and off at once."""
+    bench = Bench()
+    suspended, running = in_state(bench, SUSPENDED), bench.running()
+    assert bench.refused("one.vm.resize", suspended, "CPU=2", False) == (
+        2048,
+        "[one.vm.resize] Cannot resize a VM in state SUSPENDED",
+    )
+    assert bench.refused("one.vm.resize", running, "CPU=1", False)[1].endswith("Nothing to resize")
+    assert bench.refused("one.vm.resize", running, "CPU=-1", False)[0] == 8192
+    assert bench.refused("one.vm.resize", running, "CPU=99", True)[0] == 2048
+    for vm_id in (in_state(bench, PENDING), in_state(bench, OFF)):
+        bench.ok("one.vm.resize", vm_id, "CPU=2.5 MEMORY=1024", False)
+        assert (bench.vm(vm_id).cpu, bench.vm(vm_id).memory_mib) == (250, 1024)
+
+
+WRONG = [
+    *[(verb, PENDING) for verb in ("suspend", "resume", "stop", "undeploy", "poweroff", "resched",
+                                   "unresched", "release", "reboot")],
+    *[(verb, RUNNING) for verb in ("resume", "hold", "release")],
+    *[(verb, SUSPENDED) for verb in ("suspend", "poweroff", "undeploy", "hold", "resched")],
+    *[(verb, DONE) for verb in ("resume", "terminate", "stop", "hold")],
+    *[(verb, OFF) for verb in ("suspend", "stop", "poweroff", "hold")],
+]  # fmt: skip
+NAMES = {PENDING: "PENDING", RUNNING: "RUNNING", SUSPENDED: "SUSPENDED", DONE: "DONE",
+         OFF: "POWEROFF"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("action", "state"), WRONG)
+def test_a_wrong_state_refuses_with_2048(action: str, state: tuple[int, int]) -> None:
+    """The text names the action and the state as oned does."""
+    bench = Bench()
+    vm_id = in_state(bench, state)
+    text = f"This action is not available for state {NAMES[state]}"
+    assert bench.refused("one.vm.action", action, vm_id) == (
+        2048,
+        f'[one.vm.action] Error performing action "{action}": {text}',
+    )
+
+
+def test_a_wish_to_be_rescheduled_lasts_until_the_vm_moves() -> None:
+    """The flag is set by one action, and cleared by the other or by any move."""
+    bench = Bench()
+    vm_id = bench.running()
+    bench.ok("one.vm.action", "resched", vm_id)
+    assert "<RESCHED>1</RESCHED>" in bench.ok("one.vmpool.info", -2, -1, -1, -1)
+    bench.ok("one.vm.action", "unresched", vm_id)
+    assert "<RESCHED>0</RESCHED>" in bench.ok("one.vmpool.info", -2, -1, -1, -1)
+    bench.ok("one.vm.action", "resched", vm_id)
+    bench.ok("one.vm.migrate", vm_id, 1, True)
+    bench.advance(0.5)
+    assert bench.vm(vm_id).resched == 0
+
+
+def test_unknown_actions_are_not_supported() -> None:
+    """They are refused as a wrong action, whatever the state."""
+    bench = Bench()
+    assert bench.refused("one.vm.action", "frobnicate", bench.new()) == (
+        2048, '[one.vm.action] Action "frobnicate" is not supported',
+    )  # fmt: skip
+
+
+def test_deploy_and_migrate_refuse_wrong_states() -> None:
+    """A running VM is not deployed, a pending or moving one not migrated, none to its own host."""
+    bench = Bench()
+    pending, vm_id = bench.new(), bench.running()
+    assert bench.refused("one.vm.deploy", vm_id, 1)[1].endswith("not available for state RUNNING")
+    assert bench.refused("one.vm.migrate", pending, 1, True)[0] == 2048
+    assert bench.refused("one.vm.migrate", vm_id, 0, True)[1] == (
+        "[one.vm.migrate] VM is already running on host [0]"
+    )
+    bench.ok("one.vm.migrate", vm_id, 1, False)
+    bench.advance(0.1)
+    assert bench.refused("one.vm.migrate", vm_id, 2, True)[1].endswith("state SAVE_MIGRATE")
+
+
+def test_what_comes_before_the_first_move_is_dropped() -> None:
+    """An action between a migration's answer and its start is accepted, and nothing comes of it."""
+    bench = Bench()
+    vm_id = bench.running()
+    bench.ok("one.vm.migrate", vm_id, 1, True)
+    bench.ok("one.vm.action", "suspend", vm_id)
+    assert bench.refused("one.vm.migrate", vm_id, 2, True)[0] == 2048
+    assert bench.path(vm_id) == [RUNNING, (3, 4), RUNNING]
+
+
+def test_a_coarse_clock_sees_what_a_fine_one_sees() -> None:
+    """Every step happens at its own time, however far the clock jumps."""
+    fine, coarse = Bench(), Bench()
+    for bench in (fine, coarse):
+        vm_id = bench.new()
+        bench.ok("one.vm.deploy", vm_id, 0)
+    for _ in range(2000):
+        fine.advance(0.005)
+    coarse.advance(10)
+    assert fine.vm(0) == coarse.vm(0)
+    assert fine.cloud.guests.read([0])[0].cpu_s == pytest.approx(
+        coarse.cloud.guests.read([0])[0].cpu_s
+    )
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["MEMORY=64", "CPU=1", "CPU=0 MEMORY=64", "CPU=-1 MEMORY=64", "CPU=inf MEMORY=64",
+     "CPU=nan MEMORY=64", "CPU=1 MEMORY=-64", "CPU=1 MEMORY=64 VCPU=0", "CPU=x MEMORY=64"],
+)  # fmt: skip
+def test_sizes_must_make_sense(template: str) -> None:
+    """A VM without them is refused with 8192 and takes no id."""
+    bench = Bench()
+    code, text = bench.refused("one.vm.allocate", template)
+    assert (code, "must be a positive" in text) == (8192, True)
+    assert bench.new() == 0
+
+
+def test_a_configuration_changes_through_hotplug_or_at_once() -> None:
+    """What may not change there stays, and so does the UUID."""
+    bench = Bench()
+    running, off = bench.running(), bench.running()
+    bench.ok("one.vm.action", "poweroff", off)
+    bench.advance(5)
+    uuid = bench.vm(running).template.vector("OS")["UUID"]
+    change = 'CPU=7 FEATURES=[ACPI="no"] OS=[BOOT="disk0"]'
+    bench.ok("one.vm.updateconf", running, change)
+    assert bench.path(running) == [(3, 17), RUNNING]
+    assert bench.vm(running).template.vector("OS") == {"BOOT": "disk0", "UUID": uuid}
+    assert bench.vm(running).template.get("CPU") == "1"
+    bench.ok("one.vm.updateconf", off, change)
+    assert bench.state(off) == OFF
+    bench.ok("one.vm.action", "terminate", off)
+    bench.advance(5)
+    assert bench.refused("one.vm.updateconf", off, change)[0] == 2048
+
+
+def test_a_busy_reactor_gets_its_turns() -> None:
+    """Due events are worked off some at a time, in order, and none is lost."""
+    bench = Bench(settings=Settings(events_per_turn=3))
+    vm_ids = [bench.new() for _ in range(20)]
+    for vm_id in vm_ids:
+        bench.ok("one.vm.deploy", vm_id, 0)
+    turns: list[float] = []
+    bench.cloud.world.agenda.after_turn = lambda: turns.append(bench.clock.seconds())
+    bench.advance(1.5)
+    assert {bench.state(vm_id) for vm_id in vm_ids} == {RUNNING}
+    assert len(turns) >= 20
+
+
+def test_delays_can_be_set() -> None:
+    """A factor stretches every state; memory adds to those that carry it."""
+    delays = Delays(factor=2.0, memory_mib_s=256)
+    bench = Bench(settings=Settings(delays=delays))
+    vm_id = bench.new(SMALL)
+    bench.ok("one.vm.deploy", vm_id, 0)
+    bench.advance(2.0)
+    assert bench.state(vm_id) == (3, 2)
+    bench.advance(1.0)
+    bench.ok("one.vm.migrate", vm_id, 1, True)
+    bench.advance(6.0)
+    assert bench.state(vm_id) == (3, 4)
+    bench.advance(0.3)
+    assert bench.state(vm_id) == RUNNING
+
+
+def test_jitter_comes_from_the_generator_alone() -> None:
+    """The same seed gives the same times, another seed others."""
+
+    def times(seed: int) -> list[tuple[int, int]]:
+        settings = replace(Settings(), delays=Delays(jitter=0.5))
+        bench = Bench(settings=settings, seed=seed)
+        vm_ids = [bench.new() for _ in range(8)]
+        for vm_id in vm_ids:
+            bench.ok("one.vm.deploy", vm_id, 0)
+        bench.advance(1.0)
+        return [bench.state(vm_id) for vm_id in vm_ids]
+
+    assert times(1) == times(1)
+    assert len({tuple(times(seed)) for seed in range(5)}) > 1

@@ -1,0 +1,105 @@
+"""Templates in both syntaxes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.embedded.template import Template, TemplateError, parse
+
+from .support import Bench, xml
+
+NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,8}", fullmatch=True)
+TEXTS = st.text(
+    st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\\\ufffe\uffff"), max_size=20
+)
+
+
+def test_names_are_upper_cased_and_values_are_text() -> None:
+    """Names arrive in capitals, values as they were written, quotes undone."""
+    found = parse(
+        'cpu = 0.5\nbid="a \\"b\\" c"\nNOTE=\nMerkat=[cpu="3",Memory = 4 ]\n# a comment\n'
+    )
+    assert found.get("CPU") == "0.5"
+    assert found.get("BID") == 'a "b" c'
+    assert "NOTE" in found.names()
+    assert found.vector("MERKAT") == {"CPU": "3", "MEMORY": "4"}
+
+
+def test_a_vector_may_span_lines_and_repeat() -> None:
+    """Two disks are two attributes, in their order."""
+    found = parse('DISK=[ IMAGE="a",\n  SIZE=1 ]\nDISK=[\n IMAGE=b ]\nEMPTY=[]')
+    disks = [value for name, value in found.attributes if name == "DISK"]
+    assert disks == [(("IMAGE", "a"), ("SIZE", "1")), (("IMAGE", "b"),)]
+
+
+def test_xml_templates_mean_the_same() -> None:
+    """The XML form gives the template that the plain form gives."""
+    text = "<TEMPLATE><CPU>1</CPU><MERKAT><CPU><![CDATA[3 < 4]]></CPU></MERKAT></TEMPLATE>"
+    assert parse(text) == parse('CPU=1 MERKAT=[CPU="3 < 4"]')
+
+
+@given(st.dictionaries(NAMES, TEXTS, max_size=5))
+def test_what_is_rendered_reads_back(values: dict[str, str]) -> None:
+    """Whatever text a value holds, rendering and parsing give it back."""
+    template = Template.of(values.items())
+    assert parse(template.xml("TEMPLATE")) == template
+
+
+@given(st.dictionaries(NAMES, TEXTS, min_size=1, max_size=4))
+def test_quoted_values_read_as_they_are(values: dict[str, str]) -> None:
+    """The plain syntax carries any text between quotes."""
+    lines = [
+        f'{name} = "{text.replace(chr(34), chr(92) + chr(34))}"' for name, text in values.items()
+    ]
+    assert parse("\n".join(lines)) == Template.of(values.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("CPU", "line 1, columns 4"),
+        ("CPU=1\nMEMORY=[A=1", "line 2"),
+        ("CPU=1\n=3", "line 2, columns 1"),
+        ('A="a" B', "line 1, columns 8"),
+        ("A=[B]", "line 1"),
+    ],
+)
+def test_errors_say_where(text: str, where: str) -> None:
+    """A template that can't be read is refused with the place."""
+    with pytest.raises(TemplateError, match=where):
+        parse(text)
+
+
+def test_broken_templates_are_answered_with_8192() -> None:
+    """Both syntaxes, in creation and update, with the method in front."""
+    bench = Bench()
+    code, text = bench.refused("one.vm.allocate", "CPU=")
+    assert (code, text[:17]) == (8192, "[one.vm.allocate]")
+    assert bench.refused("one.vm.allocate", "CPU=[")[1].count("Parse error") == 1
+    assert bench.refused("one.vm.allocate", "<A><B></A>")[0] == 8192
+    vm_id = bench.new()
+    code, text = bench.refused("one.vm.update", vm_id, "A=[", 1)
+    assert code == 8192
+    assert text.startswith("[one.vm.update] Cannot update template. Parse error")
+
+
+def test_bids_arrive_in_the_user_template() -> None:
+    """Custom attributes, single and vector, are in infoextended's user template."""
+    bench = Bench()
+    bench.new('CPU=1 MEMORY=64 merkat_bid_cpu=3\nmerkat=[cpu="4"]')
+    pool = xml(bench.ok("one.vmpool.infoextended", -2, -1, -1, -1))
+    assert pool.findtext("VM/USER_TEMPLATE/MERKAT_BID_CPU") == "3"
+    assert pool.findtext("VM/USER_TEMPLATE/MERKAT/CPU") == "4"
+
+
+def test_updating_replaces_or_appends() -> None:
+    """Type 0 replaces the whole user template, type 1 only what it names."""
+    bench = Bench()
+    vm_id = bench.new("CPU=1 MEMORY=64 A=1 B=2")
+    bench.ok("one.vm.update", vm_id, "B=3 C=4", 1)
+    assert bench.vm(vm_id).user_template == parse("A=1 B=3 C=4")
+    bench.ok("one.vm.update", vm_id, "D=5", 0)
+    assert bench.vm(vm_id).user_template == parse("D=5")
+    assert bench.refused("one.vm.update", vm_id, "D=5", 2)[0] == 4096
