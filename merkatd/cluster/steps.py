@@ -115,10 +115,15 @@ class Limit(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin(Step):
-    """Bind each virtual CPU to cores of the host; an empty tuple frees it."""
+    """Bind each virtual CPU to cores of the host; with no cores at all, free the VM's pins."""
 
     kind: ClassVar[str] = "pin"
     cores: tuple[tuple[int, ...], ...]
+
+    @property
+    def subject(self) -> str:
+        """Before a migration pins are freed, after it they are set again: two steps of one VM."""
+        return str(self.vm) if any(self.cores) else f"{self.vm}/free"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""The doors through which commands and tenants reach a running daemon."""

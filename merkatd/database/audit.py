@@ -1,0 +1,45 @@
+"""The books checked against themselves: nothing appears, nothing vanishes."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from merkatd.database.accounts import ACCOUNTS
+from merkatd.database.entries import ENTRIES
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What a look at all the books found, in micro-credits."""
+
+    total: int
+    """The sum over all accounts: zero."""
+    unbalanced: tuple[int, ...]
+    """Transactions whose entries don't sum to zero: none."""
+    wrong: tuple[int, ...]
+    """Accounts whose balance isn't the sum of their entries: none."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether all is as it must be."""
+        return self.total == 0 and not self.unbalanced and not self.wrong
+
+
+def audit(connection: sa.Connection) -> Audit:
+    """Add up everything there is."""
+    total = connection.scalar(sa.select(sa.func.sum(ACCOUNTS.c.balance)))
+    amount = sa.func.coalesce(sa.func.sum(ENTRIES.c.amount), 0)
+    unbalanced = (
+        sa.select(ENTRIES.c.transaction_id).group_by(ENTRIES.c.transaction_id).having(amount != 0)
+    )
+    wrong = (
+        sa.select(ACCOUNTS.c.id)
+        .outerjoin(ENTRIES, ENTRIES.c.account_id == ACCOUNTS.c.id)
+        .group_by(ACCOUNTS.c.id, ACCOUNTS.c.balance)
+        .having(ACCOUNTS.c.balance != amount)
+    )
+    return Audit(
+        total=int(total or 0),
+        unbalanced=tuple(connection.scalars(unbalanced)),
+        wrong=tuple(connection.scalars(wrong)),
+    )

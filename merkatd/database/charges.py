@@ -1,0 +1,119 @@
+"""Charges: what a period costs each payer, taken once, and never more than the payer has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database import accounts, entries
+from merkatd.database.accounts import AccountKind
+from merkatd.database.entries import BookingError, Posting, TransactionKind, UnknownAccountError
+from merkatd.database.schema import table
+
+
+class ShortfallColumns(TypedColumns):
+    """The columns of `shortfalls`: what was owed for a period and could not be taken."""
+
+    period: Named[int] = Column(
+        sa.Integer(), sa.ForeignKey("periods.number"), primary_key=True, autoincrement=False
+    )
+    account: Named[int] = Column(
+        sa.BigInteger(), sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+    )
+    at_s: Named[float] = Column(sa.Double())
+    missing: Named[int] = Column(sa.BigInteger())
+
+
+SHORTFALLS = table("shortfalls", ShortfallColumns, sa.Index(None, "account", "period"))
+
+_PAYERS = frozenset({AccountKind.TENANT, AccountKind.APPLICATION})
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """What charging a period came to, in micro-credits by account."""
+
+    taken: Mapping[int, int]
+    """Posted now."""
+    missing: Mapping[int, int]
+    """Owed, recorded as a shortfall and not posted."""
+    before: frozenset[int]
+    """Charged for this period by an earlier call; left as they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """What an account could not pay for a period."""
+
+    period: int
+    account: int
+    at_s: float
+    missing: int
+
+
+def reference_of(period: int, account: int) -> str:
+    """The reference of the one charge of a payer for a period."""
+    return f"charge/{period}/{account}"
+
+
+def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s: float) -> Charged:
+    """Take what is owed for a period from each account to the treasury, at most its balance.
+
+    The first call for a period and an account settles it: later ones change nothing, also
+    where the account could not pay then and could now.
+    """
+    due = {account: amount for account, amount in owed.items() if _checked(account, amount)}
+    by_reference = {reference_of(period, account): account for account in due}
+    before = frozenset(by_reference[one] for one in entries.posted(connection, by_reference))
+    treasury = accounts.treasury(connection).id
+    payers = accounts.lock(connection, due.keys() - before | {treasury})
+    taken, missing, postings = {}, {}, []
+    for reference, account in by_reference.items():
+        if account in before:
+            continue
+        payer = payers.get(account)
+        if payer is None or payer.kind not in _PAYERS:
+            raise UnknownAccountError(f"there is no tenant or application with account {account}")
+        taken[account] = amount = min(due[account], payer.balance)
+        if amount < due[account]:
+            missing[account] = due[account] - amount
+        moves = {account: -amount, treasury: amount} if amount else {}
+        postings.append(Posting(TransactionKind.CHARGE, reference, moves))
+    entries.post(connection, postings, at_s)
+    _record(connection, period, missing, at_s)
+    return Charged(taken, missing, before)
+
+
+def shortfalls(connection: sa.Connection, period: int) -> dict[int, int]:
+    """The shortfalls of a period by account."""
+    query = sa.select(SHORTFALLS.c.account, SHORTFALLS.c.missing)
+    rows = connection.execute(query.where(SHORTFALLS.c.period == period))
+    return {account: missing for account, missing in rows}  # noqa: C416 - rows are no pairs to mypy
+
+
+def shortfalls_of(
+    connection: sa.Connection, account: int, limit: int = 100
+) -> tuple[Shortfall, ...]:
+    """The newest shortfalls of an account, newest first."""
+    query = sa.select(SHORTFALLS).where(SHORTFALLS.c.account == account)
+    rows = connection.execute(query.order_by(SHORTFALLS.c.period.desc()).limit(limit))
+    return tuple(Shortfall(row.period, row.account, row.at_s, row.missing) for row in rows)
+
+
+def _checked(account: int, amount: int) -> bool:
+    """Whether anything is owed; BookingError where that can't be said."""
+    if type(amount) is not int or not 0 <= amount <= entries.LARGEST:
+        raise BookingError(f"account {account} can't owe {amount!r} micro-credits for a period")
+    return amount > 0
+
+
+def _record(
+    connection: sa.Connection, period: int, missing: Mapping[int, int], at_s: float
+) -> None:
+    rows = [
+        {"period": period, "account": account, "at_s": at_s, "missing": amount}
+        for account, amount in missing.items()
+    ]
+    if rows:
+        connection.execute(sa.insert(SHORTFALLS), rows)

@@ -1,0 +1,27 @@
+"""The engine behind a URL, the same to all that use it whatever server answers."""
+
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
+
+from merkatd.database import sqlite
+
+
+def make_engine(url: str, connections: int = 4) -> sa.Engine:
+    """An engine with at most so many connections, one to each thread that uses it."""
+    parsed = sa.make_url(url)
+    if sqlite.is_memory(parsed):
+        engine = sa.create_engine(
+            parsed, poolclass=StaticPool, connect_args={"check_same_thread": False}
+        )
+    else:
+        engine = sa.create_engine(
+            parsed, pool_size=connections, max_overflow=0, pool_pre_ping=True, pool_recycle=1800
+        )
+    if parsed.get_backend_name() == "sqlite":
+        sqlite.prepare(engine)
+    return engine
+
+
+def connections_of(engine: sa.Engine, wanted: int) -> int:
+    """How many threads may use the engine at a time."""
+    return 1 if sqlite.is_memory(engine.url) else wanted

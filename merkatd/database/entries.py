@@ -1,0 +1,205 @@
+"""Transactions and entries: every movement of credits, double, and at most once.
+
+A transaction is known by its reference. Whoever posts it again, after a crash or a lost
+answer, changes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database import accounts
+from merkatd.database.accounts import ACCOUNTS, AccountKind
+from merkatd.database.retrying import LostRaceError
+from merkatd.database.schema import SERIAL, chunks, table
+
+LARGEST = 2**62
+"""No balance may go beyond this many micro-credits, in either direction."""
+
+
+class TransactionKind(StrEnum):
+    """Why credits move."""
+
+    ISSUE = "issue"
+    """Between issuance and treasury: the supply changes."""
+    INCOME = "income"
+    """From the treasury to a tenant, at a renewal."""
+    BUDGET = "budget"
+    """Between a tenant and one of its applications."""
+    REPLENISHMENT = "replenishment"
+    CHARGE = "charge"
+    REFUND = "refund"
+    CORRECTION = "correction"
+
+
+class TransactionColumns(TypedColumns):
+    """The columns of `transactions`."""
+
+    id: Named[int] = Column(SERIAL, primary_key=True)
+    at_s: Named[float] = Column(sa.Double())
+    kind: Named[str] = Column(sa.String(16))
+    reference: Named[str] = Column(sa.String(128), unique=True)
+
+
+class EntryColumns(TypedColumns):
+    """The columns of `entries`; the key leads with the account, as statements do."""
+
+    account_id: Named[int] = Column(
+        sa.BigInteger(), sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+    )
+    transaction_id: Named[int] = Column(
+        sa.BigInteger(),
+        sa.ForeignKey("transactions.id"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    amount: Named[int] = Column(sa.BigInteger())
+
+
+TRANSACTIONS = table("transactions", TransactionColumns, sa.Index(None, "at_s"))
+ENTRIES = table("entries", EntryColumns, sa.Index(None, "transaction_id"))
+
+
+class BookingError(ValueError):
+    """A movement of credits that may not be made as it was asked for."""
+
+
+class UnbalancedError(BookingError):
+    """Credits would appear or vanish."""
+
+
+class OverdrawnError(BookingError):
+    """An account would owe credits."""
+
+
+class UnknownAccountError(BookingError):
+    """An entry names an account that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """A transaction to be posted: by account, the micro-credits it gains or loses."""
+
+    kind: TransactionKind
+    reference: str
+    amounts: Mapping[int, int]
+    """Nothing at all is allowed: then only the reference is taken."""
+
+    def __post_init__(self) -> None:
+        wrong = [amount for amount in self.amounts.values() if type(amount) is not int]
+        if wrong:
+            raise BookingError(f"{self.reference}: {wrong[0]!r} is not whole micro-credits")
+        if sum(self.amounts.values()) != 0:
+            raise UnbalancedError(
+                f"{self.reference}: entries must sum to zero, not to {sum(self.amounts.values())}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of an account's history."""
+
+    transaction: int
+    at_s: float
+    kind: TransactionKind
+    reference: str
+    amount: int
+
+
+def post(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> frozenset[str]:
+    """Post those that were not posted before, and move the balances; their references.
+
+    All or nothing: where one can't be posted an error says why, and the transaction of the
+    caller must not be committed.
+    """
+    wanted = {posting.reference: posting for posting in postings}
+    if len(wanted) != len(postings):
+        raise BookingError("the same reference was given to two postings")
+    done = posted(connection, wanted)
+    new = [posting for posting in postings if posting.reference not in done]
+    moved: Counter[int] = Counter()
+    for posting in new:
+        moved.update(posting.amounts)
+    _check(connection, moved)
+    _insert(connection, new, at_s)
+    _move(connection, moved)
+    return frozenset(posting.reference for posting in new)
+
+
+def posted(connection: sa.Connection, references: Iterable[str]) -> frozenset[str]:
+    """Those of the references that were posted already."""
+    return frozenset(_ids(connection, references))
+
+
+def of_account(
+    connection: sa.Connection, account: int, since_s: float, until_s: float
+) -> tuple[Entry, ...]:
+    """The entries of an account from one time up to and without another, oldest first."""
+    columns = TRANSACTIONS.c
+    query = (
+        sa.select(columns.id, columns.at_s, columns.kind, columns.reference, ENTRIES.c.amount)
+        .join(TRANSACTIONS, columns.id == ENTRIES.c.transaction_id)
+        .where(ENTRIES.c.account_id == account, columns.at_s >= since_s, columns.at_s < until_s)
+        .order_by(columns.id)
+    )
+    return tuple(
+        Entry(number, then_s, TransactionKind(kind), reference, amount)
+        for number, then_s, kind, reference, amount in connection.execute(query)
+    )
+
+
+def _check(connection: sa.Connection, moved: Mapping[int, int]) -> None:
+    present = accounts.lock(connection, moved)
+    for number, amount in moved.items():
+        account = present.get(number)
+        if account is None:
+            raise UnknownAccountError(f"there is no account {number}")
+        balance = account.balance + amount
+        if balance < 0 and account.kind is not AccountKind.ISSUANCE:
+            raise OverdrawnError(
+                f"account {number} ({account.kind} {account.name!r}) holds {account.balance}"
+                f" micro-credits; {-amount} can't be taken from it"
+            )
+        if abs(balance) > LARGEST:
+            raise BookingError(f"account {number} can't hold {balance} micro-credits")
+
+
+def _insert(connection: sa.Connection, postings: list[Posting], at_s: float) -> None:
+    rows = [{"at_s": at_s, "kind": p.kind, "reference": p.reference} for p in postings]
+    if not rows:
+        return
+    try:
+        connection.execute(sa.insert(TRANSACTIONS), rows)
+    except sa.exc.IntegrityError as error:
+        raise LostRaceError("somebody else posted the same transaction") from error
+    ids = _ids(connection, [posting.reference for posting in postings])
+    entries = [
+        {"transaction_id": ids[posting.reference], "account_id": account, "amount": amount}
+        for posting in postings
+        for account, amount in posting.amounts.items()
+        if amount
+    ]
+    if entries:
+        connection.execute(sa.insert(ENTRIES), entries)
+
+
+def _move(connection: sa.Connection, moved: Mapping[int, int]) -> None:
+    changes = [{"which": account, "change": amount} for account, amount in moved.items() if amount]
+    if changes:
+        query = sa.update(ACCOUNTS).where(ACCOUNTS.c.id == sa.bindparam("which"))
+        changed = ACCOUNTS.c.balance + sa.bindparam("change", type_=sa.BigInteger())
+        connection.execute(query.values(balance=changed), changes)
+
+
+def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for some in chunks(sorted(references)):
+        query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
+        rows = connection.execute(query.where(TRANSACTIONS.c.reference.in_(some)))
+        found.update((reference, number) for reference, number in rows)
+    return found

@@ -1,0 +1,49 @@
+"""Where transactions run: on threads of their own, or at once where time is virtual."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from twisted.internet.defer import Deferred, execute
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
+
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """Runs blocking calls somewhere."""
+
+    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
+        """Fires with what the call returns, or fails with what it raises."""
+
+    def stop(self) -> None:
+        """Give back what was held; nothing may be running."""
+
+
+class Threads:
+    """A pool of threads for the database alone, so that nothing else can use it up."""
+
+    def __init__(self, reactor: IReactorFromThreads, size: int) -> None:
+        self._reactor = reactor
+        self._pool = ThreadPool(minthreads=0, maxthreads=size, name="database")
+        self._pool.start()
+
+    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
+        """Run the call on one of the threads; the result arrives on the reactor's."""
+        return deferToThreadPool(self._reactor, self._pool, call)
+
+    def stop(self) -> None:
+        """End the threads."""
+        self._pool.stop()
+
+
+class Inline:
+    """No threads: the call is over before `run` returns, so that a virtual clock decides all."""
+
+    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
+        """Run the call here and now."""
+        return execute(call)
+
+    def stop(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,206 @@
+"""Periods: what each was given as its number, how far it came, and what its strategy knew.
+
+A number is one more than the newest stored one, given in the transaction that stores the
+observation. The newest period is never deleted, so no number is given twice.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.retrying import LostRaceError
+from merkatd.database.schema import LONG_TEXT, table
+
+
+class PeriodState(StrEnum):
+    """How far a period came."""
+
+    OBSERVED = "observed"
+    DECIDED = "decided"
+    ACTED = "acted"
+    CHARGED = "charged"
+    FAILED = "failed"
+
+
+_BEFORE: Final[Mapping[PeriodState, frozenset[PeriodState]]] = {
+    PeriodState.DECIDED: frozenset({PeriodState.OBSERVED}),
+    PeriodState.ACTED: frozenset({PeriodState.DECIDED}),
+    # A daemon that dies while it acts leaves VMs that ran and got their shares.
+    PeriodState.CHARGED: frozenset({PeriodState.DECIDED, PeriodState.ACTED}),
+    PeriodState.FAILED: frozenset(
+        {PeriodState.OBSERVED, PeriodState.DECIDED, PeriodState.ACTED},
+    ),
+}
+
+
+class PeriodColumns(TypedColumns):
+    """The columns of `periods`."""
+
+    number: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    state: Named[str] = Column(sa.String(16))
+    started_s: Named[float] = Column(sa.Double())
+    observed_s: Named[float] = Column(sa.Double())
+    decided_s: Named[float | None] = Column(sa.Double())
+    acted_s: Named[float | None] = Column(sa.Double())
+    charged_s: Named[float | None] = Column(sa.Double())
+    failed_s: Named[float | None] = Column(sa.Double())
+    hosts: Named[int] = Column(sa.Integer())
+    vms: Named[int] = Column(sa.Integer())
+    strategy: Named[str | None] = Column(sa.String(64))
+    memory: Named[str | None] = Column(LONG_TEXT)
+    failure: Named[str | None] = Column(LONG_TEXT)
+
+
+PERIODS = table(
+    "periods",
+    PeriodColumns,
+    sa.Index(None, "started_s"),
+    sa.Index(None, "state"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """One period as it is stored; times are None for what has not happened."""
+
+    number: int
+    state: PeriodState
+    started_s: float
+    observed_s: float
+    decided_s: float | None
+    acted_s: float | None
+    charged_s: float | None
+    failed_s: float | None
+    hosts: int
+    """How many hosts and VMs were observed."""
+    vms: int
+    strategy: str | None
+    failure: str | None
+
+
+class PeriodStateError(ValueError):
+    """A period can't go from where it is to where it was told to go."""
+
+
+_COLUMNS = [PERIODS.c[name] for name in Period.__dataclass_fields__]
+
+
+def begin(
+    connection: sa.Connection, started_s: float, observed_s: float, hosts: int, vms: int
+) -> int:
+    """Store an observation; the number that its period has from now on."""
+    newest = connection.scalar(sa.select(sa.func.max(PERIODS.c.number)))
+    number = 1 if newest is None else newest + 1
+    row = {
+        "number": number,
+        "state": PeriodState.OBSERVED,
+        "started_s": started_s,
+        "observed_s": observed_s,
+        "hosts": hosts,
+        "vms": vms,
+    }
+    try:
+        connection.execute(sa.insert(PERIODS), row)
+    except sa.exc.IntegrityError as error:
+        raise LostRaceError(f"period {number} was begun by somebody else") from error
+    return number
+
+
+def decided(
+    connection: sa.Connection,
+    number: int,
+    at_s: float,
+    strategy: str,
+    memory: Mapping[str, Any],
+) -> None:
+    """Store that a decision was made, and what its strategy wants to remember."""
+    text = json.dumps(memory, separators=(",", ":"), allow_nan=False)
+    _advance(
+        connection, number, PeriodState.DECIDED, decided_s=at_s, strategy=strategy, memory=text
+    )
+
+
+def acted(connection: sa.Connection, number: int, at_s: float) -> None:
+    """Store that all steps that could be sent were sent."""
+    _advance(connection, number, PeriodState.ACTED, acted_s=at_s)
+
+
+def charged(connection: sa.Connection, number: int, at_s: float) -> None:
+    """Store that the period was charged; belongs into the transaction of its charges."""
+    _advance(connection, number, PeriodState.CHARGED, charged_s=at_s)
+
+
+def failed(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
+    """Store that the period was given up, and why."""
+    _advance(connection, number, PeriodState.FAILED, failed_s=at_s, failure=why)
+
+
+def get(connection: sa.Connection, number: int) -> Period | None:
+    """The period of this number."""
+    return _one(connection, sa.select(*_COLUMNS).where(PERIODS.c.number == number))
+
+
+def newest(connection: sa.Connection) -> Period | None:
+    """The period begun last."""
+    return _one(connection, sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(1))
+
+
+def recent(
+    connection: sa.Connection, limit: int, state: PeriodState | None = None
+) -> tuple[Period, ...]:
+    """The newest periods, newest first, of one state where it is given."""
+    query = sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(limit)
+    if state is not None:
+        query = query.where(PERIODS.c.state == state)
+    return tuple(_period(row) for row in connection.execute(query))
+
+
+def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
+    """What the strategy remembered in the newest period that it decided; else nothing."""
+    text = connection.scalar(
+        sa.select(PERIODS.c.memory)
+        .where(PERIODS.c.strategy == strategy, PERIODS.c.memory.is_not(None))
+        .order_by(PERIODS.c.number.desc())
+        .limit(1)
+    )
+    found: dict[str, Any] = json.loads(text) if text else {}
+    return found
+
+
+def forget_memories(connection: sa.Connection, before: int) -> None:
+    """Drop what strategies remembered in periods before this one."""
+    connection.execute(
+        sa.update(PERIODS)
+        .where(PERIODS.c.number < before, PERIODS.c.memory.is_not(None))
+        .values(memory=None)
+    )
+
+
+def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:
+    moved = connection.execute(
+        sa.update(PERIODS)
+        .where(PERIODS.c.number == number, PERIODS.c.state.in_(_BEFORE[state]))
+        .values(state=state, **values)
+    )
+    if moved.rowcount == 1:
+        return
+    present = get(connection, number)
+    found = "does not exist" if present is None else f"is {present.state}"
+    needed = " or ".join(sorted(_BEFORE[state]))
+    raise PeriodStateError(f"period {number} {found}; only one that is {needed} can be {state}")
+
+
+def _one(connection: sa.Connection, query: sa.Select[Any]) -> Period | None:
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _period(row)
+
+
+def _period(row: sa.Row[Any]) -> Period:
+    values = dict(zip(Period.__dataclass_fields__, row, strict=True))
+    values["state"] = PeriodState(values["state"])
+    return Period(**values)

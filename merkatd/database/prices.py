@@ -1,0 +1,84 @@
+"""Prices: one row a period, market and resource."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.periods import PERIODS
+from merkatd.database.schema import table
+
+Prices = Mapping[str, Mapping[str, float]]
+"""By market and resource: credits per unit and period."""
+
+
+class PriceColumns(TypedColumns):
+    """The columns of `prices`."""
+
+    period: Named[int] = Column(
+        sa.Integer(), sa.ForeignKey("periods.number"), primary_key=True, autoincrement=False
+    )
+    market: Named[str] = Column(sa.String(64), primary_key=True)
+    resource: Named[str] = Column(sa.String(32), primary_key=True)
+    price: Named[float | None] = Column(sa.Double())
+
+
+PRICES = table("prices", PriceColumns, sa.Index(None, "market", "period"))
+
+
+@dataclass(frozen=True, slots=True)
+class PricePoint:
+    """The price of one resource of a market in one period."""
+
+    period: int
+    started_s: float
+    resource: str
+    price: float
+
+
+def store(connection: sa.Connection, period: int, prices: Prices) -> None:
+    """Keep a period's prices; infinite where no price clears."""
+    rows = [
+        {"period": period, "market": market, "resource": resource, "price": _stored(price)}
+        for market, by_resource in prices.items()
+        for resource, price in by_resource.items()
+    ]
+    if rows:
+        connection.execute(sa.insert(PRICES), rows)
+
+
+def load(connection: sa.Connection, period: int) -> dict[str, dict[str, float]]:
+    """The prices of a period by market and resource."""
+    found: dict[str, dict[str, float]] = {}
+    query = sa.select(PRICES.c.market, PRICES.c.resource, PRICES.c.price)
+    for market, resource, price in connection.execute(query.where(PRICES.c.period == period)):
+        found.setdefault(market, {})[resource] = _loaded(price)
+    return found
+
+
+def history(
+    connection: sa.Connection, market: str, since_s: float, limit: int = 10_000
+) -> tuple[PricePoint, ...]:
+    """The newest prices of a market in periods started since then, oldest first."""
+    query = (
+        sa.select(PRICES.c.period, PERIODS.c.started_s, PRICES.c.resource, PRICES.c.price)
+        .join(PERIODS, PERIODS.c.number == PRICES.c.period)
+        .where(PRICES.c.market == market, PERIODS.c.started_s >= since_s)
+        .order_by(PRICES.c.period.desc(), PRICES.c.resource.desc())
+        .limit(limit)
+    )
+    rows = connection.execute(query).all()
+    return tuple(PricePoint(p, at_s, name, _loaded(x)) for p, at_s, name, x in reversed(rows))
+
+
+def _stored(price: float) -> float | None:
+    """No server but SQLite keeps an infinity; NULL stands for it."""
+    if math.isnan(price) or price < 0:
+        raise ValueError(f"a price is a number of at least 0, not {price}")
+    return None if math.isinf(price) else price
+
+
+def _loaded(price: float | None) -> float:
+    return math.inf if price is None else price

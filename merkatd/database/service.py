@@ -1,0 +1,146 @@
+"""Database: the one door to stored things for code that must not block."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from merkatd.database import migrations, sqlite
+from merkatd.database.engine import connections_of, make_engine
+from merkatd.database.executors import Executor, Threads
+from merkatd.database.retrying import Retries, passes
+
+Result = TypeVar("Result")
+Work = Callable[[sa.Connection], Result]
+
+_BOUND = (sa.Connection, sa.Result, sa.Row)
+"""What belongs to a thread and its transaction, and is of no use after them."""
+
+
+class ClosedError(RuntimeError):
+    """The database was closed, or is about to be."""
+
+
+class Time(Protocol):
+    """What is used of a reactor, or of the clock of a virtual time."""
+
+    def callLater(  # noqa: N802 - Twisted's name
+        self, delay: float, call: Callable[..., object], /, *arguments: object
+    ) -> Any:
+        """Call it after so many seconds."""
+
+
+class Database:
+    """Runs functions of a connection, each inside one transaction of its own.
+
+    A transaction is committed when its function returns and rolled back when it raises.
+    Where it fails because of others, the whole function is run again: it must do nothing
+    but read and write through its connection, and be harmless when repeated, since the
+    connection can be lost after the commit and before its confirmation.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        executor: Executor,
+        clock: Time,
+        rng: np.random.Generator,
+        retries: Retries | None = None,
+    ) -> None:
+        self._engine = engine
+        self._reader = engine.execution_options(**{sqlite.READ_ONLY: True})
+        self._executor = executor
+        self._clock = clock
+        self._rng = rng
+        self._retries = retries or Retries()
+        self._log = Logger()
+        self._open = True
+        self._running = 0
+        self._idle: list[Deferred[None]] = []
+
+    @classmethod
+    async def open(
+        cls, url: str, reactor: Any, rng: np.random.Generator, connections: int = 4
+    ) -> Self:
+        """The database behind the URL, its schema brought up to date, on its own threads."""
+        engine = make_engine(url, connections)
+        executor = Threads(reactor, connections_of(engine, connections))
+        try:
+            await executor.run(lambda: migrations.upgrade(engine))
+        except BaseException:
+            engine.dispose()
+            executor.stop()
+            raise
+        return cls(engine, executor, reactor, rng)
+
+    async def run(self, work: Work[Result]) -> Result:
+        """What `work` returns, once its transaction is committed."""
+        return await self._counted(self._engine, work)
+
+    async def read(self, work: Work[Result]) -> Result:
+        """What `work` returns, from one consistent state; it must not write."""
+        return await self._counted(self._reader, work)
+
+    async def close(self) -> None:
+        """Refuse new work, wait for what is in hand, and let go of every connection."""
+        self._open = False
+        while self._running:
+            waiting: Deferred[None] = Deferred()
+            self._idle.append(waiting)
+            await waiting
+        await self._executor.run(self._engine.dispose)
+        self._executor.stop()
+
+    async def _counted(self, engine: sa.Engine, work: Work[Result]) -> Result:
+        if not self._open:
+            raise ClosedError("the database is closed; nothing more can be read or written")
+        self._running += 1
+        try:
+            return await self._retried(engine, work)
+        finally:
+            self._running -= 1
+            if not self._running:
+                waiting, self._idle = self._idle, []
+                for one in waiting:
+                    one.callback(None)
+
+    async def _retried(self, engine: sa.Engine, work: Work[Result]) -> Result:
+        attempt = 1
+        while True:
+            try:
+                return await self._executor.run(lambda: transaction(engine, work))
+            except Exception as error:
+                if attempt >= self._retries.attempts or not passes(error):
+                    raise
+                wait_s = self._retries.wait_s(attempt, float(self._rng.random()))
+                self._log.info(
+                    "Transaction {work} is run again in {wait_s:.3f} s: {error}",
+                    work=getattr(work, "__qualname__", repr(work)),
+                    wait_s=wait_s,
+                    error=str(error),
+                    attempt=attempt,
+                )
+            await _passed(self._clock, wait_s)
+            attempt += 1
+
+
+def _passed(clock: Time, seconds: float) -> Deferred[None]:
+    """Fires after so many seconds of the clock."""
+    waiting: Deferred[None] = Deferred(lambda _: call.cancel())
+    call = clock.callLater(seconds, waiting.callback, None)
+    return waiting
+
+
+def transaction(engine: sa.Engine, work: Work[Result]) -> Result:
+    """What `work` returns, committed; the blocking form, without retries."""
+    with engine.begin() as connection:
+        result = work(connection)
+        if isinstance(result, _BOUND):
+            raise TypeError(
+                f"a transaction may not hand out a {type(result).__name__}: it dies with its"
+                " thread; return plain values"
+            )
+        return result

@@ -1,0 +1,106 @@
+"""CPU shares to what the kernel's scheduler is told: hard quotas, and weights inside them.
+
+A quota is always set, and it is the share: nobody gets more than the market gave, whether
+or not the rest of the host is idle. A VM that was given its full size gets a quota of its
+full size, which stops nothing.
+
+Quotas are rounded down to whole microseconds. libvirt takes none below LEAST_QUOTA_US: a
+smaller share, even none at all, is lifted to that, so a VM always runs a little. That is the
+only way in which the quotas of a host can exceed its shares: by at most LEAST_QUOTA_US for
+each virtual CPU of the VMs lifted (for each VM, where the quota is for the whole of it).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.limits.in_force import UNSET, InForce
+from merkatd.limits.settings import CpuSettings
+from merkatd.market.view import NOWHERE
+
+UNITS_PER_CORE = 100
+LEAST_QUOTA_US = 1_000
+
+_ROUNDING_US = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The range in which a scheduler takes weights."""
+
+    least: int
+    greatest: int
+
+
+CGROUP_V1 = Weights(2, 262_144)
+
+
+class Quotas(NamedTuple):
+    """[vms]; UNSET where the other one is used."""
+
+    vcpu_us: Ints
+    global_us: Ints
+
+    def units(self, vcpus: Ints, period_us: int) -> Floats:
+        """What the quotas let each VM use, in percent of a core; infinite without any."""
+        per_us = UNITS_PER_CORE / period_us
+        by_vcpu = np.where(self.vcpu_us > 0, self.vcpu_us * np.maximum(vcpus, 1) * per_us, np.inf)
+        as_whole = np.where(self.global_us > 0, self.global_us * per_us, np.inf)
+        return np.minimum(by_vcpu, as_whole)
+
+
+def quotas(share: Floats, vcpus: Ints, pinned: Bools, period_us: int) -> Quotas:
+    """Each VM's share, for each of its virtual CPUs, or for the whole VM where it is pinned.
+
+    Virtual CPUs of one VM pinned to cores of different load can't each use an equal part;
+    together they can use the whole.
+    """
+    count = np.maximum(vcpus, 1)
+    whole = np.maximum(share, 0.0) * (period_us / UNITS_PER_CORE)
+    for_vcpu = np.minimum(np.floor(whole / count + _ROUNDING_US), period_us)
+    for_all = np.minimum(np.floor(whole + _ROUNDING_US), period_us * count)
+    return Quotas(
+        vcpu_us=np.where(pinned, UNSET, np.maximum(for_vcpu, LEAST_QUOTA_US)).astype(np.int64),
+        global_us=np.where(pinned, np.maximum(for_all, LEAST_QUOTA_US), UNSET).astype(np.int64),
+    )
+
+
+def weights(bid: Floats, host: Ints, hosts: int, allowed: Weights = CGROUP_V1) -> Ints:
+    """[vms]: proportional to the bids of one host, as far as the range allows.
+
+    The highest bid of a host gets the greatest weight and who bids nothing the least, so
+    that only the proportions of the bids count. VMs that are nowhere get the least too.
+    """
+    here = host != NOWHERE
+    highest = np.zeros(hosts)
+    np.maximum.at(highest, host[here], bid[here])
+    of_host = np.where(here, highest[host] if hosts else 0.0, 0.0)
+    part = np.divide(bid, of_host, out=np.zeros_like(bid), where=of_host > 0)
+    weight: Ints = np.rint(part * allowed.greatest).astype(np.int64)
+    return np.maximum(weight, allowed.least)
+
+
+class Due(NamedTuple):
+    """[vms]: what in force is too far from what is wanted."""
+
+    quota: Bools
+    weight: Bools
+
+
+def differs(
+    wanted: Quotas, weight: Ints, vcpus: Ints, in_force: InForce, settings: CpuSettings
+) -> Due:
+    """Which limits have to be set; those inside the settings' bands stay."""
+    now = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
+    other_way = ((wanted.vcpu_us > 0) != (now.vcpu_us > 0)) | (
+        (wanted.global_us > 0) != (now.global_us > 0)
+    )
+    units = wanted.units(vcpus, settings.quota_period_us)
+    band = np.maximum(settings.band_units, settings.band_part * units)
+    gap = np.abs(now.units(vcpus, settings.quota_period_us) - units)
+    return Due(
+        quota=other_way | (gap > band),
+        weight=np.abs(weight - in_force.shares) > settings.weight_band_part * weight,
+    )

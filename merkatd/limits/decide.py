@@ -1,0 +1,97 @@
+"""From what everybody gets to what hosts are told: only where something differs, in order.
+
+Balloons shrink before a VM comes or another one grows; own pins go before a migration and
+come back after it; limits follow the step that brings the VM. Only running VMs of a market
+are told anything, and those that the plan starts.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Balloon, Decision, Plan, Snapshot, Step
+from merkatd.limits import words
+from merkatd.limits.in_force import CPU, MEMORY, InForce
+from merkatd.limits.limiting import limit_steps
+from merkatd.limits.pinning import behind_frees, pin_steps, wanted_pins
+from merkatd.limits.room import Room, make_room
+from merkatd.limits.scene import Scene, scene_of
+from merkatd.limits.settings import LimitsSettings
+from merkatd.limits.stock import Stock, stock_of
+from merkatd.limits.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The plan with the steps on hosts, and what an administrator should know."""
+
+    plan: Plan
+    """All steps that can be carried out in this period, those of the decision among them."""
+    postponed: Mapping[int, str]
+    """By VM id: why a step of the decision is left out of the plan until there is memory."""
+    overfull: Mapping[int, str]
+    """By host id: why floors don't fit its memory. They are kept all the same."""
+    holding_mib: Mapping[int, int]
+    """By VM id: what VMs hold whose memory can't be changed, whatever their share is."""
+
+
+def decide(
+    snapshot: Snapshot,
+    decision: Decision,
+    in_force: InForce,
+    topologies: Mapping[int, Topology],
+    settings: LimitsSettings,
+) -> Limits:
+    """What hosts are told so that everybody gets what the decision gives them.
+
+    `topologies` is by host id: on these hosts virtual CPUs are pinned, on others they are
+    not. Limits of a resource that the snapshot does not have are left alone.
+    """
+    scene = scene_of(snapshot, decision.plan)
+    room = Room((), decision.plan.steps, {})
+    balloons: list[Step] = []
+    overfull: dict[int, str] = {}
+    holding: dict[int, int] = {}
+    if MEMORY in snapshot.resources:
+        share = decision.allocations[:, snapshot.resources.index(MEMORY)]
+        stock = stock_of(snapshot, share, scene, in_force, settings.memory)
+        room = make_room(snapshot, decision.plan, scene, stock, settings.memory)
+        balloons = list(_balloons(snapshot, scene, stock, room))
+        overfull = _overfull(snapshot, stock)
+        holding = _holding(snapshot, scene, stock)
+    steps: list[Step] = list(room.steps)
+    limited: list[Step] = []
+    if CPU in snapshot.resources:
+        scene = scene.without([snapshot.vm_row(vm) for vm in room.postponed if vm >= 0])
+        cpu = decision.allocations[:, snapshot.resources.index(CPU)]
+        cores = wanted_pins(snapshot, scene, cpu, in_force, topologies, settings.pins)
+        pinning = list(pin_steps(snapshot, scene, cores, in_force, topologies))
+        steps = behind_frees(steps, pinning)
+        limited = [
+            *pinning,
+            *limit_steps(snapshot, scene, cpu, set(cores), in_force, settings.cpu),
+        ]
+    plan = Plan.ordered([*balloons, *steps, *limited])
+    return Limits(plan, room.postponed, overfull, holding)
+
+
+def _balloons(snapshot: Snapshot, scene: Scene, stock: Stock, room: Room) -> Iterator[Step]:
+    for vm, memory_mib, after in room.changes:
+        yield Balloon(
+            period=snapshot.period,
+            vm=int(snapshot.vms.id[vm]),
+            memory_mib=memory_mib,
+            after=after,
+            reason=words.why_balloon(snapshot, stock, vm, int(scene.then[vm]), memory_mib),
+        )
+
+
+def _overfull(snapshot: Snapshot, stock: Stock) -> dict[int, str]:
+    rows = np.flatnonzero(stock.needed > np.maximum(stock.room, 0)).tolist()
+    return {int(snapshot.hosts.id[row]): words.why_overfull(snapshot, stock, row) for row in rows}
+
+
+def _holding(snapshot: Snapshot, scene: Scene, stock: Stock) -> dict[int, int]:
+    rows = np.flatnonzero(scene.told & ~scene.starting & ~stock.adjustable).tolist()
+    return {int(snapshot.vms.id[row]): int(stock.holds[row]) for row in rows}

@@ -1,0 +1,63 @@
+"""The limits in force: what the hosts were last seen to enforce, as columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints, Snapshot
+from merkatd.cluster.arrays import frozen
+
+CPU = "cpu"
+MEMORY = "memory"
+"""The resources of a snapshot that hosts can be told to limit."""
+
+UNSET = -1
+"""No such limit, or none that anybody knows of."""
+
+Cores = tuple[tuple[int, ...], ...]
+"""For each virtual CPU the cores it may use; empty where it may use all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InForce:
+    """[vms], in the order of the snapshot's rows. UNSET and NaN stand for what is not known."""
+
+    vcpu_quota_us: Ints
+    global_quota_us: Ints
+    shares: Ints
+    memory_mib: Ints
+    """What the balloon was told; what the guest holds is the snapshot's `held`."""
+    used_mib: Floats
+    """What the guest itself uses of what it holds."""
+    balloon: Bools
+    """Whether there is a balloon and what the guest holds follows it."""
+    pin_policy: Bools
+    """Whether OpenNebula pins the VM (PIN_POLICY): its cores are not ours to choose."""
+    pins: Mapping[int, Cores] = field(default_factory=dict)
+    """By VM id, for those that are pinned, by us or by OpenNebula."""
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, entry.name, frozen(value))
+
+    @classmethod
+    def nothing(cls, snapshot: Snapshot) -> "InForce":
+        """No limit set anywhere, nothing measured, and every balloon works."""
+        count = len(snapshot.vms)
+        return cls(
+            vcpu_quota_us=np.full(count, UNSET),
+            global_quota_us=np.full(count, UNSET),
+            shares=np.full(count, UNSET),
+            memory_mib=np.full(count, UNSET),
+            used_mib=np.full(count, np.nan),
+            balloon=np.ones(count, dtype=bool),
+            pin_policy=np.zeros(count, dtype=bool),
+        )
+
+    def pinned(self, vm_id: int) -> Cores:
+        """The VM's pins; empty where no virtual CPU has any."""
+        cores = self.pins.get(vm_id, ())
+        return cores if any(cores) else ()

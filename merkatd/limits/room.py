@@ -1,0 +1,166 @@
+"""Memory across a host: taken from some VMs before it is given to others.
+
+Balloons shrink first. What is free and what they free goes to the VMs that the plan brings,
+which come after the steps that make their room, then to VMs below their least, then to the
+widest gaps. A VM for which too little can be freed in this period does not come yet: the
+shrinking goes on, and the next period decides again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from merkatd.cluster import Balloon, Migrate, Plan, Snapshot, Step, Stop, Terminate
+from merkatd.cluster.steps import step_id
+from merkatd.limits import words
+from merkatd.limits.pool import Pool, Source
+from merkatd.limits.scene import Scene
+from merkatd.limits.settings import MemorySettings
+from merkatd.limits.stock import Stock
+from merkatd.market.view import NOWHERE
+
+
+class Change(NamedTuple):
+    """A balloon that is told something else."""
+
+    vm: int
+    """Row of the snapshot."""
+    memory_mib: int
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Room:
+    """What is done about memory, and what can't be done yet."""
+
+    changes: tuple[Change, ...]
+    steps: tuple[Step, ...]
+    """Those of the plan, each behind the steps that make room for it."""
+    postponed: Mapping[int, str]
+    """By VM id: why the plan's step for it must wait."""
+
+
+def make_room(
+    snapshot: Snapshot, plan: Plan, scene: Scene, stock: Stock, settings: MemorySettings
+) -> Room:
+    """Shrink, let those come for whom there is room, and grow with what is left."""
+    giving = _Giving(snapshot, scene, stock)
+    shrinking = giving.shrink()
+    kept: list[Step] = []
+    postponed: dict[int, str] = {}
+    dropped: dict[str, int] = {}
+    for step in plan:
+        before = next((vm for earlier, vm in dropped.items() if earlier in step.after), None)
+        if before is not None:
+            why = f"waits for VM {before}, which can't make room yet"
+        elif step.id in giving.arrivals:
+            step, why = giving.let_come(step)  # noqa: PLW2901 - the same step, put behind others
+        else:
+            why = ""
+        if why:
+            dropped[step.id] = step.vm
+            postponed[step.vm] = why
+        else:
+            giving.note_departure(step)
+            kept.append(step)
+    growing = giving.grow(settings.least_step_mib)
+    return Room((*shrinking, *growing), tuple(kept), postponed)
+
+
+@dataclass(slots=True)
+class _Left:
+    """Memory that a departure frees, until those that come after it have taken it."""
+
+    host: int
+    amount_mib: int
+
+    def take(self, wanted_mib: int) -> int:
+        taken = min(self.amount_mib, wanted_mib)
+        self.amount_mib -= taken
+        return taken
+
+
+class _Giving:
+    """The hosts' pools while they are filled and given away."""
+
+    def __init__(self, snapshot: Snapshot, scene: Scene, stock: Stock) -> None:
+        self._snapshot = snapshot
+        self._scene = scene
+        self._stock = stock
+        self._pools: dict[int, Pool] = {}
+        self._shrinks: dict[int, str] = {}
+        self._left: dict[str, _Left] = {}
+        self.arrivals = {step.id: row for row, step in scene.arrival.items()}
+        """By step id: the row of the VM that it brings."""
+
+    def _pool(self, host: int) -> Pool:
+        if host not in self._pools:
+            self._pools[host] = Pool(int(self._stock.free[host]))
+        return self._pools[host]
+
+    def shrink(self) -> list[Change]:
+        """All balloons that give. What was told before frees nothing that could be confirmed."""
+        stock = self._stock
+        gives = (stock.moved < stock.holds) & (stock.moved != stock.guests.told)
+        changes = []
+        for row in np.flatnonzero(gives).tolist():
+            moved = int(stock.moved[row])
+            step = step_id(self._snapshot.period, Balloon.kind, int(self._snapshot.vms.id[row]))
+            self._pool(int(self._scene.now[row])).add(Source(int(stock.holds[row]) - moved, step))
+            self._shrinks[row] = step
+            changes.append(Change(row, moved, ()))
+        return changes
+
+    def let_come(self, step: Step) -> tuple[Step, str]:
+        """The step behind what makes room for its VM, or why that can't come in this period.
+
+        A VM that starts needs its floor, one that migrates brings what it holds once its own
+        balloon has shrunk. What leaves the host in a step that this one comes after anyway
+        makes room for it as well.
+        """
+        row = self.arrivals[step.id]
+        host = int(self._scene.then[row])
+        starts = self._scene.now[row] == NOWHERE
+        amount = int(self._stock.least[row]) if starts else self._leaves(row)
+        pool = self._pool(host)
+        leaving = [left for left in map(self._left.get, step.after) if left and left.host == host]
+        missing = amount - sum(left.amount_mib for left in leaving) - pool.left_mib
+        if amount > 0 and missing > 0:
+            must_free = self._stock.must_free_mib(host, amount)
+            return step, words.why_no_room(self._snapshot, host, amount, must_free, missing)
+        for left in leaving:
+            amount -= left.take(amount)
+        own = (self._shrinks[row],) if row in self._shrinks else ()
+        after = (*step.after, *own, *pool.take(amount))
+        return replace(step, after=tuple(dict.fromkeys(after))), ""
+
+    def note_departure(self, step: Step) -> None:
+        """Remember what the step frees on the host that its VM leaves."""
+        if isinstance(step, Migrate | Stop | Terminate):
+            row = self._snapshot.vm_row(step.vm)
+            self._left[step.id] = _Left(int(self._scene.now[row]), self._leaves(row))
+
+    def _leaves(self, row: int) -> int:
+        """What a VM holds once its own balloon has shrunk."""
+        return int((self._stock.moved if row in self._shrinks else self._stock.holds)[row])
+
+    def grow(self, least_step_mib: int) -> list[Change]:
+        """Those below their least first and never less than that, then the widest gaps."""
+        stock, host = self._stock, self._scene.now
+        rows = np.flatnonzero((stock.moved > stock.holds) & (host == self._scene.then))
+        below = stock.least - stock.holds
+        gap = stock.target - stock.holds
+        waiting: set[int] = set()
+        changes = []
+        for row in rows[np.lexsort((rows, -gap[rows], below[rows] <= 0))].tolist():
+            pool = self._pool(int(host[row]))
+            wanted = int(stock.moved[row] - stock.holds[row])
+            given = min(wanted, pool.left_mib)
+            if host[row] in waiting or given < max(below[row], min(wanted, least_step_mib)):
+                if below[row] > 0:
+                    waiting.add(int(host[row]))
+                continue
+            changes.append(Change(row, int(stock.holds[row]) + given, pool.take(given)))
+        return changes

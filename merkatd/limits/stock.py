@@ -1,0 +1,134 @@
+"""Memory taken stock of: what every VM holds and should hold, and what its host has for it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
+from merkatd.limits.in_force import MEMORY, InForce
+from merkatd.limits.memory import Guests, holdings, least, steps, targets
+from merkatd.limits.scene import Scene
+from merkatd.limits.settings import MemorySettings
+from merkatd.market.view import NOWHERE
+
+_RESERVING = (VmState.SUSPENDED, VmState.POWERED_OFF)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stock:
+    """[vms] but for the last three, which are [hosts]; in whole MiB."""
+
+    guests: Guests
+    holds: Ints
+    """Now: all of its size for a VM outside every market, its floor for one that is off."""
+    least: Ints
+    target: Ints
+    moved: Ints
+    """What its balloon would be told in this period, if there is room for that."""
+    adjustable: Bools
+    """Is told something: it runs, its balloon works, and what it holds is known."""
+    free: Ints
+    """Below 0 where VMs hold more than there is."""
+    room: Ints
+    """For the VMs that are told something: without the others that will be there."""
+    needed: Ints
+    """What those VMs can't do without; the host is overfull where that is more than the room."""
+
+    def must_free_mib(self, host: int, arrives_mib: int) -> int:
+        """What must be freed on the host before so much more can be there."""
+        return max(arrives_mib - int(self.free[host]), 0)
+
+
+def stock_of(
+    snapshot: Snapshot, share: Floats, scene: Scene, in_force: InForce, settings: MemorySettings
+) -> Stock:
+    """Where each VM's memory is, and where it should go; `share` is in MiB, for each VM.
+
+    A VM whose target can't be chosen, because it has no balloon or is in the middle of an
+    operation, counts with what it holds. One that is about to start counts with its floor.
+    """
+    guests = _guests(snapshot, share, in_force)
+    starting = scene.starting
+    floor = np.ceil(guests.floor).astype(np.int64)
+    holds = _held_by_all(snapshot, guests, floor)
+    adjustable = scene.told & ~starting & in_force.balloon & ~np.isnan(guests.held)
+    chosen = adjustable | (scene.told & starting)
+    need = np.where(starting, floor, least(guests, settings))
+
+    capacity = np.floor(snapshot.hosts.capacity[:, snapshot.resources.index(MEMORY)])
+    whole = capacity.astype(np.int64)
+    free = whole - _by_host(scene.now, holds, len(whole))
+    room = whole - _by_host(np.where(scene.told, NOWHERE, scene.then), holds, len(whole))
+    rigid = np.where(scene.told & ~chosen, scene.then, NOWHERE)
+    target = holds.copy()
+    at = np.flatnonzero(chosen)
+    due = _rows(guests, at)
+    target[at] = targets(due, need[at], scene.then[at], room - _by_host(rigid, holds, len(whole)))
+
+    moved = np.where(adjustable, steps(guests, target, need, settings), holds)
+    pressed = _pressed(scene, free, holds - moved, np.where(starting, need, moved))
+    to_the_mib = replace(settings, least_step_mib=1)
+    closer = adjustable & pressed & (target < holds)
+    moved = np.where(closer, steps(guests, target, need, to_the_mib), moved)
+    return Stock(
+        guests=guests,
+        holds=holds,
+        least=need,
+        target=target,
+        moved=moved,
+        adjustable=adjustable,
+        free=free,
+        room=room,
+        needed=_by_host(
+            np.where(scene.told, scene.then, NOWHERE), np.where(chosen, need, holds), len(whole)
+        ),
+    )
+
+
+def _guests(snapshot: Snapshot, share: Floats, in_force: InForce) -> Guests:
+    vms, column = snapshot.vms, snapshot.resources.index(MEMORY)
+    size = vms.cap[:, column]
+    return Guests(
+        size=size,
+        floor=np.minimum(vms.floor[:, column], size),
+        share=share,
+        used=in_force.used_mib,
+        held=vms.held[:, column],
+        told=in_force.memory_mib,
+    )
+
+
+def _held_by_all(snapshot: Snapshot, guests: Guests, floor: Ints) -> Ints:
+    vms = snapshot.vms
+    size = np.ceil(guests.size).astype(np.int64)
+    holds = np.where(vms.market == NOWHERE, size, holdings(guests))
+    reserving = np.isin(vms.state, _RESERVING) & (vms.market != NOWHERE)
+    return np.where(reserving, floor, holds)
+
+
+def _pressed(scene: Scene, free: Ints, freed: Ints, brings: Ints) -> Bools:
+    """[vms]: on its host, or where it goes, too little becomes free for what comes or is there."""
+    hosts = len(free)
+    going = np.where(scene.then != scene.now, scene.then, NOWHERE)
+    left = free + _by_host(scene.now, np.maximum(freed, 0), hosts)
+    short = np.append(left < _by_host(going, brings, hosts), False)
+    pressed: Bools = short[scene.now] | short[scene.then]
+    return pressed
+
+
+def _rows(guests: Guests, rows: Ints) -> Guests:
+    return Guests(
+        guests.size[rows],
+        guests.floor[rows],
+        guests.share[rows],
+        guests.used[rows],
+        guests.held[rows],
+        guests.told[rows],
+    )
+
+
+def _by_host(host: Ints, amount: Ints, hosts: int) -> Ints:
+    """[hosts]: the sum over the VMs there; those NOWHERE are left out."""
+    there = host != NOWHERE
+    sums: Ints = np.bincount(host[there], amount[there], hosts).astype(np.int64)
+    return sums

@@ -1,0 +1,98 @@
+"""The newest word on a VM is its bid, and a template is read again only when it changed."""
+
+import math
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd.database import bids
+from merkatd.database.bids import Bid, BidSource
+
+
+def word(vm: int, cpu: float, at_s: float, source: BidSource = BidSource.XMLRPC) -> Bid:
+    """A bid for processors."""
+    return Bid(vm=vm, bid={"cpu": cpu}, source=source, at_s=at_s)
+
+
+def read(vm: int, cpu: float, at_s: float, text_hash: str) -> Bid:
+    """A bid read from a template."""
+    return Bid(
+        vm=vm, bid={"cpu": cpu}, source=BidSource.TEMPLATE, at_s=at_s, template_hash=text_hash
+    )
+
+
+def test_the_newest_word_wins_wherever_it_came_from(connection: sa.Connection) -> None:
+    """Template, tenant and controller speak in turn; the last to speak is heard."""
+    bids.say(connection, [read(1, 1.0, 0.0, "a")])
+    bids.say(connection, [word(1, 2.0, 10.0)])
+    bids.say(connection, [word(1, 3.0, 20.0, BidSource.CONTROLLER)])
+    found = bids.current(connection)[1]
+    assert (found.bid, found.source, found.at_s) == ({"cpu": 3.0}, BidSource.CONTROLLER, 20.0)
+
+
+def test_an_older_word_arriving_late_is_only_kept(connection: sa.Connection) -> None:
+    """It is on record and changes nothing."""
+    assert bids.say(connection, [word(1, 2.0, 10.0)]) == {1}
+    assert bids.say(connection, [word(1, 9.0, 5.0)]) == frozenset()
+    assert bids.current(connection)[1].bid == {"cpu": 2.0}
+    assert [one.bid["cpu"] for one in bids.history(connection, 1)] == [2.0, 9.0]
+
+
+def test_of_two_words_at_the_same_time_the_later_one_counts(connection: sa.Connection) -> None:
+    """A clock that stands still doesn't make anybody mute."""
+    bids.say(connection, [word(1, 2.0, 10.0)])
+    bids.say(connection, [word(1, 3.0, 10.0)])
+    assert bids.current(connection)[1].bid == {"cpu": 3.0}
+
+
+def test_a_template_is_read_at_first_sight_and_when_its_text_changes(
+    connection: sa.Connection,
+) -> None:
+    """A word from elsewhere in between makes no difference to that."""
+    assert bids.changed_templates(connection, {1: "a", 2: "a"}) == {1, 2}
+    bids.say(connection, [read(1, 1.0, 0.0, "a")])
+    assert bids.changed_templates(connection, {1: "a", 2: "a"}) == {2}
+    bids.say(connection, [word(1, 2.0, 10.0)])
+    assert bids.changed_templates(connection, {1: "a"}) == frozenset()
+    assert bids.changed_templates(connection, {1: "b"}) == {1}
+
+
+def test_a_text_without_a_bid_is_remembered_as_read(connection: sa.Connection) -> None:
+    """The bid stays, and the text is not read again."""
+    bids.say(connection, [word(1, 2.0, 0.0, BidSource.DEFAULT)])
+    bids.read_templates(connection, {1: "no bid here"})
+    assert bids.changed_templates(connection, {1: "no bid here"}) == frozenset()
+    assert bids.current(connection)[1].bid == {"cpu": 2.0}
+
+
+def test_an_older_template_word_still_counts_as_read(connection: sa.Connection) -> None:
+    """Otherwise the same text would be read in every period."""
+    bids.say(connection, [word(1, 2.0, 10.0)])
+    bids.say(connection, [read(1, 1.0, 5.0, "a")])
+    assert bids.changed_templates(connection, {1: "a"}) == frozenset()
+    assert bids.current(connection)[1].bid == {"cpu": 2.0}
+
+
+def test_a_vm_that_is_gone_bids_no_more(connection: sa.Connection) -> None:
+    """Its words stay on record until they are forgotten too."""
+    bids.say(connection, [word(1, 1.0, 0.0), word(2, 2.0, 0.0)])
+    bids.forget(connection, [1])
+    assert list(bids.current(connection)) == [2]
+    assert len(bids.history(connection, 1)) == 1
+    bids.forget_words(connection, before_s=1.0)
+    assert bids.history(connection, 1) == ()
+
+
+@pytest.mark.parametrize("amount", [math.nan, math.inf, -0.5])
+def test_what_is_no_bid_can_t_be_said(amount: float) -> None:
+    """The refusal names the VM, the resource and what would be right."""
+    with pytest.raises(ValueError, match=r"VM 1 can't bid .* for cpu: a bid is a finite number"):
+        word(1, amount, 0.0)
+
+
+def test_many_vms_are_heard_at_once(connection: sa.Connection) -> None:
+    """Ten thousand first words, then as many second ones."""
+    for at_s in (0.0, 1.0):
+        said = bids.say(connection, [word(vm, at_s + vm, at_s) for vm in range(10_000)])
+        assert len(said) == 10_000
+    assert bids.current(connection, [9_999])[9_999].bid == {"cpu": 10_000.0}

@@ -1,0 +1,39 @@
+"""Arrays come back from a blob as they went in."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from merkatd.database.blobs import pack, unpack
+
+ARRAYS = hnp.arrays(
+    dtype=st.sampled_from([np.float64, np.int64, np.bool_, np.int32]),
+    shape=hnp.array_shapes(max_dims=3, min_side=0, max_side=6),
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(max_size=8), ARRAYS, max_size=4))
+def test_names_types_shapes_and_values_survive(arrays: dict[str, np.ndarray]) -> None:
+    """Whatever numbers and flags are packed, NaN and infinity included, is unpacked."""
+    found = unpack(pack(arrays))
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60), st.booleans())
+def test_garbage_is_refused_as_a_value(garbage: bytes, marked: bool) -> None:
+    """Bytes that are no blob raise ValueError and nothing else."""
+    with pytest.raises(ValueError, match="blob of arrays"):
+        unpack(b"MKA1" + garbage if marked else b"x" + garbage)
+
+
+def test_objects_are_not_kept() -> None:
+    """An array of objects is refused: reading it back would run code."""
+    with pytest.raises(TypeError, match="'who'"):
+        pack({"who": np.array([object()])})

@@ -1,0 +1,310 @@
+"""The journal holds at most one outstanding placement step a VM, and steps end once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.cluster import (
+    Balloon,
+    Create,
+    Deploy,
+    Limit,
+    Migrate,
+    Pin,
+    Resume,
+    Step,
+    Stop,
+    Suspend,
+    Terminate,
+)
+from merkatd.database import decisions, journal, periods
+from merkatd.database.decisions import Wanted
+from merkatd.database.engine import make_engine
+from merkatd.database.retrying import LostRaceError
+from merkatd.database.steps import STEPS, StepState, to_row
+from merkatd.database.tables import METADATA
+
+KEY = "3f0c5a52-6f0b-4a55-9f7e-0d3d4b3a9a10"
+
+
+def begun(connection: sa.Connection, count: int = 1) -> None:
+    """As many periods."""
+    for _ in range(count):
+        periods.begin(connection, 0.0, 0.0, hosts=1, vms=1)
+
+
+def deploy(vm: int, period: int = 1, **more: tuple[str, ...]) -> Deploy:
+    """A VM to be started on host 7."""
+    return Deploy(period=period, vm=vm, host=7, reason="least load", **more)
+
+
+def create(period: int = 1, key: str = KEY) -> Create:
+    """A VM to be made."""
+    return Create(period=period, key=key, template="CPU=1", owner=5, reason="grow")
+
+
+def one_of_each() -> list[Step]:
+    """A step of every kind, each with all that it can say."""
+    common: dict[str, Any] = {"period": 1, "reason": "weil's so ist \N{SNOWMAN}"}
+    return [
+        Create(key=KEY, template="NAME=a\nCPU=1", owner=5, after=("x", "y"), **common),
+        Deploy(vm=1, host=2, **common),
+        Migrate(vm=2, source=1, host=3, gain=0.25, **common),
+        Suspend(vm=3, **common),
+        Resume(vm=4, **common),
+        Stop(vm=5, **common),
+        Terminate(vm=6, **common),
+        Limit(
+            vm=1,
+            vcpu_quota_us=25_000,
+            global_quota_us=None,
+            quota_period_us=100_000,
+            shares=512,
+            **common,
+        ),
+        Pin(vm=1, cores=((0, 1), (2,), ()), **common),
+        Balloon(vm=1, memory_mib=512, **common),
+    ]
+
+
+def states(connection: sa.Connection) -> dict[str, StepState]:
+    """The state of each step of period 1."""
+    return {one.id: one.state for one in decisions.of_plan(connection, 1)}
+
+
+def test_steps_come_back_as_they_went_in(connection: sa.Connection) -> None:
+    """Every kind of step is read back equal, in the plan's order."""
+    begun(connection)
+    steps = one_of_each()
+    assert journal.record(connection, steps, 3.0).left_out == {}
+    found = decisions.outstanding(connection)
+    assert [one.step for one in found] == steps
+    assert {(one.state, one.planned_s, one.sent_s) for one in found} == {
+        (StepState.PLANNED, 3.0, None)
+    }
+
+
+def test_a_vm_has_one_outstanding_placement_step(connection: sa.Connection) -> None:
+    """Another is left out with the reason, until the first has ended."""
+    begun(connection, 2)
+    first, second = deploy(1), Suspend(period=2, vm=1, reason="unpaid")
+    journal.record(connection, [first], 0.0)
+    recorded = journal.record(connection, [second], 1.0)
+    assert recorded.recorded == ()
+    assert recorded.left_out == {second.id: f"step {first.id} of VM 1 is outstanding"}
+    journal.refuse(connection, {first.id: "no capacity"}, 2.0)
+    assert journal.record(connection, [second], 3.0).recorded == (second,)
+
+
+def test_limits_don_t_wait_for_placement(connection: sa.Connection) -> None:
+    """A VM can be limited, pinned and deflated while it is on its way."""
+    begun(connection)
+    steps = [step for step in one_of_each() if step.vm == 1]
+    assert len(journal.record(connection, steps, 0.0).recorded) == 4
+
+
+def test_the_unique_key_holds_without_the_code(connection: sa.Connection) -> None:
+    """The database itself refuses a second outstanding step, and a second live creation."""
+    begun(connection, 2)
+    journal.record(connection, [deploy(1), create()], 0.0)
+    for double in (deploy(1, period=2), create(period=2)):
+        with pytest.raises(sa.exc.IntegrityError), connection.begin_nested():
+            connection.execute(sa.insert(STEPS), to_row(double, 0, 1.0))
+
+
+def test_steps_behind_one_that_is_left_out_are_left_out(connection: sa.Connection) -> None:
+    """What must come first and won't come takes its followers along."""
+    begun(connection, 2)
+    journal.record(connection, [Suspend(period=1, vm=1, reason="unpaid")], 0.0)
+    blocked = Migrate(period=2, vm=1, source=1, host=2, reason="make room")
+    behind = deploy(2, period=2, after=(blocked.id,))
+    last = deploy(3, period=2, after=(behind.id,))
+    free = deploy(4, period=2, after=("another plan's",))
+    recorded = journal.record(connection, [blocked, behind, last, free], 1.0)
+    assert recorded.recorded == (free,)
+    assert "which must come first, was left out" in recorded.left_out[last.id]
+
+
+def test_recording_a_plan_again_changes_nothing(connection: sa.Connection) -> None:
+    """After a crash the same plan is recorded once more; what was sent stays sent."""
+    begun(connection)
+    steps = one_of_each()
+    journal.record(connection, steps, 0.0)
+    journal.mark_sent(connection, [steps[1].id], 1.0)
+    again = journal.record(connection, steps, 2.0)
+    assert (again.recorded, again.left_out) == (tuple(steps), {})
+    assert states(connection)[steps[1].id] is StepState.SENT
+
+
+def test_a_step_is_sent_once(connection: sa.Connection) -> None:
+    """Whoever comes second learns that there is nothing to send."""
+    begun(connection)
+    journal.record(connection, [deploy(1), deploy(2)], 0.0)
+    ids = {deploy(1).id, deploy(2).id}
+    assert journal.mark_sent(connection, [deploy(1).id], 1.0) == {deploy(1).id}
+    assert journal.mark_sent(connection, ids, 2.0) == {deploy(2).id}
+    assert journal.mark_sent(connection, ids | {"unknown"}, 3.0) == frozenset()
+
+
+def test_an_ended_step_stays_as_it_ended(connection: sa.Connection) -> None:
+    """A late answer moves nothing."""
+    begun(connection)
+    step = deploy(1)
+    journal.record(connection, [step], 0.0)
+    journal.mark_sent(connection, [step.id], 1.0)
+    assert journal.expire(connection, {step.id: "not seen within 300 s"}, 301.0) == {step.id}
+    assert journal.confirm(connection, [step.id], 302.0) == frozenset()
+    assert journal.refuse(connection, {step.id: "late"}, 303.0) == frozenset()
+    (found,) = decisions.of_plan(connection, 1)
+    assert (found.state, found.sent_s, found.ended_s) == (StepState.EXPIRED, 1.0, 301.0)
+    assert found.reply == "not seen within 300 s"
+
+
+def test_a_confirmed_creation_names_its_vm(connection: sa.Connection) -> None:
+    """The VM's history begins with its creation, and the step keeps its identity."""
+    begun(connection)
+    step = create()
+    journal.record(connection, [step], 0.0)
+    assert journal.confirm(connection, [], 5.0, {step.id: 42}) == {step.id}
+    (found,) = decisions.history(connection, 42)
+    assert (found.step, found.created, found.id) == (step, 42, step.id)
+
+
+def test_a_key_creates_one_vm(connection: sa.Connection) -> None:
+    """A creation is repeated only after it was refused or expired, never once confirmed."""
+    begun(connection, 4)
+    journal.record(connection, [create(1)], 0.0)
+    assert journal.record(connection, [create(2)], 1.0).recorded == ()
+    journal.expire(connection, {create(1).id: "no answer"}, 2.0)
+    assert journal.record(connection, [create(3)], 3.0).recorded == (create(3),)
+    journal.confirm(connection, [], 4.0, {create(3).id: 9})
+    assert (
+        "creates or created" in journal.record(connection, [create(4)], 5.0).left_out[create(4).id]
+    )
+    assert decisions.creations(connection, [KEY, "other"])[KEY].created == 9
+
+
+def test_a_step_needs_a_period(connection: sa.Connection) -> None:
+    """Steps of a period that was never begun are a mistake, not a race."""
+    with pytest.raises(LookupError, match="period 5"):
+        journal.record(connection, [deploy(1, period=5)], 0.0)
+
+
+def test_a_race_that_was_not_seen_coming_is_a_lost_race(
+    connection: sa.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the look missed another's step, the unique key asks for another look."""
+    begun(connection, 2)
+    journal.record(connection, [deploy(1)], 0.0)
+    monkeypatch.setattr(journal, "_claimed", lambda *_args: {})
+    with pytest.raises(LostRaceError):
+        journal.record(connection, [deploy(1, period=2)], 1.0)
+
+
+VERBS = ("record", "send", "confirm", "refuse", "expire")
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(VERBS), st.integers(1, 4), st.integers(0, 2))))
+def test_whatever_happens_a_vm_has_one_outstanding_step(
+    script: list[tuple[str, int, int]],
+) -> None:
+    """A journal told anything in any order moves each step as a plain dictionary says."""
+    engine = make_engine("sqlite://")
+    METADATA.create_all(engine)
+    expected: dict[str, StepState] = {}
+    outstanding = {StepState.PLANNED, StepState.SENT}
+    with engine.connect() as connection:
+        begun(connection, 4)
+        for verb, period, vm in script:
+            step = deploy(vm, period)
+            before = expected.get(step.id)
+            if verb == "record":
+                others = {deploy(vm, other).id for other in (1, 2, 3, 4)} & expected.keys()
+                if before is None and not any(expected[one] in outstanding for one in others):
+                    expected[step.id] = StepState.PLANNED
+                journal.record(connection, [step], 0.0)
+            elif verb == "send":
+                moved = journal.mark_sent(connection, [step.id], 0.0)
+                assert bool(moved) == (before is StepState.PLANNED)
+                expected |= dict.fromkeys(moved, StepState.SENT)
+            else:
+                moved, state = ended(connection, verb, step.id)
+                assert bool(moved) == (before in outstanding)
+                expected |= dict.fromkeys(moved, state)
+        found = decisions.recent(connection, Wanted(), limit=100)
+        assert {one.id: one.state for one in found} == expected
+    engine.dispose()
+
+
+def ended(connection: sa.Connection, verb: str, step: str) -> tuple[frozenset[str], StepState]:
+    """End a step in one of three ways."""
+    if verb == "confirm":
+        return journal.confirm(connection, [step], 0.0), StepState.CONFIRMED
+    if verb == "refuse":
+        return journal.refuse(connection, {step: "no"}, 0.0), StepState.REFUSED
+    return journal.expire(connection, {step: "late"}, 0.0), StepState.EXPIRED
+
+
+def test_of_two_connections_racing_for_a_vm_one_wins(file_engine: sa.Engine) -> None:
+    """Twenty times two threads want the same VM at the same moment."""
+    with file_engine.begin() as connection:
+        begun(connection, 2)
+    start = Barrier(2)
+
+    def race(period: int, vm: int) -> int:
+        start.wait()
+        with file_engine.begin() as connection:
+            return len(journal.record(connection, [deploy(vm, period)], 0.0).recorded)
+
+    with ThreadPoolExecutor(2) as pool:
+        for vm in range(20):
+            runs = [pool.submit(race, period, vm) for period in (1, 2)]
+            assert sorted(run.result() for run in runs) == [0, 1]
+    with file_engine.connect() as connection:
+        assert len(decisions.outstanding(connection)) == 20
+
+
+def test_recent_decisions_can_be_filtered(connection: sa.Connection) -> None:
+    """By VM, host, kind, state, period and time; newest first, as many as wanted."""
+    begun(connection, 3)
+    for period in (1, 2, 3):
+        step = replace(deploy(period, period=period), host=period % 2)
+        journal.record(connection, [step], 10.0 * period)
+    journal.confirm(connection, [deploy(2, period=2).id], 50.0)
+
+    def found(wanted: Wanted, limit: int = 9) -> list[int]:
+        return [one.step.period for one in decisions.recent(connection, wanted, limit)]
+
+    assert found(Wanted()) == [3, 2, 1]
+    assert found(Wanted(), limit=2) == [3, 2]
+    assert found(Wanted(vm=2)) == [2]
+    assert found(Wanted(host=1)) == [3, 1]
+    assert found(Wanted(host=0)) == [2]
+    assert found(Wanted(kind="migrate")) == []
+    assert found(Wanted(state=StepState.PLANNED)) == [3, 1]
+    assert found(Wanted(first_period=2, last_period=2)) == [2]
+    assert found(Wanted(since_s=15.0, last_period=2)) == [2]
+
+
+def test_forgetting_spares_what_is_outstanding(connection: sa.Connection) -> None:
+    """Old steps go once they have ended."""
+    begun(connection, 2)
+    journal.record(connection, [deploy(1), deploy(2)], 0.0)
+    journal.confirm(connection, [deploy(1).id], 1.0)
+    journal.forget(connection, before=2)
+    assert [one.step.vm for one in decisions.of_plan(connection, 1)] == [2]
+
+
+def test_ten_thousand_steps_are_recorded_in_one_go(connection: sa.Connection) -> None:
+    """Lists longer than a server's limits are split."""
+    begun(connection)
+    steps = [deploy(vm) for vm in range(10_000)]
+    assert len(journal.record(connection, steps, 0.0).recorded) == 10_000
+    assert len(journal.mark_sent(connection, [step.id for step in steps], 1.0)) == 10_000

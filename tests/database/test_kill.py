@@ -1,0 +1,75 @@
+"""A process killed at any moment leaves whole transactions and loses none it reported."""
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.database import accounts, charges, decisions, entries, periods
+from merkatd.database.accounts import AccountKind
+from merkatd.database.audit import audit
+from merkatd.database.engine import make_engine
+from merkatd.database.periods import PeriodState
+from merkatd.database.steps import StepState
+from tests.database.worker import OWED, PAYERS, VMS
+
+KILLS = 10
+
+
+def killed_after(url: str, wait_s: float) -> list[tuple[str, int]]:
+    """What a worker said until it was killed, so long after its first word."""
+    command = [sys.executable, "-m", "tests.database.worker", url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        first = worker.stdout.readline()
+        time.sleep(wait_s)
+        worker.kill()
+        said = (first + worker.stdout.read()).splitlines(keepends=True)
+    whole = [line.split() for line in said if line.endswith("\n")]
+    return [(what, int(number)) for what, number in whole]
+
+
+def check(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
+    """Nothing half, nothing twice, nothing lost."""
+    assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+    assert audit(connection).sound
+    stored = {one.number: one.state for one in periods.recent(connection, 1_000_000)}
+    begun = [number for what, number in said if what == "begun"]
+    assert begun == sorted(set(begun))
+    assert stored.keys() >= set(begun)
+    charged = {number for number, state in stored.items() if state is PeriodState.CHARGED}
+    assert charged >= {number for what, number in said if what == "charged"}
+    payers = [account.id for account in accounts.every(connection, AccountKind.TENANT)]
+    assert len(payers) == PAYERS
+    for number, state in stored.items():
+        references = {charges.reference_of(number, payer) for payer in payers}
+        done = len(entries.posted(connection, references))
+        assert done == (PAYERS if number in charged else 0)
+        steps = Counter(one.state for one in decisions.of_plan(connection, number))
+        assert steps.total() == VMS
+        expected = {
+            PeriodState.OBSERVED: {StepState.PLANNED, StepState.EXPIRED},
+            PeriodState.ACTED: {StepState.SENT, StepState.EXPIRED},
+            PeriodState.CHARGED: {StepState.CONFIRMED},
+        }
+        assert len(steps) == 1
+        assert steps.keys() <= expected[state]
+    assert accounts.treasury(connection).balance == OWED * PAYERS * len(charged)
+
+
+def test_ten_kills_leave_the_books_and_the_journal_whole(tmp_path: Path) -> None:
+    """Each worker goes on with what the killed one before left."""
+    url = f"sqlite:///{tmp_path / 'merkat.db'}"
+    rng = np.random.default_rng(7)
+    said: list[tuple[str, int]] = []
+    for _ in range(KILLS):
+        said += killed_after(url, float(rng.uniform(0.0, 0.12)))
+        engine = make_engine(url)
+        with engine.connect() as connection:
+            check(connection, said)
+        engine.dispose()
+    assert len(said) > KILLS

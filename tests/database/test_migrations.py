@@ -1,0 +1,128 @@
+"""Migrations and metadata describe the same schema, and the way back is clean."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy.dialects import mysql
+from sqlalchemy.schema import CreateTable
+
+from merkatd.database import migrations
+from merkatd.database.engine import make_engine
+from merkatd.database.migrations import SchemaError
+from merkatd.database.tables import METADATA, TABLES
+
+
+@pytest.fixture
+def engine() -> Iterator[sa.Engine]:
+    """A database with nothing in it."""
+    made = make_engine("sqlite://")
+    yield made
+    made.dispose()
+
+
+def schema(engine: sa.Engine) -> dict[str, Any]:
+    """All that the server knows about its tables, apart from the migrations' own."""
+    found = sa.inspect(engine)
+
+    def sorted_by_name(rows: Any) -> list[Any]:
+        return sorted((dict(row) for row in rows), key=lambda row: str(row["name"]))
+
+    return {
+        name: {
+            "columns": [str(column) for column in found.get_columns(name)],
+            "key": found.get_pk_constraint(name),
+            "foreign": sorted_by_name(found.get_foreign_keys(name)),
+            "unique": sorted_by_name(found.get_unique_constraints(name)),
+            "checks": sorted_by_name(found.get_check_constraints(name)),
+            "indexes": sorted_by_name(found.get_indexes(name)),
+        }
+        for name in found.get_table_names()
+        if name != "alembic_version"
+    }
+
+
+def test_the_folder_of_migrations_is_found() -> None:
+    """The package finds what it was made with."""
+    assert (migrations.scripts() / "env.py").is_file()
+    assert migrations.newest() is not None
+
+
+def test_migrations_lead_to_the_metadata(engine: sa.Engine) -> None:
+    """A database that was migrated and one made from the metadata can't be told apart."""
+    migrations.upgrade(engine)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+    made = make_engine("sqlite://")
+    METADATA.create_all(made)
+    assert schema(engine) == schema(made)
+    assert set(schema(made)) == {table.name for table in TABLES}
+    made.dispose()
+
+
+def test_every_table_is_known() -> None:
+    """A table family that nobody imports would silently be left out of the comparison."""
+    assert {table.name for table in TABLES} == set(METADATA.tables)
+
+
+def test_up_and_down_and_up_again(engine: sa.Engine) -> None:
+    """The way down leaves nothing, and the way up can be gone again."""
+    for _ in range(2):
+        migrations.upgrade(engine)
+        assert schema(engine) != {}
+        migrations.downgrade(engine)
+        assert schema(engine) == {}
+
+
+def test_upgrading_what_is_up_to_date_does_nothing(engine: sa.Engine) -> None:
+    """A daemon that starts again finds its rows where they were."""
+    migrations.upgrade(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO bids VALUES (1, '{}', 'default', 0.0, NULL)")
+    migrations.upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM bids").scalar() == 1
+        assert migrations.revision_of(connection) == migrations.newest()
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    engine: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its own tables nor those of the migrations that ran before it in one go."""
+    copy = tmp_path / "100% sql"
+    shutil.copytree(migrations.scripts(), copy)
+    (copy / "versions" / "9999_broken.py").write_text(
+        "from alembic import op\n"
+        "import sqlalchemy as sa\n"
+        "revision = '9999'\n"
+        f"down_revision = '{migrations.newest()}'\n"
+        "def upgrade():\n"
+        "    op.create_table('half', sa.Column('id', sa.Integer()))\n"
+        "    raise ZeroDivisionError\n"
+    )
+    monkeypatch.setattr(migrations, "scripts", lambda: copy)
+    with pytest.raises(ZeroDivisionError):
+        migrations.upgrade(engine)
+    assert sa.inspect(engine).get_table_names() == []
+
+
+def test_a_newer_database_is_left_alone(engine: sa.Engine) -> None:
+    """The refusal says which revision was found and what to do."""
+    migrations.upgrade(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(SchemaError, match=r"9999, which this version doesn't know .*newest is 0"):
+        migrations.upgrade(engine)
+
+
+def test_the_schema_can_be_made_on_mysql() -> None:
+    """Every table compiles for MySQL and MariaDB, in the engine that has transactions."""
+    for table in TABLES:
+        text = str(CreateTable(table).compile(dialect=mysql.dialect()))
+        assert "ENGINE=InnoDB" in text
+        assert "utf8mb4_bin" in text

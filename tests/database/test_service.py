@@ -1,0 +1,263 @@
+"""Database runs whole transactions, again where others were in the way, and closes cleanly."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from twisted.internet.asyncioreactor import AsyncioSelectorReactor
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from merkatd.database import Database, bids, migrations
+from merkatd.database.bids import Bid, BidSource
+from merkatd.database.engine import make_engine
+from merkatd.database.executors import Executor, Inline
+from merkatd.database.retrying import LostRaceError, Retries, passes
+from merkatd.database.service import ClosedError
+
+Result = TypeVar("Result")
+
+WORD = Bid(vm=1, bid={"cpu": 1.0}, source=BidSource.DEFAULT, at_s=0.0)
+
+
+def now(running: Coroutine[Deferred[Any], Any, Result]) -> Result:
+    """What a coroutine returns that has nothing to wait for."""
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    done = Deferred.fromCoroutine(running)
+    done.addCallbacks(results.append, lambda failure: errors.append(failure.value))
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+async def waited_for(done: Deferred[Result]) -> Result:
+    """What a Deferred fires with."""
+    return await done
+
+
+def say(connection: sa.Connection) -> frozenset[int]:
+    """Store a bid."""
+    return bids.say(connection, [WORD])
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that moves when it is told to."""
+    return Clock()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[sa.Engine]:
+    """A migrated database in a file."""
+    made = make_engine(f"sqlite:///{tmp_path / 'state' / 'merkat.db'}")
+    migrations.upgrade(made)
+    yield made
+    made.dispose()
+
+
+def inline(engine: sa.Engine, clock: Clock, executor: Executor | None = None) -> Database:
+    """A database that runs everything at once, three attempts without chance."""
+    retries = Retries(attempts=3, first_wait_s=1.0)
+    return Database(engine, executor or Inline(), clock, np.random.default_rng(0), retries)
+
+
+def test_what_a_function_returns_comes_back_and_is_committed(
+    engine: sa.Engine, clock: Clock
+) -> None:
+    """In virtual time nothing needs a thread or a reactor."""
+    database = inline(engine, clock)
+    assert now(database.run(say)) == {1}
+    assert now(database.read(bids.current)) == {1: WORD}
+
+
+def test_a_function_that_raises_leaves_nothing(engine: sa.Engine, clock: Clock) -> None:
+    """Its error comes back as it was, and its writes are gone."""
+    database = inline(engine, clock)
+
+    def fail(connection: sa.Connection) -> None:
+        say(connection)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        now(database.run(fail))
+    assert now(database.read(bids.current)) == {}
+
+
+def test_a_lost_race_is_run_again_after_a_wait(engine: sa.Engine, clock: Clock) -> None:
+    """The whole function, later by the clock, until it succeeds."""
+    database = inline(engine, clock)
+    attempts = []
+
+    def race(connection: sa.Connection) -> int:
+        attempts.append(clock.seconds())
+        say(connection)
+        if len(attempts) < 3:
+            raise LostRaceError
+        return len(bids.history(connection, 1))
+
+    done = Deferred.fromCoroutine(database.run(race))
+    assert len(attempts) == 1
+    clock.advance(1.0)
+    assert not done.called
+    clock.advance(2.0)
+    assert done.result == 1
+    assert 0.5 <= attempts[1] <= 1.0 < attempts[2] <= 3.0
+
+
+def test_somebody_else_s_lock_is_waited_for_and_then_reported(
+    tmp_path: Path, engine: sa.Engine, clock: Clock
+) -> None:
+    """SQLite's refusal is retried as often as allowed, then it is the caller's."""
+    database = inline(engine, clock)
+    other = sqlite3.connect(tmp_path / "state" / "merkat.db", isolation_level=None)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+    other.execute("BEGIN IMMEDIATE")
+    done = Deferred.fromCoroutine(database.run(say))
+    clock.advance(1.0)
+    assert not done.called
+    other.execute("ROLLBACK")
+    clock.advance(2.0)
+    assert done.result == {1}
+    other.execute("BEGIN IMMEDIATE")
+    done = Deferred.fromCoroutine(database.run(say))
+    clock.pump([1.0, 2.0, 4.0])
+    with pytest.raises(sa.exc.OperationalError, match="locked"):
+        now(waited_for(done))
+    other.close()
+
+
+def test_readers_see_the_last_commit_while_somebody_writes(
+    tmp_path: Path, engine: sa.Engine, clock: Clock
+) -> None:
+    """Nobody waits for a writer in order to read."""
+    database = inline(engine, clock)
+    now(database.run(say))
+    other = sqlite3.connect(tmp_path / "state" / "merkat.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("DELETE FROM bids")
+    assert list(now(database.read(bids.current))) == [1]
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [((1213, "Deadlock"), True), ((1062, "Duplicate"), False)]
+)
+def test_mysql_s_deadlocks_pass_and_its_other_errors_don_t(
+    arguments: tuple[int, str], expected: bool
+) -> None:
+    """Known by the numbers that MySQL's drivers put first."""
+    error = sa.exc.OperationalError("UPDATE", {}, Exception(*arguments))
+    assert passes(error) is expected
+
+
+def test_waits_grow_up_to_a_limit() -> None:
+    """Twice as long each time, and chance takes at most half away."""
+    retries = Retries(first_wait_s=0.1, longest_wait_s=1.0)
+    assert [retries.wait_s(attempt, 0.0) for attempt in (1, 2, 3, 9)] == [0.1, 0.2, 0.4, 1.0]
+    assert retries.wait_s(1, 0.999) > 0.05
+
+
+def test_results_of_the_driver_stay_inside(engine: sa.Engine, clock: Clock) -> None:
+    """Handing out a cursor is an error of the caller, and nothing is committed."""
+    database = inline(engine, clock)
+
+    def leak(connection: sa.Connection) -> Any:
+        say(connection)
+        return connection.execute(sa.text("SELECT 1"))
+
+    with pytest.raises(TypeError, match="dies with its thread"):
+        now(database.run(leak))
+    assert now(database.read(bids.current)) == {}
+
+
+def test_a_connection_is_durable_and_checks_references(engine: sa.Engine) -> None:
+    """What was committed survives a power failure; rows don't point to nowhere."""
+    with engine.connect() as connection:
+        found = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+class Later:
+    """An executor that runs calls when told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Any, Deferred[Any]]] = []
+        self.stops = 0
+
+    def run(self, call: Any) -> Deferred[Any]:
+        """Put the call off."""
+        done: Deferred[Any] = Deferred()
+        self.waiting.append((call, done))
+        return done
+
+    def stop(self) -> None:
+        """Count it."""
+        self.stops += 1
+
+    def go_on(self) -> None:
+        """Run the oldest call."""
+        call, done = self.waiting.pop(0)
+        done.callback(call())
+
+
+def test_closing_waits_for_the_work_in_hand_and_refuses_more(
+    engine: sa.Engine, clock: Clock
+) -> None:
+    """What was begun is finished and committed; what comes later is told so."""
+    executor = Later()
+    database = inline(engine, clock, executor)
+    working = Deferred.fromCoroutine(database.run(say))
+    closing = Deferred.fromCoroutine(database.close())
+    with pytest.raises(ClosedError):
+        now(database.run(say))
+    assert (closing.called, executor.stops) == (False, 0)
+    executor.go_on()
+    assert working.result == {1}
+    assert (closing.called, executor.stops) == (False, 0)
+    executor.go_on()
+    assert (closing.called, executor.stops) == (True, 1)
+
+
+def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
+    """Opening migrates; many transactions at once run beside the reactor, and all count."""
+    loop = asyncio.new_event_loop()
+    reactor: Any = AsyncioSelectorReactor(loop)
+    threads: set[int] = set()
+    outcome: list[Any] = []
+
+    def one(connection: sa.Connection) -> None:
+        threads.add(threading.get_ident())
+        count = len(bids.current(connection))
+        bids.say(connection, [Bid(vm=count, bid={}, source=BidSource.DEFAULT, at_s=0.0)])
+
+    async def main() -> int:
+        url = f"sqlite:///{tmp_path / 'merkat.db'}"
+        database = await Database.open(url, reactor, np.random.default_rng(0), connections=3)
+        for running in [Deferred.fromCoroutine(database.run(one)) for _ in range(30)]:
+            await running
+        count = len(await database.read(bids.current))
+        await database.close()
+        return count
+
+    def start() -> None:
+        done: Deferred[Any] = Deferred.fromCoroutine(main())
+        done.addBoth(outcome.append)
+        done.addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(start)
+    reactor.run(installSignalHandlers=False)
+    loop.close()
+    assert outcome == [30]
+    assert threading.get_ident() not in threads
+    assert 1 <= len(threads) <= 3

@@ -1,0 +1,126 @@
+"""Quotas and weights: hard, exact, never nothing."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.limits import CGROUP_V1, LEAST_QUOTA_US, quotas, weights
+from merkatd.market.share import share
+
+PERIOD_US = 100_000
+
+
+def quota(units: float, vcpus: int, *, pinned: bool = False) -> tuple[int, int]:
+    """The two quotas of one VM."""
+    result = quotas(np.array([units]), np.array([vcpus]), np.array([pinned]), PERIOD_US)
+    return int(result.vcpu_us[0]), int(result.global_us[0])
+
+
+def test_quota_for_each_vcpu() -> None:
+    """25,000 us for each of two virtual CPUs are half a core, 5,000 us a tenth of one."""
+    assert quota(50.0, 2) == (25_000, -1)
+    assert quota(10.0, 2) == (5_000, -1)
+
+
+def test_quota_for_the_whole_vm() -> None:
+    """Where its virtual CPUs are pinned a VM has one quota: 50,000 and 120,000 us."""
+    assert quota(50.0, 2, pinned=True) == (-1, 50_000)
+    assert quota(120.0, 2, pinned=True) == (-1, 120_000)
+
+
+def test_full_size_is_a_quota_that_stops_nothing() -> None:
+    """A VM at its full size gets all of each virtual CPU, however much more its share is."""
+    assert quota(200.0, 2) == (100_000, -1)
+    assert quota(1e12, 2) == (100_000, -1)
+    assert quota(1e12, 2, pinned=True) == (-1, 200_000)
+
+
+def test_no_share_still_runs() -> None:
+    """Hosts take no quota below 1,000 us: a share of nothing is lifted to that."""
+    assert quota(0.0, 4) == (LEAST_QUOTA_US, -1)
+    assert quota(0.0, 4, pinned=True) == (-1, LEAST_QUOTA_US)
+
+
+def test_vcpus_that_nobody_knows() -> None:
+    """A VM without a known number of virtual CPUs counts as one with one."""
+    assert quota(30.0, 0) == (30_000, -1)
+
+
+def test_another_quota_period() -> None:
+    """A quota is a part of whatever period it is set for."""
+    result = quotas(np.array([50.0]), np.array([1]), np.array([False]), 20_000)
+    assert result.vcpu_us.tolist() == [10_000]
+    assert result.units(np.array([1]), 20_000).tolist() == [50.0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1e12), st.integers(1, 64), st.booleans()), min_size=1, max_size=30
+    ),
+    st.floats(0, 1e5),
+)
+def test_quotas_of_a_host_keep_to_its_capacity(
+    vms: list[tuple[float, int, bool]], capacity: float
+) -> None:
+    """Together they exceed it by no more than the least quotas of the VMs lifted to them."""
+    bid = np.array([vm[0] for vm in vms])
+    vcpus = np.array([vm[1] for vm in vms])
+    pinned = np.array([vm[2] for vm in vms])
+    nothing = np.zeros(len(vms))
+    cap = 100.0 * vcpus
+    pool = np.zeros(len(vms), dtype=np.int64)
+    given_units = share(bid, nothing, cap, pool, np.array([capacity])).allocation
+    result = quotas(given_units, vcpus, pinned, PERIOD_US)
+    units = result.units(vcpus, PERIOD_US)
+    lifted = units > given_units + 1e-6
+    least = np.where(pinned, 1.0, vcpus)
+    assert units.sum() <= capacity * (1 + 1e-9) + 1e-6 + least[lifted].sum()
+    assert (units[lifted] <= least[lifted]).all()
+
+
+@given(st.floats(0, 6400), st.integers(1, 64), st.booleans())
+def test_quota_is_the_share(units: float, vcpus: int, pinned: bool) -> None:
+    """Rounding takes less than a microsecond for each quota, and exactly one quota is set."""
+    result = quotas(np.array([units]), np.array([vcpus]), np.array([pinned]), PERIOD_US)
+    assert (result.vcpu_us[0] > 0) != (result.global_us[0] > 0)
+    least = 1.0 if pinned else float(vcpus)
+    expected = min(max(units, least), 100.0 * vcpus)
+    assert abs(result.units(np.array([vcpus]), PERIOD_US)[0] - expected) <= vcpus * 0.001 + 1e-9
+
+
+def test_weights_follow_bids() -> None:
+    """Bids 1 and 3 divide a host 1:3, and each host has a scale of its own."""
+    weight = weights(np.array([1.0, 3.0, 7.0]), np.array([0, 0, 1]), 2)
+    assert abs(weight[1] / weight[0] - 3.0) < 1e-4
+    assert weight[2] == CGROUP_V1.greatest
+
+
+def test_weights_without_bids() -> None:
+    """Who bids nothing gets the least; so do VMs on no host, and none at all is no weights."""
+    assert weights(np.zeros(2), np.zeros(2, dtype=np.int64), 1).tolist() == [2, 2]
+    assert weights(np.array([0.0, 5.0, 5.0]), np.array([0, 0, -1]), 1).tolist() == [2, 262_144, 2]
+    assert weights(np.zeros(0), np.zeros(0, dtype=np.int64), 0).tolist() == []
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=1, max_size=20))
+def test_weights_stay_in_range_and_in_proportion(bids: list[float]) -> None:
+    """From 2 to 262,144, in the order of the bids, in proportion to half a step of rounding."""
+    bid = np.array(bids)
+    weight = weights(bid, np.zeros(len(bid), dtype=np.int64), 1)
+    assert weight.min() >= 2
+    assert weight.max() <= 262_144
+    if bid.max() > 0:
+        exact = bid / bid.max() * 262_144
+        assert (np.abs(weight - np.maximum(exact, 2)) <= 0.5).all()
+
+
+@given(
+    st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
+    st.floats(1e-6, 1e6),
+)
+def test_weights_do_not_change_when_all_bids_are_scaled(bids: list[float], factor: float) -> None:
+    """Only proportions count (one step of rounding apart at most)."""
+    host = np.zeros(len(bids), dtype=np.int64)
+    one = weights(np.array(bids), host, 1)
+    other = weights(np.array(bids) * factor, host, 1)
+    assert (np.abs(one - other) <= 1).all()

@@ -1,0 +1,370 @@
+"""A whole cloud: who is told what, in which order, and when nothing is."""
+
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.cluster import (
+    Balloon,
+    Deploy,
+    HostState,
+    Limit,
+    Migrate,
+    Pin,
+    Plan,
+    Snapshot,
+    Suspend,
+    VmState,
+)
+from merkatd.limits import (
+    CpuSettings,
+    InForce,
+    LimitsSettings,
+    MemorySettings,
+    PinSettings,
+    Topology,
+    decide,
+)
+from tests.clouds import cloud, hosts_table, vms_table
+from tests.limits.hosts import (
+    CPU,
+    MEMORY,
+    confirmed,
+    limits_of,
+    measured,
+    observed,
+    one_host,
+    shared,
+)
+from tests.limits.hosts import given as decided
+
+FOUR_CORES = Topology(dict.fromkeys(range(4), 0))
+
+
+def three_bids() -> Snapshot:
+    """Bids of 3, 3 and 2 for the cpu of host0, which has 400; sizes of 400."""
+    return one_host(
+        [400.0, 8192.0],
+        bid=[[3.0, 1.0], [3.0, 1.0], [2.0, 1.0]],
+        cap=np.tile([400.0, 1024.0], (3, 1)),
+        vcpus=[4, 4, 4],
+        held=np.tile([np.nan, 1024.0], (3, 1)),
+    )
+
+
+def settled(snapshot: Snapshot) -> InForce:
+    """What is in force once all shares of the snapshot are set."""
+    limits = limits_of(snapshot, shared(snapshot))
+    return confirmed(snapshot, InForce.nothing(snapshot), limits.plan.steps)[1]
+
+
+def test_share_and_weight_with_the_reason() -> None:
+    """150 of 400 for a bid of 3 of 8 is 37,500 us for each of four virtual CPUs."""
+    first = limits_of(three_bids(), shared(three_bids())).plan.of(Limit)[0]
+    assert first == Limit(
+        period=1,
+        vm=0,
+        reason="its share of host0's cpu is 150 of 400: its bid is 3 of 8 there",
+        vcpu_quota_us=37_500,
+        global_quota_us=None,
+        quota_period_us=100_000,
+        shares=262_144,
+    )
+
+
+def test_other_reasons_for_a_share() -> None:
+    """All that it can use, its floor, nothing bid: each is said as it is."""
+    snapshot = one_host(
+        [400.0, 8192.0],
+        bid=[[1.0, 1.0], [1e-9, 1.0], [0.0, 1.0], [1e12, 1.0]],
+        cap=[[500.0, 1024.0], [100.0, 1024.0], [100.0, 1024.0], [100.0, 1024.0]],
+        floor=[[0.0, 0.0], [50.0, 0.0], [0.0, 0.0], [0.0, 0.0]],
+        held=np.tile([np.nan, 1024.0], (4, 1)),
+    )
+    limits = limits_of(snapshot, shared(snapshot))
+    assert [step.reason for step in limits.plan.of(Limit)][1:] == [
+        "its share of host0's cpu is 50 of 400, its floor",
+        "its share of host0's cpu is 0 of 400: it bids nothing there",
+        "its share of host0's cpu is 100 of 400, all that it can use",
+    ]
+
+
+def test_small_bids_are_not_called_nothing() -> None:
+    """A bid of a thousandth is said as it is."""
+    snapshot = replace(three_bids(), vms=replace(three_bids().vms, bid=np.full((3, 2), 0.001)))
+    first = limits_of(snapshot, shared(snapshot)).plan.of(Limit)[0]
+    assert first.reason.endswith("its bid is 0.001 of 0.003 there")
+
+
+def test_a_weight_alone_has_its_own_reason() -> None:
+    """VMs at their full size have nothing to gain from a bid but weight."""
+    snapshot = one_host([400.0, 8192.0], bid=[[1.0, 1.0], [3.0, 1.0]])
+    in_force = settled(snapshot)
+    snapshot = replace(snapshot, vms=replace(snapshot.vms, bid=np.array([[2.0, 1.0], [3.0, 1.0]])))
+    (step,) = limits_of(snapshot, shared(snapshot), in_force).plan
+    assert isinstance(step, Limit)
+    assert step.reason == "its weight on host0 follows its bid for cpu: 2 of 5 there"
+
+
+def test_small_differences_are_left_alone() -> None:
+    """Inside the bands nothing is sent; a band of nothing sends it."""
+    snapshot = three_bids()
+    in_force = settled(snapshot)
+    shares = shared(snapshot).allocations * [[1.01, 1.0]]
+    assert not limits_of(snapshot, decided(snapshot, shares), in_force).plan
+    exact = LimitsSettings(cpu=CpuSettings(band_units=0.0, band_part=0.0))
+    plan = limits_of(snapshot, decided(snapshot, shares), in_force, settings=exact).plan
+    assert [step.vm for step in plan.of(Limit)] == [0, 1, 2]
+
+
+def test_who_is_told_nothing() -> None:
+    """VMs of no market, busy, suspended, off, pending, about to be suspended, or out of reach."""
+    count = 9
+    states = np.full(count, int(VmState.RUNNING))
+    states[1:6] = [
+        VmState.BUSY,
+        VmState.SUSPENDED,
+        VmState.POWERED_OFF,
+        VmState.PENDING,
+        VmState.ABSENT,
+    ]
+    market = np.zeros(count, dtype=np.int64)
+    market[0] = -1
+    snapshot = cloud(
+        hosts_table(
+            np.tile([400.0, 65536.0], (3, 1)),
+            state=np.array([HostState.ON, HostState.OFF, HostState.ON]),
+            market=np.array([0, 0, -1]),
+        ),
+        vms_table(
+            [0, 0, 0, 0, -1, 0, 0, 1, 2],
+            np.ones((count, 2)),
+            np.tile([100.0, 1024.0], (count, 1)),
+            state=states,
+            market=market,
+            held=np.tile([np.nan, 512.0], (count, 1)),
+        ),
+    )
+    suspend = Suspend(period=1, vm=6, reason="can't pay")
+    topologies = dict.fromkeys(range(3), FOUR_CORES)
+    limits = limits_of(snapshot, shared(snapshot, suspend), topologies=topologies)
+    assert limits.plan.steps == (suspend,)
+    assert limits.holding_mib == {}
+
+
+def test_limits_follow_the_deployment() -> None:
+    """A new VM gets its limit behind the step that brings it."""
+    snapshot = one_host([400.0, 8192.0], bid=[[1.0, 1.0]], host=np.array([-1]), vcpus=[2])
+    deploy = Deploy(period=1, vm=0, host=0, reason="new")
+    limits = limits_of(snapshot, shared(snapshot, deploy), topologies={0: FOUR_CORES})
+    assert [step.kind for step in limits.plan] == ["deploy", "pin", "limit"]
+    assert limits.plan.of(Limit)[0].after == (deploy.id,)
+    assert limits.plan.of(Limit)[0].global_quota_us == 100_000
+    assert limits.plan.of(Pin)[0].after == (deploy.id,)
+
+
+def two_hosts() -> Snapshot:
+    """VM 0 on host0 of host0 and host1."""
+    return cloud(
+        hosts_table(np.tile([400.0, 8192.0], (2, 1))),
+        vms_table(
+            [0],
+            np.ones((1, 2)),
+            np.array([[200.0, 1024.0]]),
+            vcpus=np.array([2]),
+            held=np.array([[np.nan, 1024.0]]),
+        ),
+    )
+
+
+def test_unpin_before_migrating_and_pin_behind() -> None:
+    """Own pins go first, for the target may lack the cores; they are set again after."""
+    snapshot = two_hosts()
+    in_force = replace(InForce.nothing(snapshot), pins={0: ((0,), (1,))})
+    move = Migrate(period=1, vm=0, source=0, host=1, reason="better there")
+    topologies = {0: FOUR_CORES, 1: Topology({5: 0, 6: 0})}
+    limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies)
+    free, bind = limits.plan.of(Pin)
+    assert (free.cores, free.after) == ((), ())
+    assert limits.plan.of(Migrate)[0].after == (free.id,)
+    assert (bind.cores, bind.after) == (((5,), (6,)), (move.id,))
+    assert limits.plan.of(Limit)[0].after == (move.id,)
+    assert free.reason == "is about to go to host1, which has cores of its own"
+
+
+def test_limits_are_set_again_after_a_migration() -> None:
+    """Also those that did not change; and cores are chosen anew, whatever stood on the source."""
+    snapshot = cloud(
+        hosts_table(np.tile([400.0, 8192.0], (2, 1))),
+        vms_table(
+            [0, 1],
+            np.ones((2, 2)),
+            np.tile([100.0, 1024.0], (2, 1)),
+            held=np.tile([np.nan, 1024.0], (2, 1)),
+        ),
+    )
+    topologies = {0: FOUR_CORES, 1: FOUR_CORES}
+    first = limits_of(snapshot, shared(snapshot), topologies=topologies)
+    _, in_force = confirmed(snapshot, InForce.nothing(snapshot), first.plan.steps)
+    move = Migrate(period=1, vm=0, source=0, host=1, reason="")
+    still = LimitsSettings(pins=PinSettings(least_gain_units=1000.0))
+    limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies, still)
+    assert [step.vm for step in limits.plan.of(Limit)] == [0]
+    assert [step.cores for step in limits.plan.of(Pin)] == [(), ((1,),)]
+
+
+def test_pins_go_where_nothing_is_pinned() -> None:
+    """On a host without a topology own pins are freed, and the quota is by virtual CPU again."""
+    snapshot = two_hosts()
+    in_force = replace(InForce.nothing(snapshot), pins={0: ((0,), (1,))})
+    limits = limits_of(snapshot, shared(snapshot), in_force)
+    (free,) = limits.plan.of(Pin)
+    assert free.cores == ()
+    assert limits.plan.of(Limit)[0].vcpu_quota_us == 100_000
+
+
+def test_pin_policy_is_left_alone() -> None:
+    """OpenNebula's own pins stay as they are; the quota is for the whole VM all the same."""
+    snapshot = two_hosts()
+    in_force = replace(
+        InForce.nothing(snapshot), pins={0: ((2,), (3,))}, pin_policy=np.array([True])
+    )
+    for topologies in ({}, {0: FOUR_CORES}):
+        limits = limits_of(snapshot, shared(snapshot), in_force, topologies)
+        assert not limits.plan.of(Pin)
+        assert limits.plan.of(Limit)[0].global_quota_us == 200_000
+
+
+def test_a_postponed_vm_is_not_limited_or_pinned() -> None:
+    """A VM that can't come yet keeps what it has where it is."""
+    snapshot = cloud(
+        hosts_table(np.array([[400.0, 8192.0], [400.0, 512.0]])),
+        two_hosts().vms,
+    )
+    in_force = measured(snapshot, [1000.0], pins={0: ((0,), (1,))})
+    move = Migrate(period=1, vm=0, source=0, host=1, reason="")
+    topologies = {0: FOUR_CORES, 1: FOUR_CORES}
+    limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies)
+    assert list(limits.postponed) == [0]
+    assert not limits.plan
+
+
+def test_empty_clouds() -> None:
+    """No VMs, no hosts, hosts of nothing: decided all the same."""
+    nothing = cloud(
+        hosts_table(np.zeros((0, 2))), vms_table([], np.zeros((0, 2)), np.zeros((0, 2)))
+    )
+    assert not limits_of(nothing, shared(nothing)).plan
+    idle = cloud(hosts_table(np.zeros((1, 2))), nothing.vms)
+    assert not limits_of(idle, shared(idle), topologies={0: FOUR_CORES}).plan
+    poor = one_host([0.0, 0.0], bid=[[1e12, 1e12]], floor=[[10.0, 64.0]])
+    limits = limits_of(poor, shared(poor))
+    assert limits.plan.of(Limit)[0].vcpu_quota_us == 1_000
+    assert list(limits.overfull) == [0]
+
+
+def test_hosts_and_vms_that_are_gone() -> None:
+    """Pins of VMs and topologies of hosts that the snapshot lacks don't disturb."""
+    snapshot = two_hosts()
+    in_force = replace(InForce.nothing(snapshot), pins={77: ((0,),)})
+    assert limits_of(snapshot, shared(snapshot), in_force, {99: FOUR_CORES}).plan.of(Limit)
+
+
+def test_other_resources_are_not_our_business() -> None:
+    """Without memory, or without cpu, the rest is decided as ever."""
+    snapshot = three_bids()
+    for column, kind in ((CPU, Limit), (MEMORY, Balloon)):
+        vms = snapshot.vms
+        alone = replace(
+            snapshot,
+            resources=(snapshot.resources[column],),
+            hosts=replace(snapshot.hosts, capacity=snapshot.hosts.capacity[:, [column]] / 8),
+            vms=replace(
+                vms,
+                **{
+                    name: getattr(vms, name)[:, [column]]
+                    for name in ("bid", "floor", "cap", "held")
+                },
+            ),
+        )
+        limits = limits_of(alone, shared(alone), measured(alone, [0.0, 0.0, 0.0]))
+        assert {type(step) for step in limits.plan} == {kind}
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 10**6))
+def test_deciding_again_changes_nothing(seed: int) -> None:
+    """Once all is confirmed, only memory that still moves leads to further steps; then none."""
+    snapshot, decision, in_force, topologies = observed(seed)
+    memory = MemorySettings(most_step_mib=10**9, most_step_part=1.0)
+    chosen = LimitsSettings(memory=memory)
+    for _ in range(4):
+        limits = decide(snapshot, decision, in_force, topologies, chosen)
+        if limits.postponed:
+            return
+        snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
+        decision = replace(decision, plan=Plan())
+        again = decide(snapshot, decision, in_force, topologies, chosen)
+        assert {type(step) for step in again.plan} <= {Balloon}
+    assert not again.plan
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 10**6))
+def test_order_and_range_of_all_steps(seed: int) -> None:
+    """Whatever the cloud: earlier steps stand earlier, and no value is one that hosts refuse."""
+    snapshot, decision, in_force, topologies = observed(seed)
+    limits = limits_of(snapshot, decision, in_force, topologies)
+    done: set[str] = set()
+    known = {step.id for step in limits.plan}
+    for step in limits.plan:
+        assert known.intersection(step.after) <= done
+        assert set(step.after) <= known
+        done.add(step.id)
+        assert step.reason
+    kept = {step.vm for step in limits.plan if isinstance(step, Deploy | Migrate)}
+    assert kept | set(limits.postponed) == {step.vm for step in decision.plan}
+    for limit in limits.plan.of(Limit):
+        vcpus = int(snapshot.vms.vcpus[snapshot.vm_row(limit.vm)])
+        assert (limit.vcpu_quota_us is None) != (limit.global_quota_us is None)
+        assert 1_000 <= (limit.vcpu_quota_us or limit.global_quota_us or 0) <= 100_000 * vcpus
+        assert 2 <= limit.shares <= 262_144
+    for balloon in limits.plan.of(Balloon):
+        row = snapshot.vm_row(balloon.vm)
+        assert 0 <= balloon.memory_mib <= snapshot.vms.cap[row, MEMORY]
+    told = {step.vm for step in limits.plan if isinstance(step, Limit | Pin | Balloon)}
+    for vm in told - kept:
+        row = snapshot.vm_row(vm)
+        assert snapshot.vms.state[row] == VmState.RUNNING
+        assert snapshot.vms.market[row] >= 0
+
+
+def test_ten_thousand_vms_at_once() -> None:
+    """All limits and pins of 1,000 hosts are decided in far less than a second or two."""
+    rng = np.random.default_rng(3)
+    hosts, count = 1_000, 10_000
+    snapshot = cloud(
+        hosts_table(np.tile([3200.0, 262144.0], (hosts, 1))),
+        vms_table(
+            rng.integers(0, hosts, count),
+            rng.lognormal(0, 1, (count, 2)),
+            np.tile([800.0, 49152.0], (count, 1)),
+            vcpus=np.full(count, 8),
+            held=np.tile([np.nan, 16384.0], (count, 1)),
+        ),
+    )
+    decision = shared(snapshot)
+    topology = Topology({core: core // 16 for core in range(32)})
+    started_s = perf_counter()
+    limits = limits_of(
+        snapshot,
+        decision,
+        measured(snapshot, [4096.0] * count),
+        dict.fromkeys(range(hosts), topology),
+    )
+    assert perf_counter() - started_s < 10
+    assert len(limits.plan.of(Limit)) == count
+    assert len(limits.plan.of(Pin)) == count

@@ -1,0 +1,212 @@
+"""Balloons of one VM: never below what it needs, in bounded steps, and there in the end."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.cluster import Balloon, Ints
+from merkatd.limits import UNSET, LimitsSettings, MemorySettings
+from merkatd.limits.memory import Guests, holdings, least, steps, targets
+from tests.limits.hosts import confirmed, limits_of, measured, one_host
+from tests.limits.hosts import given as decided
+
+DEFAULT = MemorySettings()
+
+
+def guests(rows: list[dict[str, float]]) -> Guests:
+    """Guests of 8,192 MiB that use nothing, told nothing, but for what is given."""
+    usual = {"size": 8192.0, "floor": 0.0, "share": 0.0, "used": 0.0, "held": 8192.0}
+    columns = {name: np.array([{**usual, **row}[name] for row in rows]) for name in usual}
+    told = np.array([row.get("told", UNSET) for row in rows], dtype=np.int64)
+    return Guests(**columns, told=told)
+
+
+def target_of(settings: MemorySettings = DEFAULT, room_mib: int = 10**6, **row: float) -> int:
+    """Where the balloon of one guest alone on a host should end."""
+    one = guests([row])
+    need = least(one, settings)
+    return int(targets(one, need, np.zeros(1, dtype=np.int64), np.array([room_mib]))[0])
+
+
+def test_target_is_the_share() -> None:
+    """A guest that needs less than its share gets its share, in whole MiB."""
+    assert target_of(share=3000.7, floor=1024.0, used=500.0) == 3000
+
+
+def test_target_is_never_below_the_floor() -> None:
+    """However small the share and the room are."""
+    assert target_of(share=10.0, floor=1024.0) == 1024
+    assert target_of(share=10.0, floor=1024.0, room_mib=0) == 1024
+
+
+def test_target_is_never_below_use_and_margin() -> None:
+    """The larger of 128 MiB and a tenth of the use is the margin."""
+    assert target_of(share=10.0, used=512.0) == 640
+    assert target_of(share=10.0, used=5000.0) == 5500
+
+
+def test_using_more_gets_nobody_more() -> None:
+    """Use protects what a guest holds; to hold more takes a share or a floor."""
+    assert target_of(share=1000.0, used=2000.0, held=2048.0) == 2048
+
+
+def test_target_is_never_above_the_size() -> None:
+    """Not even where use and margin are."""
+    assert target_of(share=1e12) == 8192
+    assert target_of(share=10.0, used=8000.0) == 8192
+
+
+def test_unmeasured_guests_are_not_shrunk() -> None:
+    """Who does not tell its use keeps what it holds, unless the administrator decides otherwise."""
+    assert target_of(share=1024.0, used=np.nan, held=4096.0) == 4096
+    bold = MemorySettings(shrink_unmeasured=True)
+    assert target_of(bold, share=1024.0, used=np.nan, held=4096.0) == 1024
+
+
+def test_holdings_count_what_a_guest_may_take() -> None:
+    """The larger of what was seen and what was told; all of it where nothing is known."""
+    rows = [
+        {"held": 1000.0, "told": 2000},
+        {"held": 3000.0, "told": 2000},
+        {"held": np.nan, "told": 2000},
+        {"held": np.nan},
+    ]
+    assert holdings(guests(rows)).tolist() == [2000, 3000, 2000, 8192]
+
+
+def test_need_above_the_share_is_paid_by_all_alike() -> None:
+    """What is above the least is scaled down until it fits."""
+    two = guests([{"share": 4000.0, "used": 0.0, "floor": 1000.0}, {"share": 0.0, "floor": 2000.0}])
+    need = np.array([1000, 2000])
+    assert targets(two, need, np.zeros(2, dtype=np.int64), np.array([4000])).tolist() == [
+        2000,
+        2000,
+    ]
+
+
+def moved(target: int, settings: MemorySettings = DEFAULT, **row: float) -> int:
+    """What one guest's balloon is told on the way to this target."""
+    one = guests([row])
+    need = np.minimum(least(one, settings), target)
+    return int(steps(one, np.array([target]), need, settings)[0])
+
+
+def test_the_balloon_that_was_measured() -> None:
+    """From 160 to 96 MiB, a quarter of its size in a period; back the same way."""
+    small = MemorySettings(margin_mib=16, least_step_mib=8)
+    assert moved(96, small, size=160.0, held=160.0) == 120
+    assert moved(96, small, size=160.0, held=120.0, told=120) == 96
+    assert moved(160, small, size=160.0, held=96.0, told=96) == 136
+
+
+def test_small_differences_are_left_alone() -> None:
+    """Less than 64 MiB is not worth a call, except to keep a floor."""
+    assert moved(4033, held=4096.0) == 4096
+    assert moved(4032, held=4096.0) == 4032
+    assert moved(4097, held=4096.0, floor=4097.0) == 4097
+
+
+def test_who_is_below_its_least_is_lifted_at_once() -> None:
+    """A guest that needs more than it holds does not wait for bounded steps."""
+    assert moved(8000, held=1000.0, floor=7000.0) == 7000
+
+
+def test_slow_guest_is_not_told_to_grow_on_its_way_down() -> None:
+    """While it still follows an earlier word, that stays its limit."""
+    assert moved(1000, held=8000.0, told=2000) == 2000
+    assert moved(2500, held=8000.0, told=2000) == 2500
+
+
+ROW = st.fixed_dictionaries(
+    {
+        "size": st.integers(1, 10**6).map(float),
+        "floor": st.floats(0, 1e6),
+        "share": st.floats(0, 1e12),
+        "used": st.one_of(st.just(float("nan")), st.floats(0, 1e6)),
+        "held": st.floats(0, 1e6),
+        "told": st.one_of(st.just(UNSET), st.integers(0, 10**6)),
+    }
+)
+
+
+def some_guests(rows: list[dict[str, float]]) -> Guests:
+    """Guests whose floor and what they hold are inside their size."""
+    for row in rows:
+        row["floor"] = min(row["floor"], row["size"])
+        row["held"] = min(row["held"], row["size"])
+        row["told"] = min(row["told"], row["size"])
+    return guests(rows)
+
+
+@given(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 10**7))
+def test_targets_keep_floors_and_room(rows: list[dict[str, float]], room_mib: int) -> None:
+    """Between least and size; together inside the room, or else all at their least."""
+    many = some_guests(rows)
+    need = least(many, DEFAULT)
+    target = targets(many, need, np.zeros(len(rows), dtype=np.int64), np.array([room_mib]))
+    assert (target >= many.floor).all()
+    assert (target <= many.size).all()
+    assert (target >= need).all()
+    if need.sum() <= room_mib:
+        assert target.sum() <= room_mib
+    else:
+        assert (target == need).all()
+
+
+@given(st.lists(ROW, min_size=1, max_size=8))
+def test_steps_are_bounded_and_go_toward_the_target(rows: list[dict[str, float]]) -> None:
+    """Never past the target, never more than the settings allow but to reach the least."""
+    many = some_guests(rows)
+    need = least(many, DEFAULT)
+    target = targets(many, need, np.zeros(len(rows), dtype=np.int64), np.array([10**9]))
+    holds = holdings(many)
+    told = steps(many, target, need, DEFAULT)
+    low, high = np.minimum(holds, target), np.maximum(holds, target)
+    assert ((told >= low) & (told <= high)).all()
+    most = np.maximum(np.minimum(4096, many.size * 0.25), 1)
+    following = (many.told >= 0) & (many.told < holds)
+    assert (holds - told <= most)[~following].all()
+    assert (told - holds <= np.maximum(most, need - holds)).all()
+
+
+@given(
+    st.integers(64, 20_000),
+    st.floats(0.05, 1.0),
+    st.floats(0.0, 1.0),
+    st.integers(16, 4096),
+    st.floats(0.05, 1.0),
+)
+def test_target_is_reached_in_the_stated_number_of_periods(
+    size: int, held: float, share: float, most_mib: int, most_part: float
+) -> None:
+    """Under constant conditions: the gap over the largest step, rounded up, then no step more."""
+    memory = MemorySettings(
+        most_step_mib=most_mib, most_step_part=most_part, margin_mib=0, least_step_mib=8
+    )
+    settings = LimitsSettings(memory=memory)
+    snapshot = one_host(
+        [100.0, float(size)],
+        bid=[[1.0, 1.0]],
+        cap=np.array([[100.0, float(size)]]),
+        held=[[np.nan, np.floor(held * size)]],
+    )
+    target = int(share * size)
+    decision = decided(snapshot, np.array([[100.0, share * size]]))
+    in_force = measured(snapshot, [0.0])
+    step = max(int(min(most_mib, most_part * size)), 1)
+    periods = -(-abs(target - int(held * size)) // step)
+    for _ in range(periods):
+        limits = limits_of(snapshot, decision, in_force, settings=settings)
+        snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
+    assert abs(float(snapshot.vms.held[0, 1]) - target) < 8
+    after = limits_of(snapshot, decision, in_force, settings=settings)
+    assert not after.plan.of(Balloon)
+
+
+def test_no_vms_at_all() -> None:
+    """Nothing in, nothing out."""
+    none = guests([])
+    empty: Ints = np.zeros(0, dtype=np.int64)
+    assert least(none, DEFAULT).tolist() == []
+    assert targets(none, empty, empty, np.zeros(0, dtype=np.int64)).tolist() == []
+    assert steps(none, empty, empty, DEFAULT).tolist() == []

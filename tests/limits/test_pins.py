@@ -1,0 +1,201 @@
+"""Virtual CPUs on cores: apart, in one cell, even, and no change without need."""
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.limits import Pinned, Topology, pins
+
+GAIN = 20.0
+
+
+def flat(cores: int, reserved: int = 0) -> Topology:
+    """One cell of so many cores, the first of them reserved."""
+    return Topology(dict.fromkeys(range(cores), 0), frozenset(range(reserved)))
+
+
+def two_cells(cores: int) -> Topology:
+    """Two cells of so many cores each."""
+    return Topology({core: core // cores for core in range(2 * cores)})
+
+
+def standing(vm: Pinned, chosen: dict[int, tuple[int, ...]]) -> Pinned:
+    """The VM once it is pinned as chosen."""
+    return replace(vm, cores=tuple((core,) for core in chosen[vm.vm]))
+
+
+def loads(vms: list[Pinned], chosen: dict[int, tuple[int, ...]]) -> Counter[int]:
+    """The load of each core in use, in hundredths of a unit."""
+    load: Counter[int] = Counter()
+    for vm in vms:
+        for core in chosen[vm.vm]:
+            load[core] += round(vm.share / vm.vcpus * 100)
+    return load
+
+
+def test_vcpus_of_one_vm_on_distinct_cores() -> None:
+    """While the host has enough of them."""
+    assert pins(flat(4), [Pinned(1, 4, 400.0)], GAIN) == {1: (0, 1, 2, 3)}
+
+
+def test_load_is_balanced_by_share() -> None:
+    """Two large VMs go apart, and the small one to the core that is left."""
+    vms = [Pinned(1, 1, 90.0), Pinned(2, 1, 20.0), Pinned(3, 1, 80.0)]
+    assert pins(flat(3), vms, GAIN) == {1: (0,), 3: (1,), 2: (2,)}
+
+
+def test_three_classes_on_four_cores() -> None:
+    """Shares of 254.5 and 145.5 for three virtual CPUs each, on four cores: none overloaded."""
+    vms = [Pinned(1, 3, 254.5), Pinned(2, 3, 145.5)]
+    chosen = pins(flat(4), vms, GAIN)
+    assert all(len(set(cores)) == 3 for cores in chosen.values())
+    assert max(loads(vms, chosen).values()) <= 13334
+
+
+def test_reserved_cores_are_left_to_emulators() -> None:
+    """No virtual CPU is pinned there, however loaded the others are."""
+    chosen = pins(flat(4, reserved=2), [Pinned(vm, 2, 200.0) for vm in range(5)], GAIN)
+    assert set().union(*chosen.values()) == {2, 3}
+
+
+def test_a_vm_stays_inside_one_cell() -> None:
+    """Where a cell is large enough: two VMs of two virtual CPUs go to different cells."""
+    chosen = pins(two_cells(2), [Pinned(1, 2, 200.0), Pinned(2, 2, 200.0)], GAIN)
+    assert chosen == {1: (0, 1), 2: (2, 3)}
+
+
+def test_a_vm_too_large_for_a_cell_spreads() -> None:
+    """Over the least loaded cores of the whole host."""
+    chosen = pins(two_cells(2), [Pinned(1, 3, 300.0), Pinned(2, 1, 50.0)], GAIN)
+    assert len(set(chosen[1])) == 3
+    assert set(chosen[1]) | set(chosen[2]) == {0, 1, 2, 3}
+
+
+def test_pins_across_cells_are_given_up() -> None:
+    """A VM that fits a cell and is pinned over two is pinned anew, in one."""
+    vm = Pinned(1, 2, 200.0, cores=((1,), (2,)))
+    assert pins(two_cells(2), [vm], GAIN)[1] in {(0, 1), (2, 3)}
+
+
+def test_more_vcpus_than_cores_share_them() -> None:
+    """Each takes the core that is least loaded by then."""
+    chosen = pins(flat(2), [Pinned(1, 1, 60.0), Pinned(2, 5, 100.0)], GAIN)
+    assert chosen[1] == (1,) or chosen[1] == (0,)
+    assert Counter(chosen[2])[chosen[1][0]] < 3
+
+
+def test_idle_vms_spread_too() -> None:
+    """Shares of nothing don't all end on the first core."""
+    chosen = pins(flat(4), [Pinned(vm, 1, 0.0) for vm in range(4)], GAIN)
+    assert sorted(chosen.values()) == [(0,), (1,), (2,), (3,)]
+
+
+def test_fixed_vms_are_left_alone_and_count() -> None:
+    """Where OpenNebula pins a VM its cores are loaded; those allowed to use several use all."""
+    fixed = Pinned(1, 2, 200.0, cores=((0,), (0, 1)), fixed=True)
+    assert pins(flat(3), [fixed, Pinned(2, 1, 50.0)], GAIN) == {2: (2,)}
+
+
+def test_an_unneeded_change_is_not_made() -> None:
+    """Uneven by less than the least gain is even enough."""
+    vms = [Pinned(1, 1, 30.0, ((0,),)), Pinned(2, 1, 15.0, ((0,),))]
+    assert pins(flat(2), vms, GAIN) == {1: (0,), 2: (0,)}
+
+
+def test_a_needed_change_is_small() -> None:
+    """One of three VMs on a busy core leaves it, and nothing else changes."""
+    vms = [Pinned(vm, 1, 60.0, ((0,),)) for vm in (1, 2)] + [Pinned(3, 1, 10.0, ((1,),))]
+    assert pins(flat(2), vms, GAIN) == {1: (1,), 2: (0,), 3: (1,)}
+
+
+def test_a_whole_vm_changes_its_cell() -> None:
+    """Where its cell is full and the other one empty."""
+    vms = [Pinned(vm, 2, 200.0, ((0,), (1,))) for vm in (1, 2)]
+    assert pins(two_cells(2), vms, GAIN) == {1: (2, 3), 2: (0, 1)}
+
+
+def test_a_larger_share_than_a_core_loads_no_more_than_a_core() -> None:
+    """One virtual CPU can't use more, whatever its share."""
+    vms = [Pinned(1, 1, 800.0), Pinned(2, 2, 200.0), Pinned(3, 1, 100.0)]
+    chosen = pins(flat(3), vms, GAIN)
+    assert len(set(chosen[2])) == 2
+
+
+def test_pins_that_break_rules_are_replaced() -> None:
+    """Too few, too many, two on one core, several cores for one, or on a core that is not there."""
+    for cores in (((0,),), ((0,), (1,), (2,)), ((1,), (1,)), ((0, 1), (2,)), ((0,), (9,))):
+        chosen = pins(flat(4), [Pinned(1, 2, 100.0, cores)], GAIN)
+        assert chosen == {1: (0, 1)}
+
+
+def test_nowhere_to_pin() -> None:
+    """No VMs, no cores, only reserved ones: no pins."""
+    assert pins(flat(4), [], GAIN) == {}
+    assert pins(flat(0), [Pinned(1, 1, 10.0)], GAIN) == {}
+    assert pins(flat(2, reserved=2), [Pinned(1, 1, 10.0)], GAIN) == {}
+
+
+HOSTS = st.builds(
+    lambda cells, cores, reserved: Topology(
+        {core: core // cores for core in range(cells * cores)}, frozenset(range(reserved))
+    ),
+    st.integers(1, 3),
+    st.integers(2, 6),
+    st.integers(0, 1),
+)
+VMS = st.lists(
+    st.builds(
+        Pinned,
+        vm=st.integers(0, 10**6),
+        vcpus=st.integers(1, 8),
+        share=st.floats(0, 1600),
+        cores=st.lists(
+            st.lists(st.integers(0, 17), min_size=1, max_size=2).map(tuple), max_size=8
+        ).map(tuple),
+        fixed=st.sampled_from([False, False, False, True]),
+    ),
+    max_size=12,
+    unique_by=lambda vm: vm.vm,
+)
+
+
+@given(HOSTS, VMS)
+def test_rules_hold_whatever_stands(topology: Topology, vms: list[Pinned]) -> None:
+    """Usable cores only, distinct while there are enough, one cell where one is large enough."""
+    chosen = pins(topology, vms, GAIN)
+    cells = topology.cells()
+    for vm in vms:
+        if vm.fixed:
+            assert vm.vm not in chosen
+            continue
+        cores = chosen[vm.vm]
+        assert len(cores) == vm.vcpus
+        assert set(cores) <= set(topology.cell) - topology.reserved
+        if vm.vcpus <= topology.usable:
+            assert len(set(cores)) == vm.vcpus
+        if any(len(cell) >= vm.vcpus for cell in cells.values()):
+            assert len({topology.cell[core] for core in cores}) == 1
+
+
+@given(HOSTS, VMS)
+def test_what_was_chosen_stays(topology: Topology, vms: list[Pinned]) -> None:
+    """Deciding again changes nothing, in whatever order the VMs are given."""
+    chosen = pins(topology, vms, GAIN)
+    again = [vm if vm.fixed else standing(vm, chosen) for vm in reversed(vms)]
+    assert pins(topology, again, GAIN) == chosen
+
+
+@given(st.lists(st.floats(1, 100), min_size=1, max_size=20), st.integers(2, 8))
+def test_no_core_can_be_relieved_any_more(shares: list[float], cores: int) -> None:
+    """With one virtual CPU each: no single change would relieve a core by the least gain."""
+    vms = [Pinned(vm, 1, share, ((0,),)) for vm, share in enumerate(shares)]
+    chosen = pins(flat(cores), vms, GAIN)
+    load = Counter(dict.fromkeys(range(cores), 0))
+    load.update(loads(vms, chosen))
+    lightest = min(load.values())
+    for vm in vms:
+        part = round(vm.share * 100)
+        peak = max(lightest + part, load[chosen[vm.vm][0]] - part)
+        assert load[chosen[vm.vm][0]] - peak <= GAIN * 100 + len(vms)

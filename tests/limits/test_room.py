@@ -1,0 +1,350 @@
+"""Memory across a host: first taken, then given, and never more than there is."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.cluster import Balloon, Deploy, Floats, Migrate, Snapshot, Step, VmState
+from merkatd.cluster.steps import step_id
+from merkatd.limits.pool import Pool, Source
+from tests.clouds import cloud, hosts_table, vms_table
+from tests.limits.hosts import (
+    MEMORY,
+    confirmed,
+    limits_of,
+    measured,
+    observed,
+    one_host,
+    shared,
+)
+from tests.limits.hosts import given as decided
+
+
+def test_free_memory_waits_for_nobody() -> None:
+    """Only what goes beyond it comes after those that free it, in their order."""
+    pool = Pool(100)
+    pool.add(Source(50, "first"))
+    pool.add(Source(50, "second"))
+    assert pool.take(100) == ()
+    assert pool.take(40) == ("first",)
+    assert pool.take(20) == ("first", "second")
+    assert pool.left_mib == 40
+
+
+def test_a_host_that_holds_too_much_gives_after_all_is_made_good() -> None:
+    """Whoever takes comes after everything that brings the host back to what it has."""
+    pool = Pool(-60)
+    for name in ("first", "second", "third"):
+        pool.add(Source(50, name))
+    assert pool.left_mib == 90
+    assert pool.take(30) == ("first", "second")
+    assert pool.take(60) == ("first", "second", "third")
+
+
+def test_nothing_taken_waits_for_nothing() -> None:
+    """A taker of nothing has no reason to wait where there is something free."""
+    assert Pool(10).take(0) == ()
+
+
+def two_guests(capacity_mib: float, held: Sequence[float]) -> Snapshot:
+    """Two VMs of 4,096 MiB with floors of 512 on one host."""
+    return one_host(
+        [400.0, capacity_mib],
+        bid=[[1.0, 1.0], [1.0, 3.0]],
+        cap=np.tile([100.0, 4096.0], (2, 1)),
+        floor=np.tile([0.0, 512.0], (2, 1)),
+        held=[[np.nan, held[0]], [np.nan, held[1]]],
+    )
+
+
+def test_growing_comes_after_shrinking() -> None:
+    """On a full host one gives a step and the other gets it, once it is confirmed."""
+    snapshot = two_guests(4096.0, [2048.0, 2048.0])
+    limits = limits_of(snapshot, shared(snapshot), measured(snapshot, [0.0, 0.0]))
+    shrink, grow = limits.plan.of(Balloon)
+    assert (shrink.vm, shrink.memory_mib, shrink.after) == (0, 1024, ())
+    assert (grow.vm, grow.memory_mib, grow.after) == (1, 3072, (shrink.id,))
+
+
+def test_growing_into_free_memory_waits_for_nobody() -> None:
+    """What is free is given at once, beside a VM that shrinks."""
+    snapshot = two_guests(5120.0, [2048.0, 2048.0])
+    decision = decided(snapshot, np.array([[100.0, 1024.0], [100.0, 3072.0]]))
+    limits = limits_of(snapshot, decision, measured(snapshot, [0.0, 0.0]))
+    assert {step.vm: step.after for step in limits.plan.of(Balloon)} == {0: (), 1: ()}
+
+
+def test_a_full_host_gives_nothing_before_something_is_freed() -> None:
+    """Where nobody can shrink, nobody grows, whatever the shares are."""
+    snapshot = two_guests(4096.0, [2048.0, 2048.0])
+    limits = limits_of(snapshot, shared(snapshot), measured(snapshot, [2000.0, 0.0]))
+    assert not limits.plan.of(Balloon)
+
+
+def test_guests_without_a_balloon_are_left_alone() -> None:
+    """They are reported as holding what they hold, and the others share the rest."""
+    snapshot = two_guests(4096.0, [3000.0, 1096.0])
+    in_force = measured(snapshot, [0.0, 0.0], balloon=np.array([False, True]))
+    limits = limits_of(snapshot, shared(snapshot), in_force)
+    assert not limits.plan.of(Balloon)
+    assert limits.holding_mib == {0: 3000}
+
+
+def test_floors_that_do_not_fit_are_kept_and_reported() -> None:
+    """Shares are scaled below the floors there, balloons are not."""
+    snapshot = two_guests(768.0, [4096.0, 4096.0])
+    in_force = measured(snapshot, [0.0, 0.0])
+    for _ in range(8):
+        limits = limits_of(snapshot, shared(snapshot), in_force)
+        assert all(step.memory_mib >= 512 for step in limits.plan.of(Balloon))
+        assert list(limits.overfull) == [0]
+        snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
+    assert snapshot.vms.held[:, MEMORY].tolist() == [512.0, 512.0]
+    assert limits.overfull[0] == (
+        "host0 is overfull: its VMs can't do without 1,024 MiB of memory, and it has 768 for them"
+    )
+
+
+def test_below_its_floor_first_and_never_by_halves() -> None:
+    """The VM below its floor is lifted to it in one step or not yet, and others wait for that."""
+    snapshot = one_host(
+        [400.0, 5000.0],
+        bid=[[1.0, 1.0]] * 3,
+        cap=np.tile([100.0, 4096.0], (3, 1)),
+        floor=[[0.0, 0.0], [0.0, 2000.0], [0.0, 0.0]],
+        held=[[np.nan, 4000.0], [np.nan, 500.0], [np.nan, 300.0]],
+    )
+    decision = decided(snapshot, np.array([[100.0, 3900.0], [100.0, 2000.0], [100.0, 1000.0]]))
+    in_force = measured(snapshot, [2000.0, 0.0, 300.0])
+    seen = []
+    for _ in range(2):
+        limits = limits_of(snapshot, decision, in_force)
+        seen.append({step.vm: step.memory_mib for step in limits.plan.of(Balloon)})
+        snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
+    assert seen == [{0: 2976}, {0: 2554, 1: 2000, 2: 445}]
+
+
+def deploying(held_mib: float) -> tuple[Snapshot, Deploy]:
+    """VM 0 holds memory on a host of 4,096 MiB, VM 1 is about to come with a floor of 1,024."""
+    snapshot = one_host(
+        [400.0, 4096.0],
+        bid=[[1.0, 1.0], [1.0, 1.0]],
+        cap=np.tile([100.0, 4096.0], (2, 1)),
+        floor=[[0.0, 512.0], [0.0, 1024.0]],
+        held=[[np.nan, held_mib], [np.nan, np.nan]],
+        host=np.array([0, -1]),
+    )
+    return snapshot, Deploy(period=1, vm=1, host=0, reason="new")
+
+
+def test_shrinking_before_deploying() -> None:
+    """A deployment comes after the balloon step that makes room for the VM's floor."""
+    snapshot, deploy = deploying(4096.0)
+    limits = limits_of(snapshot, shared(snapshot, deploy), measured(snapshot, [0.0, np.nan]))
+    (shrink,) = limits.plan.of(Balloon)
+    assert (shrink.vm, shrink.memory_mib) == (0, 3072)
+    assert limits.plan.of(Deploy)[0].after == (shrink.id,)
+    assert not limits.postponed
+
+
+def test_deploying_waits_while_too_little_can_be_freed() -> None:
+    """The step is left out with a reason, the shrinking goes on, and so it comes in the end."""
+    snapshot, deploy = deploying(4096.0)
+    snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 3500.0]])))
+    in_force = measured(snapshot, [0.0, np.nan])
+    limits = limits_of(snapshot, shared(snapshot, deploy), in_force)
+    assert limits.postponed == {
+        1: ("brings 1,024 MiB to host0, which must free 1,620 first: this period 596 are missing")
+    }
+    assert not limits.plan.of(Deploy)
+    assert not [step for step in limits.plan if step.vm == 1]
+    snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
+    deploy = replace(deploy, period=snapshot.period)
+    limits = limits_of(snapshot, shared(snapshot, deploy), in_force)
+    assert limits.plan.of(Deploy)
+    assert not limits.postponed
+
+
+def test_no_shrinking_is_too_small_where_it_makes_room() -> None:
+    """A few MiB that are not worth a step by themselves are taken for a VM that needs them."""
+    snapshot, deploy = deploying(3100.0)
+    decision = decided(snapshot, np.array([[100.0, 3072.0], [100.0, 1024.0]]), deploy)
+    limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
+    (shrink,) = limits.plan.of(Balloon)
+    assert shrink.memory_mib == 3072
+    assert limits.plan.of(Deploy)[0].after == (shrink.id,)
+
+
+def exchange(held: Sequence[float]) -> Snapshot:
+    """Two full hosts of 2,048 MiB with a VM each, and a third one, empty and large."""
+    return cloud(
+        hosts_table(np.array([[400.0, 2048.0], [400.0, 2048.0], [400.0, 65536.0]])),
+        vms_table(
+            [0, 1],
+            np.ones((2, 2)),
+            np.tile([100.0, 2048.0], (2, 1)),
+            held=np.array([[np.nan, held[0]], [np.nan, held[1]]]),
+        ),
+    )
+
+
+def test_who_leaves_makes_room_for_who_comes_after() -> None:
+    """A migration behind the one that empties its target needs no balloon to shrink."""
+    snapshot = exchange([2048.0, 2048.0])
+    leave = Migrate(period=1, vm=1, source=1, host=2, reason="")
+    come = Migrate(period=1, vm=0, source=0, host=1, reason="", after=(leave.id,))
+    decision = decided(snapshot, np.full((2, 2), 2048.0), leave, come)
+    limits = limits_of(snapshot, decision, measured(snapshot, [2000.0, 2000.0]))
+    assert [step.vm for step in limits.plan.of(Migrate)] == [1, 0]
+    assert not limits.postponed
+
+
+def test_who_leaves_makes_room_only_once_and_only_there() -> None:
+    """A second VM can't have the same memory, nor can one that comes to another full host."""
+    snapshot = cloud(
+        hosts_table(np.array([[400.0, 2048.0], [400.0, 2048.0], [400.0, 65536.0]])),
+        vms_table(
+            [0, 1, 2, 2],
+            np.ones((4, 2)),
+            np.tile([100.0, 2048.0], (4, 1)),
+            held=np.array([[np.nan, 2048.0], [np.nan, 2048.0], [np.nan, 1500.0], [np.nan, 1500.0]]),
+        ),
+    )
+    in_force = measured(snapshot, [2000.0, 2000.0, 1500.0, 1500.0])
+    leave = Migrate(period=1, vm=1, source=1, host=2, reason="")
+    for hosts, kept in (((1, 1), [1, 2]), ((0, 1), [1, 3])):
+        moves = [
+            Migrate(period=1, vm=vm, source=2, host=host, reason="", after=(leave.id,))
+            for vm, host in zip((2, 3), hosts, strict=True)
+        ]
+        decision = decided(snapshot, np.full((4, 2), 2048.0), leave, *moves)
+        limits = limits_of(snapshot, decision, in_force)
+        assert [step.vm for step in limits.plan.of(Migrate)] == kept
+        assert len(limits.postponed) == 1
+
+
+def test_what_waits_for_a_postponed_step_waits_too() -> None:
+    """A migration behind one that can't be made is left out as well, and says so."""
+    snapshot = exchange([2048.0, 2048.0])
+    stuck = Migrate(period=1, vm=1, source=1, host=0, reason="")
+    behind = Migrate(period=1, vm=0, source=0, host=1, reason="", after=(stuck.id,))
+    decision = decided(snapshot, np.full((2, 2), 2048.0), stuck, behind)
+    limits = limits_of(snapshot, decision, measured(snapshot, [2000.0, 2000.0]))
+    assert not limits.plan.of(Migrate)
+    assert limits.postponed[0] == "waits for VM 1, which can't make room yet"
+
+
+def test_a_migrating_guest_shrinks_before_it_leaves() -> None:
+    """It brings along no more than its new host has for it."""
+    snapshot = exchange([2048.0, 1024.0])
+    move = Migrate(period=1, vm=0, source=0, host=1, reason="")
+    decision = decided(snapshot, np.array([[100.0, 1024.0], [100.0, 1024.0]]), move)
+    in_force = measured(snapshot, [0.0, 0.0])
+    first = limits_of(snapshot, decision, in_force)
+    assert list(first.postponed) == [0]
+    snapshot, in_force = confirmed(snapshot, in_force, first.plan.steps)
+    move = replace(move, period=2)
+    decision = decided(snapshot, decision.allocations, move)
+    second = limits_of(snapshot, decision, in_force)
+    assert second.plan.of(Migrate)[0].after == (step_id(2, "balloon", 0),)
+
+
+class Memory:
+    """The hosts' memory while steps are carried out one by one, counted from the outside."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        vms = snapshot.vms
+        self.snapshot = snapshot
+        self.capacity = snapshot.hosts.capacity[:, MEMORY]
+        self.on: list[dict[int, float]] = [{} for _ in self.capacity]
+        off = np.isin(vms.state, [VmState.SUSPENDED, VmState.POWERED_OFF])
+        for row in np.flatnonzero((vms.host >= 0) & (vms.state != VmState.ABSENT)).tolist():
+            size, held = float(vms.cap[row, MEMORY]), float(vms.held[row, MEMORY])
+            amount = size if vms.market[row] < 0 or np.isnan(held) else held
+            if off[row]:
+                amount = self.floor(row)
+            if vms.state[row] != VmState.PENDING:
+                self.on[int(vms.host[row])][row] = amount
+
+    def floor(self, row: int) -> float:
+        """The floor of a VM, inside its size."""
+        return float(min(self.snapshot.vms.floor[row, MEMORY], self.snapshot.vms.cap[row, MEMORY]))
+
+    def carry_out(self, step: Step) -> None:
+        """Do the step; where it adds memory to a host, all there must fit."""
+        row = self.snapshot.vm_row(step.vm)
+        here = [host for host, rows in enumerate(self.on) if row in rows]
+        match step:
+            case Balloon(memory_mib=memory_mib):
+                more = memory_mib > self.on[here[0]][row]
+                self.on[here[0]][row] = memory_mib
+                assert not more or self.fits(here[0])
+            case Deploy(host=host) | Migrate(host=host):
+                target = self.snapshot.host_row(host)
+                amount = self.on[here[0]][row] if here else self.floor(row)
+                self.on[target][row] = amount
+                assert amount == 0 or self.fits(target)
+                for source in here:
+                    del self.on[source][row]
+
+    def fits(self, host: int) -> bool:
+        """Whether all VMs on the host hold no more than it has."""
+        return bool(sum(self.on[host].values()) <= self.capacity[host] + 1e-6)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(0, 10**6), st.randoms(use_true_random=False))
+def test_whatever_is_confirmed_first_no_host_gives_more_than_it_has(
+    seed: int, order: Random
+) -> None:
+    """In every order that `after` allows, each step that adds memory leaves its host in bounds."""
+    snapshot, decision, in_force, topologies = observed(seed)
+    limits = limits_of(snapshot, decision, in_force, topologies)
+    memory = Memory(snapshot)
+    left = {step.id: step for step in limits.plan}
+    while left:
+        ready = [step for step in left.values() if not any(id_ in left for id_ in step.after)]
+        step = order.choice(ready)
+        memory.carry_out(step)
+        del left[step.id]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(0, 10**6))
+def test_no_floor_is_ever_broken(seed: int) -> None:
+    """No balloon is told less than the floor of its VM, nor less than it uses, nor its margin."""
+    snapshot, decision, in_force, topologies = observed(seed)
+    for step in limits_of(snapshot, decision, in_force, topologies).plan.of(Balloon):
+        row = snapshot.vm_row(step.vm)
+        size = np.floor(snapshot.vms.cap[row, MEMORY])
+        assert step.memory_mib >= min(snapshot.vms.floor[row, MEMORY], size)
+        used = in_force.used_mib[row]
+        held = snapshot.vms.held[row, MEMORY]
+        if step.memory_mib < held:
+            assert step.memory_mib >= min(used + max(128.0, 0.1 * used), size)
+
+
+def test_memory_moves_to_who_is_due_it() -> None:
+    """On a crowded host all get near their shares, and stay there."""
+    rng = np.random.default_rng(7)
+    count = 12
+    bid: Floats = rng.lognormal(0, 1, (count, 2))
+    snapshot = one_host(
+        [400.0, 32768.0],
+        bid=bid,
+        cap=np.tile([100.0, 8192.0], (count, 1)),
+        floor=np.tile([0.0, 256.0], (count, 1)),
+        held=np.tile([np.nan, np.floor(32768.0 / count)], (count, 1)),
+    )
+    decision = shared(snapshot)
+    in_force = measured(snapshot, [64.0] * count)
+    for _ in range(12):
+        limits = limits_of(snapshot, decision, in_force)
+        snapshot, in_force = confirmed(snapshot, in_force, limits.plan.steps)
+    gap = np.abs(snapshot.vms.held[:, MEMORY] - decision.allocations[:, MEMORY])
+    assert gap.sum() <= count * 64
+    assert not limits_of(snapshot, decision, in_force).plan.of(Balloon)
