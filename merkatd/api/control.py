@@ -49,8 +49,9 @@ class _Line(LineOnlyReceiver):
     async def _answer_all(self) -> None:
         while self._waiting:
             reply = await self._reply(self._waiting.pop(0))
-            if self.transport is not None:
-                self.transport.write(json.dumps(reply).encode() + b"\n")
+            transport: Any = self.transport  # Twisted's interface has no type
+            if transport is not None:
+                transport.write(json.dumps(reply).encode() + b"\n")
         self._busy = False
 
     async def _reply(self, line: bytes) -> dict[str, Any]:
