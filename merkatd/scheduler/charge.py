@@ -64,6 +64,7 @@ def _charge_one(
     running = _running_now(seen) if after is None else after["vm"][after["runs"]]
     until_s = seen.observation.at_s if end is None else end.observed_s
     elapsed = (until_s - period.observed_s) / world.rhythm.interval_s
+    elapsed = min(elapsed, world.rhythm.most_periods_charged)
     owed = owed_by_owner(arrays, running, elapsed, world.markets)
     payers = {_account(connection, owner, world.money, at_s): due for owner, due in owed.items()}
     result = charges.charge(connection, period.number, payers, at_s)
@@ -91,6 +92,7 @@ def owed_by_owner(
             arrays["allocation"][rows],
             np.tile(arrays["price"][row], (len(rows), 1)),
             elapsed,
+            most_periods=elapsed,
         ).sum(axis=1)
         owners, at = np.unique(arrays["owner"][rows], return_inverse=True)
         sums = np.bincount(at, credits_, len(owners))

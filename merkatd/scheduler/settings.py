@@ -18,12 +18,16 @@ class Rhythm:
     settle_s: float = 5.0
     """OpenNebula answers before a VM's state moves: for so long after a step was sent, a VM
     that looks as before proves nothing."""
-    give_up_s: float = 900.0
-    """After which a step that was not seen to happen is given up."""
+    step_limit_s: float = 300.0
+    """After which a step that was not seen to happen is given up,"""
+    migration_limit_s: float = 1800.0
+    """and one that carries a VM's memory."""
     in_flight: int = 16
     """The most calls for steps at a time,"""
-    in_flight_per_host: int = 4
+    in_flight_per_host: int = 2
     """and the most that concern one host."""
+    most_periods_charged: float = 2.0
+    """A charge is for the time that really passed, but for no more than so many periods."""
     keep_allocations: int = 10_080
     """For how many periods allocations, memories and ended steps are kept (seven days)."""
 

@@ -4,7 +4,7 @@ OpenNebula answers deploy and migrate before the VM's state moves, and shows the
 migration as the VM's host from the first moment on; it goes back if the migration fails. So
 until `settle_s` has passed a VM that looks as before may yet move, and one that seems to have
 arrived may never have left. After that a VM in a settled state has had its verdict; one that
-is in the middle of something is given until `give_up_s`.
+is in the middle of something is given until its step's limit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,11 +76,16 @@ def judge(outstanding: Sequence[StoredStep], seen: Observation, rhythm: Rhythm) 
             confirmed.add(stored.id)
         elif isinstance(outcome, str):
             expired[stored.id] = outcome
-        elif age_s > rhythm.give_up_s:
-            expired[stored.id] = f"not seen to happen within {rhythm.give_up_s:g} s"
+        elif age_s > _limit_s(stored.step, rhythm):
+            expired[stored.id] = f"not seen to happen within {_limit_s(stored.step, rhythm):g} s"
         else:
             waiting.append(stored)
     return Verdicts(frozenset(confirmed), created, expired, tuple(waiting))
+
+
+def _limit_s(step: Step, rhythm: Rhythm) -> float:
+    carries_memory = isinstance(step, Migrate | Suspend | Resume | Stop)
+    return rhythm.migration_limit_s if carries_memory else rhythm.step_limit_s
 
 
 def _look(seen: Observation, vm: int) -> _Look | None:

@@ -1,0 +1,83 @@
+"""What no single key can be wrong about, but several together."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from merkatd.config.model import Config
+from merkatd.config.problems import Path
+
+MOST_CREDITS = 4e12
+"""In micro-credits this still fits into the ledger's 64 bits, with one to spare."""
+
+LONGEST_SOCKET = 107
+"""Bytes that Linux has for the path of a socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Keys that don't go together; the first is the one to look at."""
+
+    keys: tuple[Path, ...]
+    message: str
+
+
+def conflicts(config: Config) -> Iterator[Conflict]:
+    """Everything that doesn't go together."""
+    yield from _period(config)
+    yield from _markets(config)
+    yield from _money(config)
+    yield from _socket(config)
+
+
+def _period(config: Config) -> Iterator[Conflict]:
+    period = config.period
+    if period.step_limit_s < period.interval_s:
+        yield Conflict(
+            (("period", "step_limit"), ("period", "interval")),
+            "must be at least period.interval: a step is confirmed by the next observation",
+        )
+    if config.cloud.call_limit_s > period.step_limit_s:
+        yield Conflict(
+            (("cloud", "call_limit"), ("period", "step_limit")),
+            "must be at most period.step_limit: a step is not given up before it is answered",
+        )
+    if period.in_flight_per_host > period.in_flight:
+        yield Conflict(
+            (("period", "in_flight_per_host"), ("period", "in_flight")),
+            f"must be at most period.in_flight, which is {period.in_flight}",
+        )
+
+
+def _markets(config: Config) -> Iterator[Conflict]:
+    if not config.markets:
+        yield Conflict((("market",),), "holds no market: write at least [market.default]")
+    owners: dict[int | None, str] = {}
+    for name, market in config.markets.items():
+        for cluster in (None,) if market.clusters is None else sorted(market.clusters):
+            owner = owners.setdefault(cluster, name)
+            if owner != name:
+                what = "what no other market has" if cluster is None else f"cluster {cluster}"
+                yield Conflict(
+                    (("market", name, "clusters"), ("market", owner, "clusters")),
+                    f"{what} belongs to market {owner!r} already",
+                )
+
+
+def _money(config: Config) -> Iterator[Conflict]:
+    if config.money.supply > MOST_CREDITS:
+        yield Conflict(
+            (("money", "supply"),), f"must be at most {MOST_CREDITS:g}: the ledger can't hold more"
+        )
+    if config.money.starting_credits > config.money.supply:
+        yield Conflict(
+            (("money", "starting_credits"), ("money", "supply")), "must be at most money.supply"
+        )
+
+
+def _socket(config: Config) -> Iterator[Conflict]:
+    path = config.control_socket
+    if len(str(path).encode()) > LONGEST_SOCKET:
+        yield Conflict(
+            (("daemon", "control_socket"), ("daemon", "state_directory")),
+            f"is too long for a socket with its directory ({path}): at most {LONGEST_SOCKET} bytes",
+        )

@@ -1,0 +1,293 @@
+"""A configuration is read whole, or all that is wrong with it is said at once."""
+
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.config import Config, ConfigError, Problem, load, parse
+from merkatd.config.reader import Reader
+from merkatd.config.sections import LogLevel
+from merkatd.config.shape import settings_of
+from merkatd.config.writer import sections, to_toml
+from merkatd.market.price import PriceRule
+from merkatd.placement.tabu import Objective
+from tests.config.configs import configs
+
+
+def problems(text: str) -> tuple[Problem, ...]:
+    """What is wrong with a text."""
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    return caught.value.problems
+
+
+def only(text: str) -> str:
+    """The one thing that is wrong with a text."""
+    (problem,) = problems(text)
+    return str(problem)
+
+
+def test_an_empty_file_is_all_defaults() -> None:
+    """Nothing has to be configured for a first run."""
+    assert parse("") == Config()
+
+
+def test_every_kind_of_value_is_read() -> None:
+    """Durations, sizes, parts, numbers, flags, choices, lists, tables and paths."""
+    config = parse(
+        """
+        daemon.log_level = "debug"
+        [period]
+        interval = "90s"  # longer
+        most_periods_charged = 3
+        [cloud]
+        host_memory = "2GiB"
+        auth_file = "/etc/merkat/auth"
+        [market.batch]
+        clusters = [0, 100]
+        price_rule = "clearing"
+        reserve_prices = { cpu = 0.5 }
+        [strategy.tabu]
+        m_max_part = "10%"
+        objective = "error"
+        n_iter = 30
+        hold = "5m"
+        [limits.memory]
+        shrink_unmeasured = true
+        """
+    )
+    assert config.daemon.log_level is LogLevel.DEBUG
+    assert (config.period.interval_s, config.period.most_periods_charged) == (90.0, 3.0)
+    assert config.cloud.host_memory_mib == 2048
+    assert config.cloud.auth_file == Path("/etc/merkat/auth")
+    market = config.markets["batch"]
+    assert list(config.markets) == ["batch"]
+    assert (market.clusters, market.price_rule) == (frozenset({0, 100}), PriceRule.CLEARING)
+    assert market.reserve_prices == {"cpu": 0.5}
+    tabu = config.strategies["tabu"]
+    assert (tabu.m_max_part, tabu.objective, tabu.n_iter, tabu.hold_s) == (
+        0.1,
+        Objective.ERROR,
+        30,
+        300.0,
+    )
+    assert config.limits.memory.shrink_unmeasured is True
+
+
+def test_all_problems_are_reported_with_their_lines() -> None:
+    """In the order of the file, not only the first."""
+    found = problems(
+        "[period]\n"
+        'interval = "6x"\n'
+        'intervall = "60s"\n'
+        "\n"
+        "[perod]\n"
+        "x = 1\n"
+        "[strategy.tabu]  # ours\n"
+        "n_iter = 2.5\n"
+        '"e_max" = -1\n'
+        "[market.web]\n"
+        'strategy = "tabo"\n'
+    )
+    assert [(one.line, ".".join(one.path)) for one in found] == [
+        (2, "period.interval"),
+        (3, "period.intervall"),
+        (5, "perod"),
+        (8, "strategy.tabu.n_iter"),
+        (9, "strategy.tabu.e_max"),
+        (11, "market.web.strategy"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '[period]\ninterval = "6x"',
+            (
+                'line 2: period.interval = "6x": is no duration; write a number and one of us, ms,'
+                ' s, m, h, d, for example "60s"'
+            ),
+        ),
+        (
+            "[period]\ninterval = 60",
+            'line 2: period.interval = 60: needs a unit, in quotes: for example "60s"',
+        ),
+        ('[period]\ninterval = "0s"', 'line 2: period.interval = "0s": must be above 0'),
+        (
+            "period.intervall = 1",
+            "line 1: period.intervall: is no key that anybody knows; did you mean 'interval'?",
+        ),
+        (
+            "[perod]",
+            "line 1: perod: is no section that anybody knows; did you mean 'period'?",
+        ),
+        (
+            "period = 3",
+            "line 1: period: is a section: write [period] on a line of its own",
+        ),
+        (
+            "[period]\nin_flight = 0.5",
+            "line 2: period.in_flight = 0.5: must be a whole number",
+        ),
+        (
+            "[period]\nin_flight = true",
+            "line 2: period.in_flight = true: must be a whole number",
+        ),
+        (
+            "[period]\nin_flight = 0",
+            "line 2: period.in_flight = 0: must be at least 1",
+        ),
+        ("[cloud]\nspeed = inf", "line 2: cloud.speed = Infinity: must be a finite number"),
+        (
+            '[cloud]\nhost_memory = "1KiB"',
+            'line 2: cloud.host_memory = "1KiB": must be a whole number of MiB',
+        ),
+        (
+            '[cloud]\nkind = "opennebular"',
+            (
+                'line 2: cloud.kind = "opennebular": must be one of embedded, opennebula; did you'
+                " mean 'opennebula'?"
+            ),
+        ),
+        (
+            '[cloud]\nendpoint = "localhost"',
+            (
+                'line 2: cloud.endpoint = "localhost": must be an address, for example'
+                " 'http://127.0.0.1:2633/RPC2'"
+            ),
+        ),
+        (
+            '[strategy.tabu]\nm_max_part = "101%"',
+            'line 2: strategy.tabu.m_max_part = "101%": must be at most 100%',
+        ),
+        (
+            "[strategy.taboo]",
+            "line 1: strategy.taboo: is no section that anybody knows; did you mean 'tabu'?",
+        ),
+        ("strategy = 1", "line 1: strategy: holds sections: write [strategy.NAME]"),
+        ("market = []", "line 1: market: holds sections: write [market.NAME]"),
+        (
+            '[strategy.tabu]\npricing = "paper"',
+            "line 2: strategy.tabu.pricing: is no key that anybody knows; ",
+        ),
+        (
+            '[market."a b"]',
+            "line 1: market.a b: is no name for a market: write 1 to 64 letters, digits, - and _",
+        ),
+        (
+            '[market.a]\nclusters = "b"',
+            'line 2: market.a.clusters = "b": must be a list, as in [1, 2]',
+        ),
+        (
+            "[market.a]\ndefault_bid = { cpu = -1 }",
+            'line 2: market.a.default_bid = {"cpu": -1}: must be at least 0',
+        ),
+        (
+            "[market.a]\ndefault_bid = { cpus = 1 }",
+            (
+                "line 2: market.a.default_bid = {\"cpus\": 1}: 'cpus' is no resource; did you mean"
+                " 'cpu'?"
+            ),
+        ),
+        (
+            "[limits.memory]\nshrink_unmeasured = 1",
+            "line 2: limits.memory.shrink_unmeasured = 1: must be true or false",
+        ),
+        ('[daemon]\ncontrol_socket = ""', "must be the path of a file"),
+        ("x = \n", "line 1: is no TOML: Invalid value"),
+        ("x = 1" + "0" * 5000, "is no TOML"),
+    ],
+)
+def test_a_problem_says_where_what_and_what_would_be_right(text: str, message: str) -> None:
+    """Section, key, value, line where there is one, and a way out."""
+    assert message in only(text)
+
+
+def test_a_password_is_never_shown() -> None:
+    """Neither in a problem nor where a configuration is printed."""
+    assert "hunter2" not in only('[database]\nurl = "oracle://merkat:hunter2@db/merkat"')
+    assert "hunter2" not in repr(parse('[database]\nurl = "mysql://merkat:hunter2@db/merkat"'))
+
+
+def test_nothing_follows_from_a_key_that_was_not_understood() -> None:
+    """A cross-check is silent where one of its keys is wrong in itself."""
+    text = '[period]\ninterval = "20m"\nstep_limit = "5 minutes"\n'
+    assert [one.path for one in problems(text)] == [("period", "step_limit")]
+
+
+def test_lines_are_found_beside_long_texts() -> None:
+    """What looks like a key inside a text over several lines is none."""
+    found = problems('[daemon]\ncontrol_socket = """\n[period]\ninterval = 1\n"""\nlevel = 1\n')
+    assert [(one.line, one.path[-1]) for one in found] == [(6, "level")]
+
+
+def test_a_file_is_loaded_and_named_in_its_problems(tmp_path: Path) -> None:
+    """Every line of the message begins with the file."""
+    path = tmp_path / "merkatd.toml"
+    path.write_text("[period]\nx = 1\ny = 2\n")
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    lines = str(caught.value).splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [
+        [str(path), "line 2"],
+        [str(path), "line 3"],
+    ]
+
+
+def test_a_file_that_can_t_be_read_is_a_problem_too(tmp_path: Path) -> None:
+    """Missing or not text: the same kind of error."""
+    with pytest.raises(ConfigError, match="can't be read: No such file"):
+        load(tmp_path / "merkatd.toml")
+    (tmp_path / "merkatd.toml").write_bytes(b"a\xff")
+    with pytest.raises(ConfigError, match="must be UTF-8; byte 1 is none"):
+        load(tmp_path / "merkatd.toml")
+
+
+@settings(deadline=None)
+@given(configs())
+def test_what_is_written_is_read_as_the_same(config: Config) -> None:
+    """Any configuration goes through TOML without losing a bit, explained or not."""
+    for explained in (False, True):
+        reader = Reader({})
+        table = tomllib.loads(to_toml(config, explained=explained))
+        assert reader.section(Config(), table, ()) == config
+        assert reader.problems == []
+
+
+@settings(deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_is_a_configuration_or_an_error(text: str) -> None:
+    """Nothing but ConfigError is ever raised."""
+    with suppress(ConfigError):
+        assert isinstance(parse(text), Config)
+
+
+LEAVES = (
+    st.none().map(lambda _: "2026-01-01")
+    | st.booleans().map(lambda flag: str(flag).lower())
+    | st.integers().map(str)
+    | st.floats().map(str)
+    | st.sampled_from(['"60s"', '"-1s"', '"10%"', '"x"', '""', "[]", "{}", "[1]", "{ a = 1 }"])
+)
+KEYS = st.sampled_from(
+    [".".join((*path, one.key)) for path, _, settings in sections(Config()) for one in settings]
+    + [setting.key for setting in settings_of(Config)]
+    + ["market.default", "market.a.clusters", "strategy.x.y", "nothing"]
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(KEYS, LEAVES, max_size=6))
+def test_any_value_of_any_key_is_read_or_refused(said: dict[str, Any]) -> None:
+    """Wrong types anywhere are problems with a name, never another exception."""
+    try:
+        parse("\n".join(f"{key} = {value}" for key, value in said.items()))
+    except ConfigError as error:
+        for problem in error.problems:
+            assert problem.path or "is no TOML" in problem.message

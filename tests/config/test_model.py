@@ -1,0 +1,100 @@
+"""What follows from several keys together."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from merkatd.config import Config, ConfigError, parse
+from merkatd.config.shape import settings_of
+from merkatd.market.price import PriceRule
+from merkatd.placement.registry import STRATEGIES
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler import settings as scheduler
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ('step_limit = "30s"', "period.step_limit", "must be at least period.interval"),
+        ('[cloud]\ncall_limit = "1h"', "cloud.call_limit", "must be at most period.step_limit"),
+        ("in_flight = 1", "period.in_flight_per_host", "in_flight, which is 1"),
+        ("[money]\nsupply = 5e12", "money.supply", "must be at most 4e+12"),
+        ("[money]\nsupply = 5", "money.starting_credits", "at most money.supply"),
+        ("[market]", "market", "holds no market"),
+        ("[market.a]\n[market.b]", "market.b.clusters", "belongs to market 'a' already"),
+        (
+            "[market.a]\nclusters = [1]\n[market.b]\nclusters = [2, 1]",
+            "market.b.clusters",
+            "cluster 1 belongs to market 'a' already",
+        ),
+        (
+            f'[daemon]\nstate_directory = "/{"x" * 120}"',
+            "daemon.control_socket",
+            "is too long for a socket",
+        ),
+    ],
+)
+def test_keys_that_don_t_go_together_are_found(text: str, where: str, message: str) -> None:
+    """The key to look at is named, and what it clashes with."""
+    with pytest.raises(ConfigError) as caught:
+        parse(text if text.startswith("[") else f"[period]\n{text}")
+    found = {".".join(one.path): one.message for one in caught.value.problems}
+    assert message in found[where]
+
+
+def test_the_period_is_told_its_markets_with_names_and_prices() -> None:
+    """In the order of the file, as the scheduler takes them."""
+    first, second = parse(
+        '[market.a]\nclusters = [3]\nprice_rule = "clearing"\nreserve_prices = { cpu = 2 }\n'
+        '[market.b]\nstrategy = "paper"\n'
+    ).priced_markets()
+    assert isinstance(first, scheduler.Market)
+    assert (first.name, first.clusters) == ("a", frozenset({3}))
+    assert first.pricing == Pricing(rule=PriceRule.CLEARING, reserve={"cpu": 2.0})
+    assert (second.name, second.clusters, second.strategy) == ("b", None, "paper")
+
+
+def test_the_sections_are_what_the_period_takes() -> None:
+    """Its rhythm and its money need no translation, and the defaults are its own."""
+    config = Config()
+    assert isinstance(config.period, scheduler.Rhythm)
+    for entry in fields(scheduler.Rhythm):
+        assert getattr(config.period, entry.name) == getattr(scheduler.Rhythm(), entry.name)
+    assert config.money == scheduler.Money()
+    (market,) = config.priced_markets()
+    for entry in fields(scheduler.Market):
+        if entry.name != "pricing":
+            assert getattr(market, entry.name) == getattr(scheduler.Market(), entry.name)
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_every_setting_of_a_strategy_is_a_key(name: str) -> None:
+    """But for the prices, which belong to the market."""
+    settings = type(STRATEGIES[name].settings)
+    names = {one.name for one in settings_of(settings, frozenset({"pricing"}))}
+    assert names == {entry.name for entry in fields(settings)} - {"pricing"}
+
+
+@pytest.mark.parametrize(
+    ("url", "resolved"),
+    [
+        ("sqlite:///merkat.db", "sqlite:////srv/merkat/merkat.db"),
+        ("sqlite:////var/m.db", "sqlite:////var/m.db"),
+        ("sqlite://", "sqlite://"),
+        ("sqlite:///:memory:", "sqlite:///:memory:"),
+        ("mysql+pymysql://u@h/db", "mysql+pymysql://u@h/db"),
+    ],
+)
+def test_a_file_of_sqlite_is_in_the_state_directory(url: str, resolved: str) -> None:
+    """Unless its path starts with a slash; other servers are left alone."""
+    config = parse(f'daemon.state_directory = "/srv/merkat"\ndatabase.url = "{url}"')
+    assert config.database_url == resolved
+
+
+def test_paths_start_at_the_state_directory_or_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tilde is the home of whoever runs the daemon."""
+    monkeypatch.setenv("HOME", "/home/one")
+    config = parse("")
+    assert config.control_socket == Path("/home/one/.local/state/merkat/control.sock")
+    assert config.auth_file == Path("/home/one/.one/one_auth")

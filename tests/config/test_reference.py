@@ -1,0 +1,30 @@
+"""The pages about the configuration say what the code does."""
+
+from pathlib import Path
+
+import pytest
+
+from merkatd.config import Config, load
+from merkatd.config.reference import pages
+from merkatd.config.writer import sections
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", list(pages()))
+def test_a_page_is_up_to_date(name: str) -> None:
+    """`python -m merkatd.config.reference` writes exactly what is there."""
+    assert (ROOT / name).read_text(encoding="utf-8") == pages()[name]
+
+
+def test_the_shipped_file_is_exactly_the_defaults() -> None:
+    """Starting with it or without it is the same."""
+    assert load(ROOT / "etc" / "merkatd.toml") == Config()
+
+
+def test_every_key_has_words_and_a_name_of_its_own() -> None:
+    """A key without an explanation, or two settings under one key, can't be shipped."""
+    for path, _, settings in sections(Config()):
+        keys = [setting.key for setting in settings]
+        assert len(set(keys)) == len(keys), path
+        assert [one.key for one in settings if not one.doc] == [], path
