@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from merkatd.commands import plan
+from merkatd.commands import check, embedded, plan, run, status
 
-COMMANDS = {"plan": plan}
+COMMANDS = {"run": run, "check": check, "status": status, "plan": plan, "embedded": embedded}
 
 
 def parser() -> argparse.ArgumentParser:

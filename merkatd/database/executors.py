@@ -22,11 +22,11 @@ class Executor(Protocol):
 
 
 class Threads:
-    """A pool of threads for the database alone, so that nothing else can use it up."""
+    """A pool of threads for one purpose alone, so that nothing else can use it up."""
 
-    def __init__(self, reactor: IReactorFromThreads, size: int) -> None:
+    def __init__(self, reactor: IReactorFromThreads, size: int, name: str = "database") -> None:
         self._reactor = reactor
-        self._pool = ThreadPool(minthreads=0, maxthreads=size, name="database")
+        self._pool = ThreadPool(minthreads=0, maxthreads=size, name=name)
         self._pool.start()
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import gc
-import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
 
 from merkatd.embedded import cloudfile
-from merkatd.embedded.clock import ScaledClock
 from merkatd.embedded.cloud import Cloud, HostSize
+from merkatd.embedded.opening import clock_of, open_cloud
 from merkatd.embedded.server import Server, serve
-from merkatd.embedded.settings import Settings
 from merkatd.embedded.store import SqliteStore, StateError
 
 if TYPE_CHECKING:
     import argparse
-
-_EVENTS_PER_TURN = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,36 +89,5 @@ def _cloud(arguments: argparse.Namespace, store: SqliteStore | None, reactor: An
         if arguments.file
         else cloudfile.Plan(hosts=(cloudfile.HostGroup(arguments.hosts, size),))
     )
-    settings = Settings(events_per_turn=_EVENTS_PER_TURN)
-    clock = _clock(arguments.speed, store, reactor)
-    cloud = Cloud(clock, np.random.default_rng(_seed(arguments.seed, store)), settings, size)
-    if store is not None and not store.empty:
-        store.restore(cloud)
-        return cloud
-    if store is not None:
-        store.follow(cloud)
-    cloud.found(arguments.password)
-    cloudfile.build(cloud, plan)
-    cloud.commit()
-    return cloud
-
-
-def _clock(speed: float, store: SqliteStore | None, reactor: Any) -> ScaledClock:
-    """The world's clock: it went on while the process was away, and never jumps back."""
-    wall_s = world_s = time.time()
-    if store is not None:
-        old_wall_s, old_world_s, old_speed = json.loads(
-            store.fact("clock", json.dumps([wall_s, world_s, speed]))
-        )
-        world_s = old_world_s + (wall_s - old_wall_s) * old_speed
-        store.set_fact("clock", json.dumps([wall_s, world_s, speed]))
-    return ScaledClock(reactor, time.time, speed, wall_s, world_s)
-
-
-def _seed(seed: int, store: SqliteStore | None) -> list[int]:
-    """A seed for this life of the process, so that one restored doesn't draw the same again."""
-    if store is None:
-        return [seed]
-    life = int(store.fact("life", "0")) + 1
-    store.set_fact("life", str(life))
-    return [seed, life]
+    clock = clock_of(arguments.speed, store, reactor)
+    return open_cloud(clock, plan, arguments.password, arguments.seed, store)

@@ -44,7 +44,7 @@ def _charge(connection: sa.Connection, world: World, seen: Seen) -> int:
         if period.number < seen.period
     ]
     due.sort(key=lambda period: period.number)
-    ends = [*due[1:], None]
+    ends = [*due[1:], None][: len(due)]
     return sum(
         _charge_one(connection, world, seen, period, end)
         for period, end in zip(due, ends, strict=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import Decision, Plan, Snapshot, VmState
+from merkatd.cluster import Balloon, Decision, Limit, Pin, Plan, Snapshot, VmState
 from merkatd.cluster.steps import Step
 from merkatd.database import allocations, journal, periods, prices
 from merkatd.database.journal import Recorded
@@ -83,6 +83,19 @@ def _decide_market(
     return entry.decide(snapshot, world.rng, memory, settings)
 
 
+def _of_this_period(plan: Plan) -> list[Step]:
+    """All but what hosts are told once a VM has arrived: the next period sees it and does that."""
+    arrivals = {step.id for step in plan if not isinstance(step, Limit | Pin | Balloon)}
+    kept: list[Step] = []
+    later: set[str] = set()
+    for step in plan:
+        if isinstance(step, Limit | Pin | Balloon) and (arrivals | later) & set(step.after):
+            later.add(step.id)
+        else:
+            kept.append(step)
+    return kept
+
+
 def _store(
     connection: sa.Connection,
     world: World,
@@ -93,7 +106,7 @@ def _store(
 ) -> Recorded:
     snapshot = seen.snapshot
     at_s = world.now()
-    recorded = journal.record(connection, limits.plan, at_s)
+    recorded = journal.record(connection, _of_this_period(limits.plan), at_s)
     runs = np.isin(snapshot.vms.state, (VmState.RUNNING, VmState.BUSY))
     allocations.store(
         connection,

@@ -1,0 +1,5 @@
+"""Hosts' hypervisors: what guests really use, and the limits that are set on them."""
+
+from merkatd.hypervisor.embedded import EmbeddedHypervisors
+
+__all__ = ["EmbeddedHypervisors"]

@@ -1,0 +1,104 @@
+"""The cloud that the period sees and acts on, as an OpenNebula behind XML-RPC."""
+
+from collections.abc import Mapping
+from functools import partial
+from xml.sax.saxutils import escape
+
+from twisted.logger import Logger
+
+from merkatd.cluster import Create, Step
+from merkatd.opennebula.client import STATE_DONE, Client
+from merkatd.opennebula.creating import create
+from merkatd.opennebula.elements import BrokenError, UnreadableError
+from merkatd.opennebula.errors import OneError, WrongStateError
+from merkatd.opennebula.host_pool import HostRow, Load, read_hosts, read_samples
+from merkatd.opennebula.observing import Pools, Shown, observed
+from merkatd.opennebula.reading import read_vms
+from merkatd.opennebula.sending import send, sendable
+from merkatd.opennebula.transport import Executor
+from merkatd.opennebula.vm_pool import MESSAGE, VmRow, read_page
+from merkatd.opennebula.waiting import Time, together
+from merkatd.scheduler.ports import Answer, Observation, Reply, UnreachableError
+
+_log = Logger()
+
+_DONE_ROWS = 100
+"""How many of the last VMs that are done are looked at, for their keys."""
+
+
+class OpenNebulaCloud:
+    """Implements `merkatd.scheduler.ports.Cloud`.
+
+    Nothing is kept from one observation to the next; between them, what the last one showed.
+    """
+
+    def __init__(
+        self, client: Client, clock: Time, executor: Executor, *, page_rows: int = 1000
+    ) -> None:
+        """`executor` takes pools apart; `page_rows` VMs are asked for at once."""
+        self._client = client
+        self._clock = clock
+        self._executor = executor
+        self._page_rows = page_rows
+        self._shown: Shown | None = None
+        self._messages: dict[int, str] = {}
+
+    async def observe(self) -> Observation:
+        """Read all pools. Raises UnreachableError, also where the user may not read them."""
+        try:
+            pools = await self._pools()
+        except OneError as error:
+            raise UnreachableError(f"the pools can't be read: {error}") from error
+        except BrokenError as error:
+            raise UnreachableError(f"a pool is no XML, or not whole: {error}") from error
+        put_together = partial(observed, pools, self._clock.seconds())
+        observation, shown = await self._executor.run(put_together)
+        self._shown, self._messages = shown, dict(shown.messages)
+        return observation
+
+    async def send(self, step: Step) -> Reply:
+        """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""
+        try:
+            if isinstance(step, Create):
+                return await create(self._client, self._executor, self._shown, step)
+            if sendable(step):
+                return await send(self._client, step)
+        except WrongStateError as error:
+            return Reply(Answer.LOOK_AGAIN, str(error))
+        except (OneError, UnreadableError) as error:
+            return Reply(Answer.REFUSED, str(error))
+        except BrokenError as error:
+            raise UnreachableError(f"an answer about VM {step.vm} is no XML: {error}") from error
+        return Reply(Answer.REFUSED, f"{step.kind} is nothing that a cloud does")
+
+    async def tell(self, vm: int, message: str) -> None:
+        """Show a message to the VM's owner, if it is not the one shown. Raises UnreachableError."""
+        if self._shown is not None and message == self._messages.get(vm, ""):
+            return
+        text = f"<TEMPLATE><{MESSAGE}>{escape(message)}</{MESSAGE}></TEMPLATE>"
+        try:
+            await self._client.append(vm, text)
+        except OneError as error:
+            _log.warn("VM {vm} can't be told anything: {why}", vm=vm, why=error)
+        else:
+            self._messages[vm] = message
+
+    async def _pools(self) -> Pools:
+        # The hosts come last: what they count is the later word on where a VM is.
+        (vms, ailing), done, load = await together(self._vms(), self._done(), self._load())
+        return Pools(vms, done, ailing, await self._hosts(), load)
+
+    async def _vms(self) -> tuple[list[VmRow], dict[int, str]]:
+        return await read_vms(self._client, self._executor, self._page_rows)
+
+    async def _done(self) -> list[VmRow]:
+        text = await self._client.vm_page(0, _DONE_ROWS, STATE_DONE)
+        return (await self._executor.run(partial(read_page, text))).vms
+
+    async def _load(self) -> Mapping[int, Load]:
+        text = await self._client.host_samples()
+        return await self._executor.run(partial(read_samples, text))
+
+    async def _hosts(self) -> list[HostRow]:
+        text = await self._client.host_pool()
+        return await self._executor.run(partial(read_hosts, text))

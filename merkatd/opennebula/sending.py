@@ -1,0 +1,95 @@
+"""Steps on VMs as oned's calls, each only into a state that takes it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from merkatd.cluster import (
+    Deploy,
+    Migrate,
+    Resume,
+    Step,
+    Stop,
+    Suspend,
+    Terminate,
+    VmState,
+)
+from merkatd.opennebula.client import Client
+from merkatd.opennebula.states import (
+    CLONING,
+    DONE,
+    PENDING,
+    POWEROFF,
+    RUNNING,
+    STOPPED,
+    SUSPENDED,
+    UNDEPLOYED,
+    look,
+)
+from merkatd.opennebula.vm_pool import VmRow, read_vm
+from merkatd.scheduler.ports import Answer, Reply
+
+
+async def send(client: Client, step: Step) -> Reply:
+    """Look at the VM, and ask for the step if it is in the state that the step is for."""
+    vm = read_vm(await client.vm(step.vm))
+    if not _TAKES[step.kind](vm):
+        return Reply(Answer.LOOK_AGAIN, f"it is {look(vm.state, vm.life).words}")
+    if isinstance(step, Migrate) and vm.host != step.source:
+        return Reply(Answer.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}")
+    await _ASK[step.kind](client, step)
+    return Reply(Answer.ACCEPTED)
+
+
+def sendable(step: Step) -> bool:
+    """Whether this is a step on a VM that exists."""
+    return step.kind in _ASK
+
+
+def _runs(vm: VmRow) -> bool:
+    return (vm.state, vm.life) == RUNNING
+
+
+def _waits(vm: VmRow) -> bool:
+    return (vm.state, vm.life) == PENDING
+
+
+def _resumes(vm: VmRow) -> bool:
+    """One that is stopped or undeployed becomes pending by it.
+
+    oned would resume one that is UNKNOWN too, by starting it anew; it may be running still.
+    """
+    return vm.state in {SUSPENDED, POWEROFF, STOPPED, UNDEPLOYED}
+
+
+def _stops(vm: VmRow) -> bool:
+    return _runs(vm) or vm.state == SUSPENDED
+
+
+def _ends(vm: VmRow) -> bool:
+    return vm.state not in {DONE, *CLONING} and look(vm.state, vm.life).state is not VmState.BUSY
+
+
+_TAKES: Mapping[str, Callable[[VmRow], bool]] = MappingProxyType(
+    {
+        Deploy.kind: _waits,
+        Migrate.kind: _runs,
+        Suspend.kind: _runs,
+        Resume.kind: _resumes,
+        Stop.kind: _stops,
+        Terminate.kind: _ends,
+    }
+)
+
+_ASK: Mapping[str, Callable[[Client, Any], Awaitable[None]]] = MappingProxyType(
+    {
+        Deploy.kind: lambda client, step: client.deploy(step.vm, step.host),
+        Migrate.kind: lambda client, step: client.migrate(step.vm, step.host),
+        Suspend.kind: lambda client, step: client.action("suspend", step.vm),
+        Resume.kind: lambda client, step: client.action("resume", step.vm),
+        Stop.kind: lambda client, step: client.action("stop", step.vm),
+        # Not terminate-hard: the guest may end in order. One that does not is RUNNING again
+        # after the driver's own time limit, and a later period looks again.
+        Terminate.kind: lambda client, step: client.action("terminate", step.vm),
+    }
+)

@@ -1,0 +1,170 @@
+"""The way of calls and answers to a server: XML-RPC over Twisted's own HTTP client."""
+
+import xmlrpc.client
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ConnectError, ConnectionClosed
+from twisted.internet.error import TimeoutError as ConnectTimeoutError
+from twisted.internet.protocol import Protocol as Connection
+from twisted.web.client import (  # type: ignore[attr-defined]  # one is not in its list
+    Agent,
+    HTTPConnectionPool,
+    RequestNotSent,
+    RequestTransmissionFailed,
+    ResponseDone,
+    ResponseFailed,
+)
+from twisted.web.http import PotentialDataLoss
+from twisted.web.http_headers import Headers
+
+from merkatd.opennebula.envelope import NoReplyError, decoded
+from merkatd.scheduler.ports import UnreachableError
+
+Result = TypeVar("Result")
+
+_OK = 200
+_BODY_BYTES = 1 << 28
+_KEPT_S = 10
+"""How long a connection that nobody uses is kept: less than the 15 s after which oned ends it."""
+
+_LOST = (
+    ConnectError,
+    ConnectTimeoutError,
+    ConnectionClosed,
+    RequestNotSent,
+    RequestTransmissionFailed,
+    ResponseFailed,
+    OSError,
+)
+
+
+class Transport(Protocol):
+    """Carries calls to a server."""
+
+    async def call(self, method: str, *arguments: Any) -> list[Any]:
+        """The array that the server answers with.
+
+        Raises UnreachableError, ConnectionError or xmlrpc.client.Error where there is none.
+        """
+
+
+class Executor(Protocol):
+    """Runs what takes long somewhere, so that the reactor goes on."""
+
+    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
+        """Fires with what the call returns, or fails with what it raises."""
+
+
+class HttpTransport:
+    """Calls a server over HTTP; answers are taken apart where the executor runs."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        endpoint: str,
+        executor: Executor,
+        *,
+        connections: int = 8,
+        body_bytes: int = _BODY_BYTES,
+    ) -> None:
+        self._endpoint = endpoint.encode("ascii")
+        self._executor = executor
+        self._body_bytes = body_bytes
+        self._pool: Any = HTTPConnectionPool(reactor)  # type: ignore[no-untyped-call]  # Twisted's web has no types
+        self._pool.maxPersistentPerHost = connections
+        self._pool.cachedConnectionTimeout = _KEPT_S
+        self._agent: Any = Agent(reactor, pool=self._pool)  # type: ignore[no-untyped-call]  # so it is
+
+    async def call(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method; a lost connection and an answer that is none are UnreachableErrors."""
+        body = xmlrpc.client.dumps(arguments, method).encode()
+        try:
+            chunks = await self._exchange(body)
+            value = await self._executor.run(partial(decoded, chunks))
+        except _LOST as error:
+            raise UnreachableError(f"{method}: {_reason(error)}") from error
+        except NoReplyError as error:
+            raise UnreachableError(f"{method}: {error}") from error
+        if not isinstance(value, list):
+            raise UnreachableError(f"{method}: the answer is no array")
+        return value
+
+    async def close(self) -> None:
+        """End the connections that are kept."""
+        await self._pool.closeCachedConnections()
+
+    async def _exchange(self, body: bytes) -> list[bytes]:
+        headers = Headers({b"Content-Type": [b"text/xml"], b"User-Agent": [b"merkatd"]})
+        response = await self._agent.request(b"POST", self._endpoint, headers, _Body(body))
+        received = _Received(self._body_bytes)
+        response.deliverBody(received)
+        chunks = await received.whole
+        if response.code != _OK:
+            raise NoReplyError(f"the answer is HTTP {response.code}")
+        return chunks
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong beneath the layers of the HTTP client."""
+    reasons = getattr(error, "reasons", None)
+    if reasons:
+        return ", ".join(failure.getErrorMessage() for failure in reasons)
+    return str(error) or type(error).__name__
+
+
+class _Body:
+    """A request's body, small enough to be written at once."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.length = len(body)
+
+    def startProducing(self, consumer: Any) -> Deferred[None]:  # noqa: N802 - Twisted's name
+        """Write it."""
+        consumer.write(self._body)
+        return succeed(None)
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """It has been written."""
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """It has been written."""
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """It has been written."""
+
+
+class _Received(Connection):
+    """A response's body as it arrives, up to a size."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.whole: Deferred[list[bytes]] = Deferred(lambda _: self._abort())
+        self._chunks: list[bytes] = []
+        self._left = most_bytes
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Keep it."""
+        self._left -= len(data)
+        if self._left >= 0:
+            self._chunks.append(data)
+        elif not self.whole.called:
+            self.whole.errback(NoReplyError("the answer is longer than any should be"))
+            self._abort()
+
+    def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
+        """It is whole, or never will be."""
+        if self.whole.called:
+            return
+        # Where no length was said, only the reader of the text can tell whether it is whole.
+        if reason.check(ResponseDone, PotentialDataLoss):
+            self.whole.callback(self._chunks)
+        else:
+            self.whole.errback(reason)
+
+    def _abort(self) -> None:
+        transport: Any = self.transport
+        if transport is not None:
+            transport.loseConnection()

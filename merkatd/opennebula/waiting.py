@@ -1,0 +1,66 @@
+"""Waiting for several things, or for one thing only so long."""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+
+Result = TypeVar("Result")
+First = TypeVar("First")
+Second = TypeVar("Second")
+Third = TypeVar("Third")
+
+
+class Time(Protocol):
+    """What is used of Twisted's IReactorTime: any reactor, or a `twisted.internet.task.Clock`."""
+
+    def seconds(self) -> float:
+        """The present."""
+
+    def callLater(  # noqa: N802 - Twisted's name
+        self, delay: float, call: Callable[..., object], /, *arguments: object
+    ) -> Any:
+        """Call after a delay."""
+
+
+async def within(
+    seconds: float, clock: Time, running: Coroutine[Deferred[Any], Any, Result]
+) -> Result:
+    """What the coroutine returns; cancelled, with TimeoutError, when it takes longer."""
+    deferred = ensureDeferred(running)
+    late = []
+
+    def give_up() -> None:
+        late.append(True)
+        deferred.cancel()
+
+    alarm = clock.callLater(seconds, give_up)
+    try:
+        return await deferred
+    except Exception as error:
+        if late:
+            raise TimeoutError(f"no answer within {seconds:g} s") from error
+        raise
+    finally:
+        if alarm.active():
+            alarm.cancel()
+
+
+async def together(
+    first: Coroutine[Deferred[Any], Any, First],
+    second: Coroutine[Deferred[Any], Any, Second],
+    third: Coroutine[Deferred[Any], Any, Third],
+) -> tuple[First, Second, Third]:
+    """What three coroutines return, once all are over; raises the error of the first that has."""
+    one, two, three = await in_parallel([first, second, third])
+    return one, two, three
+
+
+async def in_parallel(running: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> list[Any]:
+    """What all return, in order, once all are over; raises the error of the first that has."""
+    deferreds = [ensureDeferred(one) for one in running]
+    outcomes = await DeferredList(deferreds, consumeErrors=True)
+    for success, outcome in outcomes:
+        if not success:
+            outcome.raiseException()
+    return [outcome for _, outcome in outcomes]
