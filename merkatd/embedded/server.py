@@ -189,22 +189,45 @@ class _Exchange:
             request.write(body[0])
             request.finish()
         else:
-            request.registerProducer(_Chunks(request, body), streaming=False)
+            chunks = _Chunks(request, body)
+            request.registerProducer(chunks, streaming=True)
+            chunks.resumeProducing()
 
     def _lost(self, _failure: Any) -> None:
         self._gone = True
 
 
 class _Chunks:
-    """Sends a long body as fast as the client takes it."""
+    """Sends a long body as fast as the client takes it.
+
+    It pushes: what is pulled is pulled by Twisted's one reactor, and this may not be ours.
+    """
 
     def __init__(self, request: Any, pages: Sequence[bytes]) -> None:
         self._request = request
         self._pages = pages
         self._next = 0
+        self._paused = False
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Send some more."""
+        """Send until the client takes no more."""
+        self._paused = False
+        while not self._paused and self._next < len(self._pages):
+            self._send_some()
+            if self._next == len(self._pages):
+                self._request.unregisterProducer()
+                self._request.finish()
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Send nothing for now."""
+        self._paused = True
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Send no more: the client is gone."""
+        self._paused = True
+        self._next = len(self._pages)
+
+    def _send_some(self) -> None:
         chunk, size = [], 0
         while self._next < len(self._pages) and size < _CHUNK_BYTES:
             page = self._pages[self._next]
@@ -212,13 +235,6 @@ class _Chunks:
             size += len(page)
             self._next += 1
         self._request.write(b"".join(chunk))
-        if self._next == len(self._pages):
-            self._request.unregisterProducer()
-            self._request.finish()
-
-    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Send no more: the client is gone."""
-        self._next = len(self._pages)
 
 
 def _parse(request: Any) -> tuple[str, tuple[Any, ...]]:

@@ -22,11 +22,12 @@ _NONSENSE = (
     LookupError,
     TypeError,
     ValueError,
+    xmlrpc.client.Error,
 )
 """What the standard library's unmarshaller raises at one or another kind of nonsense."""
 
 
-class NoReplyError(Exception):
+class NoReplyError(xmlrpc.client.Error):
     """Bytes that are no XML-RPC reply."""
 
 
@@ -36,7 +37,7 @@ def decoded(chunks: Iterable[bytes]) -> Any:
         return _value(chunks)
     except xmlrpc.client.Fault:
         raise
-    except (*_NONSENSE, xmlrpc.client.Error) as error:
+    except _NONSENSE as error:
         raise NoReplyError(f"the answer is no XML-RPC: {error}") from error
 
 

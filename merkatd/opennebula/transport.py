@@ -21,7 +21,6 @@ from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 
 from merkatd.opennebula.envelope import NoReplyError, decoded
-from merkatd.scheduler.ports import UnreachableError
 
 Result = TypeVar("Result")
 
@@ -47,7 +46,8 @@ class Transport(Protocol):
     async def call(self, method: str, *arguments: Any) -> list[Any]:
         """The array that the server answers with.
 
-        Raises UnreachableError, ConnectionError or xmlrpc.client.Error where there is none.
+        Raises OSError or xmlrpc.client.Error where there is none; ValueError or OverflowError
+        where the arguments can't be carried, before anything is sent.
         """
 
 
@@ -79,17 +79,15 @@ class HttpTransport:
         self._agent: Any = Agent(reactor, pool=self._pool)  # type: ignore[no-untyped-call]  # so it is
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method; a lost connection and an answer that is none are UnreachableErrors."""
+        """Call a method. Raises ConnectionError, NoReplyError, or xmlrpc.client.Fault."""
         body = xmlrpc.client.dumps(arguments, method).encode()
         try:
             chunks = await self._exchange(body)
-            value = await self._executor.run(partial(decoded, chunks))
         except _LOST as error:
-            raise UnreachableError(f"{method}: {_reason(error)}") from error
-        except NoReplyError as error:
-            raise UnreachableError(f"{method}: {error}") from error
+            raise ConnectionError(_reason(error)) from error
+        value = await self._executor.run(partial(decoded, chunks))
         if not isinstance(value, list):
-            raise UnreachableError(f"{method}: the answer is no array")
+            raise NoReplyError("the answer is no array")
         return value
 
     async def close(self) -> None:

@@ -1,0 +1,163 @@
+"""A frontend in virtual time: the embedded cloud, the scheduler and its database, one clock."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from merkatd.database import Database, accounts, decisions, migrations, periods
+from merkatd.database.accounts import AccountKind
+from merkatd.database.audit import audit
+from merkatd.database.engine import make_engine
+from merkatd.database.executors import Inline
+from merkatd.database.service import transaction
+from merkatd.database.steps import StepState
+from merkatd.embedded.cloud import Cloud, HostSize
+from merkatd.embedded.states import Lcm, State
+from merkatd.embedded.transport import MemoryTransport
+from merkatd.hypervisor import EmbeddedHypervisors
+from merkatd.opennebula import Client, OpenNebulaCloud
+from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.world import World
+from tests.embedded.support import Bench
+
+PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as a test
+SESSION = f"oneadmin:{PASSWORD}"
+START_S = 1_000_000.0
+
+
+class Frontend:
+    """Everything a daemon has, but for the process."""
+
+    def __init__(self, hosts: int = 3, size: HostSize | None = None, **world: Any) -> None:
+        self.clock = Clock()
+        self.clock.advance(START_S)
+        self.bench = Bench.__new__(Bench)
+        self.bench.clock = self.clock
+        cloud = Cloud(self.clock, np.random.default_rng(7), None, size or HostSize(400, 8192))
+        cloud.found(PASSWORD)
+        cloud.add_hosts(hosts)
+        self.cloud = self.bench.cloud = cloud
+        self.transport = self.bench.transport = MemoryTransport(cloud)
+        self.engine = make_engine("sqlite://")
+        migrations.upgrade(self.engine)
+        self.world_settings = world
+        self.start_daemon()
+
+    def start_daemon(self) -> None:
+        """A daemon, the first or after one was killed: it has the database, nothing else."""
+        client = Client(self.transport, SESSION, self.clock)
+        rng = np.random.default_rng(3)
+        world = World(
+            cloud=OpenNebulaCloud(client, self.clock, Inline()),
+            hypervisors=EmbeddedHypervisors(client),
+            database=Database(self.engine, Inline(), self.clock, rng),
+            clock=self.clock,
+            executor=Inline(),
+            rng=rng,
+            now=self.clock.seconds,
+        )
+        self.scheduler = Scheduler(replace(world, **self.world_settings))
+
+    def vm(self, cpu_bid: float = 1.0, owner: str = SESSION, **attributes: Any) -> int:
+        """A pending VM of two cores and 2 GiB that bids, and burns what it gets."""
+        values = {
+            "CPU": 1,
+            "VCPU": 2,
+            "MEMORY": 2048,
+            "MERKAT_BID_CPU": cpu_bid,
+            "MERKAT_BID_MEMORY": 1,
+        } | attributes
+        lines = [f'{name}="{value}"' for name, value in values.items() if value is not None]
+        embedded = 'EMBEDDED=[WORK="1000000",DEMAND="1",MEMORY_USE="512"]'
+        return self.bench.new("\n".join([*lines, embedded]), session=owner)
+
+    def user(self, name: str) -> str:
+        """A new user's session."""
+        self.bench.ok("one.user.allocate", name, PASSWORD, "core")
+        return f"{name}:{PASSWORD}"
+
+    def stopped(self) -> Deferred[None]:
+        """Fires when the scheduler has ended."""
+        return ensureDeferred(self.scheduler.stop())
+
+    def period(self) -> Announcement:
+        """One whole period, now; time passes only where a fault makes it wait."""
+        announcement: Announcement = self.result(ensureDeferred(self.scheduler.period()))
+        return announcement
+
+    def result(self, running: Deferred[Any]) -> Any:
+        """What a deferred fires with, letting time pass in seconds while it waits."""
+        done: list[Any] = []
+        running.addBoth(done.append)
+        for _ in range(7200):
+            if done:
+                break
+            self.clock.advance(1.0)
+        assert done, "nothing came of it in two hours"
+        if hasattr(done[0], "raiseException"):
+            done[0].raiseException()
+        return done[0]
+
+    def periods(self, count: int, interval_s: float = 60.0) -> Announcement:
+        """So many periods, an interval apart; the last one's announcement."""
+        for _ in range(count):
+            latest = self.period()
+            self.clock.advance(interval_s)
+        return latest
+
+    def read(self, work: Any) -> Any:
+        """What a function of a connection returns."""
+        return transaction(self.engine, work)
+
+    def state(self, vm: int) -> str:
+        """The VM's state in the cloud, in OpenNebula's words."""
+        state, lcm = self.bench.state(vm)
+        return Lcm(lcm).name if state == State.ACTIVE else State(state).name
+
+    def host_of(self, vm: int) -> int:
+        """The id of the host the cloud has the VM on."""
+        return int(self.bench.vm(vm).history[-1].host)
+
+    def limits(self, vm: int) -> Any:
+        """What the VM's host enforces."""
+        return self.cloud.guests.read([vm])[vm].limits
+
+    def balances(self) -> Mapping[int | None, float]:
+        """Credits by owner."""
+        rows = self.read(lambda c: accounts.every(c, AccountKind.TENANT))
+        return {row.owner: row.balance / 1e6 for row in rows}
+
+    def outstanding(self) -> int:
+        """How many steps are neither confirmed nor given up."""
+        return len(self.read(decisions.outstanding))
+
+    def agree(self) -> None:
+        """The cloud and the database say the same, and no credit is lost."""
+        assert self.read(audit).sound
+        newest = self.read(periods.newest)
+        rows = self.read(lambda c: decisions.recent(c, decisions.Wanted(), 100_000))
+        deployed = [r.step.vm for r in rows if r.step.kind == "deploy" and r.state == "confirmed"]
+        assert len(deployed) == len(set(deployed)), "a VM was deployed twice"
+        for row in rows:
+            if row.state in {StepState.PLANNED, StepState.SENT}:
+                assert row.step.period == newest.number, f"{row} should have been judged"
+
+    def close(self) -> None:
+        """Let go of the database and of time."""
+        self.cloud.close()
+        self.engine.dispose()
+
+
+def entries_by_reference(connection: sa.Connection) -> list[str]:
+    """The references of all transactions."""
+    return [row[0] for row in connection.execute(sa.text("SELECT reference FROM transactions"))]
+
+
+QUICK = Rhythm(interval_s=60.0, settle_s=5.0, step_limit_s=300.0)

@@ -1,0 +1,129 @@
+"""Whatever the cloud does wrong, the next good periods put everything right."""
+
+import contextlib
+from typing import Any
+
+import pytest
+from twisted.internet.defer import FirstError
+
+from merkatd.database import decisions
+from merkatd.scheduler.ports import UnreachableError
+from tests.scheduler.frontend import Frontend
+
+BAD_PERIODS = 4
+
+
+def live(frontend: Frontend, count: int) -> None:
+    """Periods of which any may fail to reach the cloud."""
+    for _ in range(count):
+        with contextlib.suppress(UnreachableError):
+            frontend.period()
+        frontend.clock.advance(60)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "refuse", "method": "one.vm.deploy", "code": 2048, "text": "not now"},
+        {"kind": "refuse", "method": "one.vm.deploy", "code": 8192, "text": "broken"},
+        {"kind": "refuse", "method": "*", "code": 256, "text": "who?", "probability": 0.5},
+        {"kind": "lose", "method": "one.vm.deploy"},
+        {"kind": "lose", "method": "*", "probability": 0.4},
+        {"kind": "garbage", "method": "one.*", "probability": 0.4},
+        {"kind": "truncate", "method": "one.vmpool.*", "probability": 0.7},
+        {"kind": "hang", "method": "one.vm.deploy"},
+        {"kind": "hang", "method": "*", "probability": 0.2},
+        {"kind": "delay", "method": "*", "seconds": 45.0, "probability": 0.3},
+        {"kind": "fail", "lcm": "BOOT", "probability": 0.5},
+    ],
+    ids=lambda fault: "-".join(str(value) for value in fault.values()),
+)
+def test_after_any_fault_the_cloud_is_put_right(frontend: Frontend, fault: dict[str, Any]) -> None:
+    """All VMs run in the end that could boot at all, none was deployed twice, no credit is lost."""
+    vms = [frontend.vm(1.0 + at) for at in range(6)]
+    number = frontend.bench.ok("embedded.fault.add", fault)
+    live(frontend, BAD_PERIODS)
+    frontend.cloud.faults.remove(number)
+    for vm in vms:
+        if frontend.state(vm) == "BOOT_FAILURE":
+            frontend.bench.ok("one.vm.recover", vm, 2)
+    live(frontend, 4)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    assert all(len(frontend.bench.vm(vm).history) == 1 for vm in vms)
+    assert frontend.outstanding() == 0
+    frontend.agree()
+
+
+def test_a_lying_pool_makes_nobody_deploy_twice(frontend: Frontend) -> None:
+    """A server that goes on showing VMs as pending is asked again only once limits have passed."""
+    vms = [frontend.vm() for _ in range(3)]
+    for vm in vms:
+        frontend.bench.ok("embedded.fault.lie", "vm", vm, 400)
+    live(frontend, 9)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    assert all(len(frontend.bench.vm(vm).history) == 1 for vm in vms)
+    frontend.agree()
+
+
+def test_a_host_that_dies_is_left_out_and_its_vms_are_placed_when_they_can_be(
+    frontend: Frontend,
+) -> None:
+    """The others are served meanwhile."""
+    vms = [frontend.vm() for _ in range(6)]
+    live(frontend, 3)
+    lost = [vm for vm in vms if frontend.host_of(vm) == 1]
+    frontend.cloud.host_down(1)
+    new = frontend.vm()
+    live(frontend, 3)
+    assert frontend.host_of(new) != 1
+    frontend.cloud.host_up(1)
+    for vm in lost:
+        frontend.bench.ok("one.vm.action", "resume", vm)
+    live(frontend, 3)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    frontend.agree()
+
+
+def test_a_failed_migration_leaves_the_vm_where_it_was_and_is_told(frontend: Frontend) -> None:
+    """It is tried again once its hold time is over, if it is still worth it."""
+    vms = [frontend.vm(1.0, VCPU=4, MEMORY=1024) for _ in range(3)]
+    live(frontend, 3)
+    for vm in vms[1:]:
+        if frontend.host_of(vm) != frontend.host_of(vms[0]):
+            frontend.bench.ok("one.vm.migrate", vm, frontend.host_of(vms[0]), True)
+    frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "MIGRATE", "count": 10})
+    frontend.clock.advance(60)
+    live(frontend, 3)
+    moves = frontend.read(lambda c: decisions.recent(c, decisions.Wanted(kind="migrate"), 50))
+    assert {str(move.state) for move in moves} <= {"expired", "sent"}
+    frontend.cloud.faults.clear()
+    live(frontend, 15)
+    assert len({frontend.host_of(vm) for vm in vms}) == 3
+    frontend.agree()
+
+
+def test_a_daemon_killed_between_any_two_calls_goes_on_where_it_was(frontend: Frontend) -> None:
+    """Killed at the n-th call for every n: nothing doubled, nothing lost."""
+    vms = [frontend.vm(1.0 + at) for at in range(4)]
+    call = frontend.transport.call
+    for deadline in range(1, 40):
+        left = [deadline]
+
+        async def counted(method: str, *arguments: Any, left: list[int] = left) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                raise SystemExit("killed")
+            return await call(method, *arguments)
+
+        frontend.transport.call = counted  # type: ignore[method-assign]
+        try:
+            frontend.period()
+        except (SystemExit, FirstError):
+            frontend.start_daemon()
+        frontend.clock.advance(20)
+    frontend.transport.call = call  # type: ignore[method-assign]
+    frontend.start_daemon()
+    live(frontend, 3)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    assert all(len(frontend.bench.vm(vm).history) == 1 for vm in vms)
+    frontend.agree()

@@ -1,0 +1,220 @@
+"""The period on the embedded cloud, in virtual time: it places, shares, limits, charges, tells."""
+
+import time
+
+import numpy as np
+import pytest
+
+from merkatd.database import decisions, periods, prices
+from merkatd.database.bids import Bid, BidSource, say
+from merkatd.database.steps import StepState
+from merkatd.embedded.cloud import HostSize
+from merkatd.scheduler.tell import Announcement
+from tests.scheduler.frontend import Frontend, entries_by_reference
+
+
+class TestOnePeriod:
+    def test_pending_vms_are_placed_and_confirmed_by_what_is_seen(self, frontend: Frontend) -> None:
+        """Sent in the first period, confirmed in the next, never by the answer alone."""
+        vms = [frontend.vm() for _ in range(6)]
+        frontend.period()
+        assert frontend.outstanding() == 6
+        frontend.clock.advance(60)
+        frontend.period()
+        assert frontend.outstanding() == 0
+        assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+        assert sorted(frontend.host_of(vm) for vm in vms) == [0, 0, 1, 1, 2, 2]
+        frontend.agree()
+
+    def test_hosts_enforce_the_shares(self, frontend: Frontend) -> None:
+        """Bids of 1 and 3 on a contended host: quotas of one core and three, of four."""
+        frontend.close()
+        frontend.__init__(hosts=1)  # type: ignore[misc]
+        cheap = frontend.vm(1.0, VCPU=4)
+        dear = frontend.vm(3.0, VCPU=4)
+        frontend.periods(3)
+        assert 4 * frontend.limits(cheap).vcpu_quota == pytest.approx(100_000, rel=0.03)
+        assert 4 * frontend.limits(dear).vcpu_quota == pytest.approx(300_000, rel=0.03)
+
+    def test_an_application_slows_when_its_share_falls(self, frontend: Frontend) -> None:
+        """What a guest really did follows the bids."""
+        frontend.close()
+        frontend.__init__(hosts=1)  # type: ignore[misc]
+        vms = [frontend.vm(bid, VCPU=4) for bid in (1.0, 3.0)]
+        frontend.periods(3)
+        before = frontend.cloud.guests.read(vms)
+        frontend.periods(10)
+        after = frontend.cloud.guests.read(vms)
+        slow, fast = (after[vm].cpu_s - before[vm].cpu_s for vm in vms)
+        assert fast / slow == pytest.approx(3.0, rel=0.05)
+        assert fast + slow == pytest.approx(600 * 4, rel=0.02)
+
+    def test_a_period_is_charged_at_the_next_for_the_time_that_passed(
+        self, frontend: Frontend
+    ) -> None:
+        """Price x allocation, of the VMs that ran at both observations."""
+        ann = frontend.user("ann")
+        frontend.vm(6.0, owner=ann)
+        frontend.periods(3)
+        before = frontend.balances()
+        announcement = frontend.period()
+        price = announcement.prices["default"]
+        owner = int(announcement.seen.snapshot.vms.owner[0])
+        cost = price["cpu"] * 200 + price["memory"] * 2048
+        assert before[owner] - frontend.balances()[owner] == pytest.approx(cost, rel=1e-6)
+
+    def test_prices_are_announced_and_kept(self, frontend: Frontend) -> None:
+        """To listeners, and in the database."""
+        heard: list[Announcement] = []
+        frontend.scheduler.listen(heard.append)
+        frontend.vm(6.0)
+        frontend.scheduler.start()
+        frontend.clock.pump([1.0] * 70)
+        assert [one.period for one in heard] == [1, 2]
+        expected = {"default": {"cpu": 6.0 / 1200, "memory": 1.0 / (3 * 8192)}}
+        assert heard[-1].prices["default"] == pytest.approx(expected["default"])
+        stored = frontend.read(lambda c: prices.load(c, 2))
+        assert stored["default"] == pytest.approx(expected["default"])
+        frontend.result(frontend.stopped())
+
+    def test_an_owner_is_told_why_a_vm_stays_pending(self, frontend: Frontend) -> None:
+        """Where OpenNebula shows a scheduler's message, and once is enough."""
+        vm = frontend.vm(MERKAT_MIN_MEMORY=9000, MEMORY=10000)
+        frontend.period()
+        message = frontend.bench.vm(vm).user_template
+        assert "needs 9,000 memory as its floor" in str(message)
+        requests = frontend.cloud.requests
+        frontend.period()
+        again = frontend.cloud.requests - requests
+        frontend.period()
+        assert frontend.cloud.requests - requests == 2 * again
+
+    def test_a_bad_bid_is_answered_with_what_would_be_right(self, frontend: Frontend) -> None:
+        """And the VM goes on with the default bid."""
+        vm = frontend.vm(MERKAT_BID_CPU="lots")
+        frontend.periods(2)
+        assert "MERKAT_BID_CPU" in str(frontend.bench.vm(vm).user_template)
+        assert "a number from 0" in str(frontend.bench.vm(vm).user_template)
+        assert frontend.state(vm) == "RUNNING"
+
+
+class TestBids:
+    def bid(self, frontend: Frontend, vm: int) -> float:
+        """What the VM bids for CPU in a period now."""
+        snapshot = frontend.period().seen.snapshot
+        frontend.clock.advance(60)
+        return float(snapshot.vms.bid[snapshot.vm_row(vm), 0])
+
+    def test_the_newest_word_wins(self, frontend: Frontend) -> None:
+        """A template counts at first sight, and again only when its text changes."""
+        vm = frontend.vm(2.0)
+        assert self.bid(frontend, vm) == 2.0
+        word = Bid(vm=vm, bid={"cpu": 7.0, "memory": 1.0}, source=BidSource.XMLRPC,
+                   at_s=frontend.clock.seconds())  # fmt: skip
+        frontend.read(lambda c: say(c, [word]))
+        assert self.bid(frontend, vm) == 7.0
+        assert self.bid(frontend, vm) == 7.0
+        frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="4"', 1)
+        assert self.bid(frontend, vm) == 4.0
+
+    def test_a_vm_nobody_spoke_of_bids_the_default(self, frontend: Frontend) -> None:
+        """So that a mixed cloud works."""
+        vm = frontend.vm(MERKAT_BID_CPU=None, MERKAT_BID_MEMORY=None)
+        assert self.bid(frontend, vm) == 1.0
+
+
+class TestRhythm:
+    def test_a_period_that_overruns_is_not_started_twice(self, frontend: Frontend) -> None:
+        """The next one begins at the next full interval."""
+        frontend.vm()
+        frontend.bench.ok(
+            "embedded.fault.add",
+            {"kind": "delay", "method": "one.vmpool.infoextended", "seconds": 20.0, "count": 1},
+        )
+        starts = []
+        frontend.scheduler.listen(lambda told: starts.append(told.seen.started_s))
+        frontend.scheduler.start()
+        frontend.clock.pump([1.0] * 130)
+        first = starts[0]
+        assert [start - first for start in starts] == pytest.approx([0, 60, 120], abs=1.5)
+        frontend.result(frontend.stopped())
+
+    def test_paused_means_that_nothing_is_done(self, frontend: Frontend) -> None:
+        """Until it is told to go on."""
+        vm = frontend.vm()
+        frontend.scheduler.paused = True
+        frontend.scheduler.start()
+        frontend.clock.pump([1.0] * 70)
+        assert frontend.state(vm) == "PENDING"
+        frontend.scheduler.paused = False
+        frontend.clock.pump([1.0] * 70)
+        assert frontend.state(vm) == "RUNNING"
+        frontend.result(frontend.stopped())
+
+    def test_one_that_fails_leaves_the_cloud_as_it_was_and_the_next_goes_on(
+        self, frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It says in the database why."""
+        vm = frontend.vm()
+        with monkeypatch.context() as patched:
+            patched.setattr("merkatd.scheduler.decide.worked_out", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                frontend.period()
+        assert frontend.state(vm) == "PENDING"
+        failed = frontend.read(lambda c: periods.get(c, 1))
+        assert failed.state == "failed"
+        assert "ZeroDivisionError" in failed.failure
+        frontend.periods(2)
+        assert frontend.state(vm) == "RUNNING"
+
+    def test_a_thousand_periods_in_virtual_time(self, frontend: Frontend) -> None:
+        """Tenants come and go all the while; in the end every step and credit is accounted for."""
+        rng = np.random.default_rng(5)
+        sessions = [frontend.user(name) for name in ("ann", "bob", "eve")]
+        alive: list[int] = []
+        begin = time.monotonic()
+        for _ in range(1000):
+            if rng.random() < 0.3 and len(alive) < 12:
+                session = sessions[int(rng.integers(3))]
+                alive.append(frontend.vm(float(rng.lognormal()), owner=session))
+            if rng.random() < 0.15 and alive:
+                vm = alive.pop(int(rng.integers(len(alive))))
+                if frontend.state(vm) == "RUNNING":
+                    frontend.bench.ok("one.vm.action", "terminate-hard", vm)
+            frontend.period()
+            frontend.clock.advance(60)
+        assert frontend.read(periods.newest).number == 1000
+        frontend.agree()
+        references = frontend.read(entries_by_reference)
+        assert len(references) == len(set(references)) > 1000
+        states = {
+            row.state
+            for row in frontend.read(lambda c: decisions.recent(c, decisions.Wanted(), 9999))
+        }
+        assert StepState.CONFIRMED in states
+        assert time.monotonic() - begin < 60
+
+
+def test_an_hour_by_itself() -> None:
+    """Started once and left alone: who bids more gets more done, everybody pays, nothing drifts."""
+    frontend = Frontend(hosts=2, size=HostSize(400, 16384))
+    owners = {name: frontend.user(name) for name in ("ann", "bob")}
+    vms = {
+        name: [frontend.vm(bid, owner=owners[name], VCPU=4) for _ in range(3)]
+        for name, bid in (("ann", 6.0), ("bob", 2.0))
+    }
+    frontend.scheduler.start()
+    frontend.clock.pump([5.0] * 720)
+    frontend.result(frontend.stopped())
+    done = {
+        name: sum(use.cpu_s for use in frontend.cloud.guests.read(mine).values())
+        for name, mine in vms.items()
+    }
+    assert done["ann"] / done["bob"] == pytest.approx(3.0, rel=0.15)
+    assert sum(done.values()) == pytest.approx(3600 * 8, rel=0.06)
+    assert frontend.scheduler.failures == 0
+    assert frontend.read(periods.newest).number in {60, 61}
+    spent = sorted(1e6 - balance for balance in frontend.balances().values())
+    assert spent[1] / spent[0] == pytest.approx(3.0, rel=0.2)
+    frontend.agree()
+    frontend.close()

@@ -1,0 +1,150 @@
+"""What became of a step is judged by what is seen, never by what was answered."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import (
+    Create,
+    Deploy,
+    Limit,
+    Migrate,
+    Resume,
+    Step,
+    Stop,
+    Suspend,
+    Terminate,
+    VmState,
+)
+from merkatd.database.steps import StepState, StoredStep
+from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.verdict import Verdicts, judge
+
+RHYTHM = Rhythm(settle_s=5.0, step_limit_s=300.0, migration_limit_s=1800.0)
+SENT_S = 100.0
+
+DEPLOY = Deploy(period=1, vm=7, host=2, reason="")
+MIGRATE = Migrate(period=1, vm=7, source=1, host=2, reason="")
+CREATE = Create(period=1, key="k", template="", owner=0, reason="")
+
+
+def seen(
+    at_s: float, state: VmState | None, host: int = -1, keys: Mapping[str, int] | None = None
+) -> Observation:
+    """A cloud with VM 7 in this state on this host, or without it."""
+    there = [] if state is None else [7]
+    count = len(there)
+    return Observation(
+        at_s=at_s,
+        host_id=np.array([1, 2]),
+        host_name=("a", "b"),
+        host_cluster=np.zeros(2, dtype=np.int64),
+        host_state=np.zeros(2, dtype=np.int64),
+        host_capacity=np.ones((2, 2)),
+        host_used=np.ones((2, 2)),
+        vm_id=np.array(there, dtype=np.int64),
+        vm_name=("vm",) * count,
+        vm_state=np.array([state] * count, dtype=np.int64),
+        vm_words=("WORDS",) * count,
+        vm_host=np.array([host] * count, dtype=np.int64),
+        vm_owner=np.zeros(count, dtype=np.int64),
+        vm_group=np.zeros(count, dtype=np.int64),
+        vm_size=np.ones((count, 2)),
+        vm_reserved=np.ones((count, 2)),
+        vm_vcpus=np.ones(count, dtype=np.int64),
+        vm_movable=[True] * count,
+        attributes={},
+        keys=keys or {},
+        ailing={},
+    )
+
+
+def verdict(
+    step: Step,
+    state: VmState | None,
+    host: int = -1,
+    after_s: float = 60.0,
+    keys: Mapping[str, int] | None = None,
+) -> tuple[str, Verdicts]:
+    """What is said of one step that was sent so long before the cloud was seen."""
+    stored = StoredStep(
+        step=step,
+        state=StepState.SENT,
+        planned_s=SENT_S,
+        sent_s=SENT_S,
+        ended_s=None,
+        reply=None,
+    )
+    found = judge([stored], seen(SENT_S + after_s, state, host, keys), RHYTHM)
+    words = ["confirmed" for _ in found.confirmed]
+    words += found.expired.values()
+    words += ["waiting" for _ in found.waiting]
+    assert len(words) == 1
+    return words[0], found
+
+
+@pytest.mark.parametrize(
+    ("step", "state", "host", "expected"),
+    [
+        (DEPLOY, VmState.RUNNING, 2, "confirmed"),
+        (DEPLOY, VmState.RUNNING, 1, "it runs on host 1"),
+        (DEPLOY, VmState.BUSY, 2, "waiting"),
+        (DEPLOY, VmState.PENDING, -1, "it is WORDS"),
+        (DEPLOY, VmState.ABSENT, -1, "it is WORDS"),
+        (DEPLOY, None, -1, "the VM is gone"),
+        (MIGRATE, VmState.RUNNING, 2, "confirmed"),
+        (MIGRATE, VmState.RUNNING, 1, "it is on host 1 still or again"),
+        (MIGRATE, VmState.BUSY, 2, "waiting"),
+        (MIGRATE, VmState.POWERED_OFF, 1, "it is WORDS"),
+        (MIGRATE, None, -1, "the VM is gone"),
+        (Suspend(period=1, vm=7, reason=""), VmState.SUSPENDED, 1, "confirmed"),
+        (Suspend(period=1, vm=7, reason=""), VmState.RUNNING, 1, "it is WORDS"),
+        (Resume(period=1, vm=7, reason=""), VmState.RUNNING, 1, "confirmed"),
+        (Resume(period=1, vm=7, reason=""), VmState.BUSY, 1, "waiting"),
+        (Stop(period=1, vm=7, reason=""), VmState.ABSENT, -1, "confirmed"),
+        (Terminate(period=1, vm=7, reason=""), None, -1, "confirmed"),
+        (Terminate(period=1, vm=7, reason=""), VmState.RUNNING, 1, "it is WORDS"),
+    ],
+)
+def test_a_settled_vm_has_had_its_verdict(
+    step: Step, state: VmState | None, host: int, expected: str
+) -> None:
+    """One in the middle of something is waited for."""
+    assert verdict(step, state, host)[0] == expected
+
+
+@pytest.mark.parametrize("step", [DEPLOY, MIGRATE])
+@pytest.mark.parametrize("state", [VmState.PENDING, VmState.RUNNING])
+def test_right_after_it_was_sent_nothing_is_proved(step: Step, state: VmState) -> None:
+    """OpenNebula answers first and moves the state later."""
+    assert verdict(step, state, 2, after_s=1.0)[0] == "waiting"
+
+
+def test_what_takes_too_long_is_given_up_with_the_limit_in_the_reason() -> None:
+    """Steps that carry memory are given more time."""
+    assert verdict(DEPLOY, VmState.BUSY, 2, 301.0)[0] == "not seen to happen within 300 s"
+    assert verdict(MIGRATE, VmState.BUSY, 2, 301.0)[0] == "waiting"
+    assert verdict(MIGRATE, VmState.BUSY, 2, 1801.0)[0] == "not seen to happen within 1800 s"
+
+
+def test_a_creation_is_found_by_its_key_at_once_or_given_up() -> None:
+    """The key is in the VM from its first moment on."""
+    assert verdict(CREATE, None, after_s=0.5, keys={"k": 7})[1].created == {CREATE.id: 7}
+    assert verdict(CREATE, None, after_s=0.5)[0] == "waiting"
+    assert verdict(CREATE, None)[0] == "no VM with its key was seen"
+
+
+def test_a_step_on_a_host_that_a_crash_cut_off_is_given_up() -> None:
+    """What is in force is read back, and told again where it differs."""
+    limit = Limit(
+        period=1,
+        vm=7,
+        reason="",
+        vcpu_quota_us=1000,
+        global_quota_us=None,
+        quota_period_us=100_000,
+        shares=2,
+    )
+    assert verdict(limit, VmState.RUNNING, 1)[0] == "the daemon ended before the host answered"
