@@ -1,8 +1,9 @@
 """The daemon: the one place that knows every concrete class, and joins them as configured."""
 
+import fcntl
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -60,16 +61,30 @@ class Daemon:
             await stopping
         except Exception:  # noqa: BLE001 - what could not be finished is found at the next start
             _log.failure("The work in hand did not end in time")
-        for close in reversed(self._closing):
-            result = close()
-            if isinstance(result, Deferred):
-                await result
+        await _let_go(self._closing)
 
 
 async def start(reactor: Any, config: Config) -> Daemon:
-    """Build the daemon and begin its first period."""
-    config.state_directory.mkdir(parents=True, exist_ok=True)
+    """Build the daemon and begin its first period; where that fails, nothing is left open."""
     closing: list[Callable[[], Any]] = []
+    try:
+        return await _built(reactor, config, closing)
+    except BaseException:
+        await _let_go(closing)
+        raise
+
+
+async def _let_go(closing: Sequence[Callable[[], Any]]) -> None:
+    """Close what was opened, the last one first."""
+    for close in reversed(closing):
+        result = close()
+        if isinstance(result, Deferred):
+            await result
+
+
+async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]]) -> Daemon:
+    config.state_directory.mkdir(parents=True, exist_ok=True)
+    closing.append(_taken(config.state_directory))
     workers = Threads(reactor, _WORKERS, name="workers")
     closing.append(workers.stop)
     client, clock = _client(reactor, config, workers, closing)
@@ -97,6 +112,20 @@ async def start(reactor: Any, config: Config) -> Daemon:
     closing.append(port.stopListening)
     scheduler.start()
     return Daemon(scheduler, config.period.grace_s, reactor, closing)
+
+
+def _taken(directory: Path) -> Callable[[], None]:
+    """Take the state directory for this daemon alone; what is returned gives it back.
+
+    The system gives it back too, however the process ends.
+    """
+    lock = (directory / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise StartError(f"{directory}: another daemon has this state directory") from None
+    return lock.close
 
 
 def _client(

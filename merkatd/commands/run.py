@@ -1,10 +1,11 @@
 """`merkatd run`: the daemon, in the foreground, until it is told to end."""
 
 import argparse
+import signal
 import sys
 from typing import Any
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import (
     FilteringLogObserver,
     LogLevel,
@@ -50,13 +51,20 @@ class _Running:
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
+        self._starting: Deferred[None] | None = None
         self._daemon: Daemon | None = None
+        self._stopping = False
         self.code = 0
 
     def begin(self, config: Config) -> None:
         """Start it; where that fails, end with the reason."""
-        starting = ensureDeferred(start(self._reactor, config))
-        starting.addCallbacks(self._started, self._failed)
+        # The reactor's own handlers complain of being told twice, as `timeout` and many a
+        # supervisor tell.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._reactor.callFromThread(self._stop))
+        self._starting = ensureDeferred(start(self._reactor, config)).addCallbacks(
+            self._started, self._failed
+        )
 
     def _started(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -68,11 +76,23 @@ class _Running:
         else:
             sys.stderr.write(f"merkatd run: {failure.getTraceback()}\n")
         self.code = 1
-        self._reactor.stop()
+        self._stop()
+
+    def _stop(self) -> None:
+        """A reactor can be stopped once only."""
+        if not self._stopping:
+            self._stopping = True
+            self._reactor.stop()
+
+    async def _end(self) -> None:
+        if self._starting is not None:
+            await self._starting
+        if self._daemon is not None:
+            await self._daemon.stop()
 
     def end(self) -> Any:
-        """The reactor waits for what this returns."""
-        return None if self._daemon is None else ensureDeferred(self._daemon.stop())
+        """The reactor waits for what this returns; what is half started is started first."""
+        return ensureDeferred(self._end())
 
 
 def _log_to_stderr(config: Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ _LIMITS = {
     "memory_mib": int,
     "pins": list,
 }
+_LIMITS_OF_ONE_NUMBER = tuple(name for name in _LIMITS if name != "pins")
+_USAGE = ("vm", "host", "cpu_s", "balloon_mib", "used_mib")
 _FAULT = {
     "method": str,
     "vm": int,
@@ -75,9 +78,23 @@ def _set(call: Call, vm_id: str, limits: dict[str, Any]) -> None:
 @method("embedded.limits.read", "?a")
 def limits_read(call: Call, vm_ids: Plain = "") -> Plain:
     """Read many guests, or all: usage and limits in force by VM id."""
+    return {str(usage.vm): _usage(usage) for usage in _read(call, vm_ids)}
+
+
+@method("embedded.limits.table", "?a")
+def limits_table(call: Call, vm_ids: Plain = "") -> str:
+    """The same as JSON, in columns: a struct for each of thousands of guests takes its time."""
+    found = _read(call, vm_ids)
+    table: dict[str, Any] = {name: [getattr(one, name) for one in found] for name in _USAGE}
+    table |= {name: [getattr(one.limits, name) for one in found] for name in _LIMITS_OF_ONE_NUMBER}
+    table["pins"] = {str(usage.vm): usage.limits.pins for usage in found if usage.limits.pins}
+    return json.dumps(table)
+
+
+def _read(call: Call, vm_ids: Plain) -> list[Usage]:
     _admin(call)
     chosen = [item for item in vm_ids if type(item) is int] if isinstance(vm_ids, list) else None
-    return {str(vm_id): _usage(usage) for vm_id, usage in call.cloud.guests.read(chosen).items()}
+    return list(call.cloud.guests.read(chosen).values())
 
 
 def _usage(usage: Usage) -> Plain:

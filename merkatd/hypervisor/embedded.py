@@ -1,5 +1,6 @@
 """The hosts of the embedded cloud: limits and readings of many guests in one call."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice
@@ -20,6 +21,7 @@ _VMS_PER_CALL = 250
 _PERIOD_US = 100_000
 """What the embedded hosts' quotas are a part of."""
 _NO_QUOTA = -1
+_NOWHERE = -1
 
 
 class EmbeddedHypervisors:
@@ -47,9 +49,8 @@ class EmbeddedHypervisors:
         Raises UnreachableError.
         """
         chunks = _chunks(sorted(vms), self._vms_per_call)
-        answers = await in_parallel(self._read(chunk) for chunk in chunks)
-        found = {int(vm): usage for answer in answers for vm, usage in answer.items()}
-        return _use({vm: found[vm] for vm in sorted(found) if found[vm]["host"] == vms.get(vm)})
+        tables = await in_parallel(self._read(chunk) for chunk in chunks)
+        return _use(tables, vms)
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
         """Set limits; by step id, why it could not be done, for those that could not.
@@ -74,12 +75,14 @@ class EmbeddedHypervisors:
 
     async def _read(self, vms: Sequence[int]) -> Mapping[str, Any]:
         try:
-            answer = await self._client.call("embedded.limits.read", list(vms))
+            answer = await self._client.call("embedded.limits.table", list(vms))
         except OneError as error:
             raise UnreachableError(f"the hosts can't be read: {error}") from error
-        if not isinstance(answer, dict):
-            raise UnreachableError("embedded.limits.read: a struct was expected")
-        return answer
+        try:
+            table: dict[str, Any] = json.loads(answer)
+        except (TypeError, ValueError) as error:
+            raise UnreachableError("embedded.limits.table: JSON was expected") from error
+        return table
 
     async def _set(self, groups: Sequence[Sequence[HostStep]]) -> dict[str, str]:
         """Set what each group asks of its VM; no VM comes twice."""
@@ -129,35 +132,43 @@ def _quota(quota_us: int | None, period_us: int) -> int:
     return max(quota_us * _PERIOD_US // period_us, LEAST_QUOTA_US)
 
 
-def _use(found: Mapping[int, Mapping[str, Any]]) -> Use:
-    """Columns of what the hosts told, in the order given."""
-    told = list(found.values())
-    limits = [usage["limits"] for usage in told]
+def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> Use:
+    """Columns of what the hosts told, in the order given; without VMs that are on other hosts."""
+    vm_id, host = _whole(tables, "vm"), _whole(tables, "host")
+    here = host == _ints([vms.get(vm, _NOWHERE) for vm in vm_id.tolist()])
+    told = vm_id[here]
+    used_mib = _numbers(tables, "used_mib")[here]
+    pins = {int(vm): _cores(pins) for table in tables for vm, pins in table["pins"].items()}
+    there = set(told.tolist())
     return Use(
-        vm_id=_ints(list(found)),
-        cpu_s=_floats([usage["cpu_s"] for usage in told]),
-        held_mib=_floats([usage["balloon_mib"] for usage in told]),
-        used_mib=_floats([usage["used_mib"] for usage in told]),
+        vm_id=told,
+        cpu_s=_numbers(tables, "cpu_s")[here],
+        held_mib=_numbers(tables, "balloon_mib")[here],
+        used_mib=used_mib,
         in_force=InForce(
-            vcpu_quota_us=_ints([_set_or_not(limit["vcpu_quota"]) for limit in limits]),
-            global_quota_us=_ints([_set_or_not(limit["global_quota"]) for limit in limits]),
-            shares=_ints([limit["cpu_shares"] for limit in limits]),
-            memory_mib=_ints([limit["memory_mib"] for limit in limits]),
-            used_mib=_floats([usage["used_mib"] for usage in told]),
+            vcpu_quota_us=_set_or_not(_whole(tables, "vcpu_quota")[here]),
+            global_quota_us=_set_or_not(_whole(tables, "global_quota")[here]),
+            shares=_whole(tables, "cpu_shares")[here],
+            memory_mib=_whole(tables, "memory_mib")[here],
+            used_mib=used_mib,
             balloon=np.ones(len(told), dtype=bool),
             # Embedded guests have no pins but ours: oned pins none of them.
             pin_policy=np.zeros(len(told), dtype=bool),
-            pins={
-                vm: pins
-                for vm, limit in zip(found, limits, strict=True)
-                if any(pins := _cores(limit["pins"]))
-            },
+            pins={vm: cores for vm, cores in pins.items() if vm in there and any(cores)},
         ),
     )
 
 
-def _set_or_not(quota: int) -> int:
-    return quota if quota > 0 else UNSET
+def _whole(tables: Sequence[Mapping[str, Any]], name: str) -> Ints:
+    return _ints([value for table in tables for value in table[name]])
+
+
+def _numbers(tables: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    return np.array([value for table in tables for value in table[name]], dtype=np.float64)
+
+
+def _set_or_not(quota: Ints) -> Ints:
+    return np.where(quota > 0, quota, UNSET)
 
 
 def _cores(pins: Sequence[Sequence[int]]) -> Cores:
@@ -166,7 +177,3 @@ def _cores(pins: Sequence[Sequence[int]]) -> Cores:
 
 def _ints(values: Sequence[int]) -> Ints:
     return np.array(values, dtype=np.int64)
-
-
-def _floats(values: Sequence[float]) -> Floats:
-    return np.array(values, dtype=np.float64)

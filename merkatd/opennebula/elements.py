@@ -1,12 +1,15 @@
 """Pools as elements, one after another: parsed as they are asked for and given up as they go."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
-from math import isfinite
 
 from lxml import etree
 
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
+
+_DIGITS = 18
+_MOST = 1e15
+"""Larger numbers don't fit into columns; nobody's cloud has them."""
 
 
 class BrokenError(Exception):
@@ -58,10 +61,7 @@ def one(text: str, tag: str) -> Element:
 
 def children(element: Element) -> Mapping[str, Element]:
     """The elements inside, by name; of those with one name the first."""
-    found: dict[str, Element] = {}
-    for child in element:
-        found.setdefault(str(child.tag), child)
-    return found
+    return {child.tag: child for child in reversed(element)}
 
 
 def text(parts: Mapping[str, Element], name: str) -> str:
@@ -76,9 +76,18 @@ def whole(parts: Mapping[str, Element], name: str) -> int:
     """The whole number in a part that must be there."""
     found = text(parts, name)
     try:
-        return int(found)
+        number = int(found) if len(found) <= _DIGITS else None
     except ValueError:
-        raise UnreadableError(f"{name} is {found!r}, not a whole number") from None
+        number = None
+    if number is None:
+        raise UnreadableError(f"{name} is {found[:40]!r}, not a whole number")
+    return number
+
+
+def ids(elements: Iterable[Element]) -> tuple[int, ...]:
+    """The ids that the elements hold; what is none is left out."""
+    texts = (element.text or "" for element in elements)
+    return tuple(int(one) for one in texts if one.isdecimal() and len(one) <= _DIGITS)
 
 
 def amount(parts: Mapping[str, Element], name: str) -> float:
@@ -88,6 +97,6 @@ def amount(parts: Mapping[str, Element], name: str) -> float:
         number = float(found)
     except ValueError:
         number = 0.0
-    if not (isfinite(number) and number > 0):
-        raise UnreadableError(f"{name} is {found!r}, not a number above 0")
+    if not 0 < number < _MOST:
+        raise UnreadableError(f"{name} is {found[:40]!r}, not a number above 0")
     return number

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from merkatd.opennebula.elements import Element, UnreadableError, children, rows, text, whole
+from merkatd.opennebula.elements import Element, UnreadableError, children, ids, rows, text, whole
 
 _log = Logger()
 
@@ -59,7 +59,7 @@ def _row(host: Element) -> HostRow:
         state=whole(parts, "STATE"),
         cpu=float(max(whole(share, "MAX_CPU"), 0)),
         memory_mib=max(whole(share, "MAX_MEM"), 0) / _KIB,
-        vms=tuple(int(vm.text) for vm in vms if vm.text and vm.text.isdecimal()),
+        vms=ids(vms),
     )
 
 

@@ -12,6 +12,7 @@ from merkatd.opennebula.elements import (
     UnreadableError,
     amount,
     children,
+    ids,
     one,
     rows,
     text,
@@ -77,8 +78,7 @@ def read_vm(vm: str) -> VmRow:
 def _read(elements: Iterator[Element]) -> Page:
     page = Page()
     for element in elements:
-        found = element.findtext("ID") or ""
-        vm = int(found) if found.isdecimal() else NAMELESS
+        vm = next(iter(ids(element.iterchildren("ID"))), NAMELESS)
         page.ids.append(vm)
         _add(page, vm, lambda: _row(element))  # noqa: B023 - called at once
     return page
@@ -91,7 +91,7 @@ def _add(page: Page, vm: int, read: Callable[[], VmRow]) -> None:
         page.ailing[vm] = str(error)
 
 
-_BEGIN = re.compile(r"<VM><ID>(\d+)</ID><UID>")
+_BEGIN = re.compile(r"<VM><ID>(\d{1,18})</ID><UID>")
 _END = "</VM_POOL>"
 
 

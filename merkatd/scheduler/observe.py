@@ -81,13 +81,13 @@ def _store(
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
     _read_templates(connection, observation, said)
-    present = bids.current(connection)
+    present = bids.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
     bids.forget(connection, gone)
     number = periods.begin(
         connection, started_s, at_s, len(observation.host_id), len(observation.vm_id)
     )
-    return _Stored(number, verdicts, {vm: bid.bid for vm, bid in present.items()})
+    return _Stored(number, verdicts, present)
 
 
 def _read_templates(

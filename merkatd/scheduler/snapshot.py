@@ -165,8 +165,8 @@ def _caps_and_floors(
     used = rows[(rows != NOWHERE) & ~np.isnan(use.used_mib)]
     amount = use.used_mib[(rows != NOWHERE) & ~np.isnan(use.used_mib)]
     floor[used, MEMORY] = amount * (1.0 + margin[used])
-    for vm, wish in known.wishes.items():
-        row = int(np.searchsorted(seen.vm_id, vm))
+    bounded = {vm: wish for vm, wish in known.wishes.items() if wish.most or wish.least}
+    for row, wish in zip(np.searchsorted(seen.vm_id, list(bounded)), bounded.values(), strict=True):
         for at, resource in enumerate(RESOURCES):
             cap[row, at] = min(cap[row, at], wish.most.get(resource, np.inf))
             floor[row, at] = max(floor[row, at], wish.least.get(resource, 0.0))

@@ -70,7 +70,8 @@ def judge(outstanding: Sequence[StoredStep], seen: Observation, rhythm: Rhythm) 
             outcome = _OUTCOMES[stored.step.kind](stored.step, _look(seen, stored.step.vm))
         else:  # steps on hosts are answered by the hosts; this one was cut off by a crash
             outcome = "the daemon ended before the host answered"
-        if age_s < rhythm.settle_s and stored.id not in created:
+        unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing
+        if unseen and stored.id not in created:
             outcome = None
         if outcome is True:
             confirmed.add(stored.id)

@@ -8,6 +8,7 @@ can be said as MERKAT = [ BID_CPU = ..., ... ]; the adapter makes one of the oth
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 
 MOST = 1e15
@@ -28,19 +29,16 @@ class Wishes:
 def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
     """Read the attributes of one VM; wrong ones are left out and named."""
     problems: list[str] = []
-    found: dict[str, dict[str, float]] = {}
-    for what in ("BID", "MIN", "MAX"):
-        found[what] = {}
-        for resource in resources:
-            name = f"MERKAT_{what}_{resource.upper()}"
-            if name in attributes:
-                value = _amount(attributes[name])
-                if value is None:
-                    problems.append(
-                        f"{name} = {attributes[name][:40]!r}: a number from 0 to {MOST:g} is right"
-                    )
-                else:
-                    found[what][resource] = value
+    found: dict[str, dict[str, float]] = {"BID": {}, "MIN": {}, "MAX": {}}
+    for name, what, resource in _names(resources):
+        if name in attributes:
+            value = _amount(attributes[name])
+            if value is None:
+                problems.append(
+                    f"{name} = {attributes[name][:40]!r}: a number from 0 to {MOST:g} is right"
+                )
+            else:
+                found[what][resource] = value
     for resource, least in list(found["MIN"].items()):
         most = found["MAX"].get(resource, math.inf)
         if least > most:
@@ -50,6 +48,16 @@ def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
             )
             found["MIN"][resource] = most
     return Wishes(found["BID"], found["MIN"], found["MAX"], tuple(problems))
+
+
+@cache
+def _names(resources: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
+    """All attributes there can be: each with what it is about."""
+    return tuple(
+        (f"MERKAT_{what}_{resource.upper()}", what, resource)
+        for what in ("BID", "MIN", "MAX")
+        for resource in resources
+    )
 
 
 def text_hash(attributes: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """What became of a step is judged by what is seen, never by what was answered."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,6 +128,20 @@ def test_what_takes_too_long_is_given_up_with_the_limit_in_the_reason() -> None:
     assert verdict(DEPLOY, VmState.BUSY, 2, 301.0)[0] == "not seen to happen within 300 s"
     assert verdict(MIGRATE, VmState.BUSY, 2, 301.0)[0] == "waiting"
     assert verdict(MIGRATE, VmState.BUSY, 2, 1801.0)[0] == "not seen to happen within 1800 s"
+
+
+def test_a_vm_that_can_not_be_read_is_not_taken_for_gone() -> None:
+    """Its steps wait until it can be read again, or their limit has passed."""
+    stored = StoredStep(
+        step=Terminate(period=1, vm=7, reason=""),
+        state=StepState.SENT,
+        planned_s=SENT_S,
+        sent_s=SENT_S,
+        ended_s=None,
+        reply=None,
+    )
+    cloud = replace(seen(SENT_S + 60.0, None), ailing={7: "no STATE"})
+    assert judge([stored], cloud, RHYTHM).waiting == (stored,)
 
 
 def test_a_creation_is_found_by_its_key_at_once_or_given_up() -> None:

@@ -1,0 +1,106 @@
+"""Where a demo lives: a temporary directory with its configuration, gone at the end."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from twisted.logger import LogBeginner, globalLogBeginner, textFileLogObserver
+
+from merkatd.config import Config, load
+
+_CONFIGURATION = """\
+# The demo's own, gone with it.
+[daemon]
+state_directory = "{directory}"
+[period]
+interval = "60s"
+settle = "3s"
+[cloud]
+kind = "embedded"
+hosts = {hosts}
+host_cores = 8
+host_memory = "16GiB"
+seed = {seed}
+speed = {speed:.6f}
+call_limit = "5m"
+[money]
+starting_credits = {credits}.0
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What can be chosen about a demo."""
+
+    seconds: float = 60.0
+    seed: int = 1
+    speed: float = 60.0
+    """Seconds of the cloud's time in one of the watcher's; a period is 60 of the cloud's."""
+    hosts: int = 4
+
+    @property
+    def starting_credits(self) -> int:
+        """More than anybody can spend, and little enough to see it become less."""
+        minutes = self.seconds * self.speed / 60.0
+        return max(5_000, round(150 * minutes * self.hosts / 4, -3))
+
+
+class Site:
+    """The directory, and the log of the daemon in it."""
+
+    def __init__(self, options: Options, beginner: LogBeginner = globalLogBeginner) -> None:
+        self._options = options
+        self._beginner = beginner
+        self._directory = tempfile.TemporaryDirectory(prefix="merkat-demo-")
+        self._log: Any = None
+
+    def __enter__(self) -> Self:
+        self.configuration.write_text(
+            _CONFIGURATION.format(
+                directory=self.path,
+                hosts=self._options.hosts,
+                seed=self._options.seed,
+                speed=self._options.speed,
+                credits=self._options.starting_credits,
+            )
+        )
+        self._log = (self.path / "merkatd.log").open("w")
+        observer: Any = textFileLogObserver(self._log)  # Twisted's interfaces have no types
+        self._beginner.beginLoggingTo([observer], redirectStandardIO=False)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._log.close()
+        self._directory.cleanup()
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return Path(self._directory.name)
+
+    @property
+    def configuration(self) -> Path:
+        """What to give to the commands in another terminal."""
+        return self.path / "merkatd.toml"
+
+    @property
+    def config(self) -> Config:
+        """The configuration, as the commands read it."""
+        return load(self.configuration)
+
+    @property
+    def endpoint(self) -> str:
+        """Where the cloud answers, once the daemon has started."""
+        return (self.path / "one_xmlrpc").read_text().strip()
+
+    @property
+    def administrator(self) -> str:
+        """The login of the cloud's administrator."""
+        return (self.path / "one_auth").read_text().strip()

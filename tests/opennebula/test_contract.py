@@ -1,0 +1,362 @@
+"""What the period may rely on, whatever the endpoint is."""
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import HostState, Limit, Resume, Stop, Suspend, Terminate, VmState
+from merkatd.scheduler.ports import Answer, Observation
+
+from .worlds import ADMIN, SMALL, World, create, deploy, migrate, simple
+
+
+def row(seen: Observation, vm: int) -> int:
+    """Where a VM stands in the columns."""
+    return int(np.searchsorted(seen.vm_id, vm))
+
+
+def state(seen: Observation, vm: int) -> tuple[VmState, int]:
+    """A VM's state, and the host that it is on."""
+    at = row(seen, vm)
+    return VmState(int(seen.vm_state[at])), int(seen.vm_host[at])
+
+
+def test_hosts_are_observed(world: World) -> None:
+    """By ascending id, with what they can give in our units."""
+    seen = world.observe()
+    assert seen.host_id.tolist() == [0, 1, 2]
+    assert seen.host_name == ("host000", "host001", "host002")
+    assert seen.host_cluster.tolist() == [0, 0, 0]
+    assert seen.host_state.tolist() == [HostState.ON] * 3
+    assert seen.host_capacity.tolist() == [[800.0, 16384.0]] * 3
+    assert seen.vm_id.tolist() == []
+    assert seen.vm_size.shape == seen.vm_reserved.shape == (0, 2)
+    assert seen.at_s <= world.clock.seconds()
+
+
+def test_reserved_capacity_is_not_there(world: World) -> None:
+    """MAX_CPU and MAX_MEM are less what the administrator reserved."""
+    world.call("one.host.update", 1, 'RESERVED_CPU="200"\nRESERVED_MEM="1048576"', 1)
+    assert world.observe().host_capacity.tolist()[1] == [600.0, 15360.0]
+
+
+def test_hosts_that_are_not_on(world: World) -> None:
+    """Disabled ones are drained; those that are offline or in error are off."""
+    world.call("one.host.status", 0, 1)
+    world.call("one.host.status", 1, 2)
+    assert world.observe().host_state.tolist() == [
+        HostState.DRAINED,
+        HostState.OFF,
+        HostState.ON,
+    ]
+    world.call("embedded.host.down", 2)
+    assert world.observe().host_state.tolist()[2] == HostState.OFF
+
+
+def test_load_is_what_monitoring_saw(world: World) -> None:
+    """Of hosts, in percent of a core and MiB."""
+    world.running(1, "CPU=2\nVCPU=2\nMEMORY=1024\n")
+    used = world.observe().host_used
+    assert used[1, 0] == pytest.approx(200, abs=5)
+    assert 0 < used[1, 1] < 16384
+    assert used[0].tolist() == [0.0, 0.0]
+
+
+def test_a_vm_is_observed(world: World) -> None:
+    """Its sizes in our units: VCPU, or CPU rounded up; what oned charges; its attributes."""
+    plain = world.new('NAME="web <1>"\nCPU=1.5\nMEMORY=512')
+    wide = world.new('CPU=0.5\nVCPU=4\nMEMORY=1024\nMERKAT=[CPU="3", MEMORY="0.1", MIN_CPU="20"]')
+    seen = world.observe()
+    assert seen.vm_id.tolist() == [plain, wide]
+    assert seen.vm_name == ("web <1>", f"one-{wide}")
+    assert seen.vm_size.tolist() == [[200.0, 512.0], [400.0, 1024.0]]
+    assert seen.vm_reserved.tolist() == [[150.0, 512.0], [50.0, 1024.0]]
+    assert seen.vm_vcpus.tolist() == [1, 4]
+    assert seen.vm_owner.tolist() == seen.vm_group.tolist() == [0, 0]
+    assert seen.vm_words == ("PENDING", "PENDING")
+    assert seen.attributes == {
+        wide: {"MERKAT_BID_CPU": "3", "MERKAT_BID_MEMORY": "0.1", "MERKAT_MIN_CPU": "20"}
+    }
+    assert list(seen.vm_movable) == [True, True]
+    assert seen.ailing == {}
+
+
+def test_attributes_follow_the_owner(world: World) -> None:
+    """A change of the user template is seen at once; a name counts before a part."""
+    vm = world.new(SMALL + 'MERKAT_BID_CPU="1"')
+    world.run(world.client.append(vm, 'MERKAT_BID_CPU="2"\nMERKAT=[CPU="9", PINNED="YES"]'))
+    seen = world.observe()
+    assert seen.attributes[vm]["MERKAT_BID_CPU"] == "2"
+    assert list(seen.vm_movable) == [False]
+
+
+@pytest.mark.parametrize(
+    ("words", "movable"),
+    [
+        ('TOPOLOGY=[PIN_POLICY="CORE"]', False),
+        ('TOPOLOGY=[PIN_POLICY="NONE"]', True),
+        ('ONEDRS_BLOCKED="yes"', False),
+        ('MERKAT_PINNED="no"', True),
+    ],
+)
+def test_who_may_not_be_moved(world: World, words: str, *, movable: bool) -> None:
+    """Those that oned pins to cores, and those whose owners said so."""
+    world.new(SMALL + words)
+    assert list(world.observe().vm_movable) == [movable]
+
+
+def test_the_life_of_a_vm(world: World) -> None:
+    """Every step is accepted in its state, and what is seen later confirms it."""
+    reply = world.send(create("life"))
+    assert reply.answer is Answer.ACCEPTED
+    vm = reply.vm
+    assert vm is not None
+    seen = world.observe()
+    assert seen.keys == {"life": vm}
+    assert state(seen, vm) == (VmState.PENDING, -1)
+    world.accepted(deploy(vm, 1))
+    assert state(world.observe(), vm)[0] is VmState.BUSY
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.RUNNING, 1)
+    world.accepted(migrate(vm, 1, 2))
+    assert state(world.observe(), vm) == (VmState.BUSY, 1)
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.RUNNING, 2)
+    world.accepted(simple(Suspend, vm))
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.SUSPENDED, 2)
+    world.accepted(simple(Resume, vm))
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.RUNNING, 2)
+    world.accepted(simple(Stop, vm))
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.ABSENT, -1)
+    assert world.words(vm) == "STOPPED"
+    world.accepted(simple(Resume, vm))
+    assert state(world.observe(), vm) == (VmState.PENDING, -1)
+    world.accepted(deploy(vm, 0))
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.RUNNING, 0)
+    world.accepted(simple(Terminate, vm))
+    world.wait()
+    seen = world.observe()
+    assert seen.vm_id.tolist() == []
+    assert seen.keys == {"life": vm}
+
+
+def test_a_migration_that_fails_is_seen_as_such(world: World) -> None:
+    """Until it is over the VM is busy on the host it comes from, then it runs there."""
+    vm = world.running(0)
+    world.fault("fail", lcm="MIGRATE")
+    world.accepted(migrate(vm, 0, 1))
+    assert state(world.observe(), vm) == (VmState.BUSY, 0)
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.RUNNING, 0)
+
+
+def test_a_suspended_vm_that_is_moved(world: World) -> None:
+    """Somebody else moves it: busy, then suspended where it is charged."""
+    vm = world.running(0)
+    world.accepted(simple(Suspend, vm))
+    world.wait()
+    world.call("one.vm.migrate", vm, 2, False)
+    assert state(world.observe(), vm) == (VmState.BUSY, 0)
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.SUSPENDED, 2)
+
+
+def test_vms_that_hold_their_place_or_none(world: World) -> None:
+    """Powered off and unknown ones are charged to their host; held and failed ones hold nothing."""
+    off, lost, held, failed = world.running(1), world.running(2), world.new(), world.new()
+    world.call("one.vm.action", "poweroff", off)
+    world.call("one.vm.action", "hold", held)
+    world.fault("fail", lcm="BOOT")
+    world.accepted(deploy(failed, 0))
+    world.call("embedded.host.down", 2)
+    world.wait()
+    seen = world.observe()
+    assert state(seen, off) == (VmState.POWERED_OFF, 1)
+    assert state(seen, lost) == (VmState.POWERED_OFF, 2)
+    assert seen.vm_words[row(seen, lost)] == "UNKNOWN"
+    assert state(seen, held) == (VmState.ABSENT, -1)
+    assert state(seen, failed) == (VmState.ABSENT, 0)
+    assert seen.vm_words[row(seen, failed)] == "BOOT_FAILURE"
+
+
+def test_vms_are_deployed_and_moved_without_oneds_own_capacity_check(world: World) -> None:
+    """Sixteen cores fit on a host of eight, several times."""
+    large = "CPU=16\nMEMORY=32768\n"
+    first, second = world.running(0, large), world.running(1, large)
+    world.accepted(migrate(first, 0, 1))
+    world.wait()
+    seen = world.observe()
+    assert state(seen, first) == state(seen, second) == (VmState.RUNNING, 1)
+
+
+def test_nothing_is_sent_into_a_state_that_refuses_it(world: World) -> None:
+    """The VM is looked at first; the answer says what it is, and no more is called."""
+    vm = world.new()
+    pending = [
+        migrate(vm, 0, 1),
+        simple(Suspend, vm),
+        simple(Resume, vm),
+        simple(Stop, vm),
+    ]
+    world.transport.forget()
+    for step in pending:
+        reply = world.send(step)
+        assert (reply.answer, reply.why) == (Answer.LOOK_AGAIN, "it is PENDING")
+    world.accepted(deploy(vm, 0))
+    world.wait()
+    assert "RUNNING" in world.send(deploy(vm, 1)).why
+    elsewhere = world.send(migrate(vm, 1, 2))
+    assert elsewhere.answer is Answer.LOOK_AGAIN
+    assert elsewhere.why == "it is on host 0, not on host 1"
+    world.accepted(simple(Terminate, vm))
+    world.wait()
+    assert world.send(simple(Terminate, vm)).why == "it is DONE"
+    called = world.transport.count()
+    assert called["one.vm.migrate"] == 0
+    assert called["one.vm.deploy"] == called["one.vm.action"] == 1
+
+
+def test_one_that_is_unknown_is_not_resumed(world: World) -> None:
+    """It would be started anew while it may be running still; it may be ended."""
+    vm = world.running(0)
+    world.call("embedded.host.down", 0, False)
+    assert world.send(simple(Resume, vm)).answer is Answer.LOOK_AGAIN
+    world.accepted(simple(Terminate, vm))
+
+
+def test_refusals_are_told_in_oneds_words(world: World) -> None:
+    """Of a host or a VM that is not there, a host that takes nothing, a step of another kind."""
+    vm = world.new()
+    nowhere = world.send(deploy(vm, 77))
+    assert nowhere.answer is Answer.REFUSED
+    assert nowhere.why == (
+        f"one.vm.deploy of VM {vm} on host 77: Error getting host [77]. (code 1024)"
+    )
+    assert world.send(deploy(99, 0)).answer is Answer.REFUSED
+    world.call("one.host.status", 1, 2)
+    offline = world.send(deploy(vm, 1))
+    assert offline.answer is Answer.LOOK_AGAIN
+    assert "offline" in offline.why
+    limit = Limit(
+        period=1,
+        reason="",
+        vm=vm,
+        vcpu_quota_us=None,
+        global_quota_us=None,
+        quota_period_us=100_000,
+        shares=2,
+    )
+    assert world.send(limit).answer is Answer.REFUSED
+
+
+# -- creations ----------------------------------------------------------------------------------
+
+
+def test_the_same_creation_makes_one_vm(world: World) -> None:
+    """Before and after an observation, and where there has been none."""
+    first = world.send(create("k1"))
+    assert world.send(create("k1")).vm == first.vm
+    world.observe()
+    assert world.send(create("k1")).vm == first.vm
+    second = world.send(create("k2"))
+    assert second.vm != first.vm
+    assert world.send(create("k2")).vm == second.vm
+    world.one = world.cloud()
+    assert world.send(create("k2")).vm == second.vm
+    assert world.observe().keys == {"k1": first.vm, "k2": second.vm}
+    assert len(world.observe().vm_id) == 2
+
+
+def test_a_creation_whose_vm_is_done_is_not_repeated(world: World) -> None:
+    """Whoever ended it."""
+    world.observe()
+    made = world.send(create("k"))
+    assert made.vm is not None
+    world.call("one.vm.action", "terminate", made.vm)
+    assert world.send(create("k")).vm == made.vm
+    assert world.observe().keys == {"k": made.vm}
+    assert world.send(create("k")).vm == made.vm
+
+
+def test_a_created_vm_belongs_to_its_owner(world: World) -> None:
+    """And to the owner's group; also where an earlier attempt ended before that."""
+    ann = world.call("one.user.allocate", "ann", "pw", "core", [1])
+    made = world.send(create("k", owner=ann))
+    seen = world.observe()
+    assert (seen.vm_owner.tolist(), seen.vm_group.tolist()) == ([ann], [1])
+    assert made.vm is not None
+    world.call("one.vm.chown", made.vm, 0, 0)
+    assert world.send(create("k", owner=ann)).vm == made.vm
+    assert world.observe().vm_owner.tolist() == [ann]
+
+
+def test_nothing_is_made_for_an_owner_who_is_not_there(world: World) -> None:
+    """The refusal names the user."""
+    reply = world.send(create("k", owner=4711))
+    assert reply.answer is Answer.REFUSED
+    assert "user 4711" in reply.why
+    assert world.observe().vm_id.tolist() == []
+
+
+def test_templates_of_both_forms_take_the_key(world: World) -> None:
+    """OpenNebula's own syntax and XML."""
+    xml = "<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY></TEMPLATE>"
+    one, two = world.send(create("a", xml)), world.send(create("b", "CPU=1 MEMORY=64"))
+    assert world.observe().keys == {"a": one.vm, "b": two.vm}
+
+
+def test_a_copied_key_does_not_move(world: World) -> None:
+    """A user may instantiate what was ours: the first VM is the one."""
+    made = world.send(create("k"))
+    world.new(SMALL + 'MERKAT_KEY="k"')
+    assert world.observe().keys == {"k": made.vm}
+
+
+def test_a_wrong_template_is_refused(world: World) -> None:
+    """With oned's text."""
+    reply = world.send(create("k", "MEMORY=64"))
+    assert reply.answer is Answer.REFUSED
+    assert "CPU attribute must be" in reply.why
+
+
+# -- messages -----------------------------------------------------------------------------------
+
+
+def test_messages_are_shown_once(world: World) -> None:
+    """Whatever characters they have; the same one is not sent again, an empty one clears it."""
+    vm = world.new()
+    message = 'no host has "4 cores" & <8 GiB> [free]\\ \n= wait'
+    world.observe()
+    world.transport.forget()
+    world.run(world.one.tell(vm, ""))
+    assert not world.transport.calls
+    for _ in range(2):
+        world.run(world.one.tell(vm, message))
+    world.observe()
+    world.run(world.one.tell(vm, message))
+    assert world.transport.count()["one.vm.update"] == 1
+    assert world.run(world.client.vm(vm)).count("4 cores") == 1
+    world.run(world.one.tell(vm, ""))
+    world.observe()
+    world.run(world.one.tell(vm, ""))
+    assert world.transport.count()["one.vm.update"] == 2
+
+
+def test_nobody_minds_a_message_to_nobody(world: World) -> None:
+    """The VM is gone: there is nobody to tell."""
+    world.run(world.one.tell(99, "hello"))
+
+
+def test_another_user_sees_what_he_may(world: World) -> None:
+    """The login is what counts: a user without rights sees no hosts and deploys nothing."""
+    world.call("one.user.allocate", "bob", "pw")
+    mine = world.cloud(world.login("bob:pw"))
+    vm = world.run(world.login("bob:pw").allocate(SMALL))
+    assert world.run(mine.observe()).vm_id.tolist() == [vm]
+    reply = world.run(mine.send(deploy(vm, 0)))
+    assert reply.answer is Answer.REFUSED
+    assert "(code 512)" in reply.why
+    assert np.array_equal(world.run(world.cloud(world.login(ADMIN)).observe()).vm_id, [vm])

@@ -1,0 +1,119 @@
+"""Whatever the server does, callers learn what is known; and afterwards all is well again."""
+
+import pytest
+
+from merkatd.scheduler.ports import Answer, UnreachableError
+
+from .worlds import ADMIN, SMALL, World, create, deploy
+
+LOST = ["lose", "garbage", "hang"]
+"""Faults after which nobody knows whether a call was done."""
+
+
+@pytest.fixture
+def hasty(world: World) -> World:
+    """The same with little patience."""
+    world.one = world.cloud(world.login(ADMIN, timeout_s=0.3))
+    return world
+
+
+@pytest.mark.parametrize("kind", [*LOST, "truncate", "refuse", "delay"])
+@pytest.mark.parametrize(
+    "method", ["one.vmpool.infoextended", "one.hostpool.info", "one.hostpool.monitoring"]
+)
+def test_a_pool_that_can_not_be_read(hasty: World, kind: str, method: str) -> None:
+    """The observation fails as a whole, and the next is whole."""
+    vm = hasty.new()
+    hasty.fault(kind, method, seconds=0.6)
+    with pytest.raises(UnreachableError):
+        hasty.observe()
+    hasty.mend()
+    hasty.wait(1)
+    assert hasty.observe().vm_id.tolist() == [vm]
+
+
+@pytest.mark.parametrize("kind", [*LOST, "delay"])
+def test_a_step_that_nobody_answers(hasty: World, kind: str) -> None:
+    """It may have been done or not: the next observation tells."""
+    vm = hasty.new()
+    hasty.fault(kind, "one.vm.deploy", seconds=0.6)
+    with pytest.raises(UnreachableError, match=r"one\.vm\.deploy of VM 0 on host 1"):
+        hasty.send(deploy(vm, 1))
+    hasty.mend()
+    hasty.wait()
+    assert hasty.words(vm) == ("PENDING" if kind == "hang" else "RUNNING")
+
+
+@pytest.mark.parametrize("kind", [*LOST, "truncate"])
+def test_a_look_that_nobody_answers(hasty: World, kind: str) -> None:
+    """Nothing is sent after it."""
+    vm = hasty.new()
+    hasty.fault(kind, "one.vm.info")
+    with pytest.raises(UnreachableError):
+        hasty.send(deploy(vm, 1))
+    assert hasty.transport.count()["one.vm.deploy"] == 0
+
+
+@pytest.mark.parametrize("kind", [*LOST, "delay", "refuse"])
+@pytest.mark.parametrize("seen_before", [True, False])
+def test_a_creation_never_doubles(hasty: World, kind: str, *, seen_before: bool) -> None:
+    """The answer to it was lost; repeated, it finds what it made."""
+    if seen_before:
+        hasty.new()
+        hasty.observe()
+    before = len(hasty.observe().vm_id) if seen_before else 0
+    hasty.fault(kind, "one.vm.allocate", seconds=0.6)
+    if kind == "refuse":
+        assert hasty.send(create("k")).answer is Answer.REFUSED
+    else:
+        with pytest.raises(UnreachableError):
+            hasty.send(create("k"))
+    hasty.mend()
+    hasty.wait(1)
+    made = {hasty.send(create("k")).vm for _ in range(3)}
+    assert len(made) == 1
+    assert len(hasty.observe().vm_id) == before + 1
+
+
+def test_a_creation_that_was_cut_off_before_it_changed_hands(hasty: World) -> None:
+    """The VM is made, the change of owner lost: repeated, only the rest is done."""
+    ann = hasty.call("one.user.allocate", "ann", "pw")
+    hasty.fault("hang", "one.vm.chown", count=1)
+    with pytest.raises(UnreachableError):
+        hasty.send(create("k", owner=ann))
+    assert hasty.observe().vm_owner.tolist() == [0]
+    assert hasty.send(create("k", owner=ann)).answer is Answer.ACCEPTED
+    assert hasty.observe().vm_owner.tolist() == [ann]
+
+
+def test_a_refusal_of_the_server_itself(world: World) -> None:
+    """It is told as it was said."""
+    vm = world.new()
+    world.fault("refuse", "one.vm.deploy", code=8192, text="disk on fire")
+    reply = world.send(deploy(vm, 0))
+    assert reply.answer is Answer.REFUSED
+    assert reply.why == "one.vm.deploy of VM 0 on host 0: disk on fire (code 8192)"
+
+
+def test_a_wrong_password_is_told(world: World) -> None:
+    """Where pools are read there is no other error than that nothing is known."""
+    cloud = world.cloud(world.login("oneadmin:wrong"))
+    with pytest.raises(UnreachableError, match=r"authenticated.*\(code 256\)"):
+        world.run(cloud.observe())
+
+
+def test_a_slow_answer_comes_through(world: World) -> None:
+    """As long as there is patience."""
+    world.fault("delay", "one.hostpool.info", seconds=0.2, count=1)
+    assert len(world.observe().host_id) == 3
+
+
+def test_a_message_that_nobody_answers(hasty: World) -> None:
+    """The caller learns it, and the next attempt is made."""
+    vm = hasty.new(SMALL)
+    hasty.observe()
+    hasty.fault("lose", "one.vm.update", count=1)
+    with pytest.raises(UnreachableError):
+        hasty.run(hasty.one.tell(vm, "hello"))
+    hasty.run(hasty.one.tell(vm, "hello"))
+    assert hasty.transport.count()["one.vm.update"] == 2

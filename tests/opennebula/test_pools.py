@@ -1,0 +1,268 @@
+"""From the text of pools to rows: each VM and host is read, or left out, by itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.cluster import HostState, VmState
+from merkatd.opennebula.elements import BrokenError
+from merkatd.opennebula.host_pool import Load, read_hosts, read_samples
+from merkatd.opennebula.observing import Pools, observed
+from merkatd.opennebula.states import host_state, look
+from merkatd.opennebula.vm_pool import NAMELESS, Page, read_page, read_vm
+
+
+def vm(number: int = 1, user: str = "", template: str = "", **changes: str) -> str:
+    """A VM as oned writes it, with elements replaced or, by an empty text, left out."""
+    parts = {
+        "ID": f"<ID>{number}</ID>",
+        "UID": "<UID>2</UID>",
+        "GID": "<GID>3</GID>",
+        "NAME": f"<NAME>vm-{number}</NAME>",
+        "STATE": "<STATE>3</STATE>",
+        "LCM_STATE": "<LCM_STATE>3</LCM_STATE>",
+        "TEMPLATE": "<TEMPLATE><CPU><![CDATA[1]]></CPU><MEMORY><![CDATA[512]]></MEMORY>"
+        f"{template}</TEMPLATE>",
+        "USER_TEMPLATE": f"<USER_TEMPLATE>{user}</USER_TEMPLATE>",
+        "HISTORY_RECORDS": "<HISTORY_RECORDS><HISTORY><SEQ>0</SEQ><HID>4</HID></HISTORY>"
+        "</HISTORY_RECORDS>",
+    } | changes
+    return f"<VM>{''.join(parts.values())}</VM>"
+
+
+def pool(*vms: str) -> str:
+    """The text of a pool of these VMs."""
+    return f"<VM_POOL>{''.join(vms)}</VM_POOL>"
+
+
+def host(number: int = 1, share: str = "", **changes: str) -> str:
+    """A host as oned writes it, with elements replaced or left out."""
+    parts = {
+        "ID": f"<ID>{number}</ID>",
+        "NAME": f"<NAME>host{number}</NAME>",
+        "STATE": "<STATE>2</STATE>",
+        "CLUSTER_ID": "<CLUSTER_ID>0</CLUSTER_ID>",
+        "HOST_SHARE": "<HOST_SHARE>"
+        + (share or "<MAX_MEM>1048576</MAX_MEM><MAX_CPU>800</MAX_CPU>")
+        + "</HOST_SHARE>",
+        "VMS": "<VMS><ID>7</ID></VMS>",
+    } | changes
+    return f"<HOST>{''.join(parts.values())}</HOST>"
+
+
+# -- states -------------------------------------------------------------------------------------
+
+MEANT = {
+    (0, 0): (VmState.ABSENT, "INIT", False),
+    (1, 0): (VmState.PENDING, "PENDING", False),
+    (2, 0): (VmState.ABSENT, "HOLD", False),
+    (3, 0): (VmState.BUSY, "LCM_INIT", True),
+    (3, 3): (VmState.RUNNING, "RUNNING", True),
+    (3, 4): (VmState.BUSY, "MIGRATE", True),
+    (3, 16): (VmState.POWERED_OFF, "UNKNOWN", True),
+    (3, 17): (VmState.BUSY, "HOTPLUG", True),
+    (3, 36): (VmState.ABSENT, "BOOT_FAILURE", True),
+    (3, 45): (VmState.BUSY, "PROLOG_MIGRATE_SUSPEND", True),
+    (3, 61): (VmState.ABSENT, "PROLOG_MIGRATE_UNKNOWN_FAILURE", True),
+    (3, 64): (VmState.ABSENT, "DISK_RESIZE_UNDEPLOYED", False),
+    (3, 66): (VmState.BUSY, "HOTPLUG_RESIZE", True),
+    (3, 69): (VmState.BUSY, "BACKUP", True),
+    (3, 71): (VmState.BUSY, "RESTORE", True),
+    (3, 72): (VmState.BUSY, "in the unknown life-cycle state 72", True),
+    (4, 0): (VmState.ABSENT, "STOPPED", False),
+    (5, 0): (VmState.SUSPENDED, "SUSPENDED", True),
+    (6, 0): (VmState.ABSENT, "DONE", False),
+    (8, 0): (VmState.POWERED_OFF, "POWEROFF", True),
+    (9, 0): (VmState.ABSENT, "UNDEPLOYED", False),
+    (10, 0): (VmState.ABSENT, "CLONING", False),
+    (42, 0): (VmState.ABSENT, "in the unknown state 42", False),
+}
+
+
+@pytest.mark.parametrize(("numbers", "meant"), MEANT.items())
+def test_states_of_vms(numbers: tuple[int, int], meant: tuple[VmState, str, bool]) -> None:
+    """What they mean to the heart, how they are called, and whether a host is charged."""
+    assert look(*numbers) == meant
+
+
+def test_states_of_hosts() -> None:
+    """All nine, and one that nobody knows."""
+    on, drained, off = HostState.ON, HostState.DRAINED, HostState.OFF
+    meant = [off, on, on, off, drained, off, off, drained, off, off]
+    assert [host_state(number) for number in range(10)] == meant
+
+
+# -- VMs ----------------------------------------------------------------------------------------
+
+
+def test_a_vm_that_waits_is_nowhere_though_it_has_a_past() -> None:
+    """A pending VM keeps the record of the host that it was on."""
+    page = read_page(pool(vm(STATE="<STATE>1</STATE>", LCM_STATE="<LCM_STATE>0</LCM_STATE>")))
+    seen = observed(Pools(page.vms, [], {}, read_hosts("<HOST_POOL/>"), {}), 0.0).observation
+    assert seen.vm_host.tolist() == [-1]
+
+
+def test_attributes_and_where_they_stand() -> None:
+    """The user template comes first, then the template; names before parts; nothing of others."""
+    row = read_vm(
+        vm(
+            user="<MERKAT_BID_CPU>1</MERKAT_BID_CPU><MERKAT><CPU>2</CPU><MEMORY>3</MEMORY>"
+            "<MAX_CPU>4</MAX_CPU></MERKAT><LABELS>x</LABELS><MERKATOR>5</MERKATOR>",
+            template="<MERKAT_BID_MEMORY>6</MERKAT_BID_MEMORY><MERKAT_MIN_CPU>7</MERKAT_MIN_CPU>",
+        )
+    )
+    assert row.attributes == {
+        "MERKAT_BID_CPU": "1",
+        "MERKAT_BID_MEMORY": "3",
+        "MERKAT_MAX_CPU": "4",
+        "MERKAT_MIN_CPU": "7",
+    }
+
+
+def test_attributes_may_have_the_names_of_elements() -> None:
+    """A user who calls his attributes VM, ID or STATE changes nothing."""
+    names = "<VM><ID>9</ID></VM><ID>8</ID><STATE>1</STATE><VM_POOL>x</VM_POOL><HISTORY_RECORDS/>"
+    page = read_page(pool(vm(2, user=names), vm(1, template=names)))
+    assert [row.id for row in page.vms] == page.ids == [2, 1]
+    assert {row.state for row in page.vms} == {3}
+
+
+MALFORMED = {
+    "LCM_STATE is missing": {"LCM_STATE": ""},
+    "STATE is 'x', not a whole number": {"STATE": "<STATE>x</STATE>"},
+    "TEMPLATE is missing": {"TEMPLATE": ""},
+    "USER_TEMPLATE is missing": {"USER_TEMPLATE": ""},
+    "NAME is missing": {"NAME": ""},
+    "UID is '', not a whole number": {"UID": "<UID/>"},
+    "CPU is missing": {"TEMPLATE": "<TEMPLATE><MEMORY>1</MEMORY></TEMPLATE>"},
+    "CPU is 'nan', not a number above 0": {
+        "TEMPLATE": "<TEMPLATE><CPU>nan</CPU><MEMORY>1</MEMORY></TEMPLATE>"
+    },
+    "CPU is '1e300', not a number above 0": {
+        "TEMPLATE": "<TEMPLATE><CPU>1e300</CPU><MEMORY>1</MEMORY></TEMPLATE>"
+    },
+    f"GID is '{'9' * 40}', not a whole number": {"GID": f"<GID>{'9' * 5000}</GID>"},
+    "MEMORY is '-5', not a number above 0": {
+        "TEMPLATE": "<TEMPLATE><CPU>1</CPU><MEMORY>-5</MEMORY></TEMPLATE>"
+    },
+    "VCPU is '2.5', not a whole number": {
+        "TEMPLATE": "<TEMPLATE><CPU>1</CPU><MEMORY>1</MEMORY><VCPU>2.5</VCPU></TEMPLATE>"
+    },
+    "HID is missing": {"HISTORY_RECORDS": "<HISTORY_RECORDS><HISTORY/></HISTORY_RECORDS>"},
+}
+
+
+@pytest.mark.parametrize(("why", "changes"), MALFORMED.items())
+def test_a_malformed_vm_harms_only_itself(why: str, changes: dict[str, str]) -> None:
+    """It is named with the reason; the others are read."""
+    page = read_page(pool(vm(3), vm(2, **changes), vm(1)))
+    assert [row.id for row in page.vms] == [3, 1]
+    assert page.ailing == {2: why}
+    assert page.ids == [3, 2, 1]
+
+
+def test_a_vm_without_an_id() -> None:
+    """Nobody can say which one it is."""
+    for wrong in ("", "<ID/>", f"<ID>{'9' * 5000}</ID>"):
+        page = read_page(pool(vm(3), vm(2, ID=wrong), vm(1)))
+        assert list(page.ailing) == [NAMELESS]
+    page = read_page(pool(vm(3), vm(2, ID=""), vm(1)))
+    assert page.ailing == {NAMELESS: "ID is missing"}
+    assert len(page.vms) == 2
+
+
+@pytest.mark.parametrize("name", ["<NAME>a & b</NAME>", "<NAME>a", "<NAME>\x02</NAME>", "</NAME>"])
+def test_a_vm_that_is_no_xml_harms_only_itself(name: str) -> None:
+    """The others are read one by one."""
+    page = read_page(pool(vm(3), vm(2, NAME=name), vm(1)))
+    assert [row.id for row in page.vms] == [3, 1]
+    assert list(page.ailing) == [2]
+    assert page.ids == [3, 2, 1]
+
+
+@pytest.mark.parametrize("text", ["", "x", "<VM_POOL>", "<HOST_POOL/>", "<VM_POOL><VM>", "<a/>"])
+def test_what_is_no_pool(text: str) -> None:
+    """Nothing of it is believed."""
+    with pytest.raises(BrokenError):
+        read_page(text)
+
+
+def test_a_pool_that_breaks_off_is_not_half_believed() -> None:
+    """Wherever it does."""
+    whole = pool(vm(2), vm(1))
+    for length in range(0, len(whole) - 1, 7):
+        with pytest.raises(BrokenError):
+            read_page(whole[:length])
+
+
+@given(st.text(st.sampled_from("<>/&;![]CDATAVMID123 "), max_size=60))
+def test_nonsense_inside_a_vm_is_no_error_of_ours(nonsense: str) -> None:
+    """Whatever stands in a name, the VMs beside it are there, or the pool is refused."""
+    try:
+        page = read_page(pool(vm(3), vm(2, NAME=f"<NAME>{nonsense}</NAME>"), vm(1)))
+    except BrokenError:
+        return
+    assert isinstance(page, Page)
+    assert {3, 1} <= {row.id for row in page.vms}
+
+
+# -- hosts --------------------------------------------------------------------------------------
+
+
+def test_a_host() -> None:
+    """Its capacity in percent of a core and MiB, and the VMs that it is charged for."""
+    (row,) = read_hosts(f"<HOST_POOL>{host(2)}</HOST_POOL>")
+    assert row == (2, "host2", 0, 2, 800.0, 1024.0, (7,))
+
+
+def test_a_host_that_can_not_be_read_harms_only_itself() -> None:
+    """It is left out; one that has given away more than it has can take nothing."""
+    short = host(2, "<MAX_MEM>-1024</MAX_MEM><MAX_CPU>-100</MAX_CPU>")
+    text = f"<HOST_POOL>{host(4)}{host(3, STATE='')}{short}{host(1, HOST_SHARE='')}</HOST_POOL>"
+    rows = {row.id: row for row in read_hosts(text)}
+    assert sorted(rows) == [2, 4]
+    assert (rows[2].cpu, rows[2].memory_mib) == (0.0, 0.0)
+
+
+def test_samples() -> None:
+    """By host; what can't be read is not there."""
+    good = "<MONITORING><ID>1</ID><CAPACITY><USED_CPU>50</USED_CPU><USED_MEMORY>2048</USED_MEMORY>"
+    good += "</CAPACITY></MONITORING>"
+    bad = "<MONITORING><ID>2</ID><CAPACITY><USED_CPU>x</USED_CPU></CAPACITY></MONITORING>"
+    text = f"<MONITORING_DATA>{good}{bad}<MONITORING/></MONITORING_DATA>"
+    assert read_samples(text) == {1: Load(50.0, 2.0)}
+    assert read_samples("<MONITORING_DATA/>") == {}
+
+
+# -- where VMs are ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("numbers", "charged", "state", "where"),
+    [
+        ((3, 3), [4], VmState.RUNNING, 4),
+        ((3, 3), [], VmState.RUNNING, 4),
+        ((3, 3), [2], VmState.BUSY, 2),
+        ((3, 3), [2, 4], VmState.BUSY, 2),
+        ((3, 4), [2, 4], VmState.BUSY, 2),
+        ((3, 35), [4], VmState.BUSY, 4),
+        ((5, 0), [2], VmState.BUSY, 2),
+        ((8, 0), [4], VmState.POWERED_OFF, 4),
+        ((1, 0), [4], VmState.PENDING, -1),
+        ((3, 36), [4], VmState.ABSENT, 4),
+    ],
+)
+def test_hosts_tell_where_a_vm_comes_from(
+    numbers: tuple[int, int], charged: list[int], state: VmState, where: int
+) -> None:
+    """The record says host 4; the hosts that count the VM may say otherwise."""
+    text = vm(
+        7, STATE=f"<STATE>{numbers[0]}</STATE>", LCM_STATE=f"<LCM_STATE>{numbers[1]}</LCM_STATE>"
+    )
+    hosts = "".join(
+        host(number, VMS="<VMS><ID>7</ID></VMS>" if number in charged else "<VMS/>")
+        for number in range(5)
+    )
+    pools = Pools([read_vm(text)], [], {}, read_hosts(f"<HOST_POOL>{hosts}</HOST_POOL>"), {})
+    seen = observed(pools, 0.0).observation
+    assert (VmState(int(seen.vm_state[0])), int(seen.vm_host[0])) == (state, where)

@@ -1,0 +1,238 @@
+"""Answers on the wire: taken apart in slices, bounded in size, and given up in time."""
+
+import time
+import xmlrpc.client
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.protocol import Factory, Protocol
+
+from merkatd.database.executors import Inline
+from merkatd.opennebula import Client, HttpTransport
+from merkatd.opennebula.envelope import NoReplyError, decoded
+from merkatd.scheduler.ports import UnreachableError
+
+from .worlds import ADMIN, RealTime
+
+PLAIN = st.recursive(
+    st.booleans()
+    | st.integers(-(2**31), 2**31 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.from_regex("[a-z]{1,5}", fullmatch=True), inner, max_size=4)
+    ),
+)
+
+
+@given(PLAIN, st.integers(1, 50))
+def test_any_value_arrives_as_the_standard_library_would_read_it(value: Any, size: int) -> None:
+    """However the bytes are cut."""
+    body = xmlrpc.client.dumps((value,), methodresponse=True).encode()
+    chunks = [body[start : start + size] for start in range(0, len(body), size)]
+    assert decoded(chunks) == xmlrpc.client.loads(body)[0][0]
+
+
+def test_a_long_text_arrives_whole() -> None:
+    """Millions of entities and characters of several bytes, across the slices' borders."""
+    text = '<a b="ö€𝄞">&amp;</a>' * 30_000
+    body = xmlrpc.client.dumps(([True, text, 0],), methodresponse=True).encode()
+    assert decoded([body]) == [True, text, 0]
+
+
+def test_control_characters_are_not_the_end_of_a_pool() -> None:
+    """One VM's name with such a character would make the whole answer unreadable."""
+    body = xmlrpc.client.dumps((["a#b"],), methodresponse=True).encode().replace(b"#", b"\x08")
+    assert decoded([body]) == ["a?b"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\x00",
+        b"<html></html>",
+        b"<methodResponse/>",
+        b"<methodResponse><params><param><value><int>x</int></value></param></params>",
+        b"<methodResponse><params><param><value><int>x</int></value></param></params></methodResponse>",
+        b"<!DOCTYPE a [<!ENTITY b 'c'>]><methodResponse>&b;</methodResponse>",
+        b"<methodResponse><params></params></methodResponse>",
+    ],
+)
+def test_what_is_no_reply(body: bytes) -> None:
+    """It is said so, and nothing else is raised."""
+    with pytest.raises(NoReplyError):
+        decoded([body])
+
+
+def test_a_fault_is_a_fault() -> None:
+    """With its code."""
+    body = xmlrpc.client.dumps(xmlrpc.client.Fault(-506, "no method")).encode()
+    with pytest.raises(xmlrpc.client.Fault) as raised:
+        decoded([body])
+    assert raised.value.faultCode == -506
+
+
+# -- HTTP ---------------------------------------------------------------------------------------
+
+GOOD = xmlrpc.client.dumps(([True, "x" * 100_000, 0],), methodresponse=True).encode()
+OK = b"HTTP/1.1 200 OK\r\n"
+Script = Callable[[Any], None]
+
+
+class Scripted(Protocol):
+    """A server that answers each request as it was told to."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._seen = b""
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Answer once a call is whole."""
+        self._seen += data
+        if self._seen.endswith(b"</methodCall>\n"):
+            self._seen = b""
+            self._script(self.transport)
+
+
+class Port:
+    """A port with a script behind it."""
+
+    def __init__(self, time: RealTime) -> None:
+        self.script: Script = lambda _transport: None
+        self.connections = 0
+        self._time = time
+        factory = Factory()
+        factory.noisy = False
+        factory.buildProtocol = self._build  # type: ignore[method-assign,assignment]
+        self._port = time.reactor.listenTCP(0, factory, interface="127.0.0.1")
+        self.endpoint = f"http://127.0.0.1:{self._port.getHost().port}/RPC2"
+
+    def _build(self, _address: object) -> Scripted:
+        self.connections += 1
+        return Scripted(self._answer)
+
+    def _answer(self, transport: Any) -> None:
+        self.script(transport)
+
+    def ask(self, timeout_s: float = 5.0, **options: Any) -> Any:
+        """The value of a call to this port."""
+        http = HttpTransport(self._time.reactor, self.endpoint, Inline(), **options)
+        client = Client(http, ADMIN, self._time.reactor, timeout_s=timeout_s)
+        try:
+            return self._time.run(client.call("one.x", about="it"))
+        finally:
+            self._time.run(http.close())
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._time.run(_stopped(self._port))
+
+
+async def _stopped(port: Any) -> None:
+    await maybeDeferred(port.stopListening)
+
+
+@pytest.fixture
+def port(real_time: RealTime) -> Iterator[Port]:
+    """A server to be scripted."""
+    opened = Port(real_time)
+    yield opened
+    opened.close()
+
+
+def answer(body: bytes, head: bytes = OK) -> Script:
+    """A script that sends a whole answer."""
+    return lambda transport: transport.write(
+        head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    )
+
+
+def test_an_answer(port: Port) -> None:
+    """With its length, in pieces, or ended by the end of the connection."""
+
+    def in_pieces(transport: Any) -> None:
+        transport.write(OK + b"Transfer-Encoding: chunked\r\n\r\n")
+        for start in range(0, len(GOOD), 9_999):
+            piece = GOOD[start : start + 9_999]
+            transport.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        transport.write(b"0\r\n\r\n")
+
+    def until_the_end(transport: Any) -> None:
+        transport.write(OK + b"Connection: close\r\n\r\n" + GOOD)
+        transport.loseConnection()
+
+    for script in (answer(GOOD), in_pieces, until_the_end):
+        port.script = script
+        assert port.ask() == "x" * 100_000
+
+
+def _cut(transport: Any) -> None:
+    transport.write(OK + b"Content-Length: 1000\r\n\r\n<methodResponse>")
+    transport.loseConnection()
+
+
+def _cut_without_length(transport: Any) -> None:
+    transport.write(OK + b"Connection: close\r\n\r\n" + GOOD[:-20])
+    transport.loseConnection()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (lambda transport: transport.loseConnection(), "closed"),
+        (lambda transport: transport.write(b"rubbish\r\n\r\n"), ""),
+        (answer(GOOD, b"HTTP/1.1 503 Busy\r\n"), "HTTP 503"),
+        (answer(b"<html/>"), "no XML-RPC"),
+        (answer(b"<methodResponse><params><param><value>x</value></param></params>"
+                b"</methodResponse>"), "no array"),
+        (_cut, ""),
+        (_cut_without_length, "no XML-RPC"),
+    ],
+)  # fmt: skip
+def test_no_answer(port: Port, script: Script, why: str) -> None:
+    """Nobody knows what was done, and the error names the call."""
+    port.script = script
+    with pytest.raises(UnreachableError, match=f"one.x of it: .*{why}"):
+        port.ask()
+
+
+def test_a_server_that_is_not_there(port: Port) -> None:
+    """Its port is closed."""
+    port.close()
+    with pytest.raises(UnreachableError, match="refused"):
+        port.ask()
+
+
+def test_an_answer_that_is_too_long_is_not_read_to_its_end(port: Port) -> None:
+    """The connection is ended where the limit is reached."""
+    port.script = answer(GOOD)
+    with pytest.raises(UnreachableError, match="longer than any should be"):
+        port.ask(body_bytes=50_000)
+    assert port.ask(body_bytes=200_000) == "x" * 100_000
+
+
+@pytest.mark.parametrize("head", [b"", OK, OK + b"Content-Length: 9\r\n\r\n<meth"])
+def test_patience_ends(port: Port, head: bytes) -> None:
+    """Wherever the server stops talking."""
+    port.script = lambda transport: transport.write(head)
+    begun = time.monotonic()
+    with pytest.raises(UnreachableError, match=r"no answer within 0\.2 s"):
+        port.ask(timeout_s=0.2)
+    assert time.monotonic() - begun < 2
+
+
+def test_connections_are_used_again(port: Port, real_time: RealTime) -> None:
+    """Calls in turn go over one."""
+    port.script = answer(GOOD)
+    http = HttpTransport(real_time.reactor, port.endpoint, Inline())
+    client = Client(http, ADMIN, real_time.reactor)
+    for _ in range(5):
+        real_time.run(client.call("one.x"))
+    real_time.run(http.close())
+    assert port.connections == 1
