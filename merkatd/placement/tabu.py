@@ -18,6 +18,7 @@ from merkatd.cluster import Bools, Decision, Ints, Snapshot
 from merkatd.market.error import errors
 from merkatd.market.view import NOWHERE
 from merkatd.placement.descent import Neighbourhood, descend, trim
+from merkatd.placement.evacuate import evacuate
 from merkatd.placement.even import climb, host_bids, host_loads, relieve
 from merkatd.placement.exhaustive import Exhaustive, small_enough
 from merkatd.placement.game import Game
@@ -90,10 +91,14 @@ def _limits(game: Game, settings: TabuSettings) -> Limits:
 
 
 def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
-    """The least shortfall, or the least among even placements where that is not much more."""
+    """The least shortfall, or the least among even placements where that is not much more.
+
+    Drained hosts are emptied before anything else.
+    """
     limits = _limits(game, settings)
     least_gain = settings.least_gain * _mean_bid(game)
     search = Search(game, game.board, movable, SUM_OF_SHORTFALLS, limits)
+    evacuate(search)
     free = descend(search, _moves_of(search), settings.n_iter)
     trim(search, least_gain)
     if free.least <= 0 or limits.m_max < settings.load_m_max:
@@ -104,6 +109,7 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     if host_loads(bids, game.view.capacity).max(initial=0.0) <= most_load:
         return search.board.place
     even = Search(game, game.fresh_board(), movable, SUM_OF_SHORTFALLS, limits, most_load)
+    evacuate(even)
     relieve(even)
     descent = descend(even, _moves_of(even), settings.n_iter)
     if descent.least > (1.0 + settings.load_price) * free.least:

@@ -1,12 +1,13 @@
 """Strategy `tabu`: near the optimum where that is known, within its limits everywhere."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from merkatd.cluster import Ints, Migrate, Snapshot
+from merkatd.cluster import HostState, Ints, Migrate, Snapshot
 from merkatd.market.assess import assess
 from merkatd.market.error import errors, weighted_shortfall
 from merkatd.market.view import MarketView, view_of
@@ -93,9 +94,9 @@ def test_with_the_papers_objective_never_worse_than_the_paper(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(60))
 def test_never_more_shortfall_than_before(seed: int) -> None:
-    """Of a cloud in which nothing is new, whatever is in the way."""
+    """Of a cloud in which nothing is new and no host is drained, whatever is in the way."""
     snapshot = tangled(seed)
-    running = snapshot.vms.host >= 0
+    running = (snapshot.vms.host >= 0) & (snapshot.hosts.state != HostState.DRAINED).all()
     before = assess(snapshot, snapshot.vms.host).shortfall
     after = assess(snapshot, placed(snapshot, tabu(snapshot, TabuSettings(), {}, RNG))).shortfall
     if running.all():
@@ -111,6 +112,28 @@ def test_a_quarter_of_the_shortfall_goes_with_two_in_a_hundred_vms(seed: int) ->
     after = assess(snapshot, placed(snapshot, decision)).shortfall[0]
     assert len(decision.plan.of(Migrate)) <= 20
     assert after <= 0.75 * before
+
+
+def test_a_drained_host_is_emptied_whatever_it_costs_and_within_the_limits() -> None:
+    """As many VMs a period as may be migrated from one host; those that may not move stay."""
+    snapshot = crowded(10, 1)
+    state = np.full(10, int(HostState.ON))
+    state[2] = HostState.DRAINED
+    there = np.flatnonzero(snapshot.vms.host == 2)
+    movable = np.ones(len(snapshot.vms), dtype=bool)
+    movable[there[0]] = False
+    drained = replace(
+        snapshot,
+        hosts=replace(snapshot.hosts, state=state),
+        vms=replace(snapshot.vms, movable=movable),
+    )
+    decision = tabu(drained, TabuSettings(), {}, RNG)
+    left = [step for step in decision.plan.of(Migrate) if step.source == 2]
+    assert len(left) == min(5, len(there) - 1)
+    assert all("host2 is drained" in step.reason for step in left)
+    wide = TabuSettings(m_max_part=1.0, migrations_per_host=1000)
+    after = placed(drained, tabu(drained, wide, {}, RNG))
+    assert np.flatnonzero(after == 2).tolist() == [there[0]]
 
 
 class TestLimits:
