@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BENCHMARKS := decide balance
+BENCHMARKS := decide balance period
 
-.PHONY: help venv check test bench clean
+.PHONY: help venv demo check test soak bench clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -20,6 +20,10 @@ $(STAMP): setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,dev]'
 	@touch $@
 
+demo: venv  ## a minute of a cloud that divides itself by price; Ctrl-C ends it
+	@# So small a cloud is decided sooner than its code would be compiled.
+	@NUMBA_DISABLE_JIT=1 $(BIN)/merkatd demo
+
 check: venv  ## layers, types and lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -28,6 +32,9 @@ check: venv  ## layers, types and lint
 
 test: check  ## everything that needs no root and no server
 	$(BIN)/python -m pytest
+
+soak: venv  ## the faults by the hundred
+	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py
 
 bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
 	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status

@@ -1,6 +1,7 @@
 """The daemon: the one place that knows every concrete class, and joins them as configured."""
 
 import fcntl
+import gc
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -110,6 +111,8 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
     scheduler = Scheduler(world)
     port: Any = listen(reactor, config.control_socket, DaemonQuestions(scheduler))
     closing.append(port.stopListening)
+    # What was loaded stays: looking through it for garbage would hold the reactor.
+    gc.freeze()
     scheduler.start()
     return Daemon(scheduler, config.period.grace_s, reactor, closing)
 

@@ -7,7 +7,7 @@ sent in this period; the next one decides anew, with what it sees then.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twisted.internet.defer import Deferred, DeferredSemaphore, ensureDeferred, gatherResults
@@ -38,15 +38,16 @@ class Acted:
 async def act(world: World, seen: Seen, decided: Decided) -> Acted:
     """Tell the hosts, then ask OpenNebula for what can be asked for now."""
     done: set[str] = set()
-    told = [step for step in decided.steps if isinstance(step, OnHost)]
+    steps = {step.id: step for step in decided.steps}
+    told = {one: step for one, step in steps.items() if isinstance(step, OnHost)}
     refused = await _tell_hosts(world, told, done)
-    asked = [step for step in decided.steps if not isinstance(step, OnHost)]
-    ready = [step for step in asked if done.issuperset(step.after)]
-    late = {
-        step.id: "another step must come first; the next period decides anew"
-        for step in decided.steps
-        if step.id not in done and step.id not in refused and step not in ready
+    ready = {
+        one: step for one, step in steps.items() if one not in told and done.issuperset(step.after)
     }
+    late = dict.fromkeys(
+        steps.keys() - done - refused - ready.keys(),
+        "another step must come first; the next period decides anew",
+    )
     at_s = world.now()
     await world.database.run(lambda connection: journal.expire(connection, late, at_s))
     refused |= await _ask(world, ready)
@@ -55,25 +56,23 @@ async def act(world: World, seen: Seen, decided: Decided) -> Acted:
     return Acted(len(done) + len(ready), len(refused), len(late))
 
 
-async def _tell_hosts(world: World, steps: Sequence[OnHost], done: set[str]) -> set[str]:
+async def _tell_hosts(world: World, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
     """Tell the hosts wave by wave, each when all it comes after is done."""
     refused: set[str] = set()
-    waiting = list(steps)
-    while waiting:
-        ready = [step for step in waiting if done.issuperset(step.after)]
+    waiting = steps
+    while True:
+        ready = {one: step for one, step in waiting.items() if done.issuperset(step.after)}
         if not ready:
-            break
-        waiting = [step for step in waiting if step not in ready]
+            return refused
+        waiting = {one: step for one, step in waiting.items() if one not in ready}
         refused |= await _wave(world, ready, done)
-    return refused
 
 
-async def _wave(world: World, steps: Sequence[OnHost], done: set[str]) -> set[str]:
+async def _wave(world: World, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
     at_s = world.now()
-    ids = [step.id for step in steps]
-    await world.database.run(lambda connection: journal.mark_sent(connection, ids, at_s))
-    why = await world.hypervisors.apply(steps)
-    fine = [one for one in ids if one not in why]
+    await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
+    why = await world.hypervisors.apply(list(steps.values()))
+    fine = [one for one in steps if one not in why]
     at_s = world.now()
     await world.database.run(lambda connection: journal.confirm(connection, fine, at_s))
     await world.database.run(lambda connection: journal.refuse(connection, why, at_s))
@@ -83,11 +82,10 @@ async def _wave(world: World, steps: Sequence[OnHost], done: set[str]) -> set[st
     return set(why)
 
 
-async def _ask(world: World, steps: Sequence[Step]) -> set[str]:
+async def _ask(world: World, steps: Mapping[str, Step]) -> set[str]:
     """Send all at once, so that a slow one holds up no other, but not too many at a time."""
     at_s = world.now()
-    ids = [step.id for step in steps]
-    ours = await world.database.run(lambda connection: journal.mark_sent(connection, ids, at_s))
+    ours = await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
     in_all = DeferredSemaphore(world.rhythm.in_flight)
     on_host: dict[int, DeferredSemaphore] = defaultdict(
         lambda: DeferredSemaphore(world.rhythm.in_flight_per_host)
@@ -97,11 +95,9 @@ async def _ask(world: World, steps: Sequence[Step]) -> set[str]:
         host = on_host[getattr(step, "host", -1)]
         return in_all.run(lambda: host.run(lambda: ensureDeferred(_send(world, step))))
 
-    sending = [step for step in steps if step.id in ours]
-    answers = await gatherResults([send(step) for step in sending], consumeErrors=True)
-    why = {
-        step.id: answer for step, answer in zip(sending, answers, strict=True) if answer is not None
-    }
+    sending = {one: step for one, step in steps.items() if one in ours}
+    answers = await gatherResults(map(send, sending.values()), consumeErrors=True)
+    why = {one: answer for one, answer in zip(sending, answers, strict=True) if answer is not None}
     at_s = world.now()
     await world.database.run(lambda connection: journal.refuse(connection, why, at_s))
     return set(why)
@@ -113,6 +109,9 @@ async def _send(world: World, step: Step) -> str | None:
         reply = await world.cloud.send(step)
     except UnreachableError as error:
         _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
+        return None
+    except Exception:  # noqa: BLE001 - one step that went wrong must not lose the others' answers
+        _log.failure("{kind} of VM {vm} went wrong", kind=step.kind, vm=step.vm)
         return None
     _log.info(
         "{kind} of VM {vm}: {answer}; {reason}",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import sqlalchemy as sa
@@ -44,21 +45,27 @@ async def observe(world: World) -> Seen:
     use = await world.hypervisors.read(
         dict(zip(vms, observation.vm_host[on_host].tolist(), strict=True))
     )
-    said = {vm: wishes(text, RESOURCES) for vm, text in observation.attributes.items()}
+    said = await world.executor.run(partial(_said, observation))
     stored = await world.database.run(
         lambda connection: _store(connection, world, started_s, observation, said)
     )
     known = Known(bids=stored.bids, wishes=said, waiting=stored.verdicts.waiting)
     _report(observation, stored.verdicts)
-    return Seen(
-        period=stored.period,
-        started_s=started_s,
-        observation=observation,
-        snapshot=snapshot_of(stored.period, observation, use, known, world.markets),
-        in_force=in_force_of(observation, use),
-        verdicts=stored.verdicts,
-        wishes=said,
+    return await world.executor.run(
+        lambda: Seen(
+            period=stored.period,
+            started_s=started_s,
+            observation=observation,
+            snapshot=snapshot_of(stored.period, observation, use, known, world.markets),
+            in_force=in_force_of(observation, use),
+            verdicts=stored.verdicts,
+            wishes=said,
+        )
     )
+
+
+def _said(observation: Observation) -> Mapping[int, Wishes]:
+    return {vm: wishes(text, RESOURCES) for vm, text in observation.attributes.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,9 @@ def judge(outstanding: Sequence[StoredStep], seen: Observation, rhythm: Rhythm) 
         age_s = seen.at_s - (stored.sent_s if stored.sent_s is not None else stored.planned_s)
         outcome: _Outcome
         if isinstance(stored.step, Create):
-            vm = seen.keys.get(stored.step.key)
-            outcome = True if vm is not None else "no VM with its key was seen"
-            if vm is not None:
-                created[stored.id] = vm
+            outcome = _created(stored.step, seen)
+            if outcome is True:
+                created[stored.id] = seen.keys[stored.step.key]
         elif stored.step.kind in _OUTCOMES:
             outcome = _OUTCOMES[stored.step.kind](stored.step, _look(seen, stored.step.vm))
         else:  # steps on hosts are answered by the hosts; this one was cut off by a crash
@@ -95,6 +94,19 @@ def _look(seen: Observation, vm: int) -> _Look | None:
         return None
     state = VmState(int(seen.vm_state[row]))
     return _Look(state, seen.vm_words[row], int(seen.vm_host[row]))
+
+
+def _created(step: Create, seen: Observation) -> _Outcome:
+    vm = seen.keys.get(step.key)
+    if vm is None:
+        return "no VM with its key was seen"
+    row = int(np.searchsorted(seen.vm_id, vm))
+    there = row < len(seen.vm_id) and seen.vm_id[row] == vm
+    if there and seen.vm_owner[row] != step.owner:
+        # Making a VM and giving it away are two calls: whoever repeats the creation, by the
+        # same key, finishes it.
+        return f"VM {vm} was made, but is not its owner's"
+    return True
 
 
 def _deployed(step: Deploy, vm: _Look | None) -> _Outcome:

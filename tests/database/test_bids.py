@@ -90,6 +90,15 @@ def test_what_is_no_bid_can_t_be_said(amount: float) -> None:
         word(1, amount, 0.0)
 
 
+def test_amounts_are_the_present_bids_alone(connection: sa.Connection) -> None:
+    """The same as the present words say, also where many say the same."""
+    bids.say(connection, [read(1, 1.5, 0.0, "a"), word(2, 1.5, 0.0), word(3, 4.0, 0.0)])
+    bids.say(connection, [word(3, 2.0, 1.0)])
+    present = {vm: one.bid for vm, one in bids.current(connection).items()}
+    assert bids.amounts(connection) == present
+    assert present[3] == {"cpu": 2.0}
+
+
 def test_many_vms_are_heard_at_once(connection: sa.Connection) -> None:
     """Ten thousand first words, then as many second ones."""
     for at_s in (0.0, 1.0):

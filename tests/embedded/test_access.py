@@ -58,6 +58,7 @@ def test_passwords_are_kept_as_digests() -> None:
         ("one.group.allocate", ("g",)),
         ("one.system.config", ()),
         ("embedded.limits.read", ()),
+        ("embedded.limits.table", ()),
     ],
 )
 def test_ordinary_users_may_not_administer(method: str, arguments: tuple[object, ...]) -> None:

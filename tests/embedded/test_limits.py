@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from merkatd.embedded.cloud import HostSize
@@ -127,3 +129,20 @@ def test_limits_are_set_and_read_remotely_in_bulk() -> None:
     assert set(bench.ok("embedded.limits.read")) == {"0", "1"}
     assert bench.refused("embedded.limits.set", {"0": {"nonsense": 1}})[0] == 4096
     assert bench.refused("embedded.limits.set", {"x": {}})[0] == 4096
+
+
+def test_the_table_says_what_the_structs_say() -> None:
+    """Column by column, in the order asked for; pins of those alone that have some."""
+    bench = Bench()
+    vm_ids = [bench.running() for _ in range(3)]
+    bench.cloud.guests.set_limits(1, vcpu_quota=20_000, pins=[[0]], memory_mib=300)
+    bench.advance(10)
+    structs = bench.ok("embedded.limits.read", vm_ids)
+    table = json.loads(bench.ok("embedded.limits.table", [2, 9, 1]))
+    assert table["vm"] == [2, 1]
+    for name in ("host", "cpu_s", "balloon_mib", "used_mib"):
+        assert table[name] == [structs[one][name] for one in ("2", "1")]
+    for name in ("cpu_shares", "vcpu_quota", "global_quota", "memory_mib"):
+        assert table[name] == [structs[one]["limits"][name] for one in ("2", "1")]
+    assert table["pins"] == {"1": [[0]]}
+    assert json.loads(bench.ok("embedded.limits.table"))["vm"] == vm_ids

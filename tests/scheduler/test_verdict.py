@@ -151,6 +151,15 @@ def test_a_creation_is_found_by_its_key_at_once_or_given_up() -> None:
     assert verdict(CREATE, None)[0] == "no VM with its key was seen"
 
 
+def test_a_creation_that_is_not_its_owners_yet_is_given_up_to_be_repeated() -> None:
+    """Making a VM and giving it away are two calls, and a crash can come between them."""
+    other = replace(CREATE, owner=3)
+    assert verdict(CREATE, VmState.PENDING, keys={"k": 7})[1].created == {CREATE.id: 7}
+    outcome = verdict(other, VmState.PENDING, keys={"k": 7})
+    assert outcome[0] == "VM 7 was made, but is not its owner's"
+    assert outcome[1].created == {}
+
+
 def test_a_step_on_a_host_that_a_crash_cut_off_is_given_up() -> None:
     """What is in force is read back, and told again where it differs."""
     limit = Limit(

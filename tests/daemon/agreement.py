@@ -1,0 +1,189 @@
+"""Whether the cloud and the database agree: what must hold at any time, and what soon."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from lxml import etree
+
+from merkatd.database.accounts import ACCOUNTS, AccountKind
+from merkatd.database.audit import audit
+from merkatd.database.entries import ENTRIES, TRANSACTIONS, TransactionKind
+from merkatd.database.periods import PERIODS, PeriodState
+from merkatd.database.steps import OUTSTANDING, STEPS, StepState
+from tests.daemon.harness import INTERVAL_S, LIMIT_S, Site
+from tests.daemon.tenants import FIRST_USER
+
+_MOVES = ("deploy", "migrate")
+_RUNNING, _DONE = ("3", "3"), ("6", "0")
+_AT_REST = (("4", "0"), ("5", "0"), ("8", "0"), ("9", "0"))
+"""Stopped, suspended, powered off, undeployed: as their owners wish."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloudVm:
+    """A VM as the cloud itself knows it."""
+
+    id: int
+    state: tuple[str, str]
+    owner: int
+    key: str
+    """Given by whoever asked for it to be created, empty for the tenants' own."""
+    asked: tuple[int, ...]
+    """The hosts that deployments and migrations were asked for and accepted, in order."""
+    charged: tuple[int, ...]
+    """The hosts that count it."""
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        return f"VM {self.id}, {'/'.join(self.state)}, asked {self.asked}, on {self.charged}"
+
+
+def cloud_vms(site: Site) -> list[CloudVm]:
+    """All VMs that ever were, with all their history."""
+    pool = etree.fromstring(site.call("one.vmpool.infoextended", -2, -1, -1, -2))
+    hosts = etree.fromstring(site.call("one.hostpool.info"))
+    charged: dict[str, list[int]] = {}
+    for host in hosts.findall("HOST"):
+        for vm in host.findall("VMS/ID"):
+            charged.setdefault(vm.text or "", []).append(int(host.findtext("ID", "")))
+    ids = [vm.findtext("ID", "") for vm in pool.findall("VM")]
+    return [_cloud_vm(site.call("one.vm.info", int(vm)), charged.get(vm, [])) for vm in ids]
+
+
+def _cloud_vm(text: str, charged: Iterable[int]) -> CloudVm:
+    vm = etree.fromstring(text)
+    asked: list[int] = []
+    came_back = False
+    for record in vm.findall("HISTORY_RECORDS/HISTORY"):
+        if not came_back:
+            asked.append(int(record.findtext("HID", "")))
+        # A migration that failed never ran at its target; the next record is the way back.
+        came_back = record.findtext("RSTIME") == "0" != record.findtext("ETIME")
+    return CloudVm(
+        id=int(vm.findtext("ID", "")),
+        state=(vm.findtext("STATE", ""), vm.findtext("LCM_STATE", "")),
+        owner=int(vm.findtext("UID", "")),
+        key=vm.findtext("USER_TEMPLATE/MERKAT_KEY", ""),
+        asked=tuple(asked),
+        charged=tuple(charged),
+    )
+
+
+# -- what must hold at any time ---------------------------------------------------------------
+
+
+def agree(site: Site) -> None:
+    """Nothing was done twice, nothing that is not in the journal, nothing confirmed in vain."""
+    confirmed = site.read(lambda c: _moves(c, [StepState.CONFIRMED]))
+    made = {vm: key for key, vm in site.read(_made)}
+    vms = cloud_vms(site)
+    sent = site.read(lambda c: _moves(c, StepState))
+    for vm in vms:
+        wrong = f"{vm.words}; sent {sent.get(vm.id, [])}, confirmed {confirmed.get(vm.id, [])}"
+        assert _within(vm.asked, sent.get(vm.id, [])), f"done more often than sent: {wrong}"
+        assert _within(confirmed.get(vm.id, []), vm.asked), f"confirmed in vain: {wrong}"
+    for vm in vms:
+        if vm.id in made:
+            assert (vm.key, vm.owner) == (made[vm.id], FIRST_USER), f"half created: {vm.words}"
+    keys = Counter(vm.key for vm in vms if vm.key)
+    assert set(keys) <= site.read(_keys), "an orphan"
+    assert all(count == 1 for count in keys.values()), "created twice"
+    site.read(_books)
+
+
+def _moves(connection: sa.Connection, states: Iterable[StepState]) -> dict[int, list[int]]:
+    """By VM, the hosts of the deployments and migrations that were sent, in order."""
+    query = (
+        sa.select(STEPS.c.vm, STEPS.c.host)
+        .where(STEPS.c.kind.in_(_MOVES), STEPS.c.sent_s.is_not(None), STEPS.c.state.in_([*states]))
+        .order_by(STEPS.c.period, STEPS.c.position)
+    )
+    found: dict[int, list[int]] = {}
+    for vm, host in connection.execute(query):
+        found.setdefault(vm, []).append(host or 0)
+    return found
+
+
+def _within(some: Sequence[int], all_of_them: Sequence[int]) -> bool:
+    """Whether `some` is left when things are taken out of the other."""
+    rest = iter(all_of_them)
+    return all(one in rest for one in some)
+
+
+def _keys(connection: sa.Connection) -> set[str]:
+    query = sa.select(STEPS.c.create_key).where(STEPS.c.sent_s.is_not(None))
+    return {key for key in connection.scalars(query) if key is not None}
+
+
+def _made(connection: sa.Connection) -> list[tuple[str, int]]:
+    """Key and VM of each creation that is confirmed."""
+    query = sa.select(STEPS.c.create_key, STEPS.c.vm).where(
+        STEPS.c.kind == "create", STEPS.c.state == StepState.CONFIRMED
+    )
+    return [(key or "", vm) for key, vm in connection.execute(query)]
+
+
+def _books(connection: sa.Connection) -> None:
+    """No charge is doubled, balances are what their entries sum to, numbers ascend."""
+    assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+    assert audit(connection).sound
+    references = list(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
+    assert len(references) == len(set(references))
+    periods = connection.execute(sa.select(PERIODS).order_by(PERIODS.c.number)).all()
+    assert [period.number for period in periods] == list(range(1, len(periods) + 1))
+    observed = [period.observed_s for period in periods]
+    assert observed == sorted(set(observed))
+    charged = {one.number for one in periods if one.state == PeriodState.CHARGED}
+    billed = Counter(one.split("/")[1] for one in references if one.startswith("charge/"))
+    assert {int(number) for number in billed} <= charged
+    _balances(connection)
+
+
+def _balances(connection: sa.Connection) -> None:
+    """A tenant has what the account was opened with, less the charges."""
+    paid = (
+        sa.select(ENTRIES.c.account_id, sa.func.sum(ENTRIES.c.amount))
+        .join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
+        .where(TRANSACTIONS.c.kind == TransactionKind.CHARGE)
+        .group_by(ENTRIES.c.account_id)
+    )
+    charges: dict[int, int] = {row[0]: row[1] for row in connection.execute(paid)}
+    tenants = sa.select(ACCOUNTS.c.id, ACCOUNTS.c.balance)
+    for account, balance in connection.execute(
+        tenants.where(ACCOUNTS.c.kind == AccountKind.TENANT)
+    ):
+        assert balance == 10**12 + charges.get(account, 0)
+
+
+# -- what must hold soon ----------------------------------------------------------------------
+
+
+def unsettled(site: Site) -> str:
+    """What is not as it has to become within a few good periods; nothing where all is well."""
+    vms = cloud_vms(site)
+    still = {_RUNNING, _DONE, *_AT_REST}
+    waiting = [vm.words for vm in vms if vm.state not in still or len(vm.charged) > 1]
+    if waiting:
+        return f"under way or stuck: {waiting}"
+    astray = [vm.words for vm in vms if vm.key and vm.owner != FIRST_USER and vm.state != _DONE]
+    if astray:
+        return f"created, and not given away: {astray}"
+    return site.read(_unsettled)
+
+
+def _unsettled(connection: sa.Connection) -> str:
+    rows = connection.execute(sa.select(STEPS).where(STEPS.c.state.in_(OUTSTANDING))).all()
+    newest = connection.scalar(sa.select(sa.func.max(PERIODS.c.observed_s))) or 0.0
+    for row in rows:
+        age_s = newest - row.planned_s
+        if row.state == StepState.PLANNED or age_s > LIMIT_S + INTERVAL_S:
+            return f"{row.kind} of VM {row.vm} is {row.state} after {age_s:.2f} s"
+    due = connection.scalar(
+        sa.select(sa.func.count()).where(
+            PERIODS.c.state.in_([PeriodState.DECIDED, PeriodState.ACTED])
+        )
+    )
+    return f"{due} periods are still to be charged" if due and due > 1 else ""

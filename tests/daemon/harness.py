@@ -1,0 +1,237 @@
+"""A cloud and a daemon as processes of their own, on files of their own, in compressed time."""
+
+import contextlib
+import http.client
+import time
+import xmlrpc.client
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import sqlalchemy as sa
+from lxml import etree
+
+from merkatd.database.engine import make_engine
+from merkatd.database.periods import PERIODS
+from tests.daemon.processes import Program, until
+from tests.daemon.tenants import Tenants
+
+Result = TypeVar("Result")
+
+ADMIN = "oneadmin:secret"
+SPEED = 20
+"""Of the cloud's time: a guest boots in 55 ms."""
+INTERVAL_S = 0.15
+LIMIT_S = 3.0
+"""After which a step is given up."""
+CALL_LIMIT_S = 0.25
+
+FAILED = ("36", "37", "39", "42", "47", "49", "50", "61", "63", "64")
+"""The LCM_STATEs in which a VM waits for somebody to recover it."""
+
+_CLOUD = """
+[[users]]
+name = "ann"
+password = "secret"
+[[users]]
+name = "bob"
+password = "secret"
+[[hosts]]
+count = 4
+cpu = 2
+memory = "8GiB"
+"""
+
+_DAEMON = """
+[daemon]
+state_directory = "{directory}/state"
+[period]
+interval = "{interval}s"
+settle = "0.15s"
+step_limit = "{limit}s"
+migration_limit = "{limit}s"
+grace = "{grace}s"
+[cloud]
+kind = "opennebula"
+endpoint = "{endpoint}"
+auth_file = "{directory}/one_auth"
+call_limit = "{call_limit}s"
+[strategy.tabu]
+hold = "1s"
+m_max_least = 5
+"""
+
+
+class _Impatient(xmlrpc.client.Transport):
+    """Waits for an answer only so long."""
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        connection = super().make_connection(host)
+        connection.timeout = 2 * CALL_LIMIT_S
+        return connection
+
+
+class Site:
+    """One cloud, one daemon and their tenants."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory = directory
+        self.rng = np.random.default_rng(seed)
+        self.tenants = Tenants(self.ask, np.random.default_rng([seed, 1]))
+        self.cloud: Program | None = None
+        self.daemon: Program | None = None
+        self._proxy: xmlrpc.client.ServerProxy | None = None
+        self._address = "127.0.0.1:0"
+        (directory / "cloud.toml").write_text(_CLOUD)
+        (directory / "one_auth").write_text(f"{ADMIN}\n")
+        (directory / "state").mkdir()
+        self._engine = make_engine(f"sqlite:///{directory / 'state' / 'merkat.db'}")
+
+    # -- processes ----------------------------------------------------------------------------
+
+    def start_cloud(self) -> None:
+        """Start the cloud anew or again, always at the same address; it answers afterwards."""
+        options = {
+            "--listen": self._address,
+            "--file": self.directory / "cloud.toml",
+            "--state": self.directory / "cloud.db",
+            "--speed": SPEED,
+            "--password": ADMIN.partition(":")[2],
+        }
+        words = [str(word) for option in options.items() for word in option]
+        self.cloud = Program(self.directory / "cloud.log", "embedded", *words)
+        self.cloud.until_said("/RPC2\n")
+        endpoint = self.cloud.said().split()[-1]
+        if self._proxy is None:
+            self._address = endpoint.removeprefix("http://").removesuffix("/RPC2")
+            self.configure()
+            transport = _Impatient(use_builtin_types=True)
+            self._proxy = xmlrpc.client.ServerProxy(endpoint, transport=transport)
+
+    def start_daemon(self) -> Program:
+        """Start the daemon; it may not have come far yet when this returns."""
+        self.daemon = self.another_daemon()
+        return self.daemon
+
+    def another_daemon(self) -> Program:
+        """A daemon beside the one there may be."""
+        config = str(self.directory / "merkatd.toml")
+        return Program(self.directory / "daemon.log", "run", "--config", config)
+
+    def kill_daemon(self) -> None:
+        """End the daemon as a power cut would."""
+        assert self.daemon is not None
+        self.daemon.kill()
+        assert "Traceback" not in self.daemon.said(), self.daemon.said()
+
+    def kill_cloud(self) -> None:
+        """End the cloud as a power cut would; its guests go on."""
+        assert self.cloud is not None
+        self.cloud.kill()
+        assert "Traceback" not in self.cloud.said(), self.cloud.said()
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        for program in (self.daemon, self.cloud):
+            if program is not None:
+                program.kill()
+        if self._proxy is not None:
+            self._proxy("close")()
+        self._engine.dispose()
+
+    def configure(self, *, call_limit_s: float = CALL_LIMIT_S, grace_s: float = 5.0) -> None:
+        """Write the configuration that the next daemon reads."""
+        text = _DAEMON.format(
+            directory=self.directory,
+            interval=INTERVAL_S,
+            limit=LIMIT_S,
+            call_limit=call_limit_s,
+            grace=grace_s,
+            endpoint=f"http://{self._address}/RPC2",
+        )
+        (self.directory / "merkatd.toml").write_text(text)
+
+    # -- what they know -----------------------------------------------------------------------
+
+    def call(self, method: str, *arguments: Any, session: str = ADMIN) -> Any:
+        """The value of a call that must succeed."""
+        answer = self.ask(method, *arguments, session=session)
+        assert answer[0] is True, answer
+        return answer[1]
+
+    def ask(self, method: str, *arguments: Any, session: str = ADMIN) -> Any:
+        """The whole answer to a call."""
+        assert self._proxy is not None
+        return getattr(self._proxy, method)(session, *arguments)
+
+    def read(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """What is in the database."""
+        with self._engine.connect() as connection:
+            return work(connection)
+
+    def good_periods(self) -> int:
+        """How many periods there were in which all was sent that could be."""
+        return self.read(lambda connection: _count(connection, PERIODS.c.acted_s.is_not(None)))
+
+    def begun_periods(self) -> int:
+        """How many periods there were in which the cloud was seen."""
+        return self.read(lambda connection: _count(connection, sa.true()))
+
+    # -- faults -------------------------------------------------------------------------------
+
+    def fault(self, kind: str, method: str = "one.*", **fields: Any) -> None:
+        """Put a fault in force, until the cloud is healed or killed."""
+        self.call("embedded.fault.add", {"kind": kind, "method": method, **fields})
+
+    def heal(self) -> None:
+        """Lift all faults."""
+        self.call("embedded.fault.clear")
+
+    def lie(self, what: str, seconds: float) -> None:
+        """Go on showing VMs or hosts in pools as they are now, for so long."""
+        self.call("embedded.fault.lie", what, -1, round(seconds * SPEED))
+
+    def recover(self) -> None:
+        """Retry what failed on its way, as an administrator would by hand."""
+        pool = etree.fromstring(self.call("one.vmpool.infoextended", -2, -1, -1, -1))
+        for vm in pool.findall("VM"):
+            if vm.findtext("LCM_STATE") in FAILED:
+                self.call("one.vm.recover", int(vm.findtext("ID", "")), 2)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def after_good_periods(self, number: int, *, busy: bool = False) -> None:
+        """Wait for so many more good periods, with the tenants at work meanwhile or not."""
+        wanted = self.good_periods() + number
+        daemon = self.daemon
+        assert daemon is not None
+
+        def reached() -> bool:
+            assert daemon.running, daemon.said()
+            return self.good_periods() >= wanted
+
+        until(reached, f"good period {wanted}", self.tenants.act if busy else lambda: None)
+
+    def busy_for(self, seconds: float) -> None:
+        """Let the tenants work for so long."""
+        ending = time.monotonic() + seconds
+        until(lambda: time.monotonic() >= ending, "time passes", self.tenants.act)
+
+
+def _count(connection: sa.Connection, which: sa.ColumnElement[bool]) -> int:
+    if not sa.inspect(connection).has_table(PERIODS.name):
+        return 0
+    return connection.scalar(sa.select(sa.func.count()).select_from(PERIODS).where(which)) or 0
+
+
+@contextlib.contextmanager
+def site(directory: Path, seed: int) -> Iterator[Site]:
+    """A site with its cloud and its daemon running; both are gone afterwards."""
+    found = Site(directory, seed)
+    try:
+        found.start_cloud()
+        found.start_daemon()
+        yield found
+    finally:
+        found.close()

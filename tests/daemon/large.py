@@ -1,0 +1,69 @@
+"""A large cloud whose hosts all hold the same mixture of VMs: once settled, nobody has to move."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+from twisted.internet.task import Clock
+
+from merkatd.embedded.cloud import Cloud, HostSize
+from merkatd.embedded.store import SqliteStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from merkatd.embedded.clock import Time
+
+PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as its test
+ADMIN = f"oneadmin:{PASSWORD}"
+HOSTS, VMS = 1_000, 10_000
+OWNERS = 50
+HOST = HostSize(cpu=800, memory_mib=16_384)
+BOOT_S = 5.0
+"""After so much of its time, whatever was deployed runs."""
+
+
+def large_cloud(
+    clock: Time, store: SqliteStore | None = None, hosts: int = HOSTS, vms: int = VMS
+) -> Cloud:
+    """The cloud with all VMs deployed, row by row over the hosts; they have yet to boot."""
+    cloud = Cloud(clock, np.random.default_rng(1))
+    if store is not None:
+        store.follow(cloud)
+    cloud.found(PASSWORD)
+    cloud.add_hosts(hosts, HOST)
+    for owner in range(OWNERS):
+        _must(cloud, ADMIN, "one.user.allocate", f"owner{owner}", PASSWORD, "", [])
+    allocate(cloud, vms, hosts)
+    for vm in range(vms):
+        _must(cloud, ADMIN, "one.vm.deploy", vm, vm % hosts)
+    return cloud
+
+
+def prepared(state: Path, pending: int) -> None:
+    """A state file of the cloud as the daemon might find it: all run, and some more wait."""
+    clock = Clock()
+    clock.advance(time.time() - 2 * BOOT_S)
+    cloud = large_cloud(clock, SqliteStore(state))
+    clock.advance(BOOT_S)
+    allocate(cloud, pending, pending)
+    cloud.close()
+
+
+def allocate(cloud: Cloud, vms: int, hosts: int) -> None:
+    """More VMs, pending: each host's worth of them has the same bids, sizes and uses of memory."""
+    for number in range(vms):
+        turn = number // hosts
+        text = (
+            f"CPU=0.5\nVCPU={1 + turn % 2}\nMEMORY={1024 + 512 * (turn % 4)}\n"
+            f'MERKAT_BID_CPU={1 + turn % 5}\nMERKAT=[BID_MEMORY="{1 + turn % 3}"]\n'
+        )
+        owner = f"owner{number % OWNERS}:{PASSWORD}"
+        _must(cloud, owner, "one.vm.allocate", text)
+
+
+def _must(cloud: Cloud, session: str, method: str, *arguments: object) -> None:
+    reply = cloud.call(method, [session, *arguments])
+    assert reply.success, reply

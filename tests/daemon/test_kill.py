@@ -1,0 +1,82 @@
+"""Killed at any moment, the daemon and the cloud lose nothing and do nothing twice."""
+
+import pytest
+
+from tests.daemon.agreement import agree
+from tests.daemon.harness import INTERVAL_S, Site
+from tests.daemon.processes import until
+from tests.daemon.settling import settle
+from tests.daemon.soak import CLOUD_KILLS_PER_SITE, KILLS_BEFORE_REST, KILLS_PER_SITE, SITES
+
+CALL_S = 0.025
+"""What a call takes at least, so that most kills hit a period at work."""
+
+EACH_SITE = pytest.mark.parametrize("site", SITES, indirect=True, ids=lambda seed: f"seed{seed}")
+
+
+def work_for_up_to_two_periods(site: Site) -> None:
+    """Let the daemon come to its first good period, and the tenants work until any moment."""
+    site.fault("delay", "*", seconds=CALL_S)
+    site.after_good_periods(1, busy=True)
+    site.busy_for(float(site.rng.uniform(0.0, 2 * INTERVAL_S)))
+
+
+def until_it_acts(site: Site) -> None:
+    """Let the daemon come to where it has just seen the cloud, and then a little further."""
+    work_for_up_to_two_periods(site)
+    begun = site.begun_periods()
+    until(lambda: site.begun_periods() > begun, "a period begun", site.tenants.act)
+    site.busy_for(float(site.rng.uniform(0.0, INTERVAL_S / 2)))
+
+
+def until_any_moment(site: Site) -> None:
+    """While it starts, while it acts, or at any other time."""
+    draw = site.rng.random()
+    if draw < 0.3:
+        site.busy_for(float(site.rng.uniform(0.0, 2 * INTERVAL_S)))
+    elif draw < 0.7:
+        until_it_acts(site)
+    else:
+        work_for_up_to_two_periods(site)
+
+
+@EACH_SITE
+def test_a_daemon_killed_at_random_moments_loses_and_doubles_nothing(site: Site) -> None:
+    """After the kills the next good periods put right whatever they have left."""
+    for kill in range(1, KILLS_PER_SITE + 1):
+        until_any_moment(site)
+        site.kill_daemon()
+        site.heal()
+        agree(site)
+        site.start_daemon()
+        if kill % KILLS_BEFORE_REST == 0:
+            settle(site)
+            agree(site)
+
+
+@EACH_SITE
+def test_a_cloud_killed_at_random_moments_is_found_again(site: Site) -> None:
+    """The daemon lives on, and takes the cloud as it finds it."""
+    for _ in range(CLOUD_KILLS_PER_SITE):
+        work_for_up_to_two_periods(site)
+        site.kill_cloud()
+        site.busy_for(2 * INTERVAL_S)
+        site.start_cloud()
+        settle(site)
+        agree(site)
+    assert site.daemon is not None
+    assert site.daemon.running
+
+
+@EACH_SITE
+def test_daemon_and_cloud_killed_together_agree_again(site: Site) -> None:
+    """As when the machine that both are on loses its power."""
+    for _ in range(CLOUD_KILLS_PER_SITE):
+        work_for_up_to_two_periods(site)
+        site.kill_daemon()
+        site.kill_cloud()
+        site.start_cloud()
+        agree(site)
+        site.start_daemon()
+        settle(site)
+        agree(site)

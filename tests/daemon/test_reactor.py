@@ -1,0 +1,49 @@
+"""The daemon on a thousand hosts and ten thousand VMs: its reactor goes on turning."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.daemon.large import VMS, prepared
+from tests.embedded.process import ROOT, remote
+
+PENDING = 240
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the probe measured, with the cloud and the daemon in a process each."""
+    directory = tmp_path_factory.mktemp("daemon")
+    prepared(directory / "cloud.db", PENDING)
+    with remote("--state", str(directory / "cloud.db")) as cloud:
+        ended = subprocess.run(
+            [*(sys.executable, "-W", "error", "-m", "tests.daemon.reactor_probe"),
+             *(str(directory), cloud.endpoint)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def test_the_first_period_has_much_to_do(measured: dict[str, Any]) -> None:
+    """Two hundred VMs are deployed, and nearly everybody's limits change; no host refuses any."""
+    first = measured["periods"][0]
+    assert first["deploy"] >= 200
+    assert first["limit"] > 0.9 * VMS
+    assert first["balloon"] > 0.1 * VMS
+    assert first["refused"] == 0
+
+
+def test_the_reactor_is_not_held(measured: dict[str, Any]) -> None:
+    """In no period for more than 50 ms, on a machine where the reference takes 40 ms."""
+    held_s = [period["held_s"] for period in measured["periods"]]
+    assert len(held_s) == 5
+    assert max(held_s) <= 1.25 * max(measured["reference_s"], 0.04), held_s
