@@ -1,7 +1,7 @@
 """The command `merkatd`: finds the subcommand, hands it its arguments, returns its exit code.
 
 Exit codes: 0 done; 1 it could not be done, standard error says why; 2 the words of the
-command were wrong.
+command were wrong; 130 it was interrupted.
 """
 
 import argparse
@@ -10,29 +10,76 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from merkatd.commands import check, embedded, plan, run, status
+from merkatd.commands import (
+    bid,
+    check,
+    completion,
+    demo,
+    embedded,
+    explain,
+    lists,
+    log,
+    manual,
+    pause,
+    plan,
+    price,
+    resume,
+    run,
+    snapshot,
+    status,
+    top,
+)
+from merkatd.commands.parsers import Parser
 
-COMMANDS = {"run": run, "check": check, "status": status, "plan": plan, "embedded": embedded}
+COMMANDS = {
+    "run": run,
+    "check": check,
+    "demo": demo,
+    "status": status,
+    "top": top,
+    "list": lists,
+    "explain": explain,
+    "price": price,
+    "bid": bid,
+    "log": log,
+    "plan": plan,
+    "pause": pause,
+    "resume": resume,
+    "snapshot": snapshot,
+    "embedded": embedded,
+    "completion": completion,
+    "manual": manual,
+}
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    top = argparse.ArgumentParser(
-        prog="merkatd", description="Shares a private cloud between tenants by price."
+    top_level = Parser(
+        prog="merkatd",
+        description="Shares a private cloud between tenants by price.",
+        epilog="Exit codes: 0 done; 1 it could not be done; 2 the words were wrong; 130"
+        " interrupted. `merkatd manual COMMAND | man -l -` shows the manual page of a command.",
+        allow_abbrev=False,
     )
-    top.add_argument("--version", action="version", version=f"merkatd {metadata.version('merkat')}")
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    version = f"merkatd {metadata.version('merkat')}"
+    top_level.add_argument("--version", action="version", version=version)
+    commands = top_level.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
-        command = commands.add_parser(name, help=module.SUMMARY, description=module.__doc__)
+        command = commands.add_parser(
+            name, help=module.SUMMARY, description=module.__doc__, allow_abbrev=False
+        )
         module.add_arguments(command)
-        command.set_defaults(run=module.run)
-    return top
+        command.set_defaults(run=module.run, summary=module.SUMMARY, parser=parser)
+    return top_level
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; what it returns is the process's exit code."""
-    parsed = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal may know fewer characters than we
     try:
+        parsed = parser().parse_args(arguments)
         code: int = parsed.run(parsed)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read our output has gone

@@ -20,6 +20,8 @@ from merkatd.api.questions import QuestionError, Questions
 
 LONGEST_REQUEST = 1 << 16
 TIMEOUT_S = 30.0
+LONGEST_ANSWER = 1 << 30
+"""More than any cloud needs: whoever sends that much without an end is no daemon of ours."""
 
 _log = Logger()
 
@@ -57,7 +59,7 @@ class _Line(LineOnlyReceiver):
     async def _reply(self, line: bytes) -> dict[str, Any]:
         try:
             request = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {"error": "one line of JSON is right"}
         if not isinstance(request, dict) or not isinstance(request.get("question"), str):
             return {"error": '{"question": NAME, ...} is right'}
@@ -112,12 +114,23 @@ def ask(path: Path, question: str, arguments: Mapping[str, Any] | None = None) -
         try:
             connection.connect(str(path))
             connection.sendall(json.dumps(request).encode() + b"\n")
-            line = connection.makefile("rb").readline()
-        except OSError as error:
-            raise ControlError(f"{path}: no daemon answers: {error.strerror or error}") from None
+            line = connection.makefile("rb").readline(LONGEST_ANSWER)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise ControlError(f"{path}: no daemon answers: {why}") from None
     if not line:
         raise ControlError(f"{path}: the daemon ended before it answered")
-    reply = json.loads(line)
+    return _value(path, line)
+
+
+def _value(path: Path, line: bytes) -> Any:
+    """What an answer holds; ControlError where it holds an error, or is none."""
+    try:
+        reply = json.loads(line)
+    except (ValueError, RecursionError):
+        reply = None
+    if not isinstance(reply, dict) or not reply.keys() & {"answer", "error"}:
+        raise ControlError(f"{path}: what answers there is no merkatd")
     if "error" in reply:
         raise ControlError(str(reply["error"]))
     return reply["answer"]

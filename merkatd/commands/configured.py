@@ -1,9 +1,9 @@
 """What commands that need the configuration have in common."""
 
 import argparse
-import sys
 from pathlib import Path
 
+from merkatd.commands.complaints import complain
 from merkatd.config import Config, ConfigError, load
 
 INSTALLED = Path("/etc/merkat/merkatd.toml")
@@ -28,7 +28,9 @@ def read_config(command: str, path: Path | None) -> Config | None:
         return load(chosen)
     except ConfigError as error:
         for problem in error.problems:
-            print(f"merkatd {command}: {chosen}: {problem}", file=sys.stderr)
+            complain(command, f"{chosen}: {problem}")
     except OSError as error:
-        print(f"merkatd {command}: {chosen}: {error.strerror}", file=sys.stderr)
+        complain(command, f"{chosen}: {error.strerror}")
+    except ValueError as error:
+        complain(command, f"{chosen}: {error}")
     return None

@@ -1,38 +1,56 @@
 """`merkatd status`: how the running daemon is, and its prices."""
 
 import argparse
-import json
-import sys
+from collections.abc import Sequence
+from typing import Any
 
-from merkatd.api.control import ControlError, ask
-from merkatd.commands.configured import add_config, read_config
+from merkatd.commands.table import Column, Kind, Table
+from merkatd.commands.view import add_view, show_view
 
 SUMMARY = "show how the running daemon is, and its prices"
+
+TABLE = Table(
+    "STATUS",
+    (
+        Column("PERIOD", "period", Kind.WHOLE, "the latest period that came to its end"),
+        Column("TIME", "at_s", Kind.TIME, "when it did"),
+        Column("HOSTS", "hosts", Kind.WHOLE, "hosts seen then"),
+        Column("VMS", "vms", Kind.WHOLE, "VMs seen then"),
+        Column("PAUSED", "paused", Kind.TEXT, "whether no more periods begin"),
+        Column("FAILURES", "failures", Kind.WHOLE, "periods failed since the last good one"),
+        Column(
+            "OUTSTANDING", "outstanding_steps", Kind.WHOLE, "steps neither confirmed nor given up"
+        ),
+        Column("SOUND", "accounts_sound", Kind.TEXT, "whether no credit is lost or too many"),
+        Column("NEWEST", "newest_period", Kind.WHOLE, "the period begun last", default=False),
+        Column("NEWEST_STATE", "newest_state", Kind.TEXT, "how far it came", default=False),
+        Column("INTERVAL", "interval_s", Kind.NUMBER, "seconds a period", default=False),
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
-    add_config(parser)
-    parser.add_argument("--json", action="store_true", help="print the answer as it came")
+    add_view(parser, {"status": TABLE})
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask the daemon on its control socket."""
-    config = read_config("status", arguments.config)
-    if config is None:
-        return 1
-    try:
-        status = ask(config.control_socket, "status")
-    except ControlError as error:
-        print(f"merkatd status: {error}", file=sys.stderr)
-        return 1
-    if arguments.json:
-        print(json.dumps(status, indent=2))
-        return 0
-    for name, value in status.items():
-        if name != "prices":
-            print(f"{name.replace('_', ' '):18} {value}")
+    return show_view(
+        "status",
+        arguments,
+        TABLE,
+        lambda ask: ask("status"),
+        rows=lambda answer: [answer],
+        text=_text,
+        whole=True,
+    )
+
+
+def _text(status: Any, _cells: int | None) -> Sequence[str]:
+    lines = [f"{c.name.lower().replace('_', ' '):18} {c.text(status)}" for c in TABLE.columns]
     for market, prices in (status["prices"] or {}).items():
         for resource, price in prices.items():
-            print(f"{'price of ' + resource:18} {price} in market {market}")
-    return 0
+            said = "none clears" if price is None else f"{price:.6g}"
+            lines.append(f"{'price of ' + resource:18} {said} in market {market}")
+    return lines

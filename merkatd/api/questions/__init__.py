@@ -1,0 +1,6 @@
+"""What a running daemon can be asked, whatever door the question came through."""
+
+from merkatd.api.questions.daemon import DaemonQuestions, Questions
+from merkatd.api.questions.words import QuestionError
+
+__all__ = ["DaemonQuestions", "QuestionError", "Questions"]

@@ -1,0 +1,98 @@
+"""The question `explain`: one VM's bid, share, price, place and reasons, as JSON has it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from merkatd.api.questions.present import Present
+from merkatd.api.questions.sentences import sentence, why_not_more
+from merkatd.api.questions.words import finite
+from merkatd.cluster import VmState
+from merkatd.database.bids import Bid
+from merkatd.database.steps import StepState, StoredStep
+from merkatd.market.explain import Explanation, explain
+
+_PLACING = ("deploy", "migrate")
+
+
+def explained(
+    now: Present,
+    row: int,
+    word: Bid | None,
+    steps: Sequence[StoredStep],
+    balance: float | None,
+) -> dict[str, Any]:
+    """All that can be said of the VM in this row.
+
+    `word` is the newest word on its bid, `steps` what was done to it, newest first, and
+    `balance` what its owner has left.
+    """
+    table = now.snapshot.vms
+    vm = int(table.id[row])
+    explanation = explain(now.snapshot, now.decision, row)
+    name = table.name[row]
+    who = f"VM {vm} ({name})" if name else f"VM {vm}"
+    owner = int(table.owner[row])
+    return {
+        "id": vm,
+        "name": name,
+        "owner": None if owner < 0 else owner,
+        "state": now.states[row],
+        "host": now.host_name(row),
+        "market": now.market_name(int(table.market[row])),
+        "period": now.snapshot.period,
+        "at_s": now.at_s,
+        "sentence": sentence(
+            who,
+            now.host_name(row),
+            VmState(int(table.state[row])),
+            now.states[row],
+            explanation,
+            now.messages.get(vm),
+        ),
+        "message": now.messages.get(vm),
+        "why_here": _why_here(steps),
+        "bid_source": "default" if word is None else str(word.source),
+        "bid_at_s": None if word is None else word.at_s,
+        "cost": float(now.cost[row].sum()),
+        "balance": balance,
+        "resources": [] if explanation is None else _resources(now, row, explanation),
+    }
+
+
+def _resources(now: Present, row: int, explanation: Explanation) -> list[dict[str, Any]]:
+    market = int(now.snapshot.vms.market[row])
+    nowhere = now.host_name(row) is None
+    return [
+        _numbers(asdict(part))
+        | {
+            "price": finite(now.decision.prices[market, column]),
+            "cost": finite(now.cost[row, column]),
+            "why_not_more": "it has no host" if nowhere else why_not_more(part),
+        }
+        for column, part in enumerate(explanation.parts)
+    ]
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain JSON: no infinity, no NaN."""
+    return {
+        name: finite(value) if isinstance(value, float) else value for name, value in values.items()
+    }
+
+
+def _why_here(steps: Sequence[StoredStep]) -> dict[str, Any] | None:
+    """The newest step that brought the VM where it is, or is about to."""
+    for stored in steps:
+        if stored.step.kind in _PLACING and stored.state not in _FAILED:
+            return {
+                "kind": stored.step.kind,
+                "state": str(stored.state),
+                "period": stored.step.period,
+                "at_s": stored.planned_s,
+                "reason": stored.step.reason,
+            }
+    return None
+
+
+_FAILED = (StepState.REFUSED, StepState.EXPIRED)

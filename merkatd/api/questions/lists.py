@@ -1,0 +1,134 @@
+"""The lists: hosts, VMs and applications of the present, a row each, as JSON has it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from merkatd.api.questions.present import Present
+from merkatd.api.questions.words import finite
+from merkatd.cluster import HostState, VmState
+from merkatd.market.error import errors
+from merkatd.market.explain import BIDDING
+from merkatd.market.view import NOWHERE, view_of
+
+Row = dict[str, Any]
+
+HOST_STATES = {HostState.ON: "on", HostState.DRAINED: "dsbl", HostState.OFF: "off"}
+"""The short names of `onehost list`; one that is in error reads off."""
+
+_RUNS = (VmState.RUNNING, VmState.BUSY)
+
+
+def hosts(now: Present) -> list[Row]:
+    """Every host: what it has, gives away, is bid for, and was last seen to use."""
+    table, snapshot = now.snapshot.hosts, now.snapshot
+    there = np.flatnonzero(now.host != NOWHERE)
+    count = np.bincount(now.host[there], minlength=len(table))
+    bids = np.isin(snapshot.vms.state, BIDDING)
+    rows: list[Row] = [
+        {
+            "id": int(table.id[row]),
+            "name": table.name[row],
+            "state": HOST_STATES[HostState(int(table.state[row]))],
+            "market": now.market_name(int(table.market[row])),
+            "vms": int(count[row]),
+            "note": now.limits.overfull.get(int(table.id[row])),
+        }
+        for row in range(len(table))
+    ]
+    for column, name in enumerate(snapshot.resources):
+        given = _sums(now, now.decision.allocations[there, column])
+        bid = _sums(now, np.where(bids, snapshot.vms.bid[:, column], 0.0)[there])
+        for row, found in enumerate(rows):
+            found[name] = finite(table.capacity[row, column])
+            found[f"given_{name}"] = float(given[row])
+            found[f"bids_{name}"] = float(bid[row])
+            found[f"used_{name}"] = finite(table.used[row, column])
+    return rows
+
+
+def _sums(now: Present, values: Any) -> Any:
+    """[hosts]: of values of the VMs that are on one."""
+    there = np.flatnonzero(now.host != NOWHERE)
+    return np.bincount(now.host[there], values, len(now.snapshot.hosts))
+
+
+def vms(now: Present) -> list[Row]:
+    """Every VM: where it is, what it bids, gets and costs, and what its owner is told."""
+    table, snapshot = now.snapshot.vms, now.snapshot
+    first = _first(now)
+    given = now.decision.allocations
+    error = errors(first, given).max(axis=1, initial=0.0)
+    rows: list[Row] = []
+    for row, vm in enumerate(table.id.tolist()):
+        found: Row = {
+            "id": vm,
+            "name": table.name[row],
+            "owner": _known(table.owner[row]),
+            "application": _known(table.application[row]),
+            "state": now.states[row],
+            "host": now.host_name(row),
+            "market": now.market_name(int(table.market[row])),
+            "vcpus": int(table.vcpus[row]),
+            "cost": float(now.cost[row].sum()),
+            "error": float(error[row]),
+            "message": now.messages.get(vm),
+        }
+        for column, name in enumerate(snapshot.resources):
+            found[name] = float(given[row, column])
+            found[f"bid_{name}"] = float(table.bid[row, column])
+            found[f"floor_{name}"] = float(table.floor[row, column])
+            found[f"cap_{name}"] = float(table.cap[row, column])
+            found[f"first_{name}"] = float(first[row, column])
+            found[f"held_{name}"] = finite(table.held[row, column])
+        rows.append(found)
+    return rows
+
+
+def _first(now: Present) -> Any:
+    """[vms, resources]: what each would get if its market were one host."""
+    snapshot = now.snapshot
+    found = np.zeros_like(snapshot.vms.bid)
+    for market in range(len(snapshot.markets)):
+        view = view_of(snapshot, market)
+        found[view.vms] = view.first(now.host[view.vms] != NOWHERE).allocation
+    return found
+
+
+def applications(now: Present, balances: Mapping[int, float]) -> list[Row]:
+    """Every application, and for each tenant the VMs that belong to none.
+
+    `balances` are credits by owner. What an application costs is paid by its owner.
+    """
+    table, snapshot = now.snapshot.vms, now.snapshot
+    groups: dict[tuple[int, int], list[int]] = {}
+    for row, key in enumerate(zip(table.owner.tolist(), table.application.tolist(), strict=True)):
+        groups.setdefault(key, []).append(row)
+    spent: dict[int, float] = {}
+    for (owner, _), members in groups.items():
+        spent[owner] = spent.get(owner, 0.0) + float(now.cost[members].sum())
+    rows: list[Row] = []
+    for (owner, application), members in sorted(groups.items()):
+        state = table.state[members]
+        bids = np.isin(state, BIDDING)
+        balance = balances.get(owner)
+        found: Row = {
+            "application": _known(application),
+            "owner": _known(owner),
+            "vms": len(members),
+            "running": int(np.isin(state, _RUNS).sum()),
+            "pending": int((state == VmState.PENDING).sum()),
+            "cost": float(now.cost[members].sum()),
+            "balance": balance,
+            "lasts": None if balance is None or spent[owner] <= 0 else balance / spent[owner],
+        }
+        for column, name in enumerate(snapshot.resources):
+            found[name] = float(now.decision.allocations[members, column].sum())
+            found[f"bid_{name}"] = float(np.where(bids, table.bid[members, column], 0.0).sum())
+        rows.append(found)
+    return rows
+
+
+def _known(value: Any) -> int | None:
+    return None if value < 0 else int(value)

@@ -1,0 +1,82 @@
+"""The present: the latest period as everybody may see it, from which all lists are made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Decision, Floats, Ints, Snapshot, VmState
+from merkatd.limits import Limits
+from merkatd.market.charge import charges
+from merkatd.market.explain import BIDDING, hosts_after
+from merkatd.market.view import NOWHERE
+from merkatd.scheduler.settings import Market
+from merkatd.scheduler.tell import Announcement, messages
+
+PAYS = BIDDING
+"""Once on a host, or on the way to one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Present:
+    """What a period found and decided; rows are the snapshot's."""
+
+    at_s: float
+    snapshot: Snapshot
+    states: Sequence[str]
+    """[vms]: OpenNebula's names, as they were seen when the period began."""
+    decision: Decision
+    limits: Limits
+    host: Ints
+    """[vms]: the row of the host that the VM is on or is being taken to, -1 for none."""
+    cost: Floats
+    """[vms, resources]: credits that a whole period costs."""
+    messages: Mapping[int, str]
+    """By VM id: what its owner is told."""
+
+    def host_name(self, row: int) -> str | None:
+        """The name of the VM's host."""
+        at = int(self.host[row])
+        return None if at == NOWHERE else self.snapshot.hosts.name[at]
+
+    def market_name(self, market: int) -> str | None:
+        """The name of the market in this row; None for -1."""
+        return None if market == NOWHERE else self.snapshot.markets.name[market]
+
+
+def present(latest: Announcement, markets: Sequence[Market]) -> Present:
+    """The present that this announcement tells of."""
+    snapshot, decided = latest.seen.snapshot, latest.decided
+    host = hosts_after(snapshot, decided.decision.plan)
+    for vm in decided.limits.postponed:
+        if vm < 0:  # a creation: there is nothing to show yet
+            continue
+        row = snapshot.vm_row(vm)
+        host[row] = snapshot.vms.host[row]
+    host[snapshot.vms.state == VmState.ABSENT] = NOWHERE
+    return Present(
+        at_s=latest.at_s,
+        snapshot=snapshot,
+        states=latest.seen.observation.vm_words,
+        decision=decided.decision,
+        limits=decided.limits,
+        host=host,
+        cost=costs(snapshot, decided.decision, host, markets),
+        messages=messages(latest.seen, decided),
+    )
+
+
+def costs(snapshot: Snapshot, decision: Decision, host: Ints, markets: Sequence[Market]) -> Floats:
+    """[vms, resources]: what a whole period costs each VM that runs, or is about to."""
+    pays = np.isin(snapshot.vms.state, PAYS) & (host != NOWHERE)
+    found = np.zeros_like(snapshot.vms.bid)
+    for row, market in enumerate(markets):
+        rows = np.flatnonzero(pays & (snapshot.vms.market == row))
+        found[rows] = charges(
+            market.pricing.rule,
+            snapshot.vms.bid[rows],
+            decision.allocations[rows],
+            np.tile(decision.prices[row], (len(rows), 1)),
+            1.0,
+        )
+    return found

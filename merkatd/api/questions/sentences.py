@@ -1,0 +1,93 @@
+"""A VM's lot in one plain sentence, for people who never saw the formula."""
+
+from merkatd.cluster import VmState
+from merkatd.market.explain import Explanation, LimitedBy, Part
+
+UNITS = {"cpu": "% of CPU", "memory": "MiB of memory"}
+"""How the resources read in a sentence; another one is called by its name."""
+
+_PLAIN = {
+    LimitedBy.CAP: "it is all that it can use",
+    LimitedBy.NO_HOST: "it has no host",
+    LimitedBy.NO_BID: "it bids nothing for it, so it gets no more than its floor",
+    LimitedBy.OVERFULL: "the floors of the VMs there don't fit, and all are scaled down alike",
+}
+
+_KEEPS = (VmState.SUSPENDED, VmState.POWERED_OFF)
+
+
+def sentence(
+    who: str,
+    where: str | None,
+    state: VmState,
+    words: str,
+    explanation: Explanation | None,
+    message: str | None,
+) -> str:
+    """What it gets and why not more; `who` names the VM, `where` its host."""
+    if state is VmState.ABSENT:
+        return f"{who} is {words}: it holds nothing, bids nothing and pays nothing."
+    if explanation is None:
+        return f"{who} belongs to no market: it keeps what its template asks for, at no price."
+    if where is None:
+        return f"{who} waits for a host: {message or 'the next period looks for one'}."
+    if state in _KEEPS:
+        kept = " and ".join(amount(p.resource, p.share) for p in explanation.parts if p.share > 0)
+        return (
+            f"{who} is {words}: on {where} it keeps {kept or 'nothing'},"
+            " its floor; it bids nothing and pays nothing."
+        )
+    short = [p for p in explanation.parts if p.limited_by is not LimitedBy.CAP]
+    if not short:
+        all_ = " and ".join(amount(p.resource, p.share) for p in explanation.parts)
+        return f"{who} gets all that it can use on {where}: {all_}."
+    worst = max(short, key=_lack)
+    return f"{who} gets {_got(worst)} on {where}: {why_not_more(worst)}{_would_help(worst)}."
+
+
+def why_not_more(part: Part) -> str:
+    """What keeps this share from being larger."""
+    said = _PLAIN.get(part.limited_by)
+    if said is not None:
+        return said
+    if part.limited_by is LimitedBy.FLOOR:
+        return f"its floor, for its bid of {_n(part.bid)} alone would get less"
+    if part.bidders == 1:
+        return "what others there can't do without leaves no more"
+    return (
+        f"its bid of {_n(part.bid)} is {100 * part.bid / part.bids:.3g} % of the"
+        f" {_n(part.bids)} that {part.bidders} VMs bid there for {amount('', part.capacity)}"
+    )
+
+
+def amount(resource: str, value: float) -> str:
+    """A number with its unit: 150 % of CPU, 2,048 MiB of memory."""
+    return f"{value:,.1f}".removesuffix(".0") + f" {UNITS.get(resource, resource)}".rstrip()
+
+
+def _got(part: Part) -> str:
+    return f"{_n(part.share)} of the {amount(part.resource, part.most)} that it can use"
+
+
+def _lack(part: Part) -> float:
+    return (part.most - part.share) / part.most if part.most > 0 else 0.0
+
+
+def _would_help(part: Part) -> str:
+    """A bid that would get all of it, where there is one."""
+    if part.limited_by is LimitedBy.OVERFULL:
+        return ""
+    if part.bid_for_all is None:
+        return "; no bid would get all of it on this host"
+    if part.bid_for_all <= part.bid:
+        return ""
+    return f"; a bid of {_n(_rounded_up(part.bid_for_all))} would get all of it"
+
+
+def _rounded_up(value: float) -> float:
+    """To four digits, never below: a bid that is said to be enough must be."""
+    return float(f"{value * 1.0005:.4g}")
+
+
+def _n(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0") if value >= 100 else f"{value:.4g}"

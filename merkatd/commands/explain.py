@@ -1,0 +1,118 @@
+"""`merkatd explain`: why a VM gets what it gets, is where it is, and what would get it more.
+
+The share of each resource is taken apart into terms that add up to it: what its bid would
+get by itself (BY_BID), what its neighbours leave over or take (OTHERS), what its floor adds
+(FLOOR) and its cap cuts off (CAP).
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from merkatd.commands import words
+from merkatd.commands.asking import rows_of
+from merkatd.commands.table import Column, Kind, Table, to_text
+from merkatd.commands.table.columns import figure
+from merkatd.commands.table.screen import plain
+from merkatd.commands.view import add_view, show_view
+from merkatd.commands.wrapping import wrapped
+
+SUMMARY = "say why a VM gets what it gets"
+
+TABLE = Table(
+    "SHARE",
+    (
+        Column("RESOURCE", "resource", Kind.TEXT, "cpu in percent of a core, memory in MiB"),
+        Column("BID", "bid", Kind.CREDITS, "its bid, in credits a period"),
+        Column("BIDS", "bids", Kind.CREDITS, "all bids on its host"),
+        Column("CAPACITY", "capacity", Kind.NUMBER, "what there is to divide on its host"),
+        Column("BY_BID", "by_bid", Kind.NUMBER, "BID / BIDS x CAPACITY"),
+        Column("OTHERS", "others", Kind.NUMBER, "what others leave over or need to live"),
+        Column("FLOOR", "floor", Kind.NUMBER, "what its floor adds"),
+        Column("CAP", "cap", Kind.NUMBER, "what its cap cuts off"),
+        Column("REST", "rest", Kind.NUMBER, "what the strategy or an overfull host changes"),
+        Column("SHARE", "share", Kind.NUMBER, "BY_BID + OTHERS + FLOOR + CAP + REST"),
+        Column("LEAST", "least", Kind.NUMBER, "its floor", default=False),
+        Column("MOST", "most", Kind.NUMBER, "its cap", default=False),
+        Column(
+            "FIRST", "first", Kind.NUMBER, "its share if its market were one host", default=False
+        ),
+        Column("ERROR", "error", Kind.PART, "|FIRST - SHARE| / FIRST (Eq. 2)", default=False),
+        Column("BIDDERS", "bidders", Kind.WHOLE, "VMs that bid on its host", default=False),
+        Column("PRICE", "price", Kind.PRICE, "credits per unit and period", default=False),
+        Column("COST", "cost", Kind.CREDITS, "credits that a period costs", default=False),
+        Column("LIMITED_BY", "limited_by", Kind.TEXT, "what keeps it from more", default=False),
+        Column(
+            "BID_FOR_ALL",
+            "bid_for_all",
+            Kind.CREDITS,
+            "the bid that would get its cap here; - where none would",
+            default=False,
+        ),
+    ),
+)
+
+_SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,FLOOR,CAP,SHARE"
+_LABEL = 12
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("vm", metavar="VM", type=words.reference, help="the VM, by id or name")
+    add_view(parser, {"explain": TABLE})
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and print."""
+    return show_view(
+        "explain",
+        arguments,
+        TABLE,
+        lambda ask: ask("explain", vm=arguments.vm),
+        rows=lambda answer: answer["resources"],
+        text=_text,
+        whole=True,
+    )
+
+
+def _text(answer: Any, cells: int | None) -> Sequence[str]:
+    parts = rows_of(answer["resources"])
+    lines = [*wrapped(answer["sentence"], cells), ""]
+    for label, said in _facts(answer):
+        lines += wrapped(plain(said), cells, f"{label:<{_LABEL}} ", " " * (_LABEL + 1))
+    if not parts:
+        return lines
+    columns = TABLE.chosen(_SHOWN)
+    if any(abs(part["rest"]) > 0.05 for part in parts):
+        columns = TABLE.default()
+    lines += ["", *to_text(columns, parts, cells), ""]
+    for part in parts:
+        lines += wrapped(_said(part), cells, "", "  ")
+    return lines
+
+
+def _facts(answer: Any) -> Iterator[tuple[str, str]]:
+    yield "State", f"{answer['state']}, as seen by period {answer['period']}"
+    yield "Host", answer["host"] or "none"
+    here = answer["why_here"]
+    if here is not None:
+        yield "Why there", f"{here['reason']} ({here['kind']} of period {here['period']})"
+    yield "Bid from", answer["bid_source"]
+    balance = answer["balance"]
+    left = "" if balance is None else f"; its owner has {balance:,.0f} left"
+    yield "Cost", f"{answer['cost']:.4g} credits a period{left}"
+    if answer["message"] and answer["host"] is not None:
+        yield "Message", answer["message"]
+
+
+def _said(part: Any) -> str:
+    price = "no price clears" if part["price"] is None else f"price {part['price']:.6g}"
+    wanted = part["bid_for_all"]
+    more = ""
+    if part["limited_by"] in {"bids", "floor", "no bid"} and wanted is not None:
+        more = f"; a bid of {wanted:.4g} would get all {figure(part['most'])}"
+    within = f"floor {figure(part['least'])}, cap {figure(part['most'])}"
+    return (
+        f"{part['resource']}: {within}, {price}, costs {part['cost']:.4g} a period;"
+        f" why not more: {part['why_not_more']}{more}"
+    )

@@ -1,0 +1,103 @@
+"""The tables of `merkatd list`: what is shown of hosts, VMs and applications."""
+
+from merkatd.commands.table import Column, Kind, Table
+
+HOSTS = Table(
+    "HOST",
+    (
+        Column("ID", "id", Kind.WHOLE, "OpenNebula's id"),
+        Column("NAME", "name", Kind.TEXT, "the host's name", least=8),
+        Column("STAT", "state", Kind.TEXT, "on; dsbl: keeps what it has, takes nothing more; off"),
+        Column("MARKET", "market", Kind.TEXT, "the market it belongs to", least=6, optional=True),
+        Column("VMS", "vms", Kind.WHOLE, "VMs there, those on their way included"),
+        Column("CPU", "cpu", Kind.NUMBER, "its CPU, in percent of a core"),
+        Column("GIVEN_CPU", "given_cpu", Kind.NUMBER, "what its VMs were given of it together"),
+        Column("BIDS_CPU", "bids_cpu", Kind.CREDITS, "all bids for it, in credits a period"),
+        Column("USED_CPU", "used_cpu", Kind.NUMBER, "as last monitored", default=False),
+        Column("MEMORY", "memory", Kind.NUMBER, "its memory, in MiB"),
+        Column("GIVEN_MEMORY", "given_memory", Kind.NUMBER, "what its VMs were given of it"),
+        Column(
+            "BIDS_MEMORY", "bids_memory", Kind.CREDITS, "all bids for its memory", optional=True
+        ),
+        Column("USED_MEMORY", "used_memory", Kind.NUMBER, "as last monitored", default=False),
+        Column(
+            "NOTE", "note", Kind.TEXT, "what an administrator should know", least=10, optional=True
+        ),
+    ),
+)
+
+VMS = Table(
+    "VM",
+    (
+        Column("ID", "id", Kind.WHOLE, "OpenNebula's id"),
+        Column("NAME", "name", Kind.TEXT, "the VM's name", least=8),
+        Column("OWNER", "owner", Kind.WHOLE, "the id of the user who pays", default=False),
+        Column("APPLICATION", "application", Kind.WHOLE, "the application's id", default=False),
+        Column("STATE", "state", Kind.TEXT, "OpenNebula's state when the period began", least=7),
+        Column("HOST", "host", Kind.TEXT, "where it is, or is being taken to", least=7),
+        Column("MARKET", "market", Kind.TEXT, "the market it bids in", default=False),
+        Column("VCPUS", "vcpus", Kind.WHOLE, "its virtual CPUs", default=False),
+        Column("BID_CPU", "bid_cpu", Kind.CREDITS, "what it bids for CPU, in credits a period"),
+        Column("CPU", "cpu", Kind.NUMBER, "its share, in percent of a core"),
+        Column("CAP_CPU", "cap_cpu", Kind.NUMBER, "the most it can use"),
+        Column("FLOOR_CPU", "floor_cpu", Kind.NUMBER, "what it can't do without", default=False),
+        Column(
+            "FIRST_CPU",
+            "first_cpu",
+            Kind.NUMBER,
+            "its share if its market were one host",
+            default=False,
+        ),
+        Column("BID_MEMORY", "bid_memory", Kind.CREDITS, "what it bids for memory", optional=True),
+        Column("MEMORY", "memory", Kind.NUMBER, "its share, in MiB"),
+        Column("CAP_MEMORY", "cap_memory", Kind.NUMBER, "the most it can use", optional=True),
+        Column(
+            "FLOOR_MEMORY", "floor_memory", Kind.NUMBER, "what it can't do without", default=False
+        ),
+        Column(
+            "FIRST_MEMORY",
+            "first_memory",
+            Kind.NUMBER,
+            "its share if its market were one host",
+            default=False,
+        ),
+        Column(
+            "HELD_MEMORY", "held_memory", Kind.NUMBER, "what it was seen to hold", default=False
+        ),
+        Column("COST", "cost", Kind.CREDITS, "credits that a whole period costs now"),
+        Column(
+            "ERROR",
+            "error",
+            Kind.PART,
+            "how far its share is from what the whole market as one host would give (Eq. 2)",
+            optional=True,
+        ),
+        Column("MESSAGE", "message", Kind.TEXT, "what its owner is told", least=20, optional=True),
+    ),
+)
+
+APPLICATIONS = Table(
+    "APPLICATION",
+    (
+        Column(
+            "APPLICATION", "application", Kind.WHOLE, "its id; - for a tenant's VMs that have none"
+        ),
+        Column("OWNER", "owner", Kind.WHOLE, "the id of the user who pays"),
+        Column("VMS", "vms", Kind.WHOLE, "its VMs"),
+        Column("RUNNING", "running", Kind.WHOLE, "how many of them run"),
+        Column("PENDING", "pending", Kind.WHOLE, "how many wait for a host"),
+        Column("BID_CPU", "bid_cpu", Kind.CREDITS, "their bids for CPU together", optional=True),
+        Column("CPU", "cpu", Kind.NUMBER, "their shares together, in percent of a core"),
+        Column("BID_MEMORY", "bid_memory", Kind.CREDITS, "their bids for memory", optional=True),
+        Column("MEMORY", "memory", Kind.NUMBER, "their shares together, in MiB"),
+        Column("COST", "cost", Kind.CREDITS, "credits that a whole period costs now"),
+        Column("BALANCE", "balance", Kind.CREDITS, "credits its owner has left", optional=True),
+        Column(
+            "LASTS",
+            "lasts",
+            Kind.NUMBER,
+            "periods that the balance lasts for all that its owner runs now",
+            optional=True,
+        ),
+    ),
+)

@@ -1,0 +1,134 @@
+"""What a table's columns are: where their values stand in a row, and how they are written."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from merkatd.commands.table.spark import spark
+
+Row = Mapping[str, Any]
+
+
+class ColumnsError(ValueError):
+    """A list of columns that can't be shown; the message names those there are."""
+
+
+class Kind(Enum):
+    """What a column's values are, which settles how people read them."""
+
+    TEXT = "text"
+    WHOLE = "whole number"
+    NUMBER = "number"
+    """One digit behind the point."""
+    CREDITS = "credits"
+    """Four digits that count."""
+    PRICE = "credits per unit and period"
+    """Six digits that count."""
+    PART = "part"
+    """Four digits behind the point."""
+    TIME = "time"
+    TREND = "trend"
+    """Numbers, oldest first."""
+    LIST = "list"
+    """Words."""
+
+    @property
+    def right(self) -> bool:
+        """Whether the column is aligned at its right edge."""
+        return self in {Kind.WHOLE, Kind.NUMBER, Kind.CREDITS, Kind.PRICE, Kind.PART}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column; its name in lower case is its key in JSON."""
+
+    name: str
+    key: str
+    kind: Kind
+    doc: str
+    default: bool = True
+    """Shown when no columns are asked for."""
+    least: int | None = None
+    """May be cut down to so many characters where the screen is narrow; None: never cut."""
+    optional: bool = False
+    """Left out where the screen is too narrow, the last one first."""
+
+    def value(self, row: Row) -> Any:
+        """The value as programs get it."""
+        return row.get(self.key)
+
+    def text(self, row: Row) -> str:
+        """The value as people read it; - where there is none."""
+        value = self.value(row)
+        if value is None or value in ("", []):
+            return "-"
+        return _WRITE[self.kind](value)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What can be shown of one kind of thing."""
+
+    what: str
+    """The name of a row: an element in XML, with _POOL behind it the element around all."""
+    columns: Sequence[Column]
+
+    def names(self) -> list[str]:
+        """All columns, in order."""
+        return [column.name for column in self.columns]
+
+    def default(self) -> list[Column]:
+        """The columns that are shown when none are asked for."""
+        return [column for column in self.columns if column.default]
+
+    def chosen(self, words: str) -> list[Column]:
+        """The columns of a list like `id,name`. Raises ColumnsError."""
+        by_name = {column.name: column for column in self.columns}
+        found = []
+        for word in words.split(","):
+            column = by_name.get(word.strip().upper())
+            if column is None:
+                raise ColumnsError(
+                    f"no column is called {short(word.strip())}; there are:"
+                    f" {', '.join(self.names())}"
+                )
+            found.append(column)
+        return found
+
+
+def short(word: str, most: int = 40) -> str:
+    """A word for a message: quoted, on one line, not too long."""
+    said = repr(word)
+    return said if len(said) <= most else f"{said[: most - 3]}..."
+
+
+def figure(value: Any) -> str:
+    """A number as people read it: one digit behind the point where it is not whole."""
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _credits(value: Any) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _time(value: Any) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+
+
+_WRITE: Mapping[Kind, Callable[[Any], str]] = {
+    Kind.TEXT: _word,
+    Kind.WHOLE: str,
+    Kind.NUMBER: figure,
+    Kind.CREDITS: _credits,
+    Kind.PRICE: lambda value: f"{value:.6g}",
+    Kind.PART: lambda value: f"{value:.4f}",
+    Kind.TIME: _time,
+    Kind.TREND: spark,
+    Kind.LIST: lambda value: ",".join(map(str, value)),
+}

@@ -1,0 +1,149 @@
+"""Commands against a real daemon, over its UNIX socket: both are processes, nothing is patched."""
+
+import json
+import os
+import pty
+import socket
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from merkatd.api.control import ControlError, ask
+from merkatd.commands.table.screen import width
+from tests.commands.asking import Said
+from tests.daemon.processes import Program, until
+
+
+class Site:
+    """A daemon on an embedded cloud of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = folder / "merkatd.toml"
+        self.socket = folder / "state" / "control.sock"
+        self.config.write_text(
+            f'[daemon]\nstate_directory = "{folder}/state"\n'
+            '[period]\ninterval = "300ms"\n[cloud]\nhosts = 3\n'
+        )
+        self.program = Program(folder / "log", "run", "--config", str(self.config))
+        until(lambda: self.latest() is not None, "a period that came to its end")
+
+    def latest(self) -> int | None:
+        """The number of the latest period; None where nobody answers."""
+        try:
+            period: int | None = ask(self.socket, "status")["period"]
+        except ControlError:
+            return None
+        return period
+
+    def run(self, *words: str) -> Said:
+        """A command in a process of its own."""
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "merkatd.cli", *words, "--config", self.config],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Ended with SIGTERM, as an administrator does it."""
+    made = Site(tmp_path_factory.mktemp("site"))
+    yield made
+    made.program.tell_to_end()
+    assert made.program.end() == 0
+
+
+def test_commands_reach_the_daemon(site: Site, tmp_path: Path) -> None:
+    """Rows, a dry run, a snapshot and its replay."""
+    hosts = site.run("list", "hosts", "--csv", "--no-header", "-l", "ID,STAT")
+    assert (hosts.code, hosts.lines, hosts.err) == (0, ["0,on", "1,on", "2,on"], "")
+    assert site.run("plan").out.startswith("Period ")
+    saved = site.run("snapshot", "save", str(tmp_path / "a.npz"))
+    assert saved.code == 0, saved
+    assert site.run("plan", "--snapshot", str(tmp_path / "a.npz")).code == 0
+    nobody = site.run("explain", "7")
+    assert (nobody.code, nobody.out) == (1, "")
+    assert nobody.err == "merkatd explain: no VM is called '7', by id or by name\n"
+
+
+def test_pause_and_resume(site: Site) -> None:
+    """The daemon says that it is paused; told to resume, it goes on."""
+    assert ask(site.socket, "pause") is True
+    before = site.latest()
+    assert ask(site.socket, "status")["paused"] is True
+    assert ask(site.socket, "resume") is True
+    until(lambda: site.latest() != before, "another period")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\n",
+        b"no JSON\n",
+        b"7\n",
+        b"{}\n",
+        b'{"question": 5}\n',
+        b'{"question": "nothing"}\n',
+        b"[" * 50_000 + b"\n",
+        b"\xff\xfe\x00\n",
+        b'{"question": "explain", "vm": {"a": [1]}}\n',
+        b'{"question": "bid", "vm": "\\ud800", "cpu": 1e999}\n',
+    ],
+)
+def test_garbage_is_answered_with_an_error(line: bytes, site: Site) -> None:
+    """And the daemon goes on."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10.0)
+        connection.connect(str(site.socket))
+        connection.sendall(line)
+        answer = json.loads(connection.makefile("rb").readline())
+    assert set(answer) == {"error"}
+    assert len(answer["error"]) < 500
+    assert site.latest() is not None
+
+
+def test_a_request_without_an_end_is_hung_up_on(site: Site) -> None:
+    """Nobody can fill the daemon's memory."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10.0)
+        connection.connect(str(site.socket))
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            connection.sendall(b"x" * 100_000_000)
+    assert site.latest() is not None
+
+
+_SIZE = {"COLUMNS", "LINES"}
+"""They would count for more than the terminal."""
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50), (40, 8)])
+def test_top_is_live_and_ends_with_q(columns: int, lines: int, site: Site) -> None:
+    """In a terminal of any size: no frame is larger, and the terminal is left as it was."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (lines, columns))
+    before = termios.tcgetattr(theirs)
+    words = [sys.executable, "-m", "merkatd.cli", "top", "-d", "0.1", "--config", str(site.config)]
+    environment = {name: os.environ[name] for name in os.environ if name not in _SIZE}
+    top = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    said = b""
+    while said.count(b"\x1b[H") < 3:
+        said += os.read(ours, 65_536)
+    os.write(ours, b"q")
+    while b"\x1b[?1049l" not in said:
+        said += os.read(ours, 65_536)
+    assert top.wait(10) == 0
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
+    frames = said.decode().split("\x1b[H")[1:-1]
+    for frame in frames:
+        shown = frame.replace("\x1b[K", "").replace("\x1b[J", "").split("\r\n")
+        assert len(shown) <= lines
+        assert max(map(width, shown)) <= columns
+        assert shown[0].startswith("merkatd  period ")

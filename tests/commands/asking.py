@@ -1,0 +1,90 @@
+"""A daemon in virtual time for commands to ask, and what they print."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.control import ControlError
+from merkatd.api.questions import DaemonQuestions, QuestionError
+from merkatd.cli import main
+from tests.scheduler.frontend import Frontend
+
+
+class Daemon:
+    """A frontend whose scheduler is asked as one behind a socket is."""
+
+    def __init__(self, hosts: int = 2) -> None:
+        self.frontend = Frontend(hosts=hosts)
+        self.questions = DaemonQuestions(self.frontend.scheduler)
+
+    def period(self, count: int = 1) -> None:
+        """So many periods, a minute apart."""
+        for _ in range(count):
+            self.frontend.scheduler.latest = self.frontend.period()
+            self.frontend.clock.advance(60)
+
+    def ask(self, path: Path, question: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        """As `merkatd.api.control.ask`, with JSON on the way there and back."""
+        del path
+        said = json.loads(json.dumps(dict(arguments or {})))
+        try:
+            answer = self.frontend.result(ensureDeferred(self.questions.answer(question, said)))
+        except QuestionError as error:
+            raise ControlError(str(error)) from None
+        return json.loads(json.dumps(answer, allow_nan=False))
+
+    def answer(self, question: str, **arguments: Any) -> Any:
+        """The answer to a question, in a test's own words."""
+        return self.ask(Path(), question, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Of standard output."""
+        return self.out.splitlines()
+
+
+class Shell:
+    """Runs commands in this process."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self._capture = capture
+
+    def __call__(self, *words: str) -> Said:
+        """Run `merkatd` with these words."""
+        self._capture.readouterr()
+        try:
+            code = main(list(words))
+        except SystemExit as stopped:
+            code = stopped.code if isinstance(stopped.code, int) else 1
+        said = self._capture.readouterr()
+        return Said(code, said.out, said.err)
+
+    def ok(self, words: str) -> Said:
+        """Run a command that must succeed, and complain about nothing."""
+        said = self(*words.split())
+        assert said.code == 0, said
+        assert said.err == ""
+        return said
+
+    def refused(self, words: str, code: int = 1) -> str:
+        """The one line that a command says which can't succeed."""
+        said = self(*words.split())
+        assert said.code == code, said
+        assert said.out == ""
+        assert said.err.count("\n") == 1, said.err
+        assert said.err.startswith("merkatd")
+        return said.err

@@ -1,0 +1,50 @@
+"""A daemon for commands to ask: five VMs contend for two hosts, a sixth is too large for both."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.commands.asking import Daemon, Shell
+
+BIDS = (1.0, 3.0, 4.0, 2.0, 8.0)
+
+
+def contended() -> Daemon:
+    """web-0 ... web-4 have bids of 1, 3, 4, 2 and 8; `big` stays pending."""
+    daemon = Daemon()
+    for number, bid in enumerate(BIDS):
+        daemon.frontend.vm(bid, VCPU=4, NAME=f"web-{number}")
+    daemon.frontend.vm(3.0, NAME="big", MEMORY=20_000, MERKAT_MIN_MEMORY=10_000)
+    daemon.period(4)
+    return daemon
+
+
+@pytest.fixture(scope="module")
+def settled() -> Iterator[Daemon]:
+    """The daemon after four periods; tests that change it take `daemon` instead."""
+    made = contended()
+    yield made
+    made.frontend.close()
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """The same, for one test alone; commands ask it."""
+    made = contended()
+    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    yield made
+    made.frontend.close()
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Output goes into a pipe, as far as commands can see."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return Shell(capsys)
+
+
+@pytest.fixture
+def asked(settled: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Commands that ask the settled daemon."""
+    monkeypatch.setattr("merkatd.commands.asking.ask", settled.ask)
+    return shell

@@ -1,0 +1,302 @@
+"""What each command that asks the daemon says and does, beyond the forms of its rows."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from merkatd.cluster.compact import from_npz
+from merkatd.cluster.json_form import dumps, loads
+from merkatd.database import bids, decisions, periods
+from tests.commands.asking import Daemon, Shell
+
+
+class TestExplain:
+    def test_terms_add_up_to_the_share(self, asked: Shell) -> None:
+        """Of every VM and resource, and the share is the listed one."""
+        listed = {vm["id"]: vm for vm in json.loads(asked.ok("list vms --json").out)}
+        for vm in range(5):
+            for part in json.loads(asked.ok(f"explain {vm} --json").out)["resources"]:
+                terms = [part[name] for name in ("by_bid", "others", "floor", "cap", "rest")]
+                assert sum(terms) == pytest.approx(part["share"])
+                assert part["share"] == listed[vm][part["resource"]]
+
+    def test_a_contended_vm_is_told_who_it_contends_with(self, asked: Shell) -> None:
+        """Bid, share, price, cap, floor, host, why there, why not more."""
+        out = asked.ok("explain web-0").out
+        assert out.startswith(
+            "VM 0 (web-0) gets 44.44 of the 400 % of CPU that it can use on host000: its bid of 1"
+            " is 11.1 % of the 9 that 2 VMs bid there for 400"
+        )
+        assert "Why there    host000 had the least load of all hosts" in out
+        assert "cpu: floor 0, cap 400, price 0.0225, costs 1 a period" in out
+        assert "memory: floor 588.8, cap 2,048" in out
+
+    def test_a_pending_vm_is_told_what_it_waits_for(self, asked: Shell) -> None:
+        """In the first line."""
+        first = asked.ok("explain big").lines[0]
+        assert first.startswith("VM 5 (big) waits for a host: needs 10,000 memory as its floor")
+
+    def test_the_bid_that_is_said_to_get_all_gets_all(self, daemon: Daemon, shell: Shell) -> None:
+        """As long as nobody else changes theirs, and the VM stays where it is."""
+        vm = daemon.frontend.vm(1.0, VCPU=1, NAME="one")
+        daemon.period(2)
+        wanted = daemon.answer("explain", vm="one")["resources"][0]
+        assert wanted["limited_by"] == "bids"
+        answer = daemon.answer("bid", vm=str(vm), cpu=wanted["bid_for_all"])
+        assert answer["resources"][0]["new_share"] == pytest.approx(100.0)
+        less = daemon.answer("bid", vm=str(vm), cpu=wanted["bid_for_all"] * 0.99)
+        assert less["resources"][0]["new_share"] < 99.9
+        assert "a bid of" in shell.ok("explain one").out
+
+    def test_suspended_and_stopped_vms_are_explained_too(
+        self, daemon: Daemon, shell: Shell
+    ) -> None:
+        """They keep their floor, or nothing."""
+        daemon.frontend.bench.ok("one.vm.action", "suspend", 0)
+        daemon.frontend.bench.ok("one.vm.action", "poweroff", 1)
+        daemon.frontend.bench.ok("one.vm.action", "stop", 2)
+        daemon.frontend.clock.advance(120)
+        daemon.period(1)
+        assert "is SUSPENDED: on host000 it keeps 512 MiB of memory" in shell.ok("explain 0").out
+        assert "is POWEROFF: on host001 it keeps" in shell.ok("explain 1").out
+        assert shell.ok("explain 2").lines[0] == (
+            "VM 2 (web-2) is STOPPED: it holds nothing, bids nothing and pays nothing."
+        )
+        assert shell.ok("explain 3").out.startswith("VM 3 (web-3) gets")
+        assert json.loads(shell.ok("explain 0 -j").out)["cost"] == 0
+
+    def test_names_that_several_have_need_the_id(self, daemon: Daemon, shell: Shell) -> None:
+        """The line says which ids there are."""
+        daemon.frontend.vm(1.0, NAME="web-0")
+        daemon.period()
+        assert "2 VMs are called 'web-0': say which by its id (0, 6)" in shell.refused(
+            "explain web-0"
+        )
+
+
+class TestBid:
+    def test_the_new_word_is_stored_and_counts_in_the_next_period(
+        self, daemon: Daemon, shell: Shell
+    ) -> None:
+        """What is not said stays as it was; the expected share and cost come true."""
+        out = shell.ok("bid web-0 --cpu 9").out
+        assert out.startswith("VM 0 (web-0) bids from the next period on:")
+        word = daemon.frontend.read(lambda c: bids.current(c, [0]))[0]
+        assert (word.bid, word.source) == ({"cpu": 9.0, "memory": 1.0}, "xmlrpc")
+        expected = json.loads(shell.ok("bid web-0 --json").out)["resources"][0]
+        daemon.frontend.bench.ok("one.vm.update", 4, "MERKAT_MOVABLE=NO", 1)
+        assert (expected["old"], expected["new"]) == (9.0, 9.0)
+        daemon.period()
+        assert daemon.answer("explain", vm="0")["resources"][0]["bid"] == 9.0
+        assert daemon.answer("explain", vm="0")["bid_source"] == "xmlrpc"
+
+    def test_without_a_bid_it_only_shows(self, daemon: Daemon, shell: Shell) -> None:
+        """Nothing is stored, and no column speaks of anything new."""
+        before = daemon.frontend.read(lambda c: bids.history(c, 0))
+        out = shell.ok("bid 0").out
+        assert out.splitlines()[0] == "VM 0 (web-0) bids:"
+        assert "NEW" not in out
+        assert daemon.frontend.read(lambda c: bids.history(c, 0)) == before
+
+    def test_what_is_expected_is_what_the_decision_gave(self, asked: Shell) -> None:
+        """The old bid's share and cost are the listed ones."""
+        listed = json.loads(asked.ok("list vms -j -f ID=4").out)[0]
+        parts = json.loads(asked.ok("bid 4 -j").out)["resources"]
+        assert [part["share"] for part in parts] == [listed["cpu"], listed["memory"]]
+        assert sum(part["cost"] for part in parts) == pytest.approx(listed["cost"])
+
+
+class TestLog:
+    def names(self, shell: Shell, words: str) -> set[str]:
+        """What stands in the first chosen column."""
+        return set(shell.ok(f"log --csv --no-header {words}").lines)
+
+    def test_filters(self, asked: Shell, settled: Daemon) -> None:
+        """By VM, host, kind, state, period and time, and all of them together."""
+        assert self.names(asked, "-l VM --vm web-1") == {"1"}
+        assert self.names(asked, "-l KIND --kind deploy") == {"deploy"}
+        assert self.names(asked, "-l HOST --host host001") == {"host001"}
+        assert self.names(asked, "-l STATE --state confirmed") == {"confirmed"}
+        assert self.names(asked, "-l STATE --state refused") == set()
+        assert self.names(asked, "-l PERIOD --period 2") == {"2"}
+        assert self.names(asked, "-l PERIOD --period 1-2") == {"1", "2"}
+        assert self.names(asked, "-l PERIOD --period 3-9") == set()
+        assert self.names(asked, "-l VM --vm 3 --kind deploy --host 1 --period 1") == {"3"}
+        assert len(asked.ok("log --limit 3 --csv --no-header").lines) == 3
+        now = settled.frontend.clock.seconds()
+        assert now - 240 == 1_000_000
+        assert self.names(asked, "-l PERIOD --since 200s") == {"2"}
+        assert self.names(asked, "-l PERIOD --since 1d") == {"1", "2"}
+        date = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now - 200))
+        assert self.names(asked, f"-l PERIOD --since {date}") == {"2"}
+
+    def test_newest_last(self, asked: Shell) -> None:
+        """As a log is read."""
+        lines = asked.ok("log --csv --no-header -l PERIOD").lines
+        assert lines == sorted(lines)
+
+    def test_a_vm_that_is_gone_is_found_by_its_id(self, daemon: Daemon, shell: Shell) -> None:
+        """Its name is not known any more."""
+        daemon.frontend.bench.ok("one.vm.action", "terminate-hard", 0)
+        daemon.period(2)
+        assert {row["name"] for row in json.loads(shell.ok("log --vm 0 -j").out)} == {None}
+        assert "no VM is called 'web-0'" in shell.refused("log --vm web-0")
+
+
+class TestPrice:
+    def test_now_and_earlier(self, daemon: Daemon, shell: Shell) -> None:
+        """The trend rises when a bid does."""
+        shell.ok("bid web-4 --cpu 26")
+        daemon.period()
+        row = json.loads(shell.ok("price -j -f RESOURCE=cpu").out)[0]
+        assert row["price"] == pytest.approx((1 + 3 + 4 + 2 + 26) / 800)
+        assert row["before"] == row["least"] == pytest.approx(18 / 800)
+        assert row["most"] == row["price"]
+        assert shell.ok("price -l TREND --no-header -f RESOURCE=cpu").out.strip() == "▁▁▁▁█"
+        history = json.loads(shell.ok("price --history 2 -j").out)
+        assert [one["period"] for one in history] == [4, 5]
+        assert history[-1]["cpu"] == row["price"]
+
+    def test_a_market_that_nobody_has_is_named(self, asked: Shell) -> None:
+        """With those there are."""
+        assert "one of default is right" in asked.refused("price --market nope")
+        assert "one of default is right" in asked.refused("price --history 2 --market nope")
+
+
+class TestPlan:
+    def test_it_is_what_the_next_period_does(self, daemon: Daemon, shell: Shell) -> None:
+        """The same steps with the same ids; looking stores nothing and sends nothing."""
+        shell.ok("bid web-0 --cpu 9")
+        stored = daemon.frontend.read(
+            lambda c: (periods.newest(c), decisions.recent(c, decisions.Wanted(), 999))
+        )
+        out = shell.ok("plan").out
+        assert "A dry run: nothing is done and nothing is stored." in out
+        assert "gains " in out
+        assert "; after " in out
+        planned = json.loads(shell.ok("plan --json").out)
+        assert (
+            daemon.frontend.read(
+                lambda c: (periods.newest(c), decisions.recent(c, decisions.Wanted(), 999))
+            )
+            == stored
+        )
+        daemon.period()
+        assert daemon.frontend.scheduler.latest is not None
+        done = daemon.frontend.scheduler.latest.decided
+        assert planned["period"] == 5
+        assert [step["id"] for step in planned["steps"]] == [step.id for step in done.limits.plan]
+        assert planned["reasons"] == {str(vm): why for vm, why in done.decision.reasons.items()}
+
+    def test_what_a_deployment_costs_and_what_is_under_way(
+        self, daemon: Daemon, shell: Shell
+    ) -> None:
+        """A new VM, before and after it was sent on its way."""
+        daemon.frontend.vm(2.0, NAME="new")
+        rows = json.loads(shell.ok("plan -j -l KIND,NAME,COST,HOST -f KIND=deploy").out)
+        assert rows[0]["name"] == "new"
+        assert rows[0]["cost"] > 0
+        daemon.frontend.scheduler.latest = daemon.frontend.period()
+        assert "steps of earlier periods are under way" in shell.ok("plan").out
+
+    def test_a_cloud_that_does_not_answer_is_told(self, daemon: Daemon, shell: Shell) -> None:
+        """In a line."""
+        daemon.frontend.bench.ok(
+            "embedded.fault.add", {"kind": "refuse", "method": "one.hostpool.info", "count": 99}
+        )
+        assert "the cloud can't be reached" in shell.refused("plan")
+
+
+class TestDaemon:
+    def test_pause_and_resume(self, daemon: Daemon, shell: Shell) -> None:
+        """The daemon is told, and says so itself."""
+        assert shell.ok("pause").out.startswith("Paused")
+        assert daemon.frontend.scheduler.paused
+        assert "PAUSED" in shell.ok("top --once").out
+        assert "paused             true" in shell.ok("status").out
+        assert shell.ok("resume").out.startswith("Going on")
+        assert not daemon.frontend.scheduler.paused
+
+    def test_the_saved_snapshot_is_the_one_that_was_decided_from(
+        self, asked: Shell, settled: Daemon, tmp_path: Path
+    ) -> None:
+        """In both forms and on standard output, and `plan` takes each."""
+        latest = settled.frontend.scheduler.latest
+        assert latest is not None
+        text = dumps(latest.seen.snapshot)
+        plain, compact = tmp_path / "a.json", tmp_path / "a.npz"
+        assert "period 4, 2 hosts, 6 VMs" in asked.ok(f"snapshot save {plain}").out
+        asked.ok(f"snapshot save {compact}")
+        assert plain.read_text() == text
+        assert dumps(from_npz(compact.read_bytes())) == text
+        assert dumps(loads(asked.ok("snapshot save -").out)) == text
+        for file in (plain, compact):
+            assert asked.ok(f"plan --snapshot {file}").out.startswith("Period 4, strategy tabu")
+
+    def test_before_the_first_period(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What can be said is said; the rest asks for a moment."""
+        new = Daemon()
+        monkeypatch.setattr("merkatd.commands.asking.ask", new.ask)
+        assert "period             -" in shell.ok("status").out
+        assert "There was no period yet." in shell.ok("top --once").out
+        assert shell.ok("plan").out.startswith("Period 1, ")
+        assert shell.ok("log").out.startswith("PERIOD")
+        for words in ("list vms", "price", "explain 0", "bid 0", "snapshot save x"):
+            assert "there was no period yet" in shell.refused(words)
+        new.frontend.close()
+
+    def test_a_file_that_can_not_be_written(self, asked: Shell, tmp_path: Path) -> None:
+        """Named, with the reason."""
+        said = asked.refused(f"snapshot save {tmp_path}/no/where")
+        assert f"{tmp_path}/no/where: No such file" in said
+
+
+class TestTop:
+    def test_the_frame(self, asked: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Prices, bars, the dearest VM first, the last decisions."""
+        monkeypatch.setenv("COLUMNS", "80")
+        lines = asked.ok("top --once").lines
+        assert lines[0] == "merkatd  period 4   2 hosts, 6 VMs   0 steps under way"
+        assert lines[1].startswith("cpu     0.0225 ")
+        assert any(line.startswith("host000        on      2  [||||") for line in lines)
+        first = next(at for at, line in enumerate(lines) if line.startswith("ID"))
+        assert lines[first + 1].split()[1] == "web-4"
+        assert any(line.endswith("REASON") for line in lines)
+        by_memory = asked.ok("top --once -o memory").lines
+        assert by_memory[first + 1].split()[1] == "web-0"
+
+    def test_what_a_frame_is_made_of(self, asked: Shell) -> None:
+        """For other views."""
+        overview = json.loads(asked.ok("top --json").out)
+        assert set(overview) == {"status", "price", "hosts", "vms", "steps"}
+
+    def test_without_a_terminal_frames_follow_each_other(
+        self, asked: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Until it is interrupted."""
+
+        def sleep(seconds: float) -> None:
+            assert seconds == 2.0
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("merkatd.commands.top.sleep", sleep)
+        said = asked("top")
+        assert said.code == 130
+        assert said.out.startswith("merkatd  period 4")
+
+
+def test_applications_tell_what_is_left_and_how_long_it_lasts(daemon: Daemon, shell: Shell) -> None:
+    """A tenant's VMs outside every application stand in a row of their own."""
+    ann = daemon.frontend.user("ann")
+    daemon.frontend.vm(2.0, owner=ann)
+    daemon.period(3)
+    rows = json.loads(shell.ok("list applications -j").out)
+    assert [row["vms"] for row in rows] == [6, 1]
+    assert [row["running"] for row in rows] == [5, 1]
+    assert rows[0]["pending"] == 1
+    balances = daemon.frontend.balances()
+    for row in rows:
+        assert row["balance"] == balances[row["owner"]]
+        assert row["lasts"] == pytest.approx(row["balance"] / row["cost"])

@@ -1,0 +1,256 @@
+"""Wrong input of every kind: each command and option gets one clear line, never a traceback."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from merkatd.api.control import ControlError
+from merkatd.cli import COMMANDS, parser
+from merkatd.commands.words_of import Argument, Command, words_of
+from tests.commands.asking import Daemon, Shell
+
+PROGRAM = words_of(parser())
+NAMES = list(COMMANDS)
+
+GARBAGE = (
+    "",
+    " ",
+    "-1",
+    "nan",
+    "-inf",
+    "1e999",
+    "999999999999999999999999",
+    "9" * 5000,
+    "x" * 100_000,
+    "nobody-is-called-so",
+    "\x1b[2J\n\x00",
+    "ünïcödé\udcff",
+    "'; DROP TABLE bids; --",
+    "../../etc/passwd",
+    "%s%n{0}",
+    "--",
+    "1,2,,",
+    "=",
+)
+
+FOREVER = {"run", "demo", "embedded"}
+"""These start something where their words are right: their options alone are fed."""
+ASKS = {
+    "status": [],
+    "top": ["--once"],
+    "list": ["vms"],
+    "explain": ["0"],
+    "price": [],
+    "bid": ["0"],
+    "log": [],
+    "plan": [],
+    "pause": [],
+    "resume": [],
+    "snapshot": ["save", "-"],
+}
+
+
+def told_in_a_line(shell: Shell, *words: str) -> None:
+    """Done, or refused with one line that has nothing in it that a terminal obeys."""
+    said = shell(*words)
+    assert said.code in {0, 1, 2}, said
+    if said.code:
+        assert said.err.count("\n") == 1, (words[:3], said.err[:400])
+        assert said.err.startswith("merkatd"), said.err[:200]
+        assert len(said.err) < 700
+        assert "Traceback" not in said.err
+        assert said.err[:-1].isprintable()
+        assert said.out == ""
+    else:
+        assert said.err == ""
+
+
+def valid(command: Command) -> list[str]:
+    """Words with which the command gets as far as its options."""
+    return list(ASKS.get(command.name, ["bash"] if command.name == "completion" else []))
+
+
+@pytest.mark.parametrize("command", PROGRAM.commands, ids=NAMES)
+def test_options_with_garbage(command: Command, asked: Shell, tmp_path: Path) -> None:
+    """Each option that takes a value, with each kind of it."""
+    for option in command.options:
+        if option.value is None:
+            continue
+        for garbage in GARBAGE:
+            if command.name in FOREVER and not refuses(command, option, garbage):
+                continue
+            once = ["--once"] if command.name == "top" else []
+            if "--delay" in option.flags:
+                once = []
+            told_in_a_line(asked, command.name, *valid(command), *once, option.flags[-1], garbage)
+    assert not list(tmp_path.iterdir())
+
+
+def refuses(command: Command, option: Argument, garbage: str) -> bool:
+    """Whether the parser itself will not have it: else the command would start for good."""
+    try:
+        parser().parse_args([command.name, option.flags[-1], garbage])
+    except SystemExit:
+        return True
+    except (ValueError, OverflowError):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("command", PROGRAM.commands, ids=NAMES)
+def test_words_with_garbage(
+    command: Command, asked: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the place of each word, missing words, words too many, and options nobody knows."""
+    monkeypatch.chdir(tmp_path)
+    needed = [one for one in command.positionals if one.needed]
+    if needed:
+        assert asked(command.name).code == 2
+    told_in_a_line(asked, command.name, *valid(command), "one", "too", "many")
+    told_in_a_line(asked, command.name, *valid(command), "--no-such-option=1")
+    for at in range(len(needed)):
+        for garbage in GARBAGE:
+            words = valid(command)
+            words[at] = garbage
+            if command.name == "snapshot" and at == 1 and garbage.strip("./"):
+                words[at] = f"no/such/folder/{garbage[:300]}"
+            told_in_a_line(asked, command.name, *words)
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_commands_that_nobody_knows(garbage: str, shell: Shell) -> None:
+    """The line names those there are, or asks for one."""
+    told_in_a_line(shell, garbage)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration whose socket is `s` in its own folder."""
+    file = tmp_path / "merkatd.toml"
+    text = json.dumps(str(tmp_path))
+    file.write_text(f'[daemon]\nstate_directory = {text}\ncontrol_socket = "s"\n')
+    return file
+
+
+@pytest.mark.parametrize("name", ASKS)
+class TestNoDaemon:
+    def test_nobody_is_there(self, name: str, config: Path, shell: Shell) -> None:
+        """The line names the socket."""
+        said = shell(name, *ASKS[name], "--config", str(config))
+        assert said.code == 1
+        assert said.err == (
+            f"merkatd {name}: {config.parent}/s: no daemon answers: No such file or directory\n"
+        )
+
+    def test_the_socket_is_dead(self, name: str, config: Path, shell: Shell) -> None:
+        """Left behind by a daemon that was killed."""
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(config.parent / "s"))
+        said = shell(name, *ASKS[name], "--config", str(config))
+        assert said.code == 1
+        assert said.err.endswith("no daemon answers: Connection refused\n")
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"",
+            b"\n",
+            b"no JSON\n",
+            b"\xff\xfe\n",
+            b"[" * 100_000 + b"\n",
+            b"7\n",
+            b"{}\n",
+            b'{"answer": null}\n',
+            b'{"answer": 5}\n',
+            b'{"answer": "text"}\n',
+            b'{"answer": [1, 2]}\n',
+            b'{"answer": [{}, {"id": {}, "price": "x", "trend": 3, "at_s": [], "bid_cpu": "?"}]}\n',
+            b'{"answer": {"resources": [{}], "steps": 7, "prices": [], "status": {}}}\n',
+            b'{"error": "one\\nand another line"}\n',
+            b'{"error": {"not": "text"}}\n',
+        ],
+    )
+    def test_the_daemon_answers_garbage(
+        self, name: str, answer: bytes, config: Path, shell: Shell
+    ) -> None:
+        """One that is no merkatd, or one of another version."""
+        with answering(config.parent / "s", answer):
+            told_in_a_line(shell, name, *ASKS[name], "--config", str(config))
+
+    def test_the_configuration_is_wrong(self, name: str, config: Path, shell: Shell) -> None:
+        """Or not there."""
+        config.write_text("[daemon\n")
+        told_in_a_line(shell, name, *ASKS[name], "--config", str(config))
+        for missing in ("no/such/file", str(config.parent), "x" * 5000, "a\x00b"):
+            said = shell(name, *ASKS[name], "--config", missing)
+            assert said.code == 1
+            assert said.err.count("\n") == 1
+
+
+@contextmanager
+def answering(path: Path, answer: bytes) -> Iterator[None]:
+    """Somebody who says the same to everybody, and hangs up."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        listening.settimeout(5.0)
+        ending = threading.Event()
+
+        def serve() -> None:
+            while not ending.is_set():
+                connection, _ = listening.accept()
+                with connection:
+                    if not ending.is_set():
+                        connection.recv(1 << 16)
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            with socket.socket(socket.AF_UNIX) as last:
+                last.connect(str(path))
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments", "said"),
+    [
+        ("nothing", {}, "nobody knows the question 'nothing'"),
+        ("explain", {}, "vm: the id or the name of a VM is right"),
+        ("explain", {"vm": 7}, "1 to 128 characters"),
+        ("explain", {"vm": None}, "the id or the name"),
+        ("explain", {"vm": "x" * 200}, "1 to 128 characters"),
+        ("explain", {"vm": "99"}, "no VM is called '99'"),
+        ("bid", {"vm": "0", "cpu": -1}, "cpu: -1: a number from 0"),
+        ("bid", {"vm": "0", "cpu": float("nan")}, "cpu: nan: a number"),
+        ("bid", {"vm": "0", "memory": "3"}, "memory: '3': a number"),
+        ("bid", {"vm": "0", "memory": True}, "memory: True: a number"),
+        ("bid", {"vm": "0", "cpu": 10**400}, "a number from 0"),
+        ("steps", {"limit": 0}, "1 to 100000 is right"),
+        ("steps", {"limit": 2**70}, "a whole number from 0"),
+        ("steps", {"limit": "5"}, "a whole number from 0"),
+        ("steps", {"kind": "explode"}, "one of create, deploy"),
+        ("steps", {"state": "happy"}, "one of planned, sent"),
+        ("steps", {"vm": -3}, "a whole number from 0"),
+        ("steps", {"host": "nowhere"}, "no host is called 'nowhere'"),
+        ("steps", {"since_s": float("inf")}, "a number from 0"),
+        ("price_history", {"periods": 10**6}, "1 to 10000 are right"),
+        ("price_history", {"market": ["default"]}, "1 to 128 characters"),
+    ],
+)
+def test_the_daemon_itself_refuses_what_is_wrong(
+    question: str, arguments: dict[str, object], said: str, settled: Daemon
+) -> None:
+    """Whoever asks: a command checks its words for a better message, not instead."""
+    with pytest.raises(ControlError) as refused:
+        settled.answer(question, **arguments)
+    assert said in str(refused.value)
+    assert len(str(refused.value)) < 400

@@ -1,0 +1,148 @@
+"""Manual pages and completion: made for every command, from the words it really takes."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from merkatd.cli import COMMANDS, parser
+from merkatd.commands.roff import page
+from merkatd.commands.scripts import bash, zsh
+from merkatd.commands.words_of import Command, words_of
+from tests.commands.asking import Shell
+
+PROGRAM = words_of(parser())
+ROOT = Path(__file__).parents[2]
+
+
+def flags(command: Command) -> list[str]:
+    """All spellings of all its options."""
+    return [flag for option in command.options for flag in option.flags]
+
+
+def test_no_command_is_forgotten() -> None:
+    """The words are read off the parsers that read the command line."""
+    assert [command.name for command in PROGRAM.commands] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", PROGRAM.commands, ids=list(COMMANDS))
+class TestManual:
+    def test_it_says_what_help_says(self, command: Command, shell: Shell) -> None:
+        """Every option and column, in one source for both."""
+        roff = shell.ok(f"manual {command.name}").out.replace("\\-", "-").replace("\\e", "\\")
+        help_ = " ".join(shell.ok(f"{command.name} --help").out.split())
+        for argument in command.arguments:
+            for flag in argument.flags:
+                assert f"\\fB{flag}\\fR" in roff
+                assert flag in help_
+            assert " ".join(argument.help.split()) in " ".join(roff.split())
+        for table in command.tables.values():
+            assert all(f"\\fB{name}\\fR" in roff for name in table.names())
+        assert "EXIT STATUS" in roff
+
+    @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not here")
+    def test_roff_has_nothing_to_complain_about(self, command: Command) -> None:
+        """With all warnings."""
+        text = "\n".join(page(PROGRAM, command.name)) + "\n"
+        done = subprocess.run(
+            ["groff", "-man", "-Tutf8", "-ww"], input=text.encode(), capture_output=True, check=True
+        )
+        assert done.stderr == b""
+        assert f"MERKATD-{command.name.upper()}(1)".encode() in done.stdout
+
+    def test_options_and_columns_are_explained(self, command: Command) -> None:
+        """Each, in words."""
+        for argument in command.arguments:
+            assert len(argument.help) >= 4, argument
+
+    def test_both_shells_complete_its_words(self, command: Command) -> None:
+        """All options and choices."""
+        scripts = ["\n".join(shell(PROGRAM)) for shell in (bash, zsh)]
+        for script in scripts:
+            for flag in flags(command):
+                assert flag in script
+            for argument in command.arguments:
+                assert all(choice in script for choice in argument.choices)
+
+
+def test_the_page_of_merkatd_names_all_commands(shell: Shell) -> None:
+    """And refers to their pages."""
+    out = shell.ok("manual").out
+    for name in COMMANDS:
+        assert f"\\fB{name}\\fR" in out
+    assert "no command is called 'nope'; there are: bid, check" in shell.refused("manual nope", 2)
+
+
+def test_what_is_documented_is_there() -> None:
+    """docs/commands.md speaks of every command, and of no option that there is not."""
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    known = {flag for command in PROGRAM.commands for flag in flags(command)}
+    known |= {flag for option in PROGRAM.options for flag in option.flags}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) <= known
+    for command in PROGRAM.commands:
+        assert f"merkatd {command.name}" in text
+
+
+BASH = shutil.which("bash")
+
+
+@pytest.mark.skipif(BASH is None, reason="bash is not here")
+class TestBash:
+    def complete(self, tmp_path: Path, *words: str) -> list[str]:
+        """What bash offers for the last of these words."""
+        script = tmp_path / "merkatd.bash"
+        script.write_text("\n".join(bash(PROGRAM)) + "\n")
+        ran = tmp_path / "ran"
+        typed = " ".join(f"'{word}'" for word in words)
+        text = f"""
+            merkatd() {{ printf '%s\\n' web-0 web-1 '$(touch {ran})' '`touch {ran}`' '"a,b"'; }}
+            source '{script}'
+            COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}
+            _merkatd
+            printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        done = subprocess.run(
+            ["bash", "--norc", "-c", text],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+        assert done.stderr == ""
+        assert not ran.exists()
+        return done.stdout.split()
+
+    @pytest.mark.parametrize(
+        ("words", "offers"),
+        [
+            (("merkatd", "ex"), ["explain"]),
+            (("merkatd", "--v"), ["--version"]),
+            (("merkatd", "list", ""), ["hosts", "vms", "applications"]),
+            (("merkatd", "list", "vms", "--no"), ["--no-header"]),
+            (("merkatd", "log", "--kind", "de"), ["deploy"]),
+            (("merkatd", "log", "--vm", "web"), ["web-0", "web-1"]),
+            (("merkatd", "list", "vms", "-l", "BID_M"), ["BID_MEMORY"]),
+            (("merkatd", "snapshot", "save", "merk"), ["merkatd.bash"]),
+            (("merkatd", "plan", "--snapshot", "merk"), ["merkatd.bash"]),
+            (("merkatd", "nope", "x"), []),
+        ],
+    )
+    def test_what_is_offered(
+        self, words: tuple[str, ...], offers: list[str], tmp_path: Path
+    ) -> None:
+        """Commands, options, choices, columns, names, files."""
+        assert self.complete(tmp_path, *words) == offers
+
+    def test_names_are_never_run(self, tmp_path: Path) -> None:
+        """A VM can be called anything by anybody: strange names are not offered."""
+        assert self.complete(tmp_path, "merkatd", "explain", "") == ["web-0", "web-1"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
+def test_zsh_reads_its_script(tmp_path: Path) -> None:
+    """Without a complaint."""
+    script = tmp_path / "_merkatd"
+    script.write_text("\n".join(zsh(PROGRAM)) + "\n")
+    subprocess.run(["zsh", "-n", str(script)], check=True)

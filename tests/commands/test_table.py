@@ -1,0 +1,136 @@
+"""The table printer by itself: columns, widths, sparklines, words."""
+
+import argparse
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.commands import words
+from merkatd.commands.table import Column, Kind, Table, to_csv, to_text
+from merkatd.commands.table.screen import cut, padded, plain, width
+from merkatd.commands.table.spark import spark
+
+TABLE = Table(
+    "THING",
+    (
+        Column("ID", "id", Kind.WHOLE, "id"),
+        Column("NAME", "name", Kind.TEXT, "name", least=4),
+        Column("EXTRA", "extra", Kind.TEXT, "extra", optional=True),
+        Column("SIZE", "size", Kind.NUMBER, "size"),
+        Column("NOTE", "note", Kind.TEXT, "note", least=4, optional=True),
+    ),
+)
+ROWS = [
+    {"id": 1, "name": "a" * 30, "extra": None, "size": 2048.0, "note": "n" * 30},
+    {"id": 20, "name": "b", "extra": None, "size": 0.5, "note": None},
+]
+
+
+@pytest.mark.parametrize("cells", range(10, 100, 3))
+def test_it_fits(cells: int) -> None:
+    """At any width; what can't be cut stays as long as it can."""
+    lines = to_text(TABLE.columns, ROWS, cells)
+    assert max(map(width, lines)) <= cells
+    if cells >= 22:
+        assert "2,048" in lines[1]
+        assert "0.5" in lines[2]
+
+
+def test_columns_go_before_words_are_cut_to_nothing() -> None:
+    """Empty ones first, then the last of those that may go; none that was asked for."""
+    assert to_text(TABLE.columns, ROWS, 26)[0].split() == ["ID", "NAME", "SIZE", "NOTE"]
+    assert to_text(TABLE.columns, ROWS, 18)[0].split() == ["ID", "NAME", "SIZE"]
+    assert "EXTRA" in to_text(TABLE.columns, ROWS, 40, fixed=True)[0]
+    wide = to_text(TABLE.columns, ROWS, None)
+    assert wide[0].split() == TABLE.names()
+    assert wide[1].endswith("n" * 30)
+
+
+def test_nothing_at_all() -> None:
+    """No rows: the header; no header either: nothing."""
+    assert to_text(TABLE.columns, [], 80) == ["ID  NAME  EXTRA  SIZE  NOTE"]
+    assert to_csv(TABLE.columns, [], header=False) == []
+
+
+@given(st.text(max_size=40), st.integers(0, 50))
+def test_cut_and_padded_keep_to_the_width(text: str, cells: int) -> None:
+    """Whatever characters there are."""
+    shown = cut(plain(text), cells)
+    assert width(shown) <= cells
+    assert width(padded(shown, cells, right=True)) == cells
+    assert plain(plain(text)) == plain(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ([], ""),
+        ([None, None], ""),
+        ([5.0, 5.0], "▁▁"),
+        ([0.0, 0.0, None], "▁▁ "),
+        ([1.0, None, 8.0], "▁ █"),
+        ([1, 2, 3, 4, 5, 6, 7, 8], "▁▂▃▄▅▆▇█"),
+    ],
+)
+def test_sparklines(values: list[float | None], line: str) -> None:
+    """From the least to the greatest; gaps stay gaps."""
+    assert spark(values) == line
+    assert len(spark([*range(100)])) == 30
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (Kind.NUMBER, 2048.0, "2,048"),
+        (Kind.NUMBER, 44.44, "44.4"),
+        (Kind.CREDITS, 1.625, "1.625"),
+        (Kind.CREDITS, 999_958.4, "999,958"),
+        (Kind.PRICE, 0.00030517578, "0.000305176"),
+        (Kind.PART, 0.4444444, "0.4444"),
+        (Kind.LIST, ["a", "b"], "a,b"),
+        (Kind.TEXT, True, "true"),
+        (Kind.TEXT, None, "-"),
+        (Kind.WHOLE, 0, "0"),
+    ],
+)
+def test_how_people_read_it(kind: Kind, value: Any, text: str) -> None:
+    """Of each kind."""
+    assert Column("X", "x", kind, "x").text({"x": value}) == text
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "value"),
+    [
+        (words.whole, "7", 7),
+        (words.bid, "1e3", 1000.0),
+        (words.delay, "0.5", 0.5),
+        (words.periods, "7", (7, 7)),
+        (words.periods, "7-9", (7, 9)),
+        (words.since, "90m", ("ago", 5400.0)),
+        (words.since, "1.5h", ("ago", 5400.0)),
+        (words.reference, "web-0", "web-0"),
+    ],
+)
+def test_words_that_are_right(read: Callable[[str], Any], text: str, value: Any) -> None:
+    """Each as its kind is written."""
+    assert read(text) == value
+
+
+@given(st.text(max_size=30))
+def test_words_are_read_or_refused(text: str) -> None:
+    """Never anything else, whatever they are."""
+    for read in (
+        words.whole,
+        words.count,
+        words.bid,
+        words.delay,
+        words.reference,
+        words.periods,
+        words.since,
+    ):
+        with contextlib.suppress(argparse.ArgumentTypeError):
+            read(text)
