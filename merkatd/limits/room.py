@@ -128,8 +128,7 @@ class _Giving:
         leaving = [left for left in map(self._left.get, step.after) if left and left.host == host]
         missing = amount - sum(left.amount_mib for left in leaving) - pool.left_mib
         if amount > 0 and missing > 0:
-            must_free = self._stock.must_free_mib(host, amount)
-            return step, words.why_no_room(self._snapshot, host, amount, must_free, missing)
+            return step, words.why_no_room(self._snapshot, host, amount, missing)
         for left in leaving:
             amount -= left.take(amount)
         own = (self._shrinks[row],) if row in self._shrinks else ()

@@ -34,10 +34,6 @@ class Stock:
     needed: Ints
     """What those VMs can't do without; the host is overfull where that is more than the room."""
 
-    def must_free_mib(self, host: int, arrives_mib: int) -> int:
-        """What must be freed on the host before so much more can be there."""
-        return max(arrives_mib - int(self.free[host]), 0)
-
 
 def stock_of(
     snapshot: Snapshot, share: Floats, scene: Scene, in_force: InForce, settings: MemorySettings

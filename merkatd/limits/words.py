@@ -67,14 +67,12 @@ def why_overfull(snapshot: Snapshot, stock: Stock, host: int) -> str:
     )
 
 
-def why_no_room(
-    snapshot: Snapshot, host: int, arrives_mib: int, must_free_mib: int, missing_mib: int
-) -> str:
+def why_no_room(snapshot: Snapshot, host: int, arrives_mib: int, missing_mib: int) -> str:
     """A VM that can't come yet because of memory."""
     name = snapshot.hosts.name[host]
     return (
-        f"brings {_n(arrives_mib)} MiB to {name}, which must free {_n(must_free_mib)} first:"
-        f" this period {_n(missing_mib)} are missing"
+        f"brings {_n(arrives_mib)} MiB to {name}, where {_n(missing_mib)} more must be free"
+        " than this period can free there"
     )
 
 

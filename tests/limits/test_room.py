@@ -158,7 +158,9 @@ def test_deploying_waits_while_too_little_can_be_freed() -> None:
     in_force = measured(snapshot, [0.0, np.nan])
     limits = limits_of(snapshot, shared(snapshot, deploy), in_force)
     assert limits.postponed == {
-        1: ("brings 1,024 MiB to host0, which must free 1,620 first: this period 596 are missing")
+        1: (
+            "brings 1,024 MiB to host0, where 596 more must be free than this period can free there"
+        )
     }
     assert not limits.plan.of(Deploy)
     assert not [step for step in limits.plan if step.vm == 1]
