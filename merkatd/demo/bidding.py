@@ -42,9 +42,14 @@ class Pace:
 
 
 def next_bid(character: Character, first: float, bid: float, pace: Pace) -> float:
-    """What to bid from now on, in the two digits that a person would write."""
+    """What to bid from now on."""
     wanted = _RULES[character](bid, pace)
-    return float(f"{min(max(wanted, first * LEAST_PART), first * MOST_TIMES):.2g}")
+    return rounded(min(max(wanted, first * LEAST_PART), first * MOST_TIMES))
+
+
+def rounded(bid: float) -> float:
+    """The bid in the two digits that a person would write."""
+    return float(f"{bid:.2g}")
 
 
 def _unmoved(bid: float, _pace: Pace) -> float:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from merkatd.demo.bidding import Character
+from merkatd.demo.bidding import Character, rounded
 
-ROUND_MIN = 40.0
+ROUND_MIN = 32.0
 """From the start of one round to the start of the next."""
 USUAL_HOSTS = 4
 """For so many hosts the numbers of VMs below are meant."""
@@ -69,12 +69,12 @@ CAST = (
     Tenant(
         name="ed",
         character=Character.LATE,
-        errand=Errand(arrival_min=5.0, vms=4, work=36.0, deadline_min=27.0, bid=2.0),
+        errand=Errand(arrival_min=5.0, vms=4, work=42.0, deadline_min=27.0, bid=2.0),
     ),
     Tenant(
         name="flo",
         character=Character.URGENT,
-        errand=Errand(arrival_min=24.0, vms=3, work=24.0, deadline_min=12.0, bid=6.0),
+        errand=Errand(arrival_min=24.0, vms=3, work=30.0, deadline_min=12.0, bid=6.0),
     ),
 )
 
@@ -86,11 +86,11 @@ def errand(tenant: Tenant, number: int, seed: int, hosts: int) -> Errand:
     usual = tenant.errand
     start_min = number * ROUND_MIN + usual.arrival_min
     return Errand(
-        arrival_min=round(start_min + float(rng.uniform(0.0, 2.0)), 2),
+        arrival_min=round(start_min + float(rng.uniform(0.0, 1.5)), 2),
         vms=max(1, round(usual.vms * hosts / USUAL_HOSTS)),
         work=round(usual.work * float(rng.uniform(0.9, 1.1)), 1),
         deadline_min=usual.deadline_min,
-        bid=round(usual.bid * float(rng.uniform(0.85, 1.15)), 2),
+        bid=rounded(usual.bid * float(rng.uniform(0.85, 1.15))),
     )
 
 

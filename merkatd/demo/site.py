@@ -4,7 +4,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 from twisted.logger import LogBeginner, globalLogBeginner, textFileLogObserver
 
@@ -26,7 +26,7 @@ seed = {seed}
 speed = {speed:.6f}
 call_limit = "5m"
 [money]
-starting_credits = {credits}.0
+starting_credits = {credits:.1f}
 """
 
 
@@ -41,10 +41,21 @@ class Options:
     hosts: int = 4
 
     @property
-    def starting_credits(self) -> int:
+    def starting_credits(self) -> float:
         """More than anybody can spend, and little enough to see it become less."""
         minutes = self.seconds * self.speed / 60.0
-        return max(5_000, round(150 * minutes * self.hosts / 4, -3))
+        return max(5_000.0, round(150 * minutes * self.hosts / 4, -3))
+
+
+def _until_closed(log: TextIO) -> Any:
+    """Writes events to the file; what is said once the demo is over is said to nobody."""
+    write = textFileLogObserver(log)
+
+    def observer(event: Any) -> None:
+        if not log.closed:
+            write(event)
+
+    return observer
 
 
 class Site:
@@ -54,7 +65,7 @@ class Site:
         self._options = options
         self._beginner = beginner
         self._directory = tempfile.TemporaryDirectory(prefix="merkat-demo-")
-        self._log: Any = None
+        self._log: TextIO | None = None
 
     def __enter__(self) -> Self:
         self.configuration.write_text(
@@ -67,8 +78,7 @@ class Site:
             )
         )
         self._log = (self.path / "merkatd.log").open("w")
-        observer: Any = textFileLogObserver(self._log)  # Twisted's interfaces have no types
-        self._beginner.beginLoggingTo([observer], redirectStandardIO=False)
+        self._beginner.beginLoggingTo([_until_closed(self._log)], redirectStandardIO=False)
         return self
 
     def __exit__(
@@ -77,7 +87,8 @@ class Site:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
         self._directory.cleanup()
 
     @property

@@ -1,0 +1,79 @@
+"""A demo as a process of its own, and its words."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 30.0
+
+
+class Running:
+    """A demo that was started, with its output in a pipe or on a terminal."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self._seen = b""
+
+    @property
+    def pid(self) -> int:
+        """Of the process, and of its group."""
+        return self._process.pid
+
+    def until(self, text: str) -> None:
+        """Read until a line has this text."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._seen += line
+            if text.encode() in line:
+                return
+        raise AssertionError(self._seen.decode())
+
+    def rest(self) -> str:
+        """All that it says, from the first word to the last."""
+        if self._process.stdout is not None:
+            self._seen += self._process.stdout.read()
+        return self._seen.decode()
+
+    def close_output(self) -> None:
+        """Read no more."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self.signal(signal.SIGINT)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it."""
+        self._process.send_signal(number)
+
+    def end(self) -> int:
+        """The exit code, once it has ended."""
+        return self._process.wait(PATIENCE_S)
+
+
+@contextlib.contextmanager
+def started(place: Path, *words: str, terminal: int | None = None) -> Iterator[Running]:
+    """A demo with its temporary files in a place; it is gone afterwards."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "merkatd.cli", "demo", *words],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(place), "NUMBA_DISABLE_JIT": "1"},
+        stdin=subprocess.DEVNULL if terminal is None else terminal,
+        stdout=subprocess.PIPE if terminal is None else terminal,
+        stderr=subprocess.STDOUT if terminal is None else terminal,
+        start_new_session=True,
+    )
+    try:
+        yield Running(process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

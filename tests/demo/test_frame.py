@@ -1,0 +1,100 @@
+"""The frame fits whatever terminal there is, and leaves no tenant out."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.demo.frame import frame
+from merkatd.demo.script import CAST
+from merkatd.demo.state import Decided, State
+from merkatd.demo.text import Share, bare, chart, painted, progress, shares, wrapped
+from tests.demo.states import busy
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (200, 24), (140, 30)])
+@pytest.mark.parametrize("hosts", [1, 4, 40])
+def test_it_fits_and_shows_every_tenant(width: int, height: int, hosts: int) -> None:
+    """Each line has the terminal's width, all tenants are there, and so is what is cut off."""
+    lines = [bare(line) for line in frame(busy(hosts), width, height)]
+    assert len(lines) <= height
+    assert {len(line) for line in lines} == {width}
+    for tenant in CAST:
+        assert any(f" {tenant.name} " in line and tenant.character in line for line in lines)
+    if hosts == 40:
+        assert any(line.startswith("and ") and " more" in line for line in lines)
+
+
+def test_at_80_by_24_everything_has_its_place() -> None:
+    """Hosts, both prices, what to try, and the newest decision with the beginning of its reason."""
+    text = "\n".join(bare(line) for line in frame(busy(), 80, 24))
+    for shown in ("period 37", "0:23", "merkatd.toml", "host003", "a core", "a GiB", "123456"):
+        assert shown in text
+    assert "migrate VM 59: for a reason" in text
+
+
+def test_at_200_columns_reasons_are_whole() -> None:
+    """They go on in the next line rather than being cut."""
+    lines = [bare(line) for line in frame(busy(decisions=3), 200, 50)]
+    assert sum(line.count("reason") for line in lines) == 27
+    assert not any("…" in line for line in lines)
+
+
+@given(st.integers(1, 260), st.integers(1, 80), st.integers(0, 12))
+def test_no_size_breaks_it(width: int, height: int, hosts: int) -> None:
+    """Even where nothing useful can be shown."""
+    for state in (State(), busy(hosts)):
+        lines = frame(state, width, height)
+        assert len(lines) <= height
+        assert all(len(bare(line)) == width for line in lines)
+
+
+def test_a_paused_and_failing_daemon_is_seen() -> None:
+    """In the first line, where nobody misses it."""
+    title = bare(frame(replace(busy(), paused=True, failures=2), 80, 24)[0])
+    assert "paused" in title
+    assert "2 periods failed" in title
+
+
+def test_tenants_are_told_apart_without_colours() -> None:
+    """Each VM begins with a capital letter and its share is in it where there is room."""
+    bar = shares((Share(400, "A", "44"), Share(400, "A", "44"), Share(80, "B", "42")), 1000, 50)
+    assert bare(bar) == "Aaaaaaaa 400 aaaaaaaAaaaaaaa 400 aaaaaaaBbbb······"
+    assert "\x1b[42mBbbb\x1b[0m" in painted(bar)
+
+
+def test_a_bar_never_outgrows_its_host() -> None:
+    """Whatever is promised while VMs move."""
+    full = shares((Share(900, "A", ""), Share(900, "B", "")), 1000, 10)
+    assert bare(full) == "Aa 900 aaB"
+    assert bare(shares((Share(1, "A", ""),), 0, 10)) == "·" * 10
+
+
+def test_progress_marks_the_time() -> None:
+    """Work done up to the mark and past it, and what lacks."""
+    assert bare(progress(0.5, 0.2, 10)) == "██┃██·····"
+    assert bare(progress(0.2, 0.6, 10)) == "██░░░░┃···"
+    assert bare(progress(1.0, 2.0, 10)) == "█████████┃"
+
+
+def test_charts_reach_from_nothing_to_the_greatest() -> None:
+    """Infinite prices, as where nothing clears, are left at nothing."""
+    assert chart([0.0, 1.0, float("inf"), 8.0], 9, 1) == ["▁▁▁█"]
+    assert chart([1.0, 2.0], 9, 2) == [" █", "██"]
+    assert chart([1.0] * 20, 5, 1) == ["█████"]
+    assert chart([], 5, 1) == [""]
+
+
+def test_wrapped_text_loses_nothing() -> None:
+    """Words that are longer than a line are broken."""
+    assert wrapped("one two three", 8, 5) == ["one two", "three"]
+    assert wrapped("abcdefghij", 4, 3) == ["abcd", "efg", "hij"]
+
+
+def test_no_name_moves_the_cursor() -> None:
+    """VMs are named by whoever makes them."""
+    told = Decided(period=1, tenant=-1, what="deploy \x1b[2J", why="line\nbreak")
+    text = "".join(painted(line) for line in frame(State(decisions=(told,)), 80, 24))
+    assert "\x1b[2J" not in text
+    assert "\n" not in text

@@ -1,0 +1,68 @@
+"""The story is the same for the same seed, and tenants bid as their characters say."""
+
+import pytest
+
+from merkatd.demo.bidding import LEAST_PART, MOST_TIMES, Character, Pace, next_bid
+from merkatd.demo.script import CAST, Errand, errand, vm_template
+
+
+def story(seed: int, hosts: int = 4) -> list[Errand]:
+    """Five rounds of everybody."""
+    return [errand(tenant, number, seed, hosts) for number in range(5) for tenant in CAST]
+
+
+def test_a_seed_makes_a_story() -> None:
+    """The same again, whatever was asked before; another one for another seed."""
+    assert story(1) == story(1)
+    assert errand(CAST[2], 4, 1, 4) == story(1)[4 * len(CAST) + 2]
+    assert story(1) != story(2)
+
+
+def test_tenants_can_be_told_apart() -> None:
+    """By the first letters of their names; and every character has its tenant."""
+    assert len({tenant.name[0] for tenant in CAST}) == len(CAST)
+    assert {tenant.character for tenant in CAST} == set(Character)
+
+
+def test_more_hosts_get_more_vms() -> None:
+    """So that there is always contention, and always somebody."""
+    vms = [sum(one.vms for one in story(1, hosts)) for hosts in (1, 4, 40)]
+    assert vms == sorted(vms)
+    assert vms[2] == 10 * vms[1]
+    assert all(one.vms >= 1 for one in story(1, 1))
+
+
+def test_a_template_says_all_that_counts() -> None:
+    """A bid for both resources, and the work in core-seconds."""
+    text = vm_template("ana-1", 60.0, 3.0)
+    for said in ('NAME="ana-1"', 'MERKAT_BID_CPU="3"', 'MERKAT_BID_MEMORY="0.75"', 'WORK="3600"'):
+        assert said in text
+
+
+@pytest.mark.parametrize(
+    ("character", "pace", "wanted"),
+    [
+        (Character.PATIENT, Pace(0.0, 0.9), 10.0),
+        (Character.RICH, Pace(0.0, 0.9), 10.0),
+        (Character.THRIFTY, Pace(0.5, 0.2), 8.0),
+        (Character.THRIFTY, Pace(0.2, 0.5), 13.0),
+        (Character.URGENT, Pace(0.1, 0.2), 16.0),
+        (Character.URGENT, Pace(0.9, 0.2), 9.0),
+        (Character.LATE, Pace(0.1, 0.5), 10.0),
+        (Character.LATE, Pace(0.1, 0.6), 20.0),
+        (Character.LATE, Pace(0.7, 0.6), 10.0),
+    ],
+)
+def test_characters_bid_as_they_are(character: Character, pace: Pace, wanted: float) -> None:
+    """From a bid of ten."""
+    assert next_bid(character, 10.0, 10.0, pace) == wanted
+
+
+@pytest.mark.parametrize("character", list(Character))
+def test_bids_have_bounds(character: Character) -> None:
+    """However long somebody is behind, or ahead."""
+    for pace in (Pace(0.0, 0.9), Pace(0.9, 0.1)):
+        bid = 10.0
+        for _ in range(50):
+            bid = next_bid(character, 10.0, bid, pace)
+        assert 10.0 * LEAST_PART <= bid <= 10.0 * MOST_TIMES

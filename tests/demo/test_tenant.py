@@ -1,0 +1,113 @@
+"""A tenant's whole stay, in virtual time: the period serves it, nothing but calls tells it."""
+
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.database import bids
+from merkatd.demo import picture
+from merkatd.demo.script import CAST, Tenant
+from merkatd.demo.state import Standing
+from merkatd.demo.summary import account, summary
+from merkatd.demo.tenant import Player
+from merkatd.embedded.states import State
+from merkatd.opennebula import Client
+from tests.scheduler.frontend import START_S, Frontend
+
+URGENT = next(tenant for tenant in CAST if tenant.name == "cy")
+
+
+class Stay:
+    """One tenant on a small cloud, beside somebody who wants everything."""
+
+    def __init__(self, tenant: Tenant, hosts: int = 1, rival_bid: float = 40.0) -> None:
+        self.frontend = Frontend(hosts)
+        self.session = self.frontend.user(tenant.name)
+        client = Client(self.frontend.transport, self.session, self.frontend.clock)
+        self.player = Player(tenant, 2, client, 1, 4)
+        self.frontend.vm(rival_bid, VCPU=4)
+        self.told: list[str] = []
+
+    @property
+    def now_min(self) -> float:
+        """Since the beginning."""
+        return (self.frontend.clock.seconds() - START_S) / 60.0
+
+    def minutes(self, number: int) -> None:
+        """Periods in which the tenant does what is due."""
+        for _ in range(number):
+            self.latest = self.frontend.period()
+            logs = {}
+            for vm in self.player.now.alive if self.player.now else ():
+                guest = self.frontend.cloud.guests.guest(vm)
+                if guest is not None:
+                    logs[vm] = guest.done / 60.0
+            acting = self.player.act(self.now_min, logs, self._tell)
+            self.frontend.result(ensureDeferred(acting))
+            self.frontend.clock.advance(60.0)
+
+    def _tell(self, what: str, why: str) -> None:
+        self.told.append(f"{what}: {why}")
+
+
+def test_an_urgent_tenant_comes_bids_more_and_leaves() -> None:
+    """Its bids arrive at the market; in the end none of its VMs is left."""
+    stay = Stay(URGENT)
+    stay.minutes(9)
+    assert not stay.told
+    stay.minutes(4)
+    assert stay.told[0].startswith("comes with 3 VMs and bids ")
+    assert any(text.startswith("raises its bid from ") for text in stay.told)
+    now = stay.player.now
+    assert now is not None
+    known = stay.frontend.read(bids.current)
+    for vm in now.alive:
+        assert now.errand.bid < known[vm].bid["cpu"] <= now.bid
+    while not stay.player.past:
+        stay.minutes(1)
+    assert stay.told[-1].startswith(("leaves: 100% done", "gives up: "))
+    stay.minutes(1)
+    for vm in now.vms:
+        assert stay.frontend.bench.state(vm)[0] == State.DONE
+    stay.frontend.close()
+
+
+def test_alone_it_keeps_its_deadline() -> None:
+    """And the summary says so."""
+    stay = Stay(URGENT, hosts=5, rival_bid=0.1)
+    stay.minutes(30)
+    (application,) = stay.player.past
+    assert application.kept
+    assert stay.told[-1].startswith("leaves: 100% done")
+    (row,) = [
+        line for line in summary([account(stay.player, 30.0, 99.0)], 30.0, 30) if "cy" in line
+    ]
+    assert row.split()[3:6] == ["1", "0", "99"]
+    stay.frontend.close()
+
+
+def test_a_refusal_is_told_and_tried_again() -> None:
+    """A login that is wrong for now ends nothing."""
+    stay = Stay(URGENT)
+    client = Client(stay.frontend.transport, "cy:wrong", stay.frontend.clock)
+    stay.player = Player(URGENT, 2, client, 1, 4)
+    stay.minutes(12)
+    assert stay.told[-1].startswith("is refused: one.vm")
+    stay.frontend.close()
+
+
+def test_the_picture_shows_where_its_vms_are() -> None:
+    """Their shares add up to what the tenant is said to get."""
+    stay = Stay(URGENT)
+    stay.minutes(13)
+    cast = {stay.player.user: 0}
+    (host,) = picture.hosts(stay.latest, cast)
+    ours = [vm for vm in host.vms if vm.tenant == 0]
+    cores = picture.cores_of(stay.latest, stay.player.user)
+    assert sum(vm.cpu for vm in ours) == cores * 100.0 > 0.0
+    assert sum(vm.cpu for vm in host.vms) <= host.cpu + 1e-6
+    row = picture.tenant_row(stay.player, stay.latest, stay.now_min, 5.0)
+    assert row.standing in {Standing.BEHIND, Standing.ON_TRACK}
+    assert (row.vms, row.pending, row.cores) == (3, 0, cores)
+    assert row.bid >= URGENT.errand.bid * 0.85
+    words = [one.what for one in picture.decisions(stay.latest, cast, {})]
+    assert all("limit" not in what for what in words)
+    stay.frontend.close()

@@ -1,0 +1,71 @@
+"""A terminal is drawn on sparingly and left as it was."""
+
+import contextlib
+import os
+import termios
+from collections.abc import Iterator
+from typing import TextIO
+
+import pytest
+
+from merkatd.demo.terminal import Terminal
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[int, TextIO]]:
+    """Both ends of a pseudo-terminal of 80 columns."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    with os.fdopen(slave, "r+b", buffering=0) as raw, open(raw.fileno(), "w", closefd=False) as end:
+        yield master, end
+    os.close(master)
+
+
+def read(master: int) -> str:
+    """What was written until now."""
+    os.set_blocking(master, False)
+    with contextlib.suppress(BlockingIOError):
+        return os.read(master, 1 << 16).decode()
+    return ""
+
+
+def test_only_what_changed_is_written(ends: tuple[int, TextIO]) -> None:
+    """And what is no longer there is wiped away."""
+    master, end = ends
+    with Terminal(end, end) as terminal:
+        assert terminal.size() == (80, 24)
+        terminal.draw(["one", "two", "three"])
+        assert "two" in read(master)
+        terminal.draw(["one", "TWO", "three"])
+        assert read(master) == "\x1b[2;1HTWO"
+        terminal.draw(["one", "TWO", "three"])
+        assert not read(master)
+        terminal.draw(["one"])
+        assert read(master) == "\x1b[2;1H\x1b[J"
+
+
+def test_another_size_is_drawn_anew(ends: tuple[int, TextIO]) -> None:
+    """All of it, on a clean screen."""
+    master, end = ends
+    with Terminal(end, end) as terminal:
+        terminal.draw(["one", "two"])
+        read(master)
+        termios.tcsetwinsize(end.fileno(), (50, 200))
+        terminal.draw(["one", "two"])
+        assert read(master) == "\x1b[2J\x1b[1;1Hone\x1b[2;1Htwo"
+
+
+def test_it_is_restored_whatever_happens(ends: tuple[int, TextIO]) -> None:
+    """Modes, cursor and the first screen."""
+    master, end = ends
+    before = termios.tcgetattr(end)
+    with pytest.raises(ZeroDivisionError):
+        _fail_inside(Terminal(end, end), end, before)
+    assert termios.tcgetattr(end) == before
+    assert read(master).endswith("\x1b[0m\x1b[?25h\x1b[?1049l")
+
+
+def _fail_inside(terminal: Terminal, end: TextIO, before: list[object]) -> None:
+    with terminal:
+        assert termios.tcgetattr(end) != before
+        raise ZeroDivisionError
