@@ -77,6 +77,10 @@ def _cloud_vm(text: str, charged: Iterable[int]) -> CloudVm:
 
 def agree(site: Site) -> None:
     """Nothing was done twice, nothing that is not in the journal, nothing confirmed in vain."""
+    if not site.read(_has_tables):
+        # Killed before its first migration was over: then it can't have asked for anything.
+        assert not any(vm.asked or vm.key for vm in cloud_vms(site))
+        return
     confirmed = site.read(lambda c: _moves(c, [StepState.CONFIRMED]))
     made = {vm: key for key, vm in site.read(_made)}
     vms = cloud_vms(site)
@@ -92,6 +96,10 @@ def agree(site: Site) -> None:
     assert set(keys) <= site.read(_keys), "an orphan"
     assert all(count == 1 for count in keys.values()), "created twice"
     site.read(_books)
+
+
+def _has_tables(connection: sa.Connection) -> bool:
+    return sa.inspect(connection).has_table(STEPS.name)
 
 
 def _moves(connection: sa.Connection, states: Iterable[StepState]) -> dict[int, list[int]]:
