@@ -5,8 +5,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCHMARKS := decide balance period
+# Debian packages that tests use, each with a program of its name.
+PACKAGES := zsh
 
-.PHONY: help venv demo check test soak bench clean
+.PHONY: help venv demo check test packages soak bench clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -30,8 +32,16 @@ check: venv  ## layers, types and lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: check  ## everything that needs no root and no server
+test: check packages  ## everything; Debian packages that it lacks are installed first
 	$(BIN)/python -m pytest
+
+packages:
+	@missing=$$(for name in $(PACKAGES); do command -v $$name >/dev/null || printf '%s ' $$name; done); \
+	test -n "$$missing" || exit 0; \
+	if [ "$$(id -u)" = 0 ]; then as=env; else as='sudo -n env'; fi; \
+	{ $$as apt-get -qq update && $$as DEBIAN_FRONTEND=noninteractive \
+	  apt-get -qq install -y --no-install-recommends $$missing; } >/dev/null 2>&1 \
+	|| printf '\n*** LEFT OUT: the tests that need %s, which could not be installed ***\n\n' "$$missing" >&2
 
 soak: venv  ## the faults by the hundred
 	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py
