@@ -12,7 +12,7 @@ from merkatd.cluster import Snapshot, VmState
 from merkatd.database import bids, decisions, journal, periods
 from merkatd.database.bids import Bid, BidSource
 from merkatd.limits import InForce
-from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.ports import Observation, Use
 from merkatd.scheduler.settings import RESOURCES
 from merkatd.scheduler.snapshot import Known, in_force_of, snapshot_of
 from merkatd.scheduler.verdict import Verdicts, judge
@@ -35,8 +35,19 @@ class Seen:
     wishes: Mapping[int, Wishes]
 
 
-async def observe(world: World) -> Seen:
-    """Read everything, and store that it was read: from here on the period has a number."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """What a look at the cloud showed; nothing was stored for it."""
+
+    started_s: float
+    observation: Observation
+    use: Use
+    said: Mapping[int, Wishes]
+    """By VM id: what templates say."""
+
+
+async def look(world: World) -> Look:
+    """Read all pools, and the hosts of all VMs that run. Raises UnreachableError."""
     started_s = world.now()
     observation = await world.cloud.observe()
     running = np.isin(observation.vm_state, (VmState.RUNNING, VmState.BUSY))
@@ -46,21 +57,37 @@ async def observe(world: World) -> Seen:
         dict(zip(vms, observation.vm_host[on_host].tolist(), strict=True))
     )
     said = await world.executor.run(partial(_said, observation))
-    stored = await world.database.run(
-        lambda connection: _store(connection, world, started_s, observation, said)
+    return Look(started_s, observation, use, said)
+
+
+def seen_from(
+    world: World,
+    period: int,
+    looked: Look,
+    verdicts: Verdicts,
+    amounts: Mapping[int, Mapping[str, float]],
+) -> Seen:
+    """What a period of this number starts from; `amounts` are the bids in force by VM id."""
+    known = Known(bids=amounts, wishes=looked.said, waiting=verdicts.waiting)
+    seen, use = looked.observation, looked.use
+    return Seen(
+        period=period,
+        started_s=looked.started_s,
+        observation=seen,
+        snapshot=snapshot_of(period, seen, use, known, world.markets),
+        in_force=in_force_of(seen, use),
+        verdicts=verdicts,
+        wishes=looked.said,
     )
-    known = Known(bids=stored.bids, wishes=said, waiting=stored.verdicts.waiting)
-    _report(observation, stored.verdicts)
+
+
+async def observe(world: World) -> Seen:
+    """Read everything, and store that it was read: from here on the period has a number."""
+    looked = await look(world)
+    stored = await world.database.run(lambda connection: _store(connection, world, looked))
+    _report(looked.observation, stored.verdicts)
     return await world.executor.run(
-        lambda: Seen(
-            period=stored.period,
-            started_s=started_s,
-            observation=observation,
-            snapshot=snapshot_of(stored.period, observation, use, known, world.markets),
-            in_force=in_force_of(observation, use),
-            verdicts=stored.verdicts,
-            wishes=said,
-        )
+        lambda: seen_from(world, stored.period, looked, stored.verdicts, stored.bids)
     )
 
 
@@ -75,47 +102,37 @@ class _Stored:
     bids: Mapping[int, Mapping[str, float]]
 
 
-def _store(
-    connection: sa.Connection,
-    world: World,
-    started_s: float,
-    observation: Observation,
-    said: Mapping[int, Wishes],
-) -> _Stored:
+def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     """One transaction: verdicts on steps, new words from templates, the period's number."""
+    observation = looked.observation
     verdicts = judge(decisions.outstanding(connection), observation, world.rhythm)
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
-    _read_templates(connection, observation, said)
+    bids.say(connection, new_words(connection, looked))
     present = bids.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
     bids.forget(connection, gone)
     number = periods.begin(
-        connection, started_s, at_s, len(observation.host_id), len(observation.vm_id)
+        connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
     )
     return _Stored(number, verdicts, present)
 
 
-def _read_templates(
-    connection: sa.Connection, observation: Observation, said: Mapping[int, Wishes]
-) -> None:
+def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:
     """A template's bid counts at first sight and again when its text changes."""
-    hashes = {vm: text_hash(observation.attributes[vm]) for vm, one in said.items() if one.bid}
-    changed = bids.changed_templates(connection, hashes)
-    bids.say(
-        connection,
-        [
-            Bid(
-                vm=vm,
-                bid=said[vm].bid,
-                source=BidSource.TEMPLATE,
-                at_s=observation.at_s,
-                template_hash=hashes[vm],
-            )
-            for vm in sorted(changed)
-        ],
-    )
+    attributes = looked.observation.attributes
+    hashes = {vm: text_hash(attributes[vm]) for vm, one in looked.said.items() if one.bid}
+    return [
+        Bid(
+            vm=vm,
+            bid=looked.said[vm].bid,
+            source=BidSource.TEMPLATE,
+            at_s=looked.observation.at_s,
+            template_hash=hashes[vm],
+        )
+        for vm in sorted(bids.changed_templates(connection, hashes))
+    ]
 
 
 def _report(observation: Observation, verdicts: Verdicts) -> None:
