@@ -24,7 +24,8 @@ $(STAMP): setup.cfg pyproject.toml
 
 demo: venv  ## a minute of a cloud that divides itself by price; Ctrl-C ends it
 	@# So small a cloud is decided sooner than its code would be compiled.
-	@NUMBA_DISABLE_JIT=1 $(BIN)/merkatd demo
+	@# A group of its own in the terminal: Ctrl-C ends the demo, and make sees it end well.
+	@set -m 2>/dev/null; NUMBA_DISABLE_JIT=1 $(BIN)/merkatd demo
 
 check: venv  ## layers, types and lint
 	$(BIN)/ruff check
