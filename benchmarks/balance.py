@@ -62,7 +62,11 @@ def main() -> int:
             figures.plain(f"{name}: shortfall before, credits", before)
             figures.plain(f"{name}: largest load before", load)
             figures.plain(f"{name}: part of the shortfall taken away", taken[-1])
-            figures.plain(f"{name}: the same with loads left as they come", possible)
+            alone = f"{name}: the same with loads left as they come"
+            if make is flavoured:
+                figures.at_least(alone, possible, 0.25)
+            else:
+                figures.plain(alone, possible)
             figures.at_least(f"{name}: of the greatest part any plan could", possible / bound, 0.85)
             figures.at_most(f"{name}: shortfall / hill climb's", our_shortfall / climb_shortfall, 1)
             figures.at_most(f"{name}: largest load / hill climb's", our_load / climb_load, 1.15)

@@ -15,12 +15,14 @@ from merkatd.cluster.steps import (
     Deploy,
     Limit,
     Migrate,
+    OnHost,
     Pin,
     Resume,
     Step,
     Stop,
     Suspend,
     Terminate,
+    Throttle,
 )
 from merkatd.cluster.tables import Hosts, Markets, Requirements, Roles, Vms
 
@@ -37,6 +39,7 @@ __all__ = [
     "Limit",
     "Markets",
     "Migrate",
+    "OnHost",
     "Pin",
     "Plan",
     "Requirements",
@@ -48,6 +51,7 @@ __all__ = [
     "Stop",
     "Suspend",
     "Terminate",
+    "Throttle",
     "VmKind",
     "VmState",
     "Vms",

@@ -54,8 +54,9 @@ def _check_column(
         "vector": (rows, len(snapshot.resources)),
         "members": (rows, sizes.get(form.target, 0)),
         "levels": (rows, values.shape[1] if values.ndim == 2 else -1),
+        "scores": (rows, sizes.get(form.target, 0) if values.size else 0),
     }
-    if rows == 0 and form.what in {"vector", "members", "levels"}:
+    if rows == 0 and form.what in {"vector", "members", "levels", "scores"}:
         return
     _check_shape(where, values, shapes.get(form.what, (rows,)))
     _check_values(where, values, form, sizes)
@@ -67,9 +68,9 @@ def _check_shape(where: str, values: npt.NDArray[Any], shape: tuple[int, ...]) -
 
 
 def _check_values(where: str, values: npt.NDArray[Any], form: Form, sizes: dict[str, int]) -> None:
-    if form.what in {"number", "vector"}:
+    if form.what in {"number", "vector", "scores"}:
         _refuse(where, values, np.isinf(values), "must be finite")
-        if form.default is not None:
+        if form.default is not None or form.what == "scores":
             _refuse(where, values, np.isnan(values), "must be a number")
         if form.what == "vector":
             _refuse(where, values, values < 0, "must be at least 0")

@@ -18,20 +18,28 @@ class Form:
     """What the values of a column are.
 
     `what` is one of: whole, number, flag, text, choice, vector (a number per resource),
-    reference (a row of the table named by `target`), members (any rows of it), pairs (two
-    whole numbers per name) and levels (a row of whole numbers). A column with a default may
-    be left out by whoever writes a snapshot by hand.
+    reference (a row of the table named by `target`), members (any rows of it), scores (a
+    number for each row of it), pairs (two whole numbers per name) and levels (a row of whole
+    numbers). A column with a default may be left out by whoever writes a snapshot by hand, and
+    one that came `later` by whoever makes a table: files written before it have none.
     """
 
     what: str
     default: Any = MISSING
     choices: type[IntEnum] | None = None
     target: str = ""
+    later: bool = False
 
     @property
     def needed(self) -> bool:
         """Whether every row must give a value."""
         return self.default is MISSING
+
+    def column(self, rows: int) -> Any:
+        """A column of so many rows of which nothing is known but the default."""
+        if self.what == "scores":
+            return np.zeros((rows, 0))
+        return np.full(rows, self.default)
 
 
 def whole(default: Any = MISSING) -> Any:
@@ -39,14 +47,14 @@ def whole(default: Any = MISSING) -> Any:
     return field(metadata={"form": Form("whole", default)})
 
 
-def number(default: Any = MISSING) -> Any:
+def number(default: Any = MISSING, *, later: bool = False) -> Any:
     """A number; None as default means that null is allowed and stored as NaN."""
-    return field(metadata={"form": Form("number", default)})
+    return _column(Form("number", default, later=later))
 
 
-def flag(default: Any = MISSING) -> Any:
+def flag(default: Any = MISSING, *, later: bool = False) -> Any:
     """True or false."""
-    return field(metadata={"form": Form("flag", default)})
+    return _column(Form("flag", default, later=later))
 
 
 def text(default: Any = MISSING) -> Any:
@@ -74,6 +82,11 @@ def members(target: str) -> Any:
     return field(metadata={"form": Form("members", MISSING, None, target)})
 
 
+def scores(target: str) -> Any:
+    """A number for each row of another table; no columns at all where nobody scores anything."""
+    return _column(Form("scores", None, None, target, later=True))
+
+
 def pairs() -> Any:
     """Two whole numbers per name: a domain and the redundant one, -1 where there is none."""
     return field(metadata={"form": Form("pairs", None)})
@@ -82,6 +95,12 @@ def pairs() -> Any:
 def levels() -> Any:
     """A fixed number of whole numbers a row."""
     return field(metadata={"form": Form("levels", None)})
+
+
+def _column(form: Form) -> Any:
+    if form.later:
+        return field(default=None, metadata={"form": form})
+    return field(metadata={"form": form})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,16 +114,18 @@ class Table:
         return len(getattr(self, self.key))
 
     def __post_init__(self) -> None:
-        for name in forms(type(self)):
+        for name, form in forms(type(self)).items():
             value = getattr(self, name)
+            if value is None and form.later:
+                value = form.column(len(self))
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, name, frozen(value))
 
 
 def forms(table: type[Table]) -> dict[str, Form]:
     """The form of each column of a table, by name and in order."""
-    return {entry.name: entry.metadata["form"] for entry in _columns(table)}
+    return {entry.name: entry.metadata["form"] for entry in _fields(table)}
 
 
-def _columns(table: type[Table]) -> tuple[Field[Any], ...]:
+def _fields(table: type[Table]) -> tuple[Field[Any], ...]:
     return tuple(entry for entry in fields(table) if "form" in entry.metadata)

@@ -97,7 +97,7 @@ def _table(name: str, table: type[Table], arrays: dict[str, Any]) -> Any:
             columns[column] = {
                 key.removeprefix(prefix): arrays.pop(key).astype(np.int64) for key in kinds
             }
-        else:
+        elif not form.later or f"{name}.{column}" in arrays:
             columns[column] = _column(arrays.pop(f"{name}.{column}"), form)
     return table(**columns)
 
@@ -106,6 +106,7 @@ def _column(values: Any, form: Form) -> Any:
     if form.what == "text":
         return tuple(str(value) for value in values.tolist())
     kinds: dict[str, Any] = {"number": float, "vector": float, "flag": bool, "members": bool}
+    kinds["scores"] = float
     wanted = np.dtype(kinds.get(form.what, np.int64))
     if not np.can_cast(values.dtype, wanted, "same_kind"):
         raise ValueError(f"a column of {values.dtype} stands where {wanted} is right")

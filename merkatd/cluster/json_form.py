@@ -96,7 +96,19 @@ def _cells(snapshot: Snapshot, form: Form, values: Any, rows: int) -> list[Any]:
     if what == "members":
         keys = _keys(snapshot, form.target)
         return [[keys[at] for at, chosen in enumerate(row) if chosen] for row in values.tolist()]
+    if what == "scores":
+        return _scores(_keys(snapshot, form.target), values)
     return [_cell(snapshot, form, value) for value in values.tolist()]
+
+
+def _scores(keys: Any, values: Any) -> list[Any]:
+    """By name what is not 0; null where nobody scores anything."""
+    if values.shape[1] != len(keys):
+        return [None] * len(values)
+    return [
+        {key: value for key, value in zip(keys, row, strict=True) if value}
+        for row in values.tolist()
+    ]
 
 
 def _cell(snapshot: Snapshot, form: Form, value: Any) -> Any:

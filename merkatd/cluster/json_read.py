@@ -103,6 +103,8 @@ def _read_column(
         return _read_pairs(name, column, rows)
     if form.what == "levels":
         return _read_levels(name, column, rows)
+    if form.what == "scores":
+        return _read_scores(name, column, rows, names[form.target])
     cells = []
     for row in rows:
         where = f"{name} {row.get('id', row.get('name', ''))}".rstrip() + f", {column}"
@@ -208,6 +210,17 @@ def _read_levels(name: str, column: str, rows: list[dict[str, Any]]) -> Any:
     width = widths.pop() if widths else 0
     numbers = [[_whole(f"{name}.{column}", one) for one in row] for row in found]
     return np.array(numbers, dtype=np.int64).reshape(len(rows), width)
+
+
+def _read_scores(name: str, column: str, rows: list[dict[str, Any]], names: dict[Any, int]) -> Any:
+    given = [row.get(column) for row in rows]
+    scored = any(one is not None for one in given)
+    found = np.zeros((len(rows), len(names) if scored else 0))
+    for at, one in enumerate(given):
+        where = f"{name}[{at}].{column}"
+        for key, value in _object(where, one or {}).items():
+            found[at, _row(where, "hosts", key, {"hosts": names})] = _number(where, value)
+    return found
 
 
 def _read_history(data: Any) -> History | None:

@@ -46,6 +46,8 @@ def no_rows(table: type[Table]) -> Any:
             columns[name] = ()
         elif form.what in {"number", "vector"}:
             columns[name] = np.zeros(0)
+        elif form.what == "scores":
+            columns[name] = np.zeros((0, 0))
         elif form.what in {"flag", "members"}:
             columns[name] = np.zeros((0, 0), dtype=bool)
         else:

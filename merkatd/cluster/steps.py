@@ -132,3 +132,18 @@ class Balloon(Step):
 
     kind: ClassVar[str] = "balloon"
     memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttle(Step):
+    """Limit what a VM sends, receives, reads and writes; None leaves a limit as it is."""
+
+    kind: ClassVar[str] = "throttle"
+    network_kb_s: int | None = None
+    """All its interfaces together, each way; in units of 1,000 bytes."""
+    disk_kib_s: int | None = None
+    """All its disks together, reading and writing."""
+
+
+OnHost = Limit | Pin | Balloon | Throttle
+"""What a hypervisor is told, and answers at once."""

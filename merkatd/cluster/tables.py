@@ -19,6 +19,7 @@ from merkatd.cluster.columns import (
     number,
     pairs,
     reference,
+    scores,
     text,
     vector,
     whole,
@@ -58,6 +59,8 @@ class Requirements(Table):
     name: tuple[str, ...] = text()
     allowed: Bools = members("hosts")
     """[classes, hosts]"""
+    rank: Floats = scores("hosts")
+    """[classes, hosts]: of hosts that are equally good a new VM prefers the highest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +107,10 @@ class Vms(Table):
     role: Ints = reference("roles")
     dirty_mib_s: Floats = number(default=None)
     kind: Ints = choice(VmKind, VmKind.SERVICE)
+    priority: Floats = number(default=0.0, later=True)
+    """Of new VMs the highest is placed first."""
+    leaves: Bools = flag(default=False, later=True)
+    """Must be moved away from its host, as far as the limits allow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,7 @@ from merkatd.limits.room import Room, make_room
 from merkatd.limits.scene import Scene, scene_of
 from merkatd.limits.settings import LimitsSettings
 from merkatd.limits.stock import Stock, stock_of
+from merkatd.limits.throttle import throttle_steps
 from merkatd.limits.topology import Topology
 
 
@@ -62,8 +63,8 @@ def decide(
         holding = _holding(snapshot, scene, stock)
     steps: list[Step] = list(room.steps)
     limited: list[Step] = []
+    scene = scene.without([snapshot.vm_row(vm) for vm in room.postponed if vm >= 0])
     if CPU in snapshot.resources:
-        scene = scene.without([snapshot.vm_row(vm) for vm in room.postponed if vm >= 0])
         cpu = decision.allocations[:, snapshot.resources.index(CPU)]
         cores = wanted_pins(snapshot, scene, cpu, in_force, topologies, settings.pins)
         pinning = list(pin_steps(snapshot, scene, cores, in_force, topologies))
@@ -72,7 +73,8 @@ def decide(
             *pinning,
             *limit_steps(snapshot, scene, cpu, set(cores), in_force, settings.cpu),
         ]
-    plan = Plan.ordered([*balloons, *steps, *limited])
+    throttles = throttle_steps(snapshot, scene, decision.allocations, in_force)
+    plan = Plan.ordered([*balloons, *steps, *limited, *throttles])
     return Limits(plan, room.postponed, overfull, holding)
 
 

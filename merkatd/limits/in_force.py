@@ -10,10 +10,15 @@ from merkatd.cluster.arrays import frozen
 
 CPU = "cpu"
 MEMORY = "memory"
+NETWORK = "network"
+DISK = "disk"
 """The resources of a snapshot that hosts can be told to limit."""
 
 UNSET = -1
 """No such limit, or none that anybody knows of."""
+
+BEYOND = -2
+"""No such limit, and none can be set: the VM has no such device, or its hypervisor can't."""
 
 Cores = tuple[tuple[int, ...], ...]
 """For each virtual CPU the cores it may use; empty where it may use all."""
@@ -36,6 +41,9 @@ class InForce:
     """Whether OpenNebula pins the VM (PIN_POLICY): its cores are not ours to choose."""
     pins: Mapping[int, Cores] = field(default_factory=dict)
     """By VM id, for those that are pinned, by us or by OpenNebula."""
+    further: Mapping[str, Ints] = field(default_factory=dict)
+    """[vms], by resource: what its network sends in kB/s, what its disks do in KiB/s, BEYOND too.
+    UNSET for all of a resource that is not there."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -56,6 +64,11 @@ class InForce:
             balloon=np.ones(count, dtype=bool),
             pin_policy=np.zeros(count, dtype=bool),
         )
+
+    def throttled(self, resource: str) -> Ints:
+        """[vms]: what of network or disk each VM may use at most."""
+        there = self.further.get(resource)
+        return np.full(len(self.shares), UNSET) if there is None else there
 
     def pinned(self, vm_id: int) -> Cores:
         """The VM's pins; empty where no virtual CPU has any."""

@@ -62,7 +62,10 @@ def stock_of(
     target[at] = targets(due, need[at], scene.then[at], room - _by_host(rigid, holds, len(whole)))
 
     moved = np.where(adjustable, steps(guests, target, need, settings), holds)
-    pressed = _pressed(scene, free, holds - moved, np.where(starting, need, moved))
+    brought = np.where(starting, need, moved)
+    lifted = np.where(adjustable, np.maximum(need - holds, 0), 0)
+    takes = np.where(scene.then != scene.now, brought, lifted)
+    pressed = _pressed(scene, free, holds - moved, takes)
     to_the_mib = replace(settings, least_step_mib=1)
     closer = adjustable & pressed & (target < holds)
     moved = np.where(closer, steps(guests, target, need, to_the_mib), moved)
@@ -102,12 +105,14 @@ def _held_by_all(snapshot: Snapshot, guests: Guests, floor: Ints) -> Ints:
     return np.where(reserving, floor, holds)
 
 
-def _pressed(scene: Scene, free: Ints, freed: Ints, brings: Ints) -> Bools:
-    """[vms]: on its host, or where it goes, too little becomes free for what comes or is there."""
+def _pressed(scene: Scene, free: Ints, freed: Ints, takes: Ints) -> Bools:
+    """[vms]: on its host, or where it goes, too little becomes free for those who must have it.
+
+    Those are the VMs that come, and those that are lifted to their least.
+    """
     hosts = len(free)
-    going = np.where(scene.then != scene.now, scene.then, NOWHERE)
     left = free + _by_host(scene.now, np.maximum(freed, 0), hosts)
-    short = np.append(left < _by_host(going, brings, hosts), False)
+    short = np.append(left < _by_host(scene.then, takes, hosts), False)
     pressed: Bools = short[scene.now] | short[scene.then]
     return pressed
 

@@ -11,10 +11,20 @@ def why_limit(
     """A VM's share of its host, and what decided it; `bids` are all of the host together."""
     column = snapshot.resources.index(CPU)
     bid = float(snapshot.vms.bid[vm, column])
-    name, capacity = snapshot.hosts.name[host], snapshot.hosts.capacity[host, column]
     if only_weight:
+        name = snapshot.hosts.name[host]
         return f"its weight on {name} follows its bid for cpu: {_bid(bid)} of {_bid(bids)} there"
-    given = f"its share of {name}'s cpu is {_n(share)} of {_n(capacity)}"
+    return why_share(snapshot, vm, host, share, bids, CPU)
+
+
+def why_share(
+    snapshot: Snapshot, vm: int, host: int, share: float, bids: float, resource: str
+) -> str:
+    """A VM's share of a resource of its host; `bids` are all of the host for it together."""
+    column = snapshot.resources.index(resource)
+    bid = float(snapshot.vms.bid[vm, column])
+    name, capacity = snapshot.hosts.name[host], snapshot.hosts.capacity[host, column]
+    given = f"its share of {name}'s {resource} is {_n(share)} of {_n(capacity)}"
     if share >= snapshot.vms.cap[vm, column]:
         return f"{given}, all that it can use"
     if 0 < share <= snapshot.vms.floor[vm, column]:

@@ -36,6 +36,8 @@ def why_migrated(game: Game, vm: int, outcome: Outcome) -> str:
     source, host = int(game.view.place[vm]), int(outcome.place[vm])
     if game.snapshot.hosts.state[game.view.hosts[source]] == HostState.DRAINED:
         return f"{_host(game, source)} is drained"
+    if game.rules.leaving[vm]:
+        return f"it is to be moved away from {_host(game, source)}"
     lack = _lacks(outcome.first[vm], outcome.before[vm])
     worst = int(np.argmax(lack))
     if outcome.after[vm, worst] > outcome.before[vm, worst] and lack[worst] > 0:

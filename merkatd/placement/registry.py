@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Decision, Snapshot
+from merkatd.placement.groups import GroupSettings, groups
 from merkatd.placement.paper import paper
 from merkatd.placement.strategy import MarketSettings, Strategy
 from merkatd.placement.tabu import TabuSettings, tabu
@@ -45,6 +46,12 @@ STRATEGIES: Mapping[str, Entry] = {
             tabu,
         ),
         Entry("paper", "Algorithm 1 of the Merkat paper, exactly", MarketSettings(), paper),
+        Entry(
+            "groups",
+            "VMs in groups of equal price, a group a host, regrouped only when requests change",
+            GroupSettings(),
+            groups,
+        ),
     )
 }
 

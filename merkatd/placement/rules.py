@@ -6,7 +6,7 @@ fit is judged on the board, as it changes with every move.
 
 import numpy as np
 
-from merkatd.cluster import Bools, Ints, RolePolicy, Snapshot
+from merkatd.cluster import Bools, Floats, Ints, RolePolicy, Snapshot
 from merkatd.market.view import NOWHERE, MarketView
 
 
@@ -18,17 +18,33 @@ class Rules:
         self._requirement = snapshot.vms.requirement[view.vms]
         classes = snapshot.requirements
         self._allowed = classes.allowed[:, view.hosts] & view.open if len(classes) else None
+        ranked = len(classes) and classes.rank.shape[1]
+        self._rank = classes.rank[:, view.hosts] if ranked else None
+        self.priority: Floats = snapshot.vms.priority[view.vms]
+        """[vms]: of new ones the highest is placed first."""
+        self.leaving: Bools = snapshot.vms.leaves[view.vms] & (view.place != NOWHERE)
+        """[vms]: must be moved away from where they are."""
+        self._place = view.place
         self._role = snapshot.vms.role[view.vms]
         self._apart, self._together = _bonds(snapshot)
         self._members = _members(self._role)
 
     def by_requirement(self, vm: int) -> Bools:
-        """[hosts]: open, and allowed by the VM's requirements."""
+        """[hosts]: open, and allowed by the VM's requirements; not the one it must leave."""
         row = self._requirement[vm]
-        if row == NOWHERE or self._allowed is None:
-            return self._open
-        allowed: Bools = self._allowed[row]
+        known = row != NOWHERE and self._allowed is not None
+        allowed: Bools = self._allowed[row] if known else self._open  # type: ignore[index]
+        if self.leaving[vm]:
+            allowed = allowed.copy()
+            allowed[self._place[vm]] = False
         return allowed
+
+    def preferred(self, vm: int, hosts: Ints) -> int:
+        """Of these hosts the one of the highest rank, the first of several."""
+        row = self._requirement[vm]
+        if row == NOWHERE or self._rank is None:
+            return int(hosts[0])
+        return int(hosts[np.argmax(self._rank[row, hosts])])
 
     def allowed(self, vm: int, place: Ints) -> Bools:
         """[hosts]: where the VM may be while the others are where `place` says."""

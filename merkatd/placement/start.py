@@ -1,4 +1,8 @@
-"""Where new VMs start: each on the feasible host with the least load (Algorithm 1, 6-8)."""
+"""Where new VMs start: each on the feasible host with the least load (Algorithm 1, 6-8).
+
+OpenNebula's priorities say who comes first, and its ranks which of several hosts without a
+difference is taken; without them the lowest id comes first, and is taken.
+"""
 
 import numpy as np
 
@@ -9,13 +13,16 @@ from merkatd.placement.rules import Rules
 
 
 def place_new(view: MarketView, board: Board, rules: Rules) -> Ints:
-    """Put every pending VM on the board that fits somewhere, by id; returns those that don't."""
+    """Put every pending VM on the board that fits somewhere, by priority and id.
+
+    Returns those that don't.
+    """
     pending = np.flatnonzero(view.place == NOWHERE)
     if len(pending) == 0 or len(view.hosts) == 0:
         return pending
     load = loads(board.rows, board.start, board.count, board.capacity, view.bid)
     left = []
-    for vm in pending.tolist():
+    for vm in pending[np.argsort(-rules.priority[pending], kind="stable")].tolist():
         fitting = where_floors_fit(
             vm,
             rules.allowed(vm, board.place),
@@ -29,9 +36,9 @@ def place_new(view: MarketView, board: Board, rules: Rules) -> Ints:
         if len(hosts) == 0:
             left.append(vm)
             continue
-        host = int(hosts[np.argmin(load[hosts])])
+        host = rules.preferred(vm, hosts[load[hosts] == load[hosts].min()])
         board.move(vm, host)
         load[host] = load_of(
             board.rows, board.start[host], board.count[host], board.capacity[host], view.bid
         )
-    return np.array(left, dtype=np.int64)
+    return np.array(sorted(left), dtype=np.int64)

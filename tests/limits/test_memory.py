@@ -1,7 +1,7 @@
 """Balloons of one VM: never below what it needs, in bounded steps, and there in the end."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Ints
@@ -169,6 +169,7 @@ def test_steps_are_bounded_and_go_toward_the_target(rows: list[dict[str, float]]
     assert (told - holds <= np.maximum(most, need - holds)).all()
 
 
+@settings(deadline=None)
 @given(
     st.integers(64, 20_000),
     st.floats(0.05, 1.0),

@@ -181,6 +181,22 @@ def test_no_shrinking_is_too_small_where_it_makes_room() -> None:
     assert limits.plan.of(Deploy)[0].after == (shrink.id,)
 
 
+@given(st.integers(1, 63))
+def test_no_step_is_too_small_where_it_keeps_a_floor(missing_mib: int) -> None:
+    """A VM below its floor on a full host is lifted to it, however little that is."""
+    snapshot = one_host(
+        [400.0, 4096.0],
+        bid=[[1.0, 1.0], [1.0, 1.0]],
+        cap=np.tile([100.0, 4096.0], (2, 1)),
+        floor=[[0.0, 2048.0], [0.0, 0.0]],
+        held=[[np.nan, 2048.0 - missing_mib], [np.nan, 2048.0 + missing_mib]],
+    )
+    limits = limits_of(snapshot, shared(snapshot), measured(snapshot, [0.0, 0.0]))
+    shrink, lift = limits.plan.of(Balloon)
+    assert (shrink.vm, shrink.memory_mib) == (1, 2048)
+    assert (lift.vm, lift.memory_mib, lift.after) == (0, 2048, (shrink.id,))
+
+
 def exchange(held: Sequence[float]) -> Snapshot:
     """Two full hosts of 2,048 MiB with a VM each, and a third one, empty and large."""
     return cloud(

@@ -1,0 +1,262 @@
+"""What a bid would get and cost now, and which bid it would take, while all others stay.
+
+A market is prepared once a period. After that a quote costs a few searches by halving, however
+many VMs there are: nothing is summed up again. It says what `share.py` would divide and
+`price.py` would ask if the bid were really changed.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from merkatd.cluster import Floats, Ints, Snapshot
+from merkatd.market.charge import charges
+from merkatd.market.demand import Bidder, Demand, running
+from merkatd.market.explain import BIDDING
+from merkatd.market.price import PriceRule, price
+from merkatd.market.view import NOWHERE, view_of
+
+LEAST_BID = 1e-6
+"""A micro-credit: what is to be had for any bid above nothing is had for this."""
+
+_FIRST_LOOK = 16
+"""So many of the least loaded hosts are looked at first, twice as many next, and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A VM, or one that there could be, where it would contend."""
+
+    host: int
+    """The snapshot's row of its host, -1 where it fits on none: then the market as one host
+    stands for it."""
+    pool: int
+    """The host among those of the market, -1 for none."""
+    now: tuple[Bidder, ...] | None
+    """By resource, how it counts at present; None where it doesn't."""
+    floor: tuple[float, ...]
+    cap: tuple[float, ...]
+    bids: bool = True
+    """False while it is suspended or off: then it keeps its floor, whatever its bid is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One resource: what a bid gets and costs."""
+
+    resource: str
+    bid: float
+    share: float
+    price: float
+    """Of a unit, with this bid; infinite where no price clears."""
+    cost: float
+    """Credits that a whole period costs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quotes:
+    """One market, prepared."""
+
+    resources: tuple[str, ...]
+    rule: PriceRule
+    reserve: Floats
+    total: Floats
+    """[resources]: the market's capacity,"""
+    bids: tuple[tuple[float, float], ...]
+    """[resources]: and all bids for it, each sum with what it was too short for."""
+    hosts: Demand
+    """A pool a host and resource,"""
+    market: Demand
+    """and a pool a resource, as if the market were one host."""
+    host_rows: Ints
+    """[hosts]: their rows in the snapshot."""
+    by_load: Ints
+    """[open hosts]: the one with the least load first; of equals the first."""
+    room: Floats
+    """[open hosts, resources], in that order: what floors leave."""
+    local: Ints
+    """[vms of the snapshot]: the row below, -1 for those with no part in the market."""
+    at: Ints
+    """[vms]: the host among those of the market, -1 for none."""
+    rows: Floats
+    """[vms, resources, 3]: bid, floor and cap."""
+    bidding: Sequence[bool]
+    """[vms]: runs or wants to."""
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, market: int, host: Ints, rule: PriceRule, reserve: Floats
+    ) -> Self:
+        """Prepare the market in this row, with each VM on the host in the row given for it."""
+        view = view_of(snapshot, market)
+        among = np.full(len(snapshot.hosts) + 1, NOWHERE)
+        among[view.hosts] = np.arange(len(view.hosts))
+        at = among[host[view.vms]]
+        there = np.flatnonzero(at != NOWHERE)
+        kinds = len(snapshot.resources)
+        columns = np.arange(kinds)
+
+        def demand(pool: Ints, capacity: Floats) -> Demand:
+            pools = (pool[:, np.newaxis] * kinds + columns).ravel()
+            bid, floor, cap = (of[there].ravel() for of in (view.bid, view.floor, view.cap))
+            return Demand.of(bid, floor, cap, pools, capacity.ravel())
+
+        local = np.full(len(snapshot.vms), NOWHERE)
+        local[view.vms] = np.arange(len(view.vms))
+        order, room = _by_load(
+            _sums(view.bid[there], at[there], len(view.hosts)),
+            view.capacity,
+            view.capacity - _sums(view.floor[there], at[there], len(view.hosts)),
+            np.flatnonzero(view.open),
+        )
+        return cls(
+            resources=snapshot.resources,
+            rule=rule,
+            reserve=reserve,
+            total=view.total,
+            bids=tuple(_total(view.bid[there, column]) for column in columns),
+            hosts=demand(at[there], view.capacity),
+            market=demand(np.zeros(len(there), dtype=np.int64), view.total),
+            host_rows=view.hosts,
+            by_load=order,
+            room=room,
+            local=local,
+            at=at,
+            rows=np.stack([view.bid, view.floor, view.cap], axis=2),
+            bidding=np.isin(snapshot.vms.state[view.vms], BIDDING).tolist(),
+        )
+
+    def place_of(self, row: int) -> Place | None:
+        """The VM in this row of the snapshot: on its host, or on the one it would be tried on.
+
+        None for one that has no part in the market.
+        """
+        vm = int(self.local[row])
+        if vm == NOWHERE:
+            return None
+        now = tuple(Bidder(*row) for row in self.rows[vm].tolist())
+        floor, cap = tuple(row.floor for row in now), tuple(row.cap for row in now)
+        pool = int(self.at[vm])
+        if pool == NOWHERE:
+            return self.place_for(floor, cap)
+        return Place(int(self.host_rows[pool]), pool, now, floor, cap, self.bidding[vm])
+
+    def place_for(self, floor: Sequence[float], cap: Sequence[float]) -> Place:
+        """A VM that there is not yet: on the host with the least load on which its floor fits."""
+        pool = self._roomy(np.array(floor))
+        host = NOWHERE if pool == NOWHERE else int(self.host_rows[pool])
+        return Place(host, pool, None, tuple(floor), tuple(cap))
+
+    def quote(self, place: Place, bid: Sequence[float]) -> tuple[Quote, ...]:
+        """By resource, what these bids would get and cost there."""
+        rows = [Bidder(*one) for one in zip(bid, place.floor, place.cap, strict=True)]
+        if not place.bids:
+            rows = [row._replace(bid=0.0, cap=row.floor) for row in rows]
+        shares = [self._share(place, column, row) for column, row in enumerate(rows)]
+        prices = self._prices(place, rows)
+        owed = np.zeros((1, len(rows)))
+        if place.bids:
+            owed = charges(
+                self.rule,
+                np.array([[row.bid for row in rows]]),
+                np.array([shares]),
+                prices[np.newaxis],
+                1.0,
+            )
+        outcome = zip(self.resources, bid, shares, prices.tolist(), owed[0].tolist(), strict=True)
+        return tuple(Quote(*one) for one in outcome)
+
+    def bid_for(self, place: Place, wanted: Sequence[float | None]) -> tuple[float | None, ...]:
+        """By resource, the least bid that gets so much there; None where no bid does.
+
+        Of a resource of which nothing is wanted it is None too.
+        """
+        return tuple(
+            None if amount is None else self._bid_for(place, column, amount)
+            for column, amount in enumerate(wanted)
+        )
+
+    def _share(self, place: Place, column: int, row: Bidder) -> float:
+        """Of one resource, what this row would get."""
+        demand, pool, old = self._pool(place, column)
+        capacity = float(demand.capacity[pool])
+        floors = demand.floors(pool) - (old.floor if old is not None else 0.0) + row.floor
+        if floors > capacity:
+            return row.floor * (capacity / floors)
+        return row.gets(demand.level(pool, capacity, old, row))
+
+    def _bid_for(self, place: Place, column: int, amount: float) -> float | None:
+        """What a unit costs the others once the amount is set aside, times the amount."""
+        demand, pool, old = self._pool(place, column)
+        if amount <= self._share(place, column, Bidder(0.0, place.floor[column], 0.0)):
+            return 0.0
+        capacity = float(demand.capacity[pool])
+        if not place.bids or amount > min(place.cap[column], capacity):
+            return None
+        level = demand.level(pool, capacity - amount, old)
+        if level == 0:
+            return None
+        return max(amount / level, LEAST_BID)
+
+    def _prices(self, place: Place, rows: Sequence[Bidder]) -> Floats:
+        """Of a unit of each resource, with these rows in the place of the VM's own."""
+        level = np.array(
+            [
+                self.market.level(
+                    column,
+                    float(self.total[column]),
+                    None if place.now is None else place.now[column],
+                    row,
+                )
+                for column, row in enumerate(rows)
+            ]
+            if self.rule is PriceRule.CLEARING
+            else np.zeros(len(rows))
+        )
+        old = [0.0] * len(rows) if place.now is None else [row.bid for row in place.now]
+        bids = [
+            math.fsum((*total, -before, row.bid))
+            for total, before, row in zip(self.bids, old, rows, strict=True)
+        ]
+        return price(self.rule, np.array([bids]), self.total, level, self.reserve)
+
+    def _pool(self, place: Place, column: int) -> tuple[Demand, int, Bidder | None]:
+        """Where it contends for a resource, and how it counts there at present."""
+        old = None if place.now is None else place.now[column]
+        if place.pool == NOWHERE:
+            return self.market, column, old
+        return self.hosts, place.pool * len(self.resources) + column, old
+
+    def _roomy(self, floor: Floats) -> int:
+        """The first host by load on which a floor fits, -1 for none."""
+        begin, size = 0, _FIRST_LOOK
+        while begin < len(self.by_load):
+            fits = np.flatnonzero((self.room[begin : begin + size] >= floor).all(axis=1))
+            if len(fits):
+                return int(self.by_load[begin + fits[0]])
+            begin, size = begin + size, size * 2
+        return NOWHERE
+
+
+def _by_load(bids: Floats, capacity: Floats, room: Floats, open_: Ints) -> tuple[Ints, Floats]:
+    """Hosts that take VMs by rising load (the largest over the resources), and their room."""
+    there = capacity[open_]
+    none = np.full_like(there, np.inf)
+    load = np.divide(bids[open_], there, out=none, where=there > 0).max(axis=1, initial=0.0)
+    order = open_[np.argsort(load, kind="stable")]
+    return order, room[order]
+
+
+def _sums(values: Floats, at: Ints, hosts: int) -> Floats:
+    """[hosts, resources]: of the rows that are on each."""
+    columns = [np.bincount(at, values[:, column], hosts) for column in range(values.shape[1])]
+    return np.stack(columns, axis=1)
+
+
+def _total(values: Floats) -> tuple[float, float]:
+    """The sum of all, and what it was too short for."""
+    sums, short = running(values)
+    return float(sums[-1]), float(short[-1])

@@ -1,0 +1,127 @@
+"""Strategy `groups`: the three phases, made anew only when somebody asks for something else.
+
+A VM's bid for the first resource is its part of its group's spending rate. The shares that
+follow from group prices are those of Eq. 1 on the host, so dividing hosts, the order of moves
+and their reasons are the market's. The cores of phase 2 are chosen where pins are (limits/).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools, Decision, Ints, Snapshot
+from merkatd.market.view import NOWHERE
+from merkatd.placement.game import Game
+from merkatd.placement.groups.grouping import grouped
+from merkatd.placement.groups.mapping import mapped
+from merkatd.placement.play import play
+from merkatd.placement.strategy import Pricing
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """The group scheduler has nothing to choose but how its prices are shown."""
+
+    pricing: Pricing = field(default_factory=Pricing)
+
+
+def groups(
+    snapshot: Snapshot,
+    settings: GroupSettings,
+    memory: Mapping[str, Any],
+    rng: np.random.Generator,  # noqa: ARG001 - ties go to the first, nothing is drawn
+) -> Decision:
+    """Group each market of the snapshot."""
+    known = memory.get("markets", {}) if memory.get("version") == VERSION else {}
+    kept: dict[str, Any] = {}
+
+    def improve(game: Game) -> Ints:
+        name = game.snapshot.markets.name[game.view.market]
+        asked = _asked(game)
+        before = known.get(name, {})
+        if before.get("asked") == asked:
+            wanted = _recalled(game, before["wanted"])
+        else:
+            wanted = regrouped(game)
+        kept[name] = {"asked": asked, "wanted": _named(game, wanted)}
+        return wanted
+
+    decision = play(snapshot, settings.pricing, improve)
+    return replace(decision, memory={"version": VERSION, "markets": kept})
+
+
+def regrouped(game: Game) -> Ints:
+    """[vms]: the host of each once all three phases are through."""
+    view = game.view
+    kind = _kinds(game)
+    fixed = np.where(game.movable, NOWHERE, view.place)
+    capacity = np.where(view.open[:, np.newaxis], view.capacity, 0.0)
+    rate = np.ascontiguousarray(view.bid[:, 0])
+
+    def allowed(vm: int, group: Ints) -> Bools | None:
+        if game.rules.bound(vm):
+            return game.rules.allowed(vm, group)
+        mask = game.rules.by_requirement(vm)
+        return None if mask.all() else mask
+
+    group = grouped(rate, view.floor, capacity, fixed, allowed)
+    host = np.append(mapped(view.place, group, kind), NOWHERE)
+    wanted: Ints = host[group]
+    homeless = (wanted == NOWHERE) & (view.place != NOWHERE)
+    return np.where(homeless, view.place, wanted)
+
+
+def _kinds(game: Game) -> Ints:
+    """[hosts]: equal where a group could be on either; who can't leave makes a host its own."""
+    view, rules = game.view, game.rules
+    columns: list[Any] = [view.capacity, view.open[:, np.newaxis].astype(float)]
+    requirements = np.unique(game.snapshot.vms.requirement[view.vms])
+    first = {
+        int(row): int(np.flatnonzero(game.snapshot.vms.requirement[view.vms] == row)[0])
+        for row in requirements
+        if row != NOWHERE
+    }
+    columns += [rules.by_requirement(vm)[:, np.newaxis].astype(float) for vm in first.values()]
+    _, kind = np.unique(np.concatenate(columns, axis=1), axis=0, return_inverse=True)
+    own = np.zeros(len(view.hosts), dtype=bool)
+    own[view.place[~game.movable & (view.place != NOWHERE)]] = True
+    return np.where(own, len(kind) + np.arange(len(kind)), kind.ravel())
+
+
+def _asked(game: Game) -> str:
+    """The same as long as no request is new, edited or over and the hosts are the same."""
+    view = game.view
+    parts = (
+        game.snapshot.vms.id[view.vms],
+        np.ascontiguousarray(view.bid[:, 0]),
+        game.snapshot.hosts.id[view.hosts[view.open]],
+        np.ascontiguousarray(view.capacity[view.open]),
+    )
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part.tobytes())
+    return digest.hexdigest()
+
+
+def _named(game: Game, wanted: Ints) -> dict[str, int]:
+    placed = np.flatnonzero(wanted != NOWHERE)
+    return {str(game.vm_id(vm)): game.host_id(int(wanted[vm])) for vm in placed.tolist()}
+
+
+def _recalled(game: Game, wanted: Mapping[str, int]) -> Ints:
+    """Where the VMs were to be; those that never got a place wait on."""
+    row_of = {game.host_id(row): row for row in range(len(game.view.hosts))}
+    found = np.array(
+        [
+            row_of.get(wanted.get(str(game.vm_id(vm)), NOWHERE), NOWHERE)
+            for vm in range(len(game.view.vms))
+        ],
+        dtype=np.int64,
+    )
+    keeps = ~game.movable | (found == NOWHERE)
+    return np.where(keeps & (game.view.place != NOWHERE), game.view.place, found)

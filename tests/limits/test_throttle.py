@@ -1,0 +1,104 @@
+"""Four goods: shares of network and disk follow bids, and hosts are told only what differs."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.cluster import Deploy, Plan, Snapshot, Throttle, VmState
+from merkatd.limits import BEYOND, UNSET, InForce
+from merkatd.limits.in_force import DISK, NETWORK
+from merkatd.limits.throttle import rates
+from tests.clouds import cloud, hosts_table, vms_table
+from tests.limits.hosts import limits_of, shared
+
+GOODS = ("cpu", "memory", "network", "disk")
+HOST = [400.0, 8192.0, 1000.0, 200.0]
+
+
+def two_bids() -> Snapshot:
+    """Bids of 1 and 3 for network, of 1 and 1 for disk; each can use all of the host."""
+    cap = [[100.0, 1024.0, 1000.0, 200.0]] * 2
+    bid = [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 3.0, 1.0]]
+    snapshot = cloud(
+        hosts_table(np.array([HOST])),
+        vms_table(np.zeros(2, dtype=np.int64), np.array(bid), np.array(cap)),
+    )
+    return replace(snapshot, resources=GOODS)
+
+
+def throttles(snapshot: Snapshot, in_force: InForce | None = None) -> tuple[Throttle, ...]:
+    """What hosts are told of network and disk."""
+    return limits_of(snapshot, shared(snapshot), in_force).plan.of(Throttle)
+
+
+def with_further(snapshot: Snapshot, network: list[int], disk: list[int]) -> InForce:
+    """These limits in force."""
+    further = {NETWORK: np.array(network), DISK: np.array(disk)}
+    return replace(InForce.nothing(snapshot), further=further)
+
+
+def test_shares_become_limits_with_the_reason() -> None:
+    """250 and 750 of 1,000 Mbit/s, 125 kB/s each; 100 MiB/s for either."""
+    first, second = throttles(two_bids())
+    assert first == Throttle(
+        period=1,
+        vm=0,
+        network_kb_s=31_250,
+        disk_kib_s=102_400,
+        reason="its share of host0's network is 250 of 1,000: its bid is 1 of 4 there;"
+        " its share of host0's disk is 100 of 200: its bid is 1 of 2 there",
+    )
+    assert (second.network_kb_s, second.disk_kib_s) == (93_750, 102_400)
+
+
+def test_only_what_differs_is_told() -> None:
+    """Nothing within 2 %; only the good that is off."""
+    snapshot = two_bids()
+    settled = with_further(snapshot, [31_000, 93_750], [102_400, 104_000])
+    assert throttles(snapshot, settled) == ()
+    off = with_further(snapshot, [31_250, 93_750], [102_400, UNSET])
+    (step,) = throttles(snapshot, off)
+    assert (step.vm, step.network_kb_s, step.disk_kib_s) == (1, None, 102_400)
+
+
+def test_what_can_not_be_limited_is_left_alone() -> None:
+    """A VM without interfaces, or on a hypervisor that can't."""
+    snapshot = two_bids()
+    assert throttles(snapshot, with_further(snapshot, [BEYOND] * 2, [BEYOND] * 2)) == ()
+
+
+def test_goods_that_are_not_sold_are_left_alone() -> None:
+    """Whatever is in force: with CPU and memory alone hosts hear nothing of it."""
+    wide = two_bids()
+    hosts = hosts_table(np.array([HOST[:2]]))
+    vms = vms_table(np.zeros(2, dtype=np.int64), wide.vms.bid[:, :2], wide.vms.cap[:, :2])
+    snapshot = cloud(hosts, vms)
+    assert throttles(snapshot, with_further(snapshot, [5, 5], [5, 5])) == ()
+
+
+def test_one_that_arrives_is_told_after_it_came() -> None:
+    """The step waits for the deployment."""
+    snapshot = two_bids()
+    vms = replace(
+        snapshot.vms,
+        host=np.array([-1, 0]),
+        state=np.array([int(VmState.PENDING), int(VmState.RUNNING)]),
+    )
+    snapshot = replace(snapshot, vms=vms)
+    deploy = Deploy(period=1, vm=0, host=0, reason="")
+    decision = replace(shared(snapshot, deploy), plan=Plan((deploy,)))
+    first = next(one for one in limits_of(snapshot, decision).plan.of(Throttle) if one.vm == 0)
+    assert first.after == (deploy.id,)
+    assert first.network_kb_s == 31_250
+
+
+@given(share=st.lists(st.floats(0, 1e9), min_size=1, max_size=9))
+def test_a_limit_is_never_above_its_share_nor_nothing(share: list[float]) -> None:
+    """But for the least that everybody gets: a Mbit/s."""
+    limit = rates(np.array(share), NETWORK)
+    assert (limit >= 125).all()
+    above = limit - np.maximum(np.array(share), 1.0) * 125
+    assert (above <= 1e-3).all()
+    assert (above > -1.001).all()

@@ -1,0 +1,236 @@
+"""Quotes: what a bid would get and cost is what dividing anew gives, at the price of a search."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.cluster import Floats, Ints, Snapshot, VmState
+from merkatd.market.charge import charges
+from merkatd.market.demand import Bidder, Demand, _Lines
+from merkatd.market.explain import BIDDING
+from merkatd.market.price import PriceRule, price
+from merkatd.market.quote import LEAST_BID, Quotes
+from merkatd.market.share import share
+from merkatd.market.view import NOWHERE, view_of
+from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
+from tests.market.test_share import BIDS, bidder
+
+RESERVE = np.array([0.001, 0.0])
+
+
+def divided_anew(
+    snapshot: Snapshot, market: int, host: Ints, row: int, bid: Floats, rule: PriceRule
+) -> tuple[Floats, Floats, Floats]:
+    """Shares, prices and cost with the bid really changed, as a period computes them."""
+    column = snapshot.vms.bid.copy()
+    column[row] = bid
+    changed = replace(snapshot, vms=replace(snapshot.vms, bid=column))
+    view = view_of(changed, market)
+    among = np.full(len(snapshot.hosts) + 1, NOWHERE)
+    among[view.hosts] = np.arange(len(view.hosts))
+    place = among[host[view.vms]]
+    at = int(np.flatnonzero(view.vms == row)[0])
+    got = view.on_hosts(place).allocation[at]
+    there = place != NOWHERE
+    prices = price(rule, view.bid[there], view.total, view.first(there).level[0], RESERVE)
+    if snapshot.vms.state[row] not in BIDDING:
+        return got, prices, np.zeros_like(got)
+    owed = charges(rule, bid[np.newaxis], got[np.newaxis], prices[np.newaxis], 1.0)
+    return got, prices, owed[0]
+
+
+def agrees(found: Any, expected: Any, capacity: Any) -> bool:
+    """To nine digits; of nearly nothing, to twelve digits of all that there is."""
+    return bool(np.allclose(found, expected, rtol=1e-9, atol=1e-12 * float(np.max(capacity))))
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_quote_is_what_changing_the_bid_gives(seed: int, rule: PriceRule) -> None:
+    """On clouds with every kind of host, VM and state: share, price and cost, of every VM."""
+    rng = np.random.default_rng(seed)
+    for snapshot in (tangled(seed), crowded(4, seed)):
+        host = snapshot.vms.host
+        for market in range(len(snapshot.markets)):
+            quotes = Quotes.of(snapshot, market, host, rule, RESERVE)
+            for row in range(len(snapshot.vms)):
+                place = quotes.place_of(row)
+                if place is None or place.now is None:
+                    continue
+                bid = 10 ** rng.uniform(-6, 6, 2) * rng.choice([0.0, 1.0, 1.0], 2)
+                quoted = quotes.quote(place, bid.tolist())
+                got, prices, owed = divided_anew(snapshot, market, host, row, bid, rule)
+                assert agrees([one.share for one in quoted], got, snapshot.hosts.capacity)
+                assert agrees([one.price for one in quoted], prices, 1.0)
+                assert agrees([one.cost for one in quoted], owed, snapshot.hosts.capacity)
+
+
+@settings(deadline=None, max_examples=300)
+@given(rows=st.lists(bidder(), min_size=1, max_size=12), capacity=st.floats(1, 1e6), bid=BIDS)
+def test_one_row_changed_is_what_all_divided_anew_give(
+    rows: list[tuple[float, float, float]], capacity: float, bid: float
+) -> None:
+    """With bends that coincide and bids twelve orders of magnitude apart; the row is the first."""
+    numbers = np.array(rows)
+    pool = np.zeros(len(rows), dtype=np.int64)
+    bids, floors, caps = numbers[:, 0], numbers[:, 1], numbers[:, 2]
+    demand = Demand.of(bids, floors, caps, pool, np.array([capacity]))
+    old, new = Bidder(*rows[0]), Bidder(bid, *rows[0][1:])
+    bids[0] = bid
+    expected = share(bids, floors, caps, pool, np.array([capacity]))
+    level = demand.level(0, capacity, old, new)
+    assert demand.floors(0) == pytest.approx(floors.sum())
+    if floors.sum() <= capacity:
+        assert agrees(new.gets(level), expected.allocation[0], capacity)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_bid_that_is_said_to_get_it_gets_it(seed: int) -> None:
+    """Any part of what a VM can use; where no bid is said to get it, none does."""
+    rng = np.random.default_rng(seed)
+    found = [0, 0]
+    for snapshot in (tangled(seed), crowded(4, seed)):
+        quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
+        for row in range(len(snapshot.vms)):
+            place = quotes.place_of(row)
+            if place is None:
+                continue
+            wanted = np.array(place.cap) * rng.uniform(0, 1, 2)
+            bids = quotes.bid_for(place, wanted.tolist())
+            for column, bid in enumerate(bids):
+                other = 1.0 if bid is None else bid
+                most = quotes.quote(place, [1e12, 1e12])[column].share
+                got = quotes.quote(place, [other, other])[column].share
+                if bid is None:
+                    assert most <= wanted[column] * (1 + 1e-6)
+                elif bid > LEAST_BID:
+                    assert got == pytest.approx(wanted[column], rel=1e-9)
+                    assert quotes.quote(place, [bid * 0.9] * 2)[column].share < wanted[column]
+                else:
+                    assert got >= wanted[column] * (1 - 1e-9)
+                found[bid is None] += 1
+    assert found[0] > 50
+
+
+def test_more_than_a_vm_can_use_or_a_host_has_is_had_for_no_bid() -> None:
+    """And a share that is had anyway for nothing."""
+    snapshot = cloud(
+        hosts_table(np.array([[100.0, 100.0]])),
+        vms_table(
+            [0, 0],
+            [[1.0, 1.0]] * 2,
+            [[80.0, 300.0]] * 2,
+            floor=np.array([[0.0, 20.0]] * 2),
+        ),
+    )
+    quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
+    place = quotes.place_of(0)
+    assert place is not None
+    assert quotes.bid_for(place, [81.0, 101.0]) == (None, None)
+    assert quotes.bid_for(place, [0.0, 20.0]) == (0.0, 0.0)
+    assert quotes.bid_for(place, [50.0, 81.0])[0] == pytest.approx(1.0)
+    assert quotes.bid_for(place, [50.0, 81.0])[1] is None
+    assert quotes.bid_for(place, [10.0, 80.0])[1] is None, "the other keeps its floor"
+
+
+class TestNewcomers:
+    def test_it_is_quoted_on_the_host_with_the_least_load_that_has_room(self) -> None:
+        """As Algorithm 1 would place it first; the quote comes true once it is there."""
+        snapshot = crowded(40, 3)
+        quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.CLEARING, RESERVE)
+        place = quotes.place_for((0.0, 2048.0), (400.0, 8192.0))
+        loads = [
+            (snapshot.vms.bid[snapshot.vms.host == row].sum(axis=0) / capacity).max()
+            for row, capacity in enumerate(snapshot.hosts.capacity)
+        ]
+        assert place.host == int(np.argmin(loads))
+        quoted = quotes.quote(place, [3.0, 2.0])
+        vms = snapshot.vms
+        joined = cloud(
+            snapshot.hosts,
+            vms_table(
+                [*vms.host, place.host],
+                [*vms.bid, [3.0, 2.0]],
+                [*vms.cap, [400.0, 8192.0]],
+                floor=np.array([*vms.floor, [0.0, 2048.0]]),
+            ),
+        )
+        row, host = len(vms), joined.vms.host
+        bid = np.array([3.0, 2.0])
+        got, prices, owed = divided_anew(joined, 0, host, row, bid, PriceRule.CLEARING)
+        assert [one.share for one in quoted] == pytest.approx(got.tolist(), rel=1e-9)
+        assert [one.price for one in quoted] == pytest.approx(prices.tolist(), rel=1e-9)
+        assert [one.cost for one in quoted] == pytest.approx(owed.tolist(), rel=1e-9)
+
+    def test_a_floor_that_fits_on_no_host_is_quoted_by_the_market(self) -> None:
+        """With no host to name; hosts that take no VMs don't count."""
+        snapshot = crowded(6, 1)
+        quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
+        place = quotes.place_for((0.0, 1e9), (400.0, 1e9))
+        assert (place.host, place.pool) == (NOWHERE, NOWHERE)
+        cpu = quotes.quote(place, [1.0, 1.0])[0]
+        view = view_of(snapshot, 0)
+        level = view.first(np.ones(len(view.vms), dtype=bool)).level[0, 0]
+        assert cpu.share == pytest.approx(min(level, 400.0), rel=0.05)
+
+    def test_a_pending_vm_is_one(self) -> None:
+        """It counts nowhere until it is placed."""
+        snapshot = cloud(
+            hosts_table(np.array([[100.0, 100.0]])),
+            vms_table([0, -1], [[1.0, 1.0], [3.0, 3.0]], [[100.0, 100.0]] * 2),
+        )
+        quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
+        place = quotes.place_of(1)
+        assert place is not None
+        assert place.now is None
+        assert place.host == 0
+        assert [one.share for one in quotes.quote(place, [3.0, 1.0])] == pytest.approx([75.0, 50.0])
+
+
+def test_who_takes_no_part_has_no_quote() -> None:
+    """VMs of no market and stopped ones; a market may be empty."""
+    snapshot = cloud(
+        hosts_table(np.array([[100.0, 100.0]])),
+        vms_table(
+            [0, 0],
+            [[1.0, 1.0]] * 2,
+            [[100.0, 100.0]] * 2,
+            market=np.array([-1, 0]),
+            state=np.array([int(VmState.RUNNING), int(VmState.ABSENT)]),
+        ),
+    )
+    quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
+    assert [quotes.place_of(row) for row in range(2)] == [None, None]
+    alone = quotes.quote(quotes.place_for((0.0, 0.0), (50.0, 50.0)), [1.0, 0.0])
+    assert [one.share for one in alone] == [0.0, 0.0], "what belongs to no market is set aside"
+
+
+def test_looks_grow_with_the_logarithm_of_the_number_of_vms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """64 times as many VMs on one host are six more halvings of a search, not 64 times the work."""
+    looks = []
+    whole = _Lines._line
+
+    def counted(self: _Lines, *arguments: Any) -> Any:
+        looks.append(1)
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(_Lines, "_line", counted)
+    taken = {}
+    for vms in (1_000, 64_000):
+        rng = np.random.default_rng(vms)
+        bid, cap = rng.lognormal(0.0, 1.0, vms), rng.uniform(100, 800, vms)
+        pool = np.zeros(vms, dtype=np.int64)
+        demand = Demand.of(bid, cap * 0.1, cap, pool, np.array([vms * 100.0]))
+        looks.clear()
+        for row in range(100):
+            own = Bidder(bid[row], cap[row] * 0.1, cap[row])
+            assert np.isfinite(demand.level(0, vms * 100.0, own, own._replace(bid=2.0)))
+        taken[vms] = len(looks) / 100
+    assert 10 < taken[1_000] < 20
+    assert taken[64_000] - taken[1_000] < 8

@@ -1,0 +1,195 @@
+"""The group scheduler: the worked example, every VM placed once, the fewest migrations."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot
+from merkatd.placement.groups import GroupSettings, groups
+from merkatd.placement.groups.grouping import grouped
+from merkatd.placement.groups.mapping import mapped, stays
+from tests.clouds import cloud, hosts_table, placed, vms_table
+from tests.placement.groups.printed import heuristic
+
+RNG = np.random.default_rng(0)
+SETTINGS = GroupSettings()
+
+
+def requests(
+    rates: list[float], hosts: int, host: list[int] | None = None, cores: int = 4, vcpus: int = 3
+) -> Snapshot:
+    """A cloud of equal hosts, with a VM for each rate; where `host` says, else pending."""
+    count = len(rates)
+    bid = np.array([[rate, 0.0] for rate in rates]).reshape(count, 2)
+    return cloud(
+        hosts_table(np.tile([cores * 100.0, 65536.0], (hosts, 1))),
+        vms_table(
+            np.array([-1] * count if host is None else host),
+            bid,
+            np.tile([vcpus * 100.0, 1024.0], (count, 1)),
+            floor=np.tile([0.0, 1024.0], (count, 1)),
+        ),
+    )
+
+
+EXAMPLE = [35.0, 35.0, 30.0, 30.0, 20.0, 20.0]
+
+
+def decided(snapshot: Snapshot) -> Decision:
+    """With nothing remembered."""
+    return groups(snapshot, SETTINGS, {}, RNG)
+
+
+def test_the_worked_example() -> None:
+    """Three nodes of four cores, three requests of two VMs each."""
+    group = grouped(
+        np.array(EXAMPLE),
+        np.zeros((6, 2)),
+        np.tile([400.0, 1.0], (3, 1)),
+        np.full(6, -1),
+        lambda _vm, _group: None,
+    )
+    assert group.tolist() == [0, 1, 2, 2, 0, 1]
+    prices = np.bincount(group, EXAMPLE)
+    assert prices.tolist() == [55.0, 55.0, 60.0]
+    decision = decided(requests(EXAMPLE, 3))
+    expected = [254.5454545, 254.5454545, 200.0, 200.0, 145.4545454, 145.4545454]
+    assert decision.allocations[:, 0] == pytest.approx(expected)
+
+
+rates = st.lists(st.floats(1.0, 100.0), min_size=1, max_size=12)
+
+
+@given(rates, st.integers(1, 5))
+def test_every_vm_is_placed_once(given_rates: list[float], hosts: int) -> None:
+    """New ones are deployed, and what a host has is divided by rates."""
+    snapshot = requests(given_rates, hosts)
+    decision = decided(snapshot)
+    assert sorted(step.vm for step in decision.plan.of(Deploy)) == snapshot.vms.id.tolist()
+    place = placed(snapshot, decision)
+    for host in range(hosts):
+        there = place == host
+        whole = sum(np.array(given_rates)[there])
+        shares = np.array(given_rates)[there] / whole * 400.0 if whole else np.zeros(0)
+        if (shares <= 300.0).all():
+            assert decision.allocations[there, 0] == pytest.approx(shares)
+
+
+@given(rates, st.integers(1, 4))
+def test_groups_are_as_even_as_rates_allow(given_rates: list[float], hosts: int) -> None:
+    """The dearest group without its cheapest VM costs no more than the cheapest group."""
+    snapshot = requests(given_rates, hosts)
+    place = placed(snapshot, decided(snapshot))
+    price = np.bincount(place, given_rates, hosts)
+    for host in range(hosts):
+        there = np.array(given_rates)[place == host]
+        if len(there):
+            assert price[host] - there.min() <= price.min() + 1e-9
+
+
+def overlaps() -> st.SearchStrategy[tuple[list[int], list[int], int]]:
+    """Where VMs are, and the groups they are in now."""
+    return st.integers(1, 5).flatmap(
+        lambda n: st.tuples(
+            st.lists(st.integers(-1, n - 1), min_size=1, max_size=15),
+            st.just([]),
+            st.just(n),
+        ).flatmap(
+            lambda one: st.tuples(
+                st.just(one[0]),
+                st.lists(st.integers(0, one[2] - 1), min_size=len(one[0]), max_size=len(one[0])),
+                st.just(one[2]),
+            )
+        )
+    )
+
+
+@given(overlaps())
+def test_no_assignment_has_fewer_migrations(one: tuple[list[int], list[int], int]) -> None:
+    """Against all permutations; the paper's own heuristic is never better."""
+    place, group, hosts = np.array(one[0]), np.array(one[1]), one[2]
+    rows = np.arange(hosts)
+    kept = stays(place, group, rows, rows)
+    host_of = mapped(place, group, np.zeros(hosts, dtype=np.int64))
+    assert sorted(host_of.tolist()) == rows.tolist()
+    ours = int(kept[host_of, rows].sum())
+    best = max(
+        int(sum(kept[host, column] for column, host in enumerate(order)))
+        for order in permutations(range(hosts))
+    )
+    assert ours == best
+    there = np.bincount(place[place >= 0], minlength=hosts)
+    chosen = heuristic(there[:, np.newaxis] - kept)
+    assert int(kept[rows, chosen].sum()) <= ours
+
+
+def test_nothing_moves_while_nobody_asks_for_anything_else() -> None:
+    """Not even where another grouping would be as good."""
+    snapshot = requests(EXAMPLE, 3)
+    first = decided(snapshot)
+    running = requests(EXAMPLE, 3, placed(snapshot, first).tolist())
+    second = groups(running, SETTINGS, first.memory, RNG)
+    assert len(second.plan) == 0
+    assert second.memory == first.memory
+
+
+def test_an_edited_rate_regroups() -> None:
+    """Who shared a host with the VM that now pays most goes elsewhere; nobody else moves."""
+    snapshot = requests(EXAMPLE, 3)
+    first = decided(snapshot)
+    edited = requests([90.0, 35.0, 30.0, 30.0, 20.0, 20.0], 3, placed(snapshot, first).tolist())
+    second = groups(edited, SETTINGS, first.memory, RNG)
+    price = np.bincount(placed(edited, second), edited.vms.bid[:, 0])
+    assert sorted(price.tolist()) == [60.0, 75.0, 90.0]
+    assert len(second.plan.of(Migrate)) == 1
+
+
+def test_a_host_that_is_drained_is_left_by_all() -> None:
+    """And one that is added is used."""
+    snapshot = requests(EXAMPLE, 3, [0, 1, 2, 2, 0, 1])
+    state = np.array([int(HostState.ON), int(HostState.ON), int(HostState.DRAINED)])
+    drained = replace(snapshot, hosts=replace(snapshot.hosts, state=state))
+    assert set(placed(drained, decided(drained)).tolist()) == {0, 1}
+    more = requests(EXAMPLE, 4, [0, 1, 2, 2, 0, 1])
+    assert set(placed(more, decided(more)).tolist()) == {0, 1, 2, 3}
+
+
+def test_twice_the_cores_get_twice_the_rates() -> None:
+    """A price is a part of the capacity."""
+    snapshot = cloud(
+        hosts_table(np.array([[400.0, 65536.0], [800.0, 65536.0]])),
+        vms_table(np.full(30, -1), np.tile([10.0, 0.0], (30, 1)), np.tile([400.0, 512.0], (30, 1))),
+    )
+    counts = np.bincount(placed(snapshot, decided(snapshot)), minlength=2)
+    assert counts.tolist() == [10, 20]
+
+
+def test_memory_that_does_not_fit_goes_elsewhere_or_waits() -> None:
+    """A VM that no host can take is told why; the others don't mind."""
+    floor = np.array([[0.0, 60000.0], [0.0, 60000.0], [0.0, 60000.0]])
+    snapshot = cloud(
+        hosts_table(np.tile([400.0, 65536.0], (2, 1))),
+        vms_table(
+            np.full(3, -1),
+            np.tile([10.0, 0.0], (3, 1)),
+            floor + np.array([100.0, 0.0]),
+            floor=floor,
+        ),
+    )
+    decision = decided(snapshot)
+    assert len(decision.plan.of(Deploy)) == 2
+    assert list(decision.reasons) == [int(snapshot.vms.id[2])]
+    assert "60,000 memory" in decision.reasons[int(snapshot.vms.id[2])]
+
+
+def test_who_may_not_move_stays_and_counts() -> None:
+    """Its group is its host's."""
+    snapshot = requests(EXAMPLE, 3, [0, 0, 0, 0, 0, 0])
+    held = replace(snapshot, vms=replace(snapshot.vms, movable=np.array([False] * 2 + [True] * 4)))
+    place = placed(held, decided(held))
+    assert place[:2].tolist() == [0, 0]
+    assert 0 not in place[2:]
