@@ -1,4 +1,8 @@
-"""Charges: what a period costs each payer, taken once, and never more than the payer has."""
+"""Charges: what a period costs each payer, taken once, and never more than the payer has.
+
+After some days the charges of a day become one; the periods of which that was done are known
+by the newest of them, and nothing can be charged or given back for them any more.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +13,7 @@ from sqlalchemy import Column, Named, TypedColumns
 from merkatd.database import accounts, entries
 from merkatd.database.accounts import AccountKind
 from merkatd.database.entries import BookingError, Posting, TransactionKind, UnknownAccountError
+from merkatd.database.rollups import rolled_up_to
 from merkatd.database.schema import table
 
 
@@ -64,8 +69,11 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
     where the account could not pay then and could now.
     """
     due = {account: amount for account, amount in owed.items() if _checked(account, amount)}
+    if period <= rolled_up_to(connection):
+        return Charged({}, {}, frozenset(due))
     by_reference = {reference_of(period, account): account for account in due}
-    before = frozenset(by_reference[one] for one in entries.posted(connection, by_reference))
+    done = entries.under(connection, f"charge/{period}/")
+    before = frozenset(by_reference[one] for one in done if one in by_reference)
     treasury = accounts.treasury(connection).id
     payers = accounts.lock(connection, due.keys() - before | {treasury})
     taken, missing, postings = {}, {}, []
@@ -80,9 +88,34 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
             missing[account] = due[account] - amount
         moves = {account: -amount, treasury: amount} if amount else {}
         postings.append(Posting(TransactionKind.CHARGE, reference, moves))
-    entries.post(connection, postings, at_s)
+    entries.post_new(connection, postings, at_s)
     _record(connection, period, missing, at_s)
     return Charged(taken, missing, before)
+
+
+def refund(connection: sa.Connection, period: int, at_s: float) -> int:
+    """Give back all that was charged for a period, once; the micro-credits that were."""
+    treasury = accounts.treasury(connection).id
+    postings = []
+    for reference, number in entries.under(connection, f"charge/{period}/").items():
+        payer = int(reference.rpartition("/")[2])
+        taken = -entries.amounts_of(connection, number).get(payer, 0)
+        if taken:
+            moves = {treasury: -taken, payer: taken}
+            back = f"refund/{period}/{payer}"
+            postings.append(Posting(TransactionKind.REFUND, back, moves))
+    posted = entries.post(connection, postings, at_s)
+    return sum(-one.amounts[treasury] for one in postings if one.reference in posted)
+
+
+def missing_between(connection: sa.Connection, account: int, since_s: float, until_s: float) -> int:
+    """What an account owed and could not pay from one time up to and without another."""
+    query = sa.select(sa.func.sum(SHORTFALLS.c.missing)).where(
+        SHORTFALLS.c.account == account,
+        SHORTFALLS.c.at_s >= since_s,
+        SHORTFALLS.c.at_s < until_s,
+    )
+    return int(connection.scalar(query) or 0)
 
 
 def shortfalls(connection: sa.Connection, period: int) -> dict[int, int]:

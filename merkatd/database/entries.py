@@ -14,12 +14,17 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.database import accounts
-from merkatd.database.accounts import ACCOUNTS, AccountKind
+from merkatd.database.accounts import AccountKind
 from merkatd.database.retrying import LostRaceError
 from merkatd.database.schema import SERIAL, chunks, table
 
+AFTER_SLASH = chr(ord("/") + 1)
+
 LARGEST = 2**62
 """No balance may go beyond this many micro-credits, in either direction."""
+
+
+_MOVED_AT_ONCE = 100
 
 
 class TransactionKind(StrEnum):
@@ -29,6 +34,8 @@ class TransactionKind(StrEnum):
     """Between issuance and treasury: the supply changes."""
     INCOME = "income"
     """From the treasury to a tenant, at a renewal."""
+    GRANT = "grant"
+    """From the treasury to a tenant, by an administrator's word."""
     BUDGET = "budget"
     """Between a tenant and one of its applications."""
     REPLENISHMENT = "replenishment"
@@ -117,18 +124,24 @@ def post(connection: sa.Connection, postings: Sequence[Posting], at_s: float) ->
     All or nothing: where one can't be posted an error says why, and the transaction of the
     caller must not be committed.
     """
-    wanted = {posting.reference: posting for posting in postings}
-    if len(wanted) != len(postings):
+    done = posted(connection, [posting.reference for posting in postings])
+    return post_new(
+        connection, [posting for posting in postings if posting.reference not in done], at_s
+    )
+
+
+def post_new(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> frozenset[str]:
+    """The same for those of which the caller knows that none was posted before."""
+    references = frozenset(posting.reference for posting in postings)
+    if len(references) != len(postings):
         raise BookingError("the same reference was given to two postings")
-    done = posted(connection, wanted)
-    new = [posting for posting in postings if posting.reference not in done]
     moved: Counter[int] = Counter()
-    for posting in new:
+    for posting in postings:
         moved.update(posting.amounts)
     _check(connection, moved)
-    _insert(connection, new, at_s)
+    _insert(connection, postings, at_s)
     _move(connection, moved)
-    return frozenset(posting.reference for posting in new)
+    return references
 
 
 def posted(connection: sa.Connection, references: Iterable[str]) -> frozenset[str]:
@@ -153,6 +166,38 @@ def of_account(
     )
 
 
+def sums(
+    connection: sa.Connection, account: int, since_s: float, until_s: float | None
+) -> dict[TransactionKind, int]:
+    """What moved on an account from one time up to and without another, by kind."""
+    query = (
+        sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount))
+        .join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
+        .where(ENTRIES.c.account_id == account, TRANSACTIONS.c.at_s >= since_s)
+        .group_by(TRANSACTIONS.c.kind)
+    )
+    if until_s is not None:
+        query = query.where(TRANSACTIONS.c.at_s < until_s)
+    return {TransactionKind(kind): int(total) for kind, total in connection.execute(query)}
+
+
+def under(connection: sa.Connection, prefix: str) -> dict[str, int]:
+    """The transactions whose references go on behind this prefix, which ends in a slash: ids."""
+    # As a range, since LIKE would use the index on some servers only.
+    query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id).where(
+        TRANSACTIONS.c.reference > prefix, TRANSACTIONS.c.reference < prefix[:-1] + AFTER_SLASH
+    )
+    rows = connection.execute(query)
+    return {reference: number for reference, number in rows}  # noqa: C416 - rows are no pairs to mypy
+
+
+def amounts_of(connection: sa.Connection, transaction: int) -> dict[int, int]:
+    """By account, what a transaction moved."""
+    query = sa.select(ENTRIES.c.account_id, ENTRIES.c.amount)
+    rows = connection.execute(query.where(ENTRIES.c.transaction_id == transaction))
+    return {account: amount for account, amount in rows}  # noqa: C416 - rows are no pairs to mypy
+
+
 def _check(connection: sa.Connection, moved: Mapping[int, int]) -> None:
     present = accounts.lock(connection, moved)
     for number, amount in moved.items():
@@ -169,15 +214,18 @@ def _check(connection: sa.Connection, moved: Mapping[int, int]) -> None:
             raise BookingError(f"account {number} can't hold {balance} micro-credits")
 
 
-def _insert(connection: sa.Connection, postings: list[Posting], at_s: float) -> None:
+def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> None:
     rows = [{"at_s": at_s, "kind": p.kind, "reference": p.reference} for p in postings]
     if not rows:
         return
+    newest = connection.scalar(sa.select(sa.func.max(TRANSACTIONS.c.id))) or 0
     try:
         connection.execute(sa.insert(TRANSACTIONS), rows)
     except sa.exc.IntegrityError as error:
         raise LostRaceError("somebody else posted the same transaction") from error
-    ids = _ids(connection, [posting.reference for posting in postings])
+    later = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
+    found = connection.execute(later.where(TRANSACTIONS.c.id > newest))
+    ids = {reference: number for reference, number in found}  # noqa: C416 - rows are no pairs to mypy
     entries = [
         {"transaction_id": ids[posting.reference], "account_id": account, "amount": amount}
         for posting in postings
@@ -189,11 +237,15 @@ def _insert(connection: sa.Connection, postings: list[Posting], at_s: float) -> 
 
 
 def _move(connection: sa.Connection, moved: Mapping[int, int]) -> None:
-    changes = [{"which": account, "change": amount} for account, amount in moved.items() if amount]
-    if changes:
-        query = sa.update(ACCOUNTS).where(ACCOUNTS.c.id == sa.bindparam("which"))
-        changed = ACCOUNTS.c.balance + sa.bindparam("change", type_=sa.BigInteger())
-        connection.execute(query.values(balance=changed), changes)
+    changes = [(account, change) for account, change in sorted(moved.items()) if change]
+    for first in range(0, len(changes), _MOVED_AT_ONCE):
+        some = changes[first : first + _MOVED_AT_ONCE]
+        # Written out, since a statement for each account would be a way to the server for each.
+        whens = " ".join(f"WHEN {account:d} THEN {change:d}" for account, change in some)
+        which = ", ".join(f"{account:d}" for account, _ in some)
+        connection.exec_driver_sql(
+            f"UPDATE accounts SET balance = balance + CASE id {whens} END WHERE id IN ({which})"  # noqa: S608 - whole numbers
+        )
 
 
 def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The schema brought to where the code expects it, and back."""
 
+import sysconfig
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -19,8 +20,11 @@ class SchemaError(RuntimeError):
 
 
 def scripts() -> Path:
-    """The folder of the migrations: `sql` beside the package in a checkout."""
-    return Path(__file__).resolve().parents[2] / "sql"
+    """The folder of the migrations: `sql` beside the package in a checkout, or as installed."""
+    beside = Path(__file__).resolve().parents[2] / "sql"
+    if (beside / "env.py").is_file():
+        return beside
+    return Path(sysconfig.get_path("data")) / "share" / "merkat" / "sql"
 
 
 def upgrade(engine: sa.Engine, revision: str = HEAD) -> None:

@@ -150,6 +150,12 @@ def newest(connection: sa.Connection) -> Period | None:
     return _one(connection, sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(1))
 
 
+def newest_decided(connection: sa.Connection) -> int | None:
+    """The number of the newest period that came as far as a decision."""
+    query = sa.select(PERIODS.c.number).where(PERIODS.c.decided_s.is_not(None))
+    return connection.scalar(query.order_by(PERIODS.c.number.desc()).limit(1))
+
+
 def recent(
     connection: sa.Connection, limit: int, state: PeriodState | None = None
 ) -> tuple[Period, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
+from merkatd.currency.days import DAY_S
 from merkatd.database.periods import PERIODS
 from merkatd.database.schema import table
 
@@ -71,6 +72,26 @@ def history(
     )
     rows = connection.execute(query).all()
     return tuple(PricePoint(p, at_s, name, _loaded(x)) for p, at_s, name, x in reversed(rows))
+
+
+def daily(
+    connection: sa.Connection, since_s: float, until_s: float
+) -> list[dict[tuple[str, str], float]]:
+    """The average prices of the days in between that had periods, oldest first."""
+    query = (
+        sa.select(PERIODS.c.started_s, PRICES.c.market, PRICES.c.resource, PRICES.c.price)
+        .join(PERIODS, PERIODS.c.number == PRICES.c.period)
+        .where(PERIODS.c.started_s >= since_s, PERIODS.c.started_s < until_s)
+        .where(PRICES.c.price.is_not(None))
+    )
+    found: dict[int, dict[tuple[str, str], list[float]]] = {}
+    for started_s, market, resource, price in connection.execute(query):
+        day = found.setdefault(int(started_s // DAY_S), {})
+        day.setdefault((market, resource), []).append(_loaded(price))
+    return [
+        {key: math.fsum(all_) / len(all_) for key, all_ in found[day].items()}
+        for day in sorted(found)
+    ]
 
 
 def _stored(price: float) -> float | None:

@@ -12,6 +12,10 @@ _MYSQL_PASSING = frozenset(
         1205,  # waited too long for a lock
         1213,  # deadlock, this transaction was chosen to give way
         1040,  # too many connections
+        1053,  # the server is being shut down
+        1927,  # the connection was ended by an administrator
+        2002,  # nobody answers at the socket: it may be starting again
+        2003,  # nobody answers at the address
         2006,  # the server has gone away
         2013,  # connection lost during a query
         4031,  # disconnected because nothing was said for long

@@ -21,6 +21,7 @@ from merkatd.cluster import (
     Stop,
     Suspend,
     Terminate,
+    Throttle,
 )
 from merkatd.database.schema import LONG_TEXT, table
 
@@ -60,6 +61,7 @@ _KINDS: Final[Mapping[str, type[Step]]] = {
         Limit,
         Pin,
         Balloon,
+        Throttle,
     )
 }
 

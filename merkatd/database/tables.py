@@ -2,24 +2,51 @@
 
 from merkatd.database.accounts import ACCOUNTS
 from merkatd.database.allocations import ALLOCATIONS
+from merkatd.database.arrears import ARREARS
 from merkatd.database.bids import BIDS, WORDS
+from merkatd.database.budgets import BUDGETS
 from merkatd.database.charges import SHORTFALLS
+from merkatd.database.details import DETAILS
+from merkatd.database.doings import DOINGS
 from merkatd.database.entries import ENTRIES, TRANSACTIONS
+from merkatd.database.fleets import MEMBERS
+from merkatd.database.lease import LEASES
+from merkatd.database.notes import NOTES
+from merkatd.database.orders import ORDERS
 from merkatd.database.periods import PERIODS
+from merkatd.database.platforms import PLATFORMS
 from merkatd.database.prices import PRICES
+from merkatd.database.rollups import ROLLUPS
+from merkatd.database.rounds import ROUNDS
 from merkatd.database.schema import METADATA
 from merkatd.database.steps import STEPS
+from merkatd.database.tenants import GROUPS, TENANTS
+from merkatd.database.uses import USES
 
 TABLES = (
     ACCOUNTS,
     ALLOCATIONS,
+    ARREARS,
     BIDS,
+    BUDGETS,
+    DETAILS,
+    DOINGS,
     ENTRIES,
+    GROUPS,
+    LEASES,
+    MEMBERS,
+    NOTES,
+    ORDERS,
     PERIODS,
+    PLATFORMS,
     PRICES,
+    ROLLUPS,
+    ROUNDS,
     SHORTFALLS,
     STEPS,
+    TENANTS,
     TRANSACTIONS,
+    USES,
     WORDS,
 )
 

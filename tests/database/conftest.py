@@ -1,6 +1,7 @@
-"""An empty database for each test: in memory, or in a file where connections must differ."""
+"""An empty database for each test: on SQLite and on a MariaDB that the tests start."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,36 @@ import sqlalchemy as sa
 
 from merkatd.database.engine import make_engine
 from merkatd.database.tables import METADATA
+from tests import servers
+from tests.servers import MariaDb
+
+_NUMBERS = count()
+
+BOTH = [
+    "sqlite",
+    pytest.param(
+        "mariadb",
+        marks=pytest.mark.skipif(servers.MARIADBD is None, reason="mariadb-server is not here"),
+    ),
+]
 
 
-@pytest.fixture
-def connection() -> Iterator[sa.Connection]:
+@pytest.fixture(scope="session")
+def made_on_mariadb(mariadb: MariaDb) -> Iterator[sa.Engine]:
+    """A database with all tables, for tests that roll back what they do."""
+    engine = make_engine(mariadb.make("shared"))
+    METADATA.create_all(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(params=BOTH)
+def connection(request: pytest.FixtureRequest) -> Iterator[sa.Connection]:
     """A connection inside a transaction that is never committed."""
+    if request.param == "mariadb":
+        with request.getfixturevalue("made_on_mariadb").connect() as opened:
+            yield opened
+        return
     engine = make_engine("sqlite://")
     METADATA.create_all(engine)
     with engine.connect() as opened:
@@ -20,10 +46,22 @@ def connection() -> Iterator[sa.Connection]:
     engine.dispose()
 
 
+@pytest.fixture(params=BOTH)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database with nothing in it, for tests with more than one connection."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'merkat.db'}"
+        return
+    server: MariaDb = request.getfixturevalue("mariadb")
+    name = f"test{next(_NUMBERS)}"
+    yield server.make(name)
+    server.drop(name)
+
+
 @pytest.fixture
-def file_engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    """An engine on a file, for tests with more than one connection."""
-    engine = make_engine(f"sqlite:///{tmp_path / 'merkat.db'}")
+def file_engine(url: str) -> Iterator[sa.Engine]:
+    """An engine on a database with all tables, for tests with more than one connection."""
+    engine = make_engine(url)
     METADATA.create_all(engine)
     yield engine
     engine.dispose()

@@ -29,6 +29,7 @@ from merkatd.database.engine import make_engine
 from merkatd.database.retrying import LostRaceError
 from merkatd.database.steps import STEPS, StepState, to_row
 from merkatd.database.tables import METADATA
+from tests.database.again import again
 
 KEY = "3f0c5a52-6f0b-4a55-9f7e-0d3d4b3a9a10"
 
@@ -260,8 +261,10 @@ def test_of_two_connections_racing_for_a_vm_one_wins(file_engine: sa.Engine) -> 
 
     def race(period: int, vm: int) -> int:
         start.wait()
-        with file_engine.begin() as connection:
-            return len(journal.record(connection, [deploy(vm, period)], 0.0).recorded)
+        return again(
+            file_engine,
+            lambda connection: len(journal.record(connection, [deploy(vm, period)], 0.0).recorded),
+        )
 
     with ThreadPoolExecutor(2) as pool:
         for vm in range(20):

@@ -97,7 +97,8 @@ def test_only_issuance_may_owe(connection: sa.Connection) -> None:
 def test_the_database_itself_refuses_a_debt(connection: sa.Connection) -> None:
     """Also where code went wrong no tenant owes."""
     (one,) = opened(connection, [100])
-    with pytest.raises(sa.exc.IntegrityError):
+    # MariaDB's own number for this is none that its driver knows.
+    with pytest.raises((sa.exc.IntegrityError, sa.exc.OperationalError), match=r"(?i)constraint"):
         connection.execute(sa.update(ACCOUNTS).where(ACCOUNTS.c.id == one).values(balance=-1))
 
 

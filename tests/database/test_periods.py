@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from merkatd.database import allocations, periods, prices
 from merkatd.database.periods import PeriodState, PeriodStateError
 from merkatd.database.retrying import LostRaceError
+from tests.database.again import again
 
 
 def begin(connection: sa.Connection, at_s: float = 0.0) -> int:
@@ -36,8 +37,7 @@ def test_two_who_begin_at_once_get_two_numbers(file_engine: sa.Engine) -> None:
     """Twenty periods begun by four threads have twenty numbers."""
 
     def one(_: int) -> int:
-        with file_engine.begin() as connection:
-            return begin(connection)
+        return again(file_engine, begin)
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(one, range(20))) == list(range(1, 21))

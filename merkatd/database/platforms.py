@@ -1,0 +1,160 @@
+"""Virtual platforms: what each was asked to be, how far it came, and what its controller keeps."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.schema import LONG_TEXT, SERIAL, table
+
+OVER = ("done", "cancelled", "failed")
+"""The states that nothing leads out of."""
+
+
+class PlatformColumns(TypedColumns):
+    """The columns of `platforms`."""
+
+    id: Named[int] = Column(SERIAL, primary_key=True)
+    token: Named[str] = Column(sa.String(64), unique=True)
+    owner: Named[int] = Column(sa.Integer())
+    name: Named[str] = Column(sa.String(64))
+    account: Named[int | None] = Column(sa.BigInteger(), sa.ForeignKey("accounts.id"))
+    template: Named[str] = Column(LONG_TEXT)
+    vm_templates: Named[str] = Column(LONG_TEXT)
+    state: Named[str] = Column(sa.String(16))
+    why: Named[str] = Column(LONG_TEXT)
+    needs: Named[str] = Column(LONG_TEXT)
+    ending: Named[str | None] = Column(sa.String(16))
+    held: Named[bool] = Column(sa.Boolean())
+    submitted_s: Named[float] = Column(sa.Double())
+    since_s: Named[float] = Column(sa.Double())
+    started_s: Named[float | None] = Column(sa.Double())
+    deadline_s: Named[float | None] = Column(sa.Double())
+    sizes: Named[str] = Column(LONG_TEXT)
+    report: Named[str | None] = Column(LONG_TEXT)
+    memory: Named[str | None] = Column(LONG_TEXT)
+
+
+PLATFORMS = table(
+    "platforms",
+    PlatformColumns,
+    sa.Index(None, "state"),
+    sa.Index(None, "owner"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """One platform."""
+
+    id: int = -1
+    """-1 for one that is not stored yet."""
+    token: str
+    """Of its submission, which counts once."""
+    owner: int
+    name: str
+    account: int | None
+    """Who pays for its VMs: its application's account."""
+    template: str
+    """As it was submitted,"""
+    vm_templates: Mapping[str, str]
+    """and what it said of each cluster's VMs, in OpenNebula's words."""
+    state: str
+    why: str = ""
+    """Why it is in this state,"""
+    needs: str = ""
+    """and what it would take to leave it."""
+    ending: str | None = None
+    """What it will be once all its VMs are gone."""
+    held: bool = False
+    """Suspended by its tenant: nobody else resumes it."""
+    submitted_s: float
+    since_s: float
+    """When it came into its state."""
+    started_s: float | None = None
+    deadline_s: float | None
+    sizes: Mapping[str, int]
+    """By cluster: how many VMs it is to have."""
+    report: Mapping[str, Any] | None = None
+    """What its controller said last of how it fares."""
+    memory: Any = None
+    """What its controller wants to find again."""
+
+
+_JSON = frozenset({"vm_templates", "sizes", "report", "memory"})
+_NAMES = tuple(field.name for field in fields(Platform))
+
+
+def add(connection: sa.Connection, platform: Platform) -> Platform:
+    """Store a new platform; the same with its id."""
+    row = {name: _stored(name, getattr(platform, name)) for name in _NAMES if name != "id"}
+    result = connection.execute(sa.insert(PLATFORMS).values(**row))
+    given = result.inserted_primary_key
+    if given is None:
+        raise LookupError(f"platform {platform.name!r} was given no id")
+    return replace(platform, id=int(given[0]))
+
+
+def change(connection: sa.Connection, platform: int, **values: Any) -> None:
+    """Other values from now on, by the names of `Platform`."""
+    row = {name: _stored(name, value) for name, value in values.items()}
+    connection.execute(sa.update(PLATFORMS).where(PLATFORMS.c.id == platform).values(**row))
+
+
+def get(connection: sa.Connection, platform: int) -> Platform | None:
+    """The platform of this id."""
+    return next(iter(_selected(connection, [PLATFORMS.c.id == platform])), None)
+
+
+def submitted(connection: sa.Connection, token: str) -> Platform | None:
+    """The platform of this submission."""
+    return next(iter(_selected(connection, [PLATFORMS.c.token == token])), None)
+
+
+def locked(connection: sa.Connection, platform: int) -> Platform | None:
+    """The same, and nobody else changes it until the transaction ends."""
+    query = sa.select(PLATFORMS).where(PLATFORMS.c.id == platform).with_for_update()
+    return next((_loaded(row) for row in connection.execute(query)), None)
+
+
+def living(connection: sa.Connection) -> tuple[Platform, ...]:
+    """All that are not over, oldest first."""
+    return _selected(connection, [PLATFORMS.c.state.not_in(OVER)])
+
+
+def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[Platform, ...]:
+    """Those of these ids, oldest first."""
+    return _selected(connection, [PLATFORMS.c.id.in_(sorted(set(ids)))])
+
+
+def every(
+    connection: sa.Connection, owner: int | None = None, limit: int = 1000
+) -> tuple[Platform, ...]:
+    """The newest of all, or of one owner; those that are over too, oldest first."""
+    conditions = [] if owner is None else [PLATFORMS.c.owner == owner]
+    query = sa.select(PLATFORMS).where(*conditions).order_by(PLATFORMS.c.id.desc()).limit(limit)
+    return tuple(_loaded(row) for row in reversed(connection.execute(query).all()))
+
+
+def _selected(
+    connection: sa.Connection, conditions: list[sa.ColumnElement[bool]]
+) -> tuple[Platform, ...]:
+    query = sa.select(PLATFORMS).where(*conditions).order_by(PLATFORMS.c.id)
+    return tuple(_loaded(row) for row in connection.execute(query))
+
+
+def _stored(name: str, value: Any) -> Any:
+    if name not in _JSON or (value is None and name in {"report", "memory"}):
+        return value
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def _loaded(row: sa.Row[Any]) -> Platform:
+    values = {name: getattr(row, name) for name in _NAMES}
+    for name in _JSON:
+        if values[name] is not None:
+            values[name] = json.loads(values[name])
+    return Platform(**values)

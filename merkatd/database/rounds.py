@@ -1,0 +1,53 @@
+"""Rounds: what is done to everybody at once, at intervals, is done once each."""
+
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.retrying import LostRaceError
+from merkatd.database.schema import table
+
+
+class RoundKind(StrEnum):
+    """What is done."""
+
+    RENEWAL = "renewal"
+    REPLENISHMENT = "replenishment"
+    SUPPLY = "supply"
+    """A look at the supply."""
+
+
+class RoundColumns(TypedColumns):
+    """The columns of `rounds`: when each was done."""
+
+    kind: Named[str] = Column(sa.String(16), primary_key=True)
+    number: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    at_s: Named[float] = Column(sa.Double())
+
+
+ROUNDS = table("rounds", RoundColumns)
+
+
+def newest(connection: sa.Connection, kind: RoundKind) -> tuple[int, float] | None:
+    """The number of the newest round, and when it was done."""
+    query = sa.select(ROUNDS.c.number, ROUNDS.c.at_s).where(ROUNDS.c.kind == kind)
+    row = connection.execute(query.order_by(ROUNDS.c.number.desc()).limit(1)).one_or_none()
+    return None if row is None else (row.number, row.at_s)
+
+
+def begin(connection: sa.Connection, kind: RoundKind, at_s: float) -> int:
+    """The number of a round that is done in this transaction."""
+    before = newest(connection, kind)
+    number = 1 if before is None else before[0] + 1
+    try:
+        connection.execute(sa.insert(ROUNDS), {"kind": kind, "number": number, "at_s": at_s})
+    except sa.exc.IntegrityError as error:
+        raise LostRaceError(f"somebody else did {kind} {number}") from error
+    return number
+
+
+def due(connection: sa.Connection, kind: RoundKind, at_s: float, interval_s: float) -> bool:
+    """Whether an interval has passed since the newest round, or there was none."""
+    before = newest(connection, kind)
+    return before is None or at_s >= before[1] + interval_s

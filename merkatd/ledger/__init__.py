@@ -1,0 +1,92 @@
+"""The ledger: keeps the accounts. Functions on a connection, and `Ledger` for async code.
+
+All amounts are whole micro-credits. What is refused raises LedgerError with what would be
+right, NotFoundError where there is no such thing. Who may ask for what is settled by whoever
+calls: weights, grants, renewals and refunds are for administrators, an application's budget
+for its owner and them, statements and balances likewise.
+"""
+
+from merkatd.currency import MICRO, MOST_CREDITS, credits_of, micro
+from merkatd.currency.days import Month, month_of, parse_month
+from merkatd.currency.settings import Money
+from merkatd.currency.statement import Statement, StatementLine
+from merkatd.database.budgets import Budget
+from merkatd.database.entries import Entry
+from merkatd.database.notes import Note, NoteKind
+from merkatd.ledger.budgets import (
+    budget_of,
+    budgets_of,
+    end_application,
+    open_application,
+    replenish,
+    set_budget,
+)
+from merkatd.ledger.charging import Bill, Settled, payers, settle, void
+from merkatd.ledger.errors import LedgerError, NotFoundError
+from merkatd.ledger.folding import fold, forget
+from merkatd.ledger.renewals import keep_supply, renew, renew_if_due
+from merkatd.ledger.service import Ledger
+from merkatd.ledger.statements import statement
+from merkatd.ledger.tenants import (
+    Standing,
+    accounts_of,
+    balance,
+    grant,
+    history,
+    meet,
+    met,
+    set_group_weight,
+    set_weight,
+    supply_of,
+    tenant,
+    tenants,
+)
+
+__all__ = [
+    "MICRO",
+    "MOST_CREDITS",
+    "Bill",
+    "Budget",
+    "Entry",
+    "Ledger",
+    "LedgerError",
+    "Money",
+    "Month",
+    "NotFoundError",
+    "Note",
+    "NoteKind",
+    "Settled",
+    "Standing",
+    "Statement",
+    "StatementLine",
+    "accounts_of",
+    "balance",
+    "budget_of",
+    "budgets_of",
+    "credits_of",
+    "end_application",
+    "fold",
+    "forget",
+    "grant",
+    "history",
+    "keep_supply",
+    "meet",
+    "met",
+    "micro",
+    "month_of",
+    "open_application",
+    "parse_month",
+    "payers",
+    "renew",
+    "renew_if_due",
+    "replenish",
+    "set_budget",
+    "set_group_weight",
+    "set_weight",
+    "settle",
+    "statement",
+    "supply_of",
+    "tenant",
+    "tenants",
+    "void",
+]

@@ -1,0 +1,163 @@
+"""Applications' budgets: opened, changed, replenished, ended; what is left goes back."""
+
+import sqlalchemy as sa
+
+from merkatd.currency import MICRO
+from merkatd.currency.replenishment import Refill, replenishments
+from merkatd.database import accounts, budgets, entries, notes, rounds
+from merkatd.database.accounts import AccountKind
+from merkatd.database.budgets import Budget
+from merkatd.database.entries import LARGEST, Posting, TransactionKind
+from merkatd.database.notes import Note, NoteKind
+from merkatd.database.rounds import RoundKind
+from merkatd.ledger.errors import LedgerError, NotFoundError
+
+
+def open_application(
+    connection: sa.Connection,
+    owner: int,
+    name: str,
+    initial: int,
+    replenishment: int,
+    at_s: float,
+) -> Budget:
+    """A new application of a tenant, its budget moved from the tenant's account.
+
+    A name stands for one application for ever: opened again, the same one is returned as it is.
+    """
+    if not 1 <= len(name) <= 128:
+        raise LedgerError("an application's name has 1 to 128 characters")
+    tenant = accounts.find(connection, AccountKind.TENANT, owner)
+    if tenant is None:
+        raise NotFoundError(f"user {owner} is no tenant: nothing of it was seen or set yet")
+    account = accounts.ensure(connection, AccountKind.APPLICATION, owner, name)
+    if budgets.get(connection, account.id) is None:
+        _checked(initial, replenishment)
+        budgets.store(connection, account.id, initial, replenishment, at_s)
+        _move(connection, tenant.id, account.id, initial, f"open/{account.id}", at_s)
+    return budget_of(connection, account.id)
+
+
+def budget_of(connection: sa.Connection, application: int) -> Budget:
+    """The budget of an application. Raises NotFoundError."""
+    found = budgets.get(connection, application)
+    if found is None:
+        raise NotFoundError(f"there is no application {application}")
+    return found
+
+
+def budgets_of(connection: sa.Connection, owner: int | None = None) -> tuple[Budget, ...]:
+    """The budgets of a tenant's applications, or of all that are not over."""
+    if owner is None:
+        return budgets.open_ones(connection)
+    return budgets.of_owner(connection, owner)
+
+
+def set_budget(
+    connection: sa.Connection,
+    application: int,
+    amount: int | None,
+    replenishment: int | None,
+    reference: str,
+    who: str,
+    at_s: float,
+) -> Budget:
+    """Another initial amount, replenishment, or both; the balance becomes the new amount.
+
+    What it then holds too much goes back to the tenant; what it lacks comes from there, or
+    the whole is refused. `reference` is the asker's own: asked for again it changes nothing.
+    """
+    before = budget_of(connection, application)
+    if before.ended_s is not None:
+        raise LedgerError(f"application {application} ({before.name}) is over")
+    initial = before.initial if amount is None else amount
+    refill = before.replenishment if replenishment is None else replenishment
+    _checked(initial, refill)
+    full = f"budget/{application}/{reference}"
+    if entries.posted(connection, [full]):
+        return before
+    tenant = _tenant_of(connection, before)
+    held = accounts.lock(connection, [application])[application].balance
+    change = 0 if amount is None else amount - held
+    _move(connection, tenant, application, change, full, at_s)
+    budgets.change(connection, application, initial, refill)
+    text = (
+        f"application {application} ({before.name}): budget {initial / MICRO:g},"
+        f" replenishment {refill / MICRO:g}, {change / MICRO:+.6f} credits"
+    )
+    notes.add(
+        connection, Note(at_s=at_s, kind=NoteKind.BUDGET, who=who, owner=before.owner, text=text)
+    )
+    return budget_of(connection, application)
+
+
+def end_application(connection: sa.Connection, application: int, at_s: float) -> int:
+    """The application is over; the micro-credits that went back to its tenant."""
+    budget = budget_of(connection, application)
+    if budget.ended_s is not None:
+        return 0
+    tenant = _tenant_of(connection, budget)
+    held = accounts.lock(connection, [application, tenant])[application].balance
+    moves = {application: -held, tenant: held} if held else {}
+    posting = Posting(TransactionKind.BUDGET, f"end/{application}", moves)
+    entries.post(connection, [posting], at_s)
+    budgets.end(connection, application, at_s)
+    return held
+
+
+def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
+    """Replenish all budgets where an interval has passed; the micro-credits that were moved."""
+    if not rounds.due(connection, RoundKind.REPLENISHMENT, at_s, interval_s):
+        return 0
+    number = rounds.begin(connection, RoundKind.REPLENISHMENT, at_s)
+    by_owner: dict[int, list[Budget]] = {}
+    for budget in budgets.open_ones(connection):
+        by_owner.setdefault(budget.owner, []).append(budget)
+    postings = []
+    for owner, theirs in by_owner.items():
+        tenant = _tenant_of(connection, theirs[0])
+        held = accounts.lock(connection, [tenant, *(one.application for one in theirs)])
+        refills = [
+            Refill(one.application, one.initial, one.replenishment, held[one.application].balance)
+            for one in theirs
+        ]
+        amounts = {
+            one: some for one, some in replenishments(held[tenant].balance, refills).items() if some
+        }
+        if amounts:
+            moves = {tenant: -sum(amounts.values()), **amounts}
+            reference = f"replenish/{number}/{owner}"
+            postings.append(Posting(TransactionKind.REPLENISHMENT, reference, moves))
+    entries.post(connection, postings, at_s)
+    return sum(-min(posting.amounts.values()) for posting in postings)
+
+
+def _tenant_of(connection: sa.Connection, budget: Budget) -> int:
+    return accounts.ensure(connection, AccountKind.TENANT, budget.owner).id
+
+
+def _checked(initial: int, replenishment: int) -> None:
+    for what, amount in (("a budget", initial), ("a replenishment", replenishment)):
+        if not 0 <= amount <= LARGEST:
+            raise LedgerError(
+                f"{amount / MICRO:g} credits can't be {what}: from 0 to {LARGEST // MICRO} is right"
+            )
+
+
+def _move(
+    connection: sa.Connection,
+    tenant: int,
+    application: int,
+    amount: int,
+    reference: str,
+    at_s: float,
+) -> None:
+    """Micro-credits to the application, or back to its tenant. Raises LedgerError."""
+    held = accounts.lock(connection, [tenant, application])
+    if amount > held[tenant].balance:
+        raise LedgerError(
+            f"{amount / MICRO:g} credits can't be moved: the tenant holds"
+            f" {held[tenant].balance / MICRO:g}"
+        )
+    moves = {tenant: -amount, application: amount} if amount else {}
+    entries.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)

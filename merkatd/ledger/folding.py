@@ -1,0 +1,94 @@
+"""Folding: details of periods become days, and old charges become days too.
+
+A month's statement is read from days. The details of the last hours, which are in no day yet,
+are added when somebody asks.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from merkatd.currency.days import day_of
+from merkatd.database import details, uses
+from merkatd.database.details import Detail
+from merkatd.database.rollups import roll_up, rolled_up_to
+from merkatd.database.uses import Use
+
+Numbers = npt.NDArray[Any]
+
+MOST_UNFOLDED = 100_000
+"""More details than are ever left."""
+
+_GOODS = 4
+"""CPU, memory, network, disk; a period in which the last two were not sold has the first two."""
+
+_VMS = 2**31
+"""More than the id of any VM."""
+
+
+def uses_of(found: Iterable[Detail]) -> list[Use]:
+    """What some periods came to, by day, payer and VM."""
+    by_day: dict[int, list[Detail]] = {}
+    for detail in found:
+        by_day.setdefault(day_of(detail.at_s), []).append(detail)
+    return [use for day in sorted(by_day) for use in _of_day(day, by_day[day])]
+
+
+def _of_day(day: int, found: Sequence[Detail]) -> list[Use]:
+    key = np.concatenate([one.account * _VMS + one.vm for one in found])
+    keys, last, at = np.unique(key[::-1], return_index=True, return_inverse=True)
+    at = at[::-1]
+    names = [name for one in found for name in one.names]
+    seconds = np.concatenate([np.full(len(one.vm), one.seconds) for one in found])
+    used = np.concatenate([_of_all_goods(one.allocation) * one.seconds for one in found])
+    charged = np.concatenate([_of_all_goods(one.charged) for one in found])
+    cost = np.zeros((len(keys), _GOODS), dtype=np.int64)
+    np.add.at(cost, at, charged)
+    columns = (
+        (keys // _VMS).tolist(),
+        (keys % _VMS).tolist(),
+        [names[len(key) - 1 - row] for row in last.tolist()],
+        np.bincount(at, seconds, len(keys)).tolist(),
+        np.bincount(at, used[:, 0], len(keys)).tolist(),
+        np.bincount(at, used[:, 1], len(keys)).tolist(),
+        cost[:, 0].tolist(),
+        cost[:, 1].tolist(),
+        np.bincount(at, used[:, 2], len(keys)).tolist(),
+        np.bincount(at, used[:, 3], len(keys)).tolist(),
+        cost[:, 2].tolist(),
+        cost[:, 3].tolist(),
+    )
+    return [Use(account, day, *rest) for account, *rest in zip(*columns, strict=True)]
+
+
+def _of_all_goods(values: Numbers) -> Numbers:
+    """[vms, all goods]: nothing of what was not sold in that period."""
+    return np.pad(values, ((0, 0), (0, _GOODS - values.shape[1])))
+
+
+def fold(connection: sa.Connection, most_periods: int = 60) -> int:
+    """Add the oldest details to their days; how many periods they were."""
+    found = details.unfolded(connection, most_periods)
+    if not found:
+        return 0
+    by_day: dict[int, list[Use]] = {}
+    for use in uses_of(found):
+        by_day.setdefault(use.day, []).append(use)
+    for day, new in by_day.items():
+        together = {(use.account, use.vm): use for use in uses.of_day(connection, day)}
+        for use in new:
+            key = (use.account, use.vm)
+            together[key] = together[key].plus(use) if key in together else use
+        uses.replace_day(connection, day, (together[key] for key in sorted(together)))
+    details.mark_folded(connection, found[-1].period)
+    return len(found)
+
+
+def forget(connection: sa.Connection, before: int, at_s: float, most_periods: int = 5) -> int:
+    """Keep what is older than this period by the day alone; how many periods were rolled up."""
+    count = roll_up(connection, before, most_periods, at_s)
+    details.forget(connection, rolled_up_to(connection) + 1)
+    return count

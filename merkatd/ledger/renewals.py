@@ -1,0 +1,107 @@
+"""Renewals and the supply: credits from the treasury to tenants, and into the treasury."""
+
+import sqlalchemy as sa
+
+from merkatd.currency import MICRO, micro
+from merkatd.currency.days import day_of
+from merkatd.currency.renewal import Tenant as Claim
+from merkatd.currency.renewal import incomes
+from merkatd.currency.settings import DAY_S, Money
+from merkatd.currency.supply import SupplyChange, supply_change
+from merkatd.database import accounts, entries, notes, prices, rounds
+from merkatd.database.entries import Posting, TransactionKind
+from merkatd.database.notes import Note, NoteKind
+from merkatd.database.rounds import RoundKind
+from merkatd.ledger.tenants import issue, supply_of, tenants
+
+POLICY = "the supply policy"
+CONFIGURATION = "the configuration"
+
+
+def renew_if_due(connection: sa.Connection, money: Money, at_s: float) -> int:
+    """Renew where an interval has passed; the micro-credits that were paid out.
+
+    The first interval begins with the first call: until its end all have what they started with.
+    """
+    if rounds.newest(connection, RoundKind.RENEWAL) is None:
+        rounds.begin(connection, RoundKind.RENEWAL, at_s)
+    if not rounds.due(connection, RoundKind.RENEWAL, at_s, money.renewal_s):
+        return 0
+    return renew(connection, "the interval", at_s)
+
+
+def renew(connection: sa.Connection, who: str, at_s: float) -> int:
+    """Top every tenant up to its part of the supply; the micro-credits that were paid out."""
+    number = rounds.begin(connection, RoundKind.RENEWAL, at_s)
+    treasury = accounts.treasury(connection).id
+    accounts.lock(connection, [one.id for one in accounts.every(connection)])
+    known = tenants(connection)
+    account = {one.owner: one.account for one in known}
+    claims = [Claim(one.owner, one.weight, one.holdings) for one in known]
+    held = accounts.get(connection, [treasury])[treasury].balance
+    paid = incomes(supply_of(connection), held, claims)
+    postings = [
+        Posting(
+            TransactionKind.INCOME,
+            f"income/{number}/{owner}",
+            {treasury: -amount, account[owner]: amount},
+        )
+        for owner, amount in paid.items()
+        if amount
+    ]
+    entries.post(connection, postings, at_s)
+    total = sum(paid.values())
+    text = f"renewal {number}: {total / MICRO:.6f} credits to {len(postings)} tenants"
+    notes.add(connection, Note(at_s=at_s, kind=NoteKind.RENEWAL, who=who, text=text))
+    return total
+
+
+def keep_supply(connection: sa.Connection, money: Money, at_s: float) -> SupplyChange | None:
+    """Once a day ask the policy; and follow the configuration where it was changed."""
+    configured = micro(money.supply)
+    if rounds.newest(connection, RoundKind.SUPPLY) is None:
+        rounds.begin(connection, RoundKind.SUPPLY, at_s)
+        issue(connection, configured, "issue/first", at_s)
+    if money.policy.enabled:
+        return _by_policy(connection, money, configured, at_s)
+    present = supply_of(connection)
+    if present == configured:
+        return None
+    reason = f"the configuration says {money.supply:g} credits"
+    return _change(connection, SupplyChange(present, configured, reason), CONFIGURATION, at_s)
+
+
+def _by_policy(
+    connection: sa.Connection, money: Money, configured: int, at_s: float
+) -> SupplyChange | None:
+    if not rounds.due(connection, RoundKind.SUPPLY, at_s, DAY_S):
+        return None
+    rounds.begin(connection, RoundKind.SUPPLY, at_s)
+    changed = notes.recent(connection, 1, kind=NoteKind.SUPPLY)
+    wanted = money.policy.days
+    # What a change does to prices must be seen whole before the next one.
+    if changed and at_s < changed[0].at_s + 2 * wanted * DAY_S:
+        return None
+    today = day_of(at_s)
+    days = prices.daily(connection, (today - 2 * wanted) * DAY_S, today * DAY_S)
+    change = supply_change(money.policy, configured, supply_of(connection), days)
+    return None if change is None else _change(connection, change, POLICY, at_s)
+
+
+def _change(
+    connection: sa.Connection, change: SupplyChange, who: str, at_s: float
+) -> SupplyChange | None:
+    """Post it as far as the treasury goes, and write down why; None where it can't go at all."""
+    number = rounds.begin(connection, RoundKind.SUPPLY, at_s)
+    issuance, treasury = accounts.issuance(connection).id, accounts.treasury(connection).id
+    held = accounts.lock(connection, [issuance, treasury])[treasury].balance
+    amount = max(change.new - change.old, -held)
+    if not amount:
+        return None
+    moves = {issuance: -amount, treasury: amount}
+    posting = Posting(TransactionKind.ISSUE, f"issue/{number}", moves)
+    entries.post(connection, [posting], at_s)
+    made = SupplyChange(change.old, change.old + amount, change.reason)
+    text = f"supply {made.old / MICRO:.6f} -> {made.new / MICRO:.6f} credits: {made.reason}"
+    notes.add(connection, Note(at_s=at_s, kind=NoteKind.SUPPLY, who=who, text=text))
+    return made

@@ -1,0 +1,206 @@
+"""Tenants with their accounts: who they are, what they hold, what is set and given by hand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from merkatd.currency import MICRO, micro
+from merkatd.currency.renewal import Tenant as Claim
+from merkatd.currency.renewal import entitlements
+from merkatd.currency.settings import Money
+from merkatd.database import accounts, entries, notes
+from merkatd.database import tenants as stored
+from merkatd.database.accounts import Account, AccountKind
+from merkatd.database.entries import OverdrawnError, Posting, TransactionKind
+from merkatd.database.notes import Note, NoteKind
+from merkatd.ledger.errors import LedgerError, NotFoundError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A tenant and what it holds; amounts are micro-credits."""
+
+    owner: int
+    """OpenNebula's id of the user."""
+    name: str | None
+    group: int | None
+    weight: float
+    own_weight: float | None
+    """None where the weight is its group's, or the one that everybody has."""
+    entitlement: int
+    """What a renewal tops its holdings up to."""
+    account: int
+    balance: int
+    in_applications: int
+    """What its applications hold together."""
+
+    @property
+    def holdings(self) -> int:
+        """Its account and its applications together."""
+        return self.balance + self.in_applications
+
+
+def meet(
+    connection: sa.Connection,
+    owner: int,
+    money: Money,
+    at_s: float,
+    *,
+    name: str | None = None,
+    group: int | None = None,
+) -> Account:
+    """The tenant's account; opened with what everybody starts with where it is new."""
+    known = accounts.find(connection, AccountKind.TENANT, owner)
+    stored.meet(connection, owner, at_s, name, group)
+    if known is not None:
+        return known
+    issue(connection, micro(money.supply), "issue/first", at_s)
+    account = accounts.ensure(connection, AccountKind.TENANT, owner)
+    treasury = accounts.treasury(connection)
+    start = min(micro(money.starting_credits), _locked(connection, treasury.id).balance)
+    moves = {treasury.id: -start, account.id: start}
+    entries.post(connection, [Posting(TransactionKind.INCOME, f"start/{owner}", moves)], at_s)
+    return _locked(connection, account.id)
+
+
+def issue(connection: sa.Connection, supply: int, reference: str, at_s: float) -> None:
+    """Issue so many micro-credits into the treasury, once under this reference."""
+    issuance, treasury = accounts.issuance(connection), accounts.treasury(connection)
+    moves = {issuance.id: -supply, treasury.id: supply}
+    entries.post(connection, [Posting(TransactionKind.ISSUE, reference, moves)], at_s)
+
+
+def tenants(connection: sa.Connection) -> tuple[Standing, ...]:
+    """All tenants, by id."""
+    known = stored.every(connection)
+    account = {one.owner: one for one in accounts.every(connection, AccountKind.TENANT)}
+    inside: dict[int | None, int] = {}
+    for one in accounts.every(connection, AccountKind.APPLICATION):
+        inside[one.owner] = inside.get(one.owner, 0) + one.balance
+    claims = [
+        Claim(one.owner, one.weight, account[one.owner].balance + inside.get(one.owner, 0))
+        for one in known
+        if one.owner in account
+    ]
+    entitled = entitlements(supply_of(connection), claims)
+    return tuple(
+        Standing(
+            owner=one.owner,
+            name=one.name,
+            group=one.group,
+            weight=one.weight,
+            own_weight=one.own_weight,
+            entitlement=entitled[one.owner],
+            account=account[one.owner].id,
+            balance=account[one.owner].balance,
+            in_applications=inside.get(one.owner, 0),
+        )
+        for one in known
+        if one.owner in account
+    )
+
+
+def tenant(connection: sa.Connection, owner: int) -> Standing:
+    """One tenant. Raises NotFoundError."""
+    found = next((one for one in tenants(connection) if one.owner == owner), None)
+    if found is None:
+        raise NotFoundError(f"user {owner} is no tenant: nothing of it was seen or set yet")
+    return found
+
+
+def supply_of(connection: sa.Connection) -> int:
+    """All micro-credits there are: what issuance owes."""
+    return -accounts.issuance(connection).balance
+
+
+def set_weight(
+    connection: sa.Connection, owner: int, weight: float | None, who: str, at_s: float
+) -> Standing:
+    """Give a known tenant a weight of its own, which counts from the next renewal on."""
+    before = tenant(connection, owner)
+    try:
+        stored.set_weight(connection, owner, weight)
+    except ValueError as error:
+        raise LedgerError(str(error)) from None
+    after = tenant(connection, owner)
+    text = f"weight {before.weight:g} -> {after.weight:g}"
+    notes.add(connection, Note(at_s=at_s, kind=NoteKind.WEIGHT, who=who, owner=owner, text=text))
+    return after
+
+
+def set_group_weight(
+    connection: sa.Connection, group: int, weight: float | None, who: str, at_s: float
+) -> None:
+    """Give a group a weight, for all its tenants that have none of their own."""
+    before = stored.groups(connection).get(group, stored.DEFAULT_WEIGHT)
+    try:
+        stored.set_group_weight(connection, group, weight)
+    except ValueError as error:
+        raise LedgerError(str(error)) from None
+    after = stored.DEFAULT_WEIGHT if weight is None else weight
+    text = f"group {group}: weight {before:g} -> {after:g}"
+    notes.add(connection, Note(at_s=at_s, kind=NoteKind.WEIGHT, who=who, text=text))
+
+
+def grant(
+    connection: sa.Connection, owner: int, amount: int, reference: str, who: str, at_s: float
+) -> Standing:
+    """Move micro-credits from the treasury to a tenant, or back where they are negative.
+
+    `reference` is the asker's own for this one act: asked for again it changes nothing.
+    """
+    standing = tenant(connection, owner)
+    if amount == 0:
+        raise LedgerError("0 credits can't be granted")
+    treasury = accounts.treasury(connection)
+    posting = Posting(
+        TransactionKind.GRANT,
+        f"grant/{reference}",
+        {treasury.id: -amount, standing.account: amount},
+    )
+    try:
+        posted = entries.post(connection, [posting], at_s)
+    except OverdrawnError:
+        held = treasury.balance if amount > 0 else standing.balance
+        source = "the treasury holds" if amount > 0 else f"tenant {owner} holds"
+        raise LedgerError(
+            f"{abs(amount) / MICRO:g} credits can't be moved: {source} {held / MICRO:g}"
+        ) from None
+    if posted:
+        text = f"{amount / MICRO:+.6f} credits"
+        notes.add(connection, Note(at_s=at_s, kind=NoteKind.GRANT, who=who, owner=owner, text=text))
+    return tenant(connection, owner)
+
+
+def balance(connection: sa.Connection, account: int) -> int:
+    """What an account holds. Raises NotFoundError."""
+    found = accounts.get(connection, [account]).get(account)
+    if found is None:
+        raise NotFoundError(f"there is no account {account}")
+    return found.balance
+
+
+def history(
+    connection: sa.Connection, account: int, since_s: float, until_s: float
+) -> tuple[entries.Entry, ...]:
+    """The entries of an account from one time up to and without another, oldest first."""
+    balance(connection, account)
+    return entries.of_account(connection, account, since_s, until_s)
+
+
+def accounts_of(connection: sa.Connection, owner: int) -> tuple[Account, ...]:
+    """The tenant's own account and its applications', oldest first."""
+    return accounts.of_owner(connection, owner)
+
+
+def met(
+    connection: sa.Connection, groups: Mapping[int, int | None], money: Money, at_s: float
+) -> None:
+    """Meet all these users that are no tenants yet; with each goes its group, if it is known."""
+    for owner in sorted(stored.strangers(connection, groups)):
+        meet(connection, owner, money, at_s, group=groups[owner])
+
+
+def _locked(connection: sa.Connection, account: int) -> Account:
+    return accounts.lock(connection, [account])[account]

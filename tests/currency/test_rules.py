@@ -1,0 +1,261 @@
+"""The rules of money: nothing appears or vanishes, nobody gets more than the rule says."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.currency import arrears, micro
+from merkatd.currency.affordable import affordable_bids
+from merkatd.currency.days import Month, month_of, parse_month
+from merkatd.currency.parts import dealt_out, rounded_down
+from merkatd.currency.renewal import Tenant, entitlements, incomes
+from merkatd.currency.replenishment import Refill, replenishments
+from merkatd.currency.supply import Prices, SupplyPolicy, supply_change
+from merkatd.currency.warning import STAGES_S, stage, time_until_empty
+
+AMOUNTS = st.integers(0, 10**18)
+WEIGHTS = st.floats(0, 1e6, allow_nan=False)
+TENANTS = st.lists(st.tuples(WEIGHTS, AMOUNTS), max_size=8).map(
+    lambda rows: [Tenant(owner, *row) for owner, row in enumerate(rows)]
+)
+
+
+class TestRenewals:
+    @given(supply=AMOUNTS, treasury=AMOUNTS, tenants=TENANTS)
+    def test_no_more_is_paid_than_the_treasury_holds(
+        self, supply: int, treasury: int, tenants: list[Tenant]
+    ) -> None:
+        """Nor does anybody come to hold more than its part, or get a negative income."""
+        paid = incomes(supply, treasury, tenants)
+        entitled = entitlements(supply, tenants)
+        assert sum(paid.values()) <= treasury
+        assert sum(entitled.values()) <= supply
+        for tenant in tenants:
+            assert 0 <= paid[tenant.owner] <= max(0, entitled[tenant.owner] - tenant.holdings)
+
+    @given(supply=AMOUNTS, tenants=TENANTS)
+    def test_a_full_treasury_tops_up_to_the_part_exactly(
+        self, supply: int, tenants: list[Tenant]
+    ) -> None:
+        """Renewed again at once, nobody gets anything."""
+        paid = incomes(supply, supply + 10**19, tenants)
+        after = [Tenant(t.owner, t.weight, t.holdings + paid[t.owner]) for t in tenants]
+        entitled = entitlements(supply, tenants)
+        assert all(t.holdings >= entitled[t.owner] for t in after)
+        assert not any(incomes(supply, 10**19, after).values())
+
+    @given(supply=AMOUNTS, tenants=TENANTS, more=WEIGHTS)
+    def test_a_larger_weight_never_gets_less(
+        self, supply: int, tenants: list[Tenant], more: float
+    ) -> None:
+        """Neither than with one's own smaller weight, nor than somebody with a smaller one."""
+        entitled = entitlements(supply, tenants)
+        for one in tenants:
+            for other in tenants:
+                assert one.weight < other.weight or entitled[one.owner] >= entitled[other.owner]
+        if tenants:
+            first = tenants[0]
+            raised = [Tenant(first.owner, first.weight + more, first.holdings), *tenants[1:]]
+            assert entitlements(supply, raised)[first.owner] >= entitled[first.owner]
+
+    def test_a_short_treasury_pays_all_the_same_part(self) -> None:
+        """Three parts to one, of half of what is lacking; the remainder stays."""
+        tenants = [Tenant(1, 3.0, 0), Tenant(2, 1.0, 0)]
+        assert incomes(1000, 1000, tenants) == {1: 750, 2: 250}
+        assert incomes(1000, 501, tenants) == {1: 375, 2: 125}
+
+    def test_nobody_with_a_weight_means_nobody_is_paid(self) -> None:
+        """Zero weights are allowed."""
+        assert incomes(1000, 1000, [Tenant(1, 0.0, 0)]) == {1: 0}
+
+
+class TestParts:
+    @given(amounts=st.lists(AMOUNTS, min_size=1, max_size=8), part=st.floats(0, 1))
+    def test_what_is_dealt_out_is_all_and_never_more_than_asked(
+        self, amounts: list[int], part: float
+    ) -> None:
+        """And nobody is a micro-credit off its exact part."""
+        total = min(int(sum(amounts) * part), sum(amounts))
+        dealt = dealt_out(total, amounts)
+        assert sum(dealt) == total
+        assert dealt == dealt_out(total, amounts)
+        for got, amount in zip(dealt, amounts, strict=True):
+            assert 0 <= got <= amount
+            if sum(amounts):
+                assert abs(got * sum(amounts) - total * amount) < sum(amounts)
+
+    @given(total=AMOUNTS, weights=st.dictionaries(st.integers(0, 9), WEIGHTS))
+    def test_rounding_down_leaves_less_than_one_each(
+        self, total: int, weights: dict[int, float]
+    ) -> None:
+        """The remainder belongs to nobody."""
+        left = total - sum(rounded_down(total, weights).values())
+        assert 0 <= left < max(len(weights), 1) or not any(weights.values())
+
+    def test_more_than_there_is_can_t_be_dealt_out(self) -> None:
+        """Nor less than nothing."""
+        for total in (-1, 4):
+            with pytest.raises(ValueError, match="can't be dealt out"):
+                dealt_out(total, [1, 2])
+
+
+@given(
+    purse=AMOUNTS,
+    budgets=st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS), max_size=6),
+)
+def test_replenishment_lifts_nobody_above_its_budget(
+    purse: int, budgets: list[tuple[int, int, int]]
+) -> None:
+    """Nor takes more than the tenant has, nor adds more than was chosen."""
+    refills = [Refill(number, *row) for number, row in enumerate(budgets)]
+    moved = replenishments(purse, refills)
+    assert sum(moved.values()) <= purse
+    for one in refills:
+        assert 0 <= moved[one.application] <= one.amount
+        assert one.balance + moved[one.application] <= max(one.balance, one.initial)
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> tuple[np.ndarray, ...]:
+    """Bids, floors, prices, payers and balances."""
+    vms, payers = draw(st.integers(1, 6)), draw(st.integers(1, 3))
+    numbers = st.floats(0, 1e9)
+
+    def table() -> np.ndarray:
+        rows = draw(st.lists(st.tuples(numbers, numbers), min_size=vms, max_size=vms))
+        return np.array(rows)
+
+    who = draw(st.lists(st.integers(-1, payers - 1), min_size=vms, max_size=vms))
+    balances = draw(st.lists(numbers, min_size=payers, max_size=payers))
+    return table(), table(), table() / 1e9, np.array(who), np.array(balances)
+
+
+class TestAffordableBids:
+    @given(market=markets())
+    def test_what_is_bid_can_be_paid(self, market: tuple[np.ndarray, ...]) -> None:
+        """Bids are never raised, a payer's are lowered alike, and who can pay bids as before."""
+        bids, floors, prices, payers, balances = market
+        lowered = affordable_bids(*market)
+        assert (lowered <= bids).all()
+        assert (lowered >= 0).all()
+        least = np.where(floors > 0, prices * floors, 0.0)
+        for payer, balance in enumerate(balances):
+            mine = payers == payer
+            if np.maximum(bids, least)[mine].sum() <= balance * (1 - 1e-12):
+                assert (lowered[mine] == bids[mine]).all()
+            elif least[mine].sum() <= balance:
+                assert np.maximum(lowered, least)[mine].sum() <= balance * (1 + 1e-12)
+            asked = mine[:, np.newaxis] & (bids > 1e-3)
+            parts = lowered[asked] / bids[asked]
+            assert parts.size == 0 or np.ptp(parts) < 1e-9
+        assert (lowered[payers < 0] == bids[payers < 0]).all()
+
+    def test_a_payer_with_half_the_credits_bids_half(self) -> None:
+        """The other's bids stay as they are."""
+        bids = np.array([[6.0, 2.0], [3.0, 1.0]])
+        nothing = np.zeros_like(bids)
+        lowered = affordable_bids(bids, nothing, nothing, np.array([0, 1]), np.array([4.0, 4.0]))
+        assert lowered == pytest.approx(np.array([[3.0, 1.0], [3.0, 1.0]]))
+
+    def test_floors_come_first(self) -> None:
+        """What the floor costs is not there to be bid with."""
+        bids, floors = np.array([[10.0, 0.0]]), np.array([[0.0, 100.0]])
+        prices = np.array([[1.0, 0.03]])
+        lowered = affordable_bids(bids, floors, prices, np.array([0]), np.array([5.0]))
+        assert lowered[0] == pytest.approx([2.0, 0.0])
+
+
+class TestArrears:
+    def test_ten_periods_then_suspended(self) -> None:
+        """Warned from the first; a payment settles it, a pause does not."""
+        counts: dict[int, int] = {}
+        for period in range(1, 11):
+            assert not arrears.suspended(counts)
+            counts = arrears.counted(counts, [7], [8], [7, 8])
+            assert counts == {7: period}
+            assert arrears.warning(period)
+        assert arrears.suspended(counts) == {7}
+        assert arrears.counted(counts, [], [], [7]) == {7: 10}
+        assert arrears.counted(counts, [7], [], [7]) == {7: 11}
+        assert arrears.counted(counts, [], [7], [7]) == {}
+        assert arrears.counted(counts, [], [], [8]) == {}
+
+    def test_who_paid(self) -> None:
+        """All, the whole floor, a small bid of which more isn't owed; not a part of the floor."""
+        charged = np.array([9, 5, 2, 4, 0, 0])
+        owed = np.array([9, 9, 2, 9, 0, 9])
+        floor = np.array([5, 5, 5, 5, 5, 0])
+        unpaid = [False, False, False, True, True, False]
+        assert arrears.unpaid(charged, owed, floor).tolist() == unpaid
+
+
+class TestWarnings:
+    def test_each_stage_is_reached_once_on_the_way_down(self) -> None:
+        """From days to nothing."""
+        left = [time_until_empty(balance, 1.0, 60.0) for balance in range(3000, -1, -1)]
+        stages = [stage(one) for one in left]
+        changes = [now for now, before in zip(stages[1:], stages, strict=False) if now != before]
+        assert [stages[0], *changes] == [None, *reversed(STAGES_S)]
+        assert stage(time_until_empty(5, 0.0, 60.0)) is None
+
+
+class TestSupply:
+    POLICY = SupplyPolicy(enabled=True, days=2, drift_part=0.2, step_part=0.1)
+
+    def days(self, *prices: float) -> list[Prices]:
+        """The same market's price on some days."""
+        return [{("default", "cpu"): price, ("default", "memory"): price} for price in prices]
+
+    def test_prices_that_stay_change_nothing(self) -> None:
+        """Nor does one day that is far off, nor too short a history, nor a policy that is off."""
+        for prices in ((1, 1, 1, 1), (1, 1, 9, 1), (1, 9, 9), (1, 1, 1.1, 1.19)):
+            assert supply_change(self.POLICY, 1000, 1000, self.days(*prices)) is None
+        assert supply_change(SupplyPolicy(), 1000, 1000, self.days(1, 1, 9, 9) * 7) is None
+
+    def test_dearer_for_long_means_less_and_cheaper_means_more(self) -> None:
+        """By a step, with the reason in words."""
+        down = supply_change(self.POLICY, 1000, 1000, self.days(1, 1, 1.5, 1.5))
+        assert down is not None
+        assert (down.old, down.new) == (1000, 900)
+        assert "risen by 50%" in down.reason
+        assert "lowered by 10.0%" in down.reason
+        up = supply_change(self.POLICY, 1000, 900, self.days(1, 1, 0.5, 0.5))
+        assert up is not None
+        assert up.new == 990
+
+    @given(
+        supply=st.integers(500, 2000),
+        prices=st.lists(st.floats(1e-6, 1e6), min_size=4, max_size=9),
+    )
+    def test_bounds_are_kept(self, supply: int, prices: list[float]) -> None:
+        """Whatever prices do."""
+        change = supply_change(self.POLICY, 1000, supply, self.days(*prices))
+        assert change is None or 500 <= change.new <= 2000
+
+
+class TestMonths:
+    @given(at_s=st.floats(0, 4e9))
+    def test_a_time_is_in_its_month(self, at_s: float) -> None:
+        """And months follow each other without a gap."""
+        month = month_of(at_s)
+        assert month.begin_s <= at_s < month.end_s
+        assert month.end_s == month.next.begin_s
+        assert parse_month(str(month)) == month
+
+    @pytest.mark.parametrize("text", ["2026", "2026-0", "2026-13", "1-1", "x-1", "-", "2026-05-01"])
+    def test_what_is_no_month_is_refused(self, text: str) -> None:
+        """With an example of what is."""
+        with pytest.raises(ValueError, match="a month like 2026-05 is right"):
+            parse_month(text)
+
+    def test_december_is_followed_by_january(self) -> None:
+        """Of the next year."""
+        assert Month(2026, 12).next == Month(2027, 1)
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), 1e13, -1e13])
+def test_what_is_no_amount_is_refused(amount: float) -> None:
+    """Not kept as something else."""
+    with pytest.raises(ValueError, match="is right"):
+        micro(amount)

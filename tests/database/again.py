@@ -1,0 +1,30 @@
+"""Transactions in tests that have no reactor: run again where others were in the way."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from merkatd.database.retrying import passes
+from merkatd.database.service import transaction
+
+Result = TypeVar("Result")
+
+
+def again(
+    engine: sa.Engine,
+    work: Callable[[sa.Connection], Result],
+    *,
+    patience_s: float = 20.0,
+    also: Callable[[Exception], bool] = lambda _: False,
+) -> Result:
+    """What `work` returns, once its transaction is committed; as often as that takes."""
+    ending = time.monotonic() + patience_s
+    while True:
+        try:
+            return transaction(engine, work)
+        except Exception as error:
+            if time.monotonic() > ending or not (passes(error) or also(error)):
+                raise
+        time.sleep(0.005)

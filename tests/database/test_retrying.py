@@ -1,0 +1,152 @@
+"""Deadlocks, lost connections and a killed server are got over by whole transactions."""
+
+import gc
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd.database import accounts, entries
+from merkatd.database.audit import audit
+from merkatd.database.engine import make_engine
+from merkatd.database.entries import Posting, TransactionKind
+from merkatd.database.retrying import passes
+from merkatd.database.service import transaction
+from merkatd.database.tables import METADATA
+from tests import servers
+from tests.database.again import again
+from tests.database.books import opened
+from tests.servers import MariaDb
+
+pytestmark = pytest.mark.skipif(servers.MARIADBD is None, reason="mariadb-server is not here")
+
+
+@pytest.fixture
+def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
+    """A database of its own on the server that kills nobody."""
+    made = make_engine(mariadb.make("retrying"))
+    METADATA.create_all(made)
+    yield made
+    made.dispose()
+    mariadb.drop("retrying")
+
+
+def move(connection: sa.Connection, reference: str, source: int, target: int) -> None:
+    """A micro-credit from one account to another."""
+    moves = {source: -1, target: 1}
+    entries.post(connection, [Posting(TransactionKind.CORRECTION, reference, moves)], 0.0)
+
+
+def test_a_real_deadlock_passes_when_it_is_run_again(engine: sa.Engine) -> None:
+    """Two that lock two accounts the wrong way round: the server ends one, both get done."""
+    one, other = transaction(engine, lambda connection: opened(connection, [10, 10]))
+    both = threading.Barrier(2, timeout=10)
+    failures: list[Exception] = []
+
+    def crossing(first: int, second: int, reference: str) -> None:
+        tried: list[bool] = []
+
+        def work(connection: sa.Connection) -> None:
+            accounts.lock(connection, [first])
+            if not tried:
+                tried.append(True)
+                both.wait()
+            accounts.lock(connection, [second])
+            move(connection, reference, first, second)
+
+        def seen(error: Exception) -> bool:
+            failures.append(error)
+            return False
+
+        def watched(connection: sa.Connection) -> None:
+            try:
+                work(connection)
+            except Exception as error:
+                seen(error)
+                raise
+
+        again(engine, watched)
+
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(crossing, one, other, "a"), pool.submit(crossing, other, one, "b")]
+        for run in running:
+            run.result()
+    assert [getattr(error, "orig").args[0] for error in failures] == [1213]  # noqa: B009 - any error
+    assert all(passes(error) for error in failures)
+    with engine.connect() as connection:
+        assert entries.posted(connection, ["a", "b"]) == {"a", "b"}
+        assert audit(connection).sound
+
+
+def test_a_connection_that_is_cut_in_a_transaction_passes(engine: sa.Engine) -> None:
+    """An administrator who kills the connection costs one attempt."""
+    one, other = transaction(engine, lambda connection: opened(connection, [10, 10]))
+    cuts: list[int] = []
+
+    def work(connection: sa.Connection) -> None:
+        move(connection, "cut", one, other)
+        if not cuts:
+            cuts.append(connection.exec_driver_sql("SELECT connection_id()").scalar_one())
+            with engine.connect() as administrator:
+                administrator.exec_driver_sql(f"KILL {cuts[0]}")
+        connection.exec_driver_sql("SELECT 1")
+
+    again(engine, work)
+    with engine.connect() as connection:
+        assert accounts.get(connection, [other])[other].balance == 11
+        assert audit(connection).sound
+
+
+def test_fifty_at_once_overdraw_nothing(engine: sa.Engine) -> None:
+    """Everybody wants the last credits of the same account: some get them, nobody owes."""
+    source, *targets = transaction(engine, lambda c: opened(c, [20, *([0] * 5)]))
+    wide = sa.create_engine(engine.url, pool_size=10, max_overflow=0)
+
+    def take(number: int) -> bool:
+        try:
+            again(wide, lambda c: move(c, f"take/{number}", source, targets[number % 5]))
+        except entries.OverdrawnError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(10) as pool:
+        got = list(pool.map(take, range(50)))
+    wide.dispose()
+    assert sum(got) == 20
+    with engine.connect() as connection:
+        assert accounts.get(connection, [source])[source].balance == 0
+        assert audit(connection).sound
+
+
+# PyMySQL leaves it to the garbage collector to close the socket of an attempt that failed.
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_server_that_is_killed_and_comes_back_is_found_again() -> None:
+    """What was committed is there, and transactions go on."""
+    with servers.mariadb() as server:
+        engine = make_engine(server.make("merkat"))
+        METADATA.create_all(engine)
+        one, other = transaction(engine, lambda connection: opened(connection, [10, 10]))
+        transaction(engine, lambda connection: move(connection, "before", one, other))
+        server.kill()
+        with pytest.raises(sa.exc.OperationalError) as failed:
+            transaction(engine, lambda connection: move(connection, "while", one, other))
+        assert passes(failed.value)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(
+                again, engine, lambda connection: move(connection, "while", one, other)
+            )
+            time.sleep(0.05)
+            assert not waiting.done()
+            # From this thread: the server ends with the one that starts it.
+            server.start()
+            waiting.result()
+        with engine.connect() as connection:
+            assert accounts.get(connection, [other])[other].balance == 12
+            assert audit(connection).sound
+        engine.dispose()
+        del failed
+        gc.collect()

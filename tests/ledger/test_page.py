@@ -1,0 +1,128 @@
+"""docs/money.md is run as it stands, in virtual time: what it shows is what comes of it."""
+
+import re
+import xmlrpc.client
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.questions import DaemonQuestions
+from merkatd.config import load
+from merkatd.database.audit import audit
+from merkatd.embedded.cloud import HostSize
+from merkatd.ledger import Month, statement, tenants
+from tests.commands.asking import Daemon, Shell
+from tests.scheduler import frontend
+from tests.scheduler.frontend import PASSWORD, Frontend
+
+PAGE = (Path(__file__).parents[2] / "docs/money.md").read_text()
+MAY = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
+DAY_S = 86_400.0
+
+
+def blocks(kind: str) -> list[str]:
+    """All blocks of the page of one kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+class Cloud:
+    """What stands in for a ServerProxy: attribute by attribute the name of a method."""
+
+    def __init__(self, made: Frontend, method: str = "") -> None:
+        self._made = made
+        self._method = method
+
+    def __getattr__(self, name: str) -> "Cloud":
+        return Cloud(self._made, f"{self._method}.{name}".lstrip("."))
+
+    def __call__(self, session: str, *arguments: Any) -> Any:
+        """The value of a call that must succeed."""
+        return self._made.bench.ok(self._method, *arguments, session=session)
+
+
+class Site(Daemon):
+    """A daemon as the page configures it, on the first of May."""
+
+    def __init__(self, place: Path) -> None:
+        (place / "money.toml").write_text(blocks("toml")[0])
+        self.config = load(place / "money.toml")
+        cloud = self.config.cloud
+        size = HostSize(cloud.host_cores * 100, cloud.host_memory_mib)
+        self.frontend = Frontend(
+            cloud.hosts, size, money=self.config.money, rhythm=self.config.period
+        )
+        self.questions = DaemonQuestions(self.frontend.scheduler)
+        (place / "money").mkdir()
+        (place / "money/one_auth").write_text(f"oneadmin:{PASSWORD}\n")
+        (place / "money/one_xmlrpc").write_text("http://127.0.0.1/RPC2\n")
+
+    def pass_days(self, days: float) -> None:
+        """So many days of periods."""
+        interval_s = self.config.period.interval_s
+        for _ in range(round(days * DAY_S / interval_s)):
+            self.frontend.scheduler.latest = self.frontend.result(
+                ensureDeferred(self.frontend.scheduler.period())
+            )
+            self.frontend.clock.advance(interval_s)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """The cloud and the daemon; commands ask it, and scripts find it."""
+    monkeypatch.setattr(frontend, "START_S", MAY)
+    monkeypatch.chdir(tmp_path)
+    made = Site(tmp_path)
+    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    monkeypatch.setattr(xmlrpc.client, "ServerProxy", lambda _address: Cloud(made.frontend))
+    monkeypatch.setenv("TZ", "UTC")
+    yield made
+    made.frontend.close()
+
+
+def parts(block: str) -> list[tuple[str, str]]:
+    """Lines that were typed, each with what was said to it."""
+    found: list[tuple[str, str]] = []
+    for line in block.splitlines():
+        if line.startswith(("$ ", "# ")):
+            found.append((line, ""))
+        else:
+            found[-1] = (found[-1][0], f"{found[-1][1]}{line}\n")
+    return found
+
+
+def test_the_page_says_what_comes_of_it(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command in its order, every line that is shown, and every credit in the end."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    shell = Shell(capsys)
+    exec(blocks("python")[0], {})  # noqa: S102 - what the page tells to type
+    site.pass_days(0.5)
+    for block in blocks("console"):
+        for typed, shown in parts(block):
+            days = re.match(r"# (\d+) days later", typed)
+            if days is not None:
+                site.pass_days(float(days[1]))
+                continue
+            said = shell.ok(typed.removeprefix("$ merkatd "))
+            assert said.out == shown, typed
+    reconcile(site)
+
+
+def reconcile(site: Site) -> None:
+    """All statements together explain what everybody holds, to the micro-credit."""
+    read = site.frontend.read
+    may = Month(2026, 5)
+    for one in read(tenants):
+        found = read(lambda c, owner=one.owner: statement(c, owner, may))
+        assert (found.opening, found.difference) == (0, 0)
+        later = read(lambda c, owner=one.owner: statement(c, owner, may.next))
+        assert later.opening == found.closing
+        assert later.closing == one.holdings
+        assert replace(later, lines=found.lines).charged == found.charged > 0
+    assert read(audit).sound

@@ -1,0 +1,97 @@
+"""What is asked every period and every day is found through an index, on a real server."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from merkatd.currency.days import Month
+from merkatd.currency.settings import Money
+from merkatd.database import accounts, details, entries, notes, periods, prices, rollups, uses
+from merkatd.database.engine import make_engine
+from merkatd.database.service import transaction
+from merkatd.database.tables import METADATA
+from merkatd.ledger import Bill, fold, met, settle, statement
+from tests.servers import MariaDb
+
+VMS = 30
+PERIODS = 80
+
+
+def filled(connection: sa.Connection) -> None:
+    """Enough rows that reading them all would not be the quickest way."""
+    met(connection, dict.fromkeys(range(VMS)), Money(), 0.0)
+    payers = [one.id for one in accounts.every(connection) if one.owner is not None]
+    for number in range(1, PERIODS + 1):
+        at_s = number * 3600.0
+        begun = periods.begin(connection, at_s, at_s, hosts=1, vms=VMS)
+        periods.decided(connection, begun, at_s, "tabu", {})
+        prices.store(connection, begun, {"default": {"cpu": 1.0, "memory": 1.0}})
+        bill = Bill(
+            period=begun,
+            vm=np.arange(VMS),
+            account=np.array(payers),
+            owed=np.full((VMS, 2), 5),
+            floor=np.zeros(VMS, dtype=np.int64),
+            allocation=np.ones((VMS, 2)),
+            seconds=60.0,
+            names=["vm"] * VMS,
+        )
+        settle(connection, bill, range(VMS), at_s)
+        if number % 20 == 0:
+            fold(connection)
+
+
+@pytest.fixture(scope="module")
+def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
+    """A database of its own, some days old."""
+    made = make_engine(mariadb.make("queries"))
+    METADATA.create_all(made)
+    transaction(made, filled)
+    with made.connect() as connection:
+        for table in METADATA.tables:
+            connection.exec_driver_sql(f"ANALYZE TABLE {table}").all()
+    yield made
+    made.dispose()
+    mariadb.drop("queries")
+
+
+ASKED: dict[str, Callable[[sa.Connection], Any]] = {
+    "a tenant's statement": lambda c: statement(c, 3, Month(1970, 1)),
+    "an account's entries": lambda c: entries.of_account(c, 5, 0.0, 1e6),
+    "what was charged for a period": lambda c: entries.under(c, "charge/60/"),
+    "one period's details": lambda c: details.load(c, 60),
+    "details that are in no day": lambda c: details.unfolded(c, 60),
+    "a day's uses": lambda c: uses.of_day(c, 5),
+    "a week of prices": lambda c: prices.daily(c, 0.0, 3 * 86_400.0),
+    "the newest decision": periods.newest_decided,
+    "notes of a kind": lambda c: notes.recent(c, 1, kind=notes.NoteKind.SUPPLY),
+    "a rollup's next periods": partial(rollups.roll_up, before=3, most_periods=1, at_s=0.0),
+}
+
+LARGE = {"transactions", "entries", "uses", "periods", "prices", "details"}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_no_large_table_is_read_whole(engine: sa.Engine, what: str) -> None:
+    """EXPLAIN names a key for each, and never says ALL."""
+    said: list[tuple[str, Any]] = []
+
+    def listen(_conn: Any, _cursor: Any, text: str, values: Any, *_rest: Any) -> None:
+        if text.startswith(("SELECT", "DELETE", "UPDATE")):
+            said.append((text, values))
+
+    with engine.connect() as connection:
+        sa.event.listen(connection, "before_cursor_execute", listen)
+        ASKED[what](connection)
+        sa.event.remove(connection, "before_cursor_execute", listen)
+        assert said
+        for text, values in said:
+            for row in connection.exec_driver_sql(f"EXPLAIN {text}", values).mappings():
+                if row["table"] in LARGE:
+                    assert row["key"] is not None, (text, dict(row))
+                    assert row["type"] not in {"ALL", "index"} or "LIMIT" in text, (text, dict(row))
+        connection.rollback()
