@@ -2,6 +2,6 @@
 
 from merkatd.opennebula.client import Client
 from merkatd.opennebula.cloud import OpenNebulaCloud
-from merkatd.opennebula.transport import HttpTransport, Transport
+from merkatd.opennebula.transport import HttpTransport, Transport, TrustError
 
-__all__ = ["Client", "HttpTransport", "OpenNebulaCloud", "Transport"]
+__all__ = ["Client", "HttpTransport", "OpenNebulaCloud", "Transport", "TrustError"]

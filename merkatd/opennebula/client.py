@@ -1,11 +1,28 @@
-"""oned's calls by name: the session goes with each, time and number are bounded, errors typed."""
+"""oned's calls by name: the session goes with each, time and number are bounded, errors typed.
 
+A call that may be repeated without harm is, where the way to the server fails: pools and
+objects are read, and a text appended that stands there already changes nothing. Whatever else
+was sent may have been done; what became of it is for the next observation to tell.
+"""
+
+import random
+import re
 import xmlrpc.client
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.internet.defer import DeferredSemaphore
+from twisted.internet.defer import Deferred, DeferredSemaphore
 
-from merkatd.opennebula.errors import NOT_CALLED, BadCallError, value_of
+from merkatd.opennebula.dialect import Dialect, dialect_of
+from merkatd.opennebula.elements import BrokenError, one
+from merkatd.opennebula.errors import (
+    NOT_CALLED,
+    AuthenticationError,
+    BadCallError,
+    ForbiddenError,
+    OneError,
+    value_of,
+)
 from merkatd.opennebula.transport import Transport
 from merkatd.opennebula.waiting import Time, within
 from merkatd.scheduler.ports import UnreachableError
@@ -17,6 +34,10 @@ NOT_DONE, ANY_STATE, STATE_DONE = -1, -2, 6
 _DEFAULT_DATASTORE = -1
 _SAVE = 0
 _APPEND = 1
+_ALL = (ALL_USERS, -1, -1)
+_READS = re.compile(r"one\.\w+\.(info|infoextended|infoset|monitoring|version|config|raftstatus)")
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 5.0
 
 
 class Client:
@@ -30,30 +51,87 @@ class Client:
         *,
         timeout_s: float = 30.0,
         in_flight: int = 8,
+        attempts: int = 3,
+        origin: str = "",
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`session` is "user:password"; `in_flight` calls at most are under way at once."""
+        """Speak as `session`, "user:password", of which `origin` says where it was found.
+
+        At most `in_flight` calls are under way at once. A call that may be repeated is made up to
+        `attempts` times within its time, after pauses that `jitter` draws from 0 to 1.
+        """
         self._transport = transport
         self._session = session
         self._clock = clock
         self._timeout_s = timeout_s
         self._turns = DeferredSemaphore(in_flight)
+        self._attempts = attempts
+        self._origin = origin
+        self._jitter = jitter
+        self._dialect: Dialect | None = None
+        self._zone: int | None = None
 
-    async def call(self, method: str, *arguments: Any, about: str = "") -> Any:
-        """The value that a call answers with.
+    async def call(self, method: str, *arguments: Any, about: str = "", again: bool = False) -> Any:
+        """The value that a call answers with; `again` where it may be made twice.
 
         Raises OneError where oned says no, and UnreachableError where nobody knows what it did.
         """
+        repeatable = again or _READS.fullmatch(method) is not None
+        until_s = self._clock.seconds() + self._timeout_s
+        attempt = 0
+        while True:
+            attempt += 1
+            left_s = until_s - self._clock.seconds()
+            try:
+                return await self._once(method, arguments, about, left_s)
+            except UnreachableError:
+                # Another server may answer next time.
+                self._dialect = self._zone = None
+                pause_s = self._pause_s(attempt)
+                last = attempt >= self._attempts or self._clock.seconds() + pause_s >= until_s
+                if last or not repeatable:
+                    raise
+            await self._pass(pause_s)
+
+    def _pause_s(self, attempt: int) -> float:
+        """Twice as long each time, less what chance takes off: clients must not march in step."""
+        longest_s = min(_FIRST_PAUSE_S * 2.0 ** (attempt - 1), _LONGEST_PAUSE_S)
+        return longest_s * (1 + self._jitter()) / 2
+
+    async def _pass(self, pause_s: float) -> None:
+        over: Deferred[None] = Deferred()
+        self._clock.callLater(pause_s, over.callback, None)
+        await over
+
+    async def _once(
+        self, method: str, arguments: tuple[Any, ...], about: str, limit_s: float
+    ) -> Any:
         await self._turns.acquire()
         try:
-            return value_of(await self._reply(method, arguments, about), method, about)
+            return value_of(await self._reply(method, arguments, about, limit_s), method, about)
+        except (AuthenticationError, ForbiddenError) as error:
+            raise self._advised(error) from None
         finally:
             self._turns.release()
 
-    async def _reply(self, method: str, arguments: tuple[Any, ...], about: str) -> Any:
+    def _advised(self, error: OneError) -> OneError:
+        """The error with what would be right."""
+        who = self._session.partition(":")[0] or "nobody"
+        if isinstance(error, AuthenticationError):
+            origin = f" from {self._origin}" if self._origin else ""
+            return error.with_advice(
+                f"the login of {who!r}{origin} is not the server's: put user:password, or"
+                " user:token, of an account there"
+            )
+        return error.with_advice(f"{who!r} needs a rule for it (oneacl), or the object is locked")
+
+    async def _reply(
+        self, method: str, arguments: tuple[Any, ...], about: str, limit_s: float
+    ) -> Any:
         carried = self._transport.call(method, self._session, *arguments)
         subject = f"{method}{f' of {about}' if about else ''}"
         try:
-            return await within(self._timeout_s, self._clock, carried)
+            return await within(limit_s, self._clock, carried)
         except xmlrpc.client.Fault as fault:
             if fault.faultCode in NOT_CALLED:
                 raise BadCallError(method, about, fault.faultString, fault.faultCode) from fault
@@ -64,15 +142,36 @@ class Client:
             # What XML or XML-RPC can't carry is found before anything is sent.
             raise BadCallError(method, about, str(error), 0) from error
 
+    # -- the server ---------------------------------------------------------------------------
+
+    async def dialect(self) -> Dialect:
+        """How this server wants to be spoken to; asked once, and again after the way was lost."""
+        if self._dialect is None:
+            self._dialect = dialect_of(await self._text("one.system.version"))
+        return self._dialect
+
+    async def zone(self) -> int:
+        """The server's own zone; 0 where it does not tell us."""
+        if self._zone is None:
+            try:
+                text = await self._text("one.system.config")
+                found = one(text, "OPENNEBULA_CONFIGURATION").findtext("FEDERATION/ZONE_ID")
+            except (ForbiddenError, BadCallError, BrokenError):
+                found = None
+            self._zone = int(found) if found and found.isdecimal() else 0
+        return self._zone
+
     # -- pools --------------------------------------------------------------------------------
 
     async def vm_page(self, start: int, rows: int, state: int = NOT_DONE) -> str:
         """So many VMs (at least 2), the newest first, after leaving out `start` of them."""
-        return await self._text("one.vmpool.infoextended", ALL_USERS, start, -rows, state)
+        method = (await self.dialect()).vm_pool
+        return await self._text(method, ALL_USERS, start, -rows, state)
 
     async def vms_from(self, vm: int) -> str:
         """The VMs with this id and higher ones, done or not."""
-        return await self._text("one.vmpool.infoextended", ALL_USERS, vm, -1, ANY_STATE)
+        method = (await self.dialect()).vm_pool
+        return await self._text(method, ALL_USERS, vm, -1, ANY_STATE)
 
     async def host_pool(self) -> str:
         """All hosts; their live load is in the samples."""
@@ -85,6 +184,32 @@ class Client:
     async def cluster_pool(self) -> str:
         """All clusters."""
         return await self._text("one.clusterpool.info")
+
+    async def datastore_pool(self) -> str:
+        """All datastores."""
+        return await self._text("one.datastorepool.info")
+
+    async def network_pool(self) -> str:
+        """All virtual networks."""
+        return await self._text("one.vnpool.info", *_ALL)
+
+    async def vm_group_pool(self) -> str:
+        """All VM groups."""
+        if not (await self.dialect()).vm_groups:
+            return "<VM_GROUP_POOL/>"
+        return await self._text("one.vmgrouppool.info", *_ALL)
+
+    async def user_pool(self) -> str:
+        """All users."""
+        return await self._text("one.userpool.info")
+
+    async def group_pool(self) -> str:
+        """All groups of users."""
+        return await self._text("one.grouppool.info")
+
+    async def rules(self) -> str:
+        """All access control rules."""
+        return await self._text("one.acl.info")
 
     async def host(self, host: int) -> str:
         """One host."""
@@ -100,6 +225,10 @@ class Client:
         """One VM with all its history."""
         return await self._text("one.vm.info", vm, about=f"VM {vm}")
 
+    async def vm_set(self, vms: Sequence[int]) -> str:
+        """The outlines of these VMs, those left out that are not there or not ours to see."""
+        return await self._text("one.vmpool.infoset", ",".join(map(str, vms)), False)
+
     async def allocate(self, template: str) -> int:
         """The id of a new VM, pending."""
         return int(await self.call("one.vm.allocate", template, False, about="a new VM"))
@@ -109,19 +238,26 @@ class Client:
         about = f"VM {vm} to user {user}"
         await self.call("one.vm.chown", vm, user, group, about=about)
 
-    async def deploy(self, vm: int, host: int) -> None:
-        """Start a VM on a host, whether oned thinks that it fits or not."""
+    async def deploy(
+        self, vm: int, host: int, datastore: int = _DEFAULT_DATASTORE, template: str = ""
+    ) -> None:
+        """Start a VM on a host, whether oned thinks that it fits or not.
+
+        `datastore` is the system datastore, `template` what is added to the VM's own.
+        """
         enforce = False
+        arguments = [vm, host, enforce, datastore, template]
+        count = (await self.dialect()).deploy_arguments
         about = f"VM {vm} on host {host}"
-        await self.call("one.vm.deploy", vm, host, enforce, about=about)
+        await self.call("one.vm.deploy", *arguments[:count], about=about)
 
     async def migrate(self, vm: int, host: int) -> None:
         """Move a VM live to a host, whether oned thinks that it fits or not."""
         live, enforce = True, False
+        arguments = [vm, host, live, enforce, _DEFAULT_DATASTORE, _SAVE]
+        count = (await self.dialect()).migrate_arguments
         about = f"VM {vm} to host {host}"
-        await self.call(
-            "one.vm.migrate", vm, host, live, enforce, _DEFAULT_DATASTORE, _SAVE, about=about
-        )
+        await self.call("one.vm.migrate", *arguments[:count], about=about)
 
     async def action(self, action: str, vm: int) -> None:
         """Do to a VM what needs no more than a word."""
@@ -129,7 +265,7 @@ class Client:
 
     async def append(self, vm: int, template: str) -> None:
         """Add to a VM's user template, in place of what has the same names."""
-        await self.call("one.vm.update", vm, template, _APPEND, about=f"VM {vm}")
+        await self.call("one.vm.update", vm, template, _APPEND, about=f"VM {vm}", again=True)
 
     async def _text(self, method: str, *arguments: Any, about: str = "") -> str:
         value = await self.call(method, *arguments, about=about)

@@ -6,18 +6,21 @@ from xml.sax.saxutils import escape
 
 from twisted.logger import Logger
 
-from merkatd.cluster import Create, Step
+from merkatd.cluster import Create, Deploy, Step
+from merkatd.opennebula.chores import run_due
 from merkatd.opennebula.client import STATE_DONE, Client
 from merkatd.opennebula.creating import create
 from merkatd.opennebula.elements import BrokenError, UnreadableError
 from merkatd.opennebula.errors import OneError, WrongStateError
-from merkatd.opennebula.host_pool import HostRow, Load, read_hosts, read_samples
-from merkatd.opennebula.observing import Pools, Shown, observed
+from merkatd.opennebula.estate import EstatePools
+from merkatd.opennebula.glances import Glances
+from merkatd.opennebula.host_pool import HostPool, HostRow, Load, read_samples
+from merkatd.opennebula.observing import Destination, Pools, Shown, observed
 from merkatd.opennebula.reading import read_vms
 from merkatd.opennebula.sending import send, sendable
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.vm_pool import MESSAGE, VmRow, read_page
-from merkatd.opennebula.waiting import Time, together
+from merkatd.opennebula.waiting import Time, in_parallel
 from merkatd.scheduler.ports import Answer, Observation, Reply, UnreachableError
 
 _log = Logger()
@@ -29,7 +32,7 @@ _DONE_ROWS = 100
 class OpenNebulaCloud:
     """Implements `merkatd.scheduler.ports.Cloud`.
 
-    Nothing is kept from one observation to the next; between them, what the last one showed.
+    From one observation to the next only that is kept which saves reading it again.
     """
 
     def __init__(
@@ -40,6 +43,9 @@ class OpenNebulaCloud:
         self._clock = clock
         self._executor = executor
         self._page_rows = page_rows
+        self._glances = Glances(client)
+        self._host_pool = HostPool()
+        self._estate = EstatePools(client, executor)
         self._shown: Shown | None = None
         self._messages: dict[int, str] = {}
 
@@ -62,7 +68,7 @@ class OpenNebulaCloud:
             if isinstance(step, Create):
                 return await create(self._client, self._executor, self._shown, step)
             if sendable(step):
-                return await send(self._client, step)
+                return await send(self._client, self._glances, step, self._destination(step))
         except WrongStateError as error:
             return Reply(Answer.LOOK_AGAIN, str(error))
         except (OneError, UnreadableError) as error:
@@ -71,11 +77,19 @@ class OpenNebulaCloud:
             raise UnreachableError(f"an answer about VM {step.vm} is no XML: {error}") from error
         return Reply(Answer.REFUSED, f"{step.kind} is nothing that a cloud does")
 
+    def _destination(self, step: Step) -> Destination:
+        if self._shown is None or not isinstance(step, Deploy):
+            return Destination()
+        return self._shown.destination(step.vm, step.host)
+
     async def tell(self, vm: int, message: str) -> None:
         """Show a message to the VM's owner, if it is not the one shown. Raises UnreachableError."""
         if self._shown is not None and message == self._messages.get(vm, ""):
             return
         text = f"<TEMPLATE><{MESSAGE}>{escape(message)}</{MESSAGE}></TEMPLATE>"
+        if not message:
+            # oned passes over elements that are empty.
+            text = f'{MESSAGE}=""'
         try:
             await self._client.append(vm, text)
         except OneError as error:
@@ -83,10 +97,20 @@ class OpenNebulaCloud:
         else:
             self._messages[vm] = message
 
+    async def run_scheduled(self) -> None:
+        """Run the users' scheduled actions where the server leaves that to its scheduler."""
+        if self._shown is None or not self._shown.scheduled:
+            return
+        try:
+            await run_due(self._client, self._shown.scheduled, self._clock.seconds())
+        except UnreachableError as error:
+            _log.warn("Scheduled actions wait for the next period: {why}", why=str(error))
+
     async def _pools(self) -> Pools:
+        (vms, ailing), done, load = await in_parallel([self._vms(), self._done(), self._load()])
         # The hosts come last: what they count is the later word on where a VM is.
-        (vms, ailing), done, load = await together(self._vms(), self._done(), self._load())
-        return Pools(vms, done, ailing, await self._hosts(), load)
+        hosts, known = await in_parallel([self._hosts(), self._estate.read()])
+        return Pools(vms, done, ailing, hosts, load, known)
 
     async def _vms(self) -> tuple[list[VmRow], dict[int, str]]:
         return await read_vms(self._client, self._executor, self._page_rows)
@@ -101,4 +125,4 @@ class OpenNebulaCloud:
 
     async def _hosts(self) -> list[HostRow]:
         text = await self._client.host_pool()
-        return await self._executor.run(partial(read_hosts, text))
+        return await self._executor.run(partial(self._host_pool.read, text))

@@ -1,13 +1,28 @@
-"""Pools as elements, one after another: parsed as they are asked for and given up as they go."""
+"""Pools as elements, one after another: parsed as they are asked for and given up as they go.
+
+A pool is cut where one of its elements ends and the next begins, and each piece is parsed by
+itself: that takes less time than events, a tree is never larger than one VM, and a piece that
+is no XML spoils no other. A cut in the wrong place, in a text that somebody gave to his VM,
+leaves pieces that are no XML; then the pool is streamed as a whole.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
+from threading import local
+from typing import Any
 
 from lxml import etree
 
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
+_SAFE: dict[str, Any] = {
+    "resolve_entities": False,
+    "no_network": True,
+    "remove_comments": True,
+    "remove_pis": True,
+}
 _DIGITS = 18
+_LARGEST = 10**_DIGITS
 _MOST = 1e15
 """Larger numbers don't fit into columns; nobody's cloud has them."""
 
@@ -20,18 +35,60 @@ class UnreadableError(Exception):
     """An element that is not as it should be; the message names it and its text."""
 
 
+def pieces(text: str, pool: str, tag: str) -> Iterator[bytes] | None:
+    """The bytes of each element inside the pool's; None where that can't be told by their look."""
+    body = text.strip().encode("utf-8", "replace")
+    if body == f"<{pool}/>".encode():
+        return iter(())
+    head, tail = f"<{pool}>".encode(), f"</{pool}>".encode()
+    begin, end = f"<{tag}>".encode(), f"</{tag}>".encode()
+    if body == head + tail:
+        return iter(())
+    if not (body.startswith(head + begin) and body.endswith(end + tail)):
+        return None
+    return _cut(body, len(head), len(body) - len(tail), end + begin, len(end))
+
+
+def _cut(body: bytes, start: int, stop: int, joint: bytes, kept: int) -> Iterator[bytes]:
+    """From start to stop, cut where a joint is, so much of which belongs to what ends there."""
+    while True:
+        at = body.find(joint, start, stop)
+        if at < 0:
+            yield body[start:stop]
+            return
+        yield body[start : at + kept]
+        start = at + kept
+
+
+def parsed(piece: bytes) -> Element:
+    """The element that these bytes are. Raises BrokenError where they are none."""
+    try:
+        return etree.fromstring(piece, _PARSERS.parser)
+    except etree.XMLSyntaxError as error:
+        raise BrokenError(error.msg or "no XML") from None
+
+
+class _Parsers(local):
+    """A parser for each thread: one that is shared would make them wait for each other."""
+
+    def __init__(self) -> None:
+        self.parser = etree.XMLParser(**_SAFE)
+
+
+_PARSERS = _Parsers()
+
+
 def rows(text: str, pool: str, tag: str) -> Iterator[Element]:
     """The elements of this tag right inside the pool's; each is emptied when the next is asked for.
 
     Raises BrokenError where the text breaks off or is no XML.
     """
     parsed = etree.iterparse(
-        BytesIO(text.encode()),
+        BytesIO(text.encode("utf-8", "replace")),
         events=("end",),
         tag=tag,
         encoding="utf-8",
-        resolve_entities=False,
-        no_network=True,
+        **_SAFE,
     )
     try:
         for _, element in parsed:
@@ -49,19 +106,30 @@ def rows(text: str, pool: str, tag: str) -> Iterator[Element]:
 
 def one(text: str, tag: str) -> Element:
     """The only element of a text. Raises BrokenError where it is no XML, or another."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
     try:
-        element = etree.fromstring(text.encode(), parser)
-    except etree.XMLSyntaxError as error:
-        raise BrokenError(f"{tag}: {error.msg}") from None
+        element = parsed(text.encode("utf-8", "replace"))
+    except BrokenError as error:
+        raise BrokenError(f"{tag}: {error}") from None
     if element.tag != tag:
         raise BrokenError(f"a {tag} was expected, not a {element.tag!s}")
     return element
 
 
-def children(element: Element) -> Mapping[str, Element]:
-    """The elements inside, by name; of those with one name the first."""
-    return {child.tag: child for child in reversed(element)}
+def children(element: Element, *names: str) -> Mapping[str, Element]:
+    """The elements inside, by name, or those with these names; of those with one name the first."""
+    return {child.tag: child for child in element.iterchildren(*names, reversed=True)}
+
+
+def first(element: Element, tag: str) -> str | None:
+    """The text of the first child with this tag, None where there is none."""
+    child = next(element.iterchildren(tag), None)
+    return None if child is None else child.text or ""
+
+
+def said(parts: Mapping[str, Element], name: str) -> str:
+    """The text of a part that need not be there."""
+    part = parts.get(name)
+    return "" if part is None else part.text or ""
 
 
 def text(parts: Mapping[str, Element], name: str) -> str:
@@ -74,14 +142,13 @@ def text(parts: Mapping[str, Element], name: str) -> str:
 
 def whole(parts: Mapping[str, Element], name: str) -> int:
     """The whole number in a part that must be there."""
-    found = text(parts, name)
     try:
-        number = int(found) if len(found) <= _DIGITS else None
-    except ValueError:
-        number = None
-    if number is None:
-        raise UnreadableError(f"{name} is {found[:40]!r}, not a whole number")
-    return number
+        number = int(parts[name].text or "")
+    except (KeyError, ValueError):
+        number = _LARGEST
+    if -_LARGEST < number < _LARGEST:
+        return number
+    raise UnreadableError(f"{name} is {text(parts, name)[:40]!r}, not a whole number")
 
 
 def ids(elements: Iterable[Element]) -> tuple[int, ...]:
@@ -90,13 +157,30 @@ def ids(elements: Iterable[Element]) -> tuple[int, ...]:
     return tuple(int(one) for one in texts if one.isdecimal() and len(one) <= _DIGITS)
 
 
+def counted(found: str | None) -> int | None:
+    """The whole number that a text is, None where it is none."""
+    try:
+        number = int(found or "")
+    except ValueError:
+        return None
+    return number if -_LARGEST < number < _LARGEST else None
+
+
+def measured(found: str | None) -> float:
+    """The number that a text is; 0 where it is none that fits into columns."""
+    try:
+        number = float(found or "0")
+    except ValueError:
+        return 0.0
+    return number if abs(number) < _MOST else 0.0
+
+
 def amount(parts: Mapping[str, Element], name: str) -> float:
     """The number above 0 in a part that must be there."""
-    found = text(parts, name)
     try:
-        number = float(found)
-    except ValueError:
+        number = float(parts[name].text or "")
+    except (KeyError, ValueError):
         number = 0.0
-    if not 0 < number < _MOST:
-        raise UnreadableError(f"{name} is {found[:40]!r}, not a number above 0")
-    return number
+    if 0 < number < _MOST:
+        return number
+    raise UnreadableError(f"{name} is {text(parts, name)[:40]!r}, not a number above 0")

@@ -18,6 +18,12 @@ class OneError(Exception):
         self.text = said
         self.code = code
 
+    def with_advice(self, advice: str) -> "OneError":
+        """The same, and what would be right."""
+        error = type(self)(self.method, self.about, self.text, self.code)
+        error.args = (f"{error}; {advice}",)
+        return error
+
 
 class AuthenticationError(OneError):
     """The session is of nobody that oned knows."""

@@ -1,20 +1,27 @@
 """From what the pools showed to an observation: columns, and where each VM really is."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, VmState
-from merkatd.opennebula.host_pool import HostRow, Load
+from merkatd.opennebula.chores import Scheduled
+from merkatd.opennebula.estate import Known
+from merkatd.opennebula.honour import LET_ONED_CHOOSE, Judged, judge
+from merkatd.opennebula.host_pool import HostRow, Load, with_facts
 from merkatd.opennebula.states import Look, host_state, look
 from merkatd.opennebula.vm_pool import KEY, NOWHERE, VmRow
 from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.settings import FURTHER
 
 _UNITS_PER_CORE = 100
 _STILL = frozenset({VmState.RUNNING, VmState.SUSPENDED, VmState.POWERED_OFF})
 _NEVER = Load(np.nan, np.nan)
+_BY_ID = attrgetter("id")
+_GOODS = {f"MERKAT_{name.upper()}": name for name in FURTHER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +34,19 @@ class Pools:
     ailing: Mapping[int, str]
     hosts: Sequence[HostRow]
     load: Mapping[int, Load]
+    known: Known = field(default_factory=Known)
 
 
-@dataclass(frozen=True, slots=True)
+class Destination(NamedTuple):
+    """What is chosen for a VM besides its host."""
+
+    datastore: int = LET_ONED_CHOOSE
+    """Its system datastore."""
+    networks: tuple[tuple[int, int], ...] = ()
+    """Of each automatic NIC: its id, and its network's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Shown:
     """What has to be known of the last observation when something is sent."""
 
@@ -38,6 +55,17 @@ class Shown:
     keys: Mapping[str, int]
     messages: Mapping[int, str]
     """By VM id, where there is one."""
+    judged: Judged
+    vm_rows: Mapping[int, int]
+    host_rows: Mapping[int, int]
+    scheduled: Sequence[Scheduled] = ()
+
+    def destination(self, vm: int, host: int) -> Destination:
+        """What goes with a deployment to this host."""
+        if vm not in self.vm_rows or host not in self.host_rows:
+            return Destination()
+        rows = self.vm_rows[vm], self.host_rows[host]
+        return Destination(self.judged.datastore_of(*rows), self.judged.networks_of(*rows))
 
 
 class Observed(NamedTuple):
@@ -49,17 +77,23 @@ class Observed(NamedTuple):
 
 def observed(pools: Pools, at_s: float) -> Observed:
     """Put it together."""
-    vms = sorted(pools.vms)
-    hosts = sorted(pools.hosts)
+    vms = sorted(pools.vms, key=_BY_ID)
+    hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
     charged_on = _charges(hosts)
     places = [_place(vm, charged_on.get(vm.id, ())) for vm in vms]
     keys = _keys(vms, pools.done)
+    messages = {vm.id: vm.message for vm in vms if vm.message}
+    judged = judge(vms, hosts, pools.known.estate)
     return Observed(
-        _observation(pools, vms, hosts, places, keys, at_s),
+        _observation(pools, vms, hosts, places, keys, messages, judged, at_s),
         Shown(
             newest=max((vm.id for vm in (*pools.vms, *pools.done)), default=-1),
             keys=keys,
-            messages={vm.id: vm.message for vm in vms if vm.message},
+            messages=messages,
+            judged=judged,
+            vm_rows={vm.id: row for row, vm in enumerate(vms)},
+            host_rows={host.id: row for row, host in enumerate(hosts)},
+            scheduled=[Scheduled(vm.id, vm.made_s, vm.actions) for vm in vms if vm.actions],
         ),
     )
 
@@ -114,8 +148,11 @@ def _observation(
     hosts: Sequence[HostRow],
     places: Sequence[_Place],
     keys: Mapping[str, int],
+    messages: Mapping[int, str],
+    judged: Judged,
     at_s: float,
 ) -> Observation:
+    estate = pools.known.estate
     load = [pools.load.get(host.id, _NEVER) for host in hosts]
     return Observation(
         at_s=at_s,
@@ -123,8 +160,8 @@ def _observation(
         host_name=tuple(host.name for host in hosts),
         host_cluster=_ints(host.cluster for host in hosts),
         host_state=_ints(host_state(host.state) for host in hosts),
-        host_capacity=_pairs((host.cpu, host.memory_mib) for host in hosts),
-        host_used=_pairs(load),
+        host_capacity=_pairs(_capacities(hosts, vms)),
+        host_used=_pairs((one.cpu, one.memory_mib) for one in load),
         vm_id=_ints(vm.id for vm in vms),
         vm_name=tuple(vm.name for vm in vms),
         vm_state=_ints(place.state for place in places),
@@ -139,7 +176,37 @@ def _observation(
         attributes={vm.id: vm.attributes for vm in vms if vm.attributes},
         keys=keys,
         ailing=pools.ailing,
+        pin_policy=frozenset(vm.id for vm in vms if vm.pinned),
+        constraints=judged.constraints,
+        vm_priority=np.array([vm.priority for vm in vms], dtype=np.float64),
+        vm_leaves=np.array([vm.leaves for vm in vms], dtype=bool),
+        messages=messages,
+        cluster_name=estate.clusters,
+        group_name=estate.group_names,
+        owner_name={user.id: user.name for user in estate.users.values()},
+        host_goods={host.id: said for host in hosts if (said := _goods(host.facts.values))},
     )
+
+
+def _goods(values: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
+    """What a host, or its cluster, says that there is of network and disk."""
+    return {good: values[name][0] for name, good in _GOODS.items() if name in values}
+
+
+def _capacities(hosts: Sequence[HostRow], vms: Sequence[VmRow]) -> Iterable[tuple[float, float]]:
+    """What there is for the VMs that could be read.
+
+    A host counts others as well, that are ailing or hidden from us: what oned charges it for
+    beyond those that we know is theirs.
+    """
+    sizes = {vm.id: (vm.cpu * _UNITS_PER_CORE, vm.memory_mib) for vm in vms}
+    for host in hosts:
+        cpu, memory_mib = host.cpu, host.memory_mib
+        if not all(vm in sizes for vm in host.vms):
+            known = [sizes[vm] for vm in host.vms if vm in sizes]
+            cpu -= max(host.charged_cpu - sum(size[0] for size in known), 0.0)
+            memory_mib -= max(host.charged_mib - sum(size[1] for size in known), 0.0)
+        yield max(cpu, 0.0), max(memory_mib, 0.0)
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -15,6 +15,8 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.opennebula.client import Client
+from merkatd.opennebula.glances import Glance, Glances
+from merkatd.opennebula.observing import Destination
 from merkatd.opennebula.states import (
     CLONING,
     DONE,
@@ -26,18 +28,17 @@ from merkatd.opennebula.states import (
     UNDEPLOYED,
     look,
 )
-from merkatd.opennebula.vm_pool import VmRow, read_vm
 from merkatd.scheduler.ports import Answer, Reply
 
 
-async def send(client: Client, step: Step) -> Reply:
+async def send(client: Client, glances: Glances, step: Step, to: Destination) -> Reply:
     """Look at the VM, and ask for the step if it is in the state that the step is for."""
-    vm = read_vm(await client.vm(step.vm))
+    vm = await glances.at(step.vm)
     if not _TAKES[step.kind](vm):
         return Reply(Answer.LOOK_AGAIN, f"it is {look(vm.state, vm.life).words}")
     if isinstance(step, Migrate) and vm.host != step.source:
         return Reply(Answer.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}")
-    await _ASK[step.kind](client, step)
+    await _ASK[step.kind](client, step, to)
     return Reply(Answer.ACCEPTED)
 
 
@@ -46,15 +47,15 @@ def sendable(step: Step) -> bool:
     return step.kind in _ASK
 
 
-def _runs(vm: VmRow) -> bool:
+def _runs(vm: Glance) -> bool:
     return (vm.state, vm.life) == RUNNING
 
 
-def _waits(vm: VmRow) -> bool:
+def _waits(vm: Glance) -> bool:
     return (vm.state, vm.life) == PENDING
 
 
-def _resumes(vm: VmRow) -> bool:
+def _resumes(vm: Glance) -> bool:
     """One that is stopped or undeployed becomes pending by it.
 
     oned would resume one that is UNKNOWN too, by starting it anew; it may be running still.
@@ -62,15 +63,23 @@ def _resumes(vm: VmRow) -> bool:
     return vm.state in {SUSPENDED, POWEROFF, STOPPED, UNDEPLOYED}
 
 
-def _stops(vm: VmRow) -> bool:
+def _stops(vm: Glance) -> bool:
     return _runs(vm) or vm.state == SUSPENDED
 
 
-def _ends(vm: VmRow) -> bool:
+def _ends(vm: Glance) -> bool:
     return vm.state not in {DONE, *CLONING} and look(vm.state, vm.life).state is not VmState.BUSY
 
 
-_TAKES: Mapping[str, Callable[[VmRow], bool]] = MappingProxyType(
+def _nics(to: Destination) -> str:
+    """What a deployment adds to the template: the networks of automatic NICs."""
+    return "".join(
+        f'NIC=[NIC_ID="{nic}",NETWORK_MODE="auto",NETWORK_ID="{network}"]\n'
+        for nic, network in to.networks
+    )
+
+
+_TAKES: Mapping[str, Callable[[Glance], bool]] = MappingProxyType(
     {
         Deploy.kind: _waits,
         Migrate.kind: _runs,
@@ -81,15 +90,17 @@ _TAKES: Mapping[str, Callable[[VmRow], bool]] = MappingProxyType(
     }
 )
 
-_ASK: Mapping[str, Callable[[Client, Any], Awaitable[None]]] = MappingProxyType(
+_ASK: Mapping[str, Callable[[Client, Any, Destination], Awaitable[None]]] = MappingProxyType(
     {
-        Deploy.kind: lambda client, step: client.deploy(step.vm, step.host),
-        Migrate.kind: lambda client, step: client.migrate(step.vm, step.host),
-        Suspend.kind: lambda client, step: client.action("suspend", step.vm),
-        Resume.kind: lambda client, step: client.action("resume", step.vm),
-        Stop.kind: lambda client, step: client.action("stop", step.vm),
+        Deploy.kind: lambda client, step, to: client.deploy(
+            step.vm, step.host, to.datastore, _nics(to)
+        ),
+        Migrate.kind: lambda client, step, _: client.migrate(step.vm, step.host),
+        Suspend.kind: lambda client, step, _: client.action("suspend", step.vm),
+        Resume.kind: lambda client, step, _: client.action("resume", step.vm),
+        Stop.kind: lambda client, step, _: client.action("stop", step.vm),
         # Not terminate-hard: the guest may end in order. One that does not is RUNNING again
         # after the driver's own time limit, and a later period looks again.
-        Terminate.kind: lambda client, step: client.action("terminate", step.vm),
+        Terminate.kind: lambda client, step, _: client.action("terminate", step.vm),
     }
 )

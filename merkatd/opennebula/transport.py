@@ -1,16 +1,26 @@
-"""The way of calls and answers to a server: XML-RPC over Twisted's own HTTP client."""
+"""The way of calls and answers to a server: XML-RPC over Twisted's own HTTP client.
 
+Behind https the server has to prove its name, to the system's authorities or to those in a
+file; there is no way to do without.
+"""
+
+import re
 import xmlrpc.client
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from twisted.internet.abstract import isIPAddress
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, wrapClientTLS
 from twisted.internet.error import ConnectError, ConnectionClosed
 from twisted.internet.error import TimeoutError as ConnectTimeoutError
 from twisted.internet.protocol import Protocol as Connection
+from twisted.internet.ssl import Certificate, platformTrust, trustRootFromCertificates
 from twisted.web.client import (  # type: ignore[attr-defined]  # one is not in its list
     Agent,
+    BrowserLikePolicyForHTTPS,
     HTTPConnectionPool,
     RequestNotSent,
     RequestTransmissionFailed,
@@ -19,6 +29,8 @@ from twisted.web.client import (  # type: ignore[attr-defined]  # one is not in 
 )
 from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgentEndpointFactory
+from zope.interface import implementer  # type: ignore[import-untyped]  # so it is
 
 from merkatd.opennebula.envelope import NoReplyError, decoded
 
@@ -38,6 +50,13 @@ _LOST = (
     ResponseFailed,
     OSError,
 )
+
+
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+
+
+class TrustError(Exception):
+    """The file of certificates can't be used; the message names it."""
 
 
 class Transport(Protocol):
@@ -69,14 +88,23 @@ class HttpTransport:
         *,
         connections: int = 8,
         body_bytes: int = _BODY_BYTES,
+        authorities: Path | None = None,
     ) -> None:
+        """Keep at most so many `connections`; no answer may be longer than `body_bytes`.
+
+        `authorities` is a file of certificates (PEM) that are trusted instead of the system's.
+        Raises TrustError.
+        """
         self._endpoint = endpoint.encode("ascii")
         self._executor = executor
         self._body_bytes = body_bytes
         self._pool: Any = HTTPConnectionPool(reactor)  # type: ignore[no-untyped-call]  # Twisted's web has no types
         self._pool.maxPersistentPerHost = connections
         self._pool.cachedConnectionTimeout = _KEPT_S
-        self._agent: Any = Agent(reactor, pool=self._pool)  # type: ignore[no-untyped-call]  # so it is
+        policy: Any = BrowserLikePolicyForHTTPS(_trust(authorities))  # type: ignore[no-untyped-call]  # so it is
+        self._agent: Any = Agent.usingEndpointFactory(  # type: ignore[no-untyped-call]  # so it is
+            reactor, _Endpoints(reactor, policy), pool=self._pool
+        )
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method. Raises ConnectionError, NoReplyError, or xmlrpc.client.Fault."""
@@ -103,6 +131,45 @@ class HttpTransport:
         if response.code != _OK:
             raise NoReplyError(f"the answer is HTTP {response.code}")
         return chunks
+
+
+@implementer(IAgentEndpointFactory)
+class _Endpoints:
+    """Where requests go; an address in numbers is not looked up first.
+
+    Twisted's own factory has every name looked up by a thread, and oned ends a connection after
+    each call, so that this would be done for each.
+    """
+
+    def __init__(self, reactor: Any, policy: Any) -> None:
+        self._reactor = reactor
+        self._policy = policy
+
+    def endpointForURI(self, uri: Any) -> Any:  # noqa: N802 - Twisted's name
+        """The server of an address."""
+        host = uri.host.decode("ascii")
+        kind: Any = HostnameEndpoint
+        if isIPAddress(host):
+            kind = TCP4ClientEndpoint
+        endpoint = kind(self._reactor, host, uri.port)
+        if uri.scheme != b"https":
+            return endpoint
+        return wrapClientTLS(self._policy.creatorForNetloc(uri.host, uri.port), endpoint)
+
+
+def _trust(authorities: Path | None) -> Any:
+    if authorities is None:
+        return platformTrust()  # type: ignore[no-untyped-call]  # so it is
+    try:
+        found = _CERTIFICATE.findall(authorities.read_bytes())
+        certificates = [Certificate.loadPEM(pem) for pem in found]
+    except OSError as error:
+        raise TrustError(f"{authorities}: can't be read: {error.strerror}") from None
+    except Exception as error:  # noqa: BLE001 - whatever the library says of what is no certificate
+        raise TrustError(f"{authorities}: holds what is no certificate: {error}") from None
+    if not certificates:
+        raise TrustError(f"{authorities}: holds no certificate; PEM is right")
+    return trustRootFromCertificates(certificates)  # type: ignore[no-untyped-call]  # so it is
 
 
 def _reason(error: Exception) -> str:

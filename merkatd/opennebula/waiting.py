@@ -6,9 +6,6 @@ from typing import Any, Protocol, TypeVar
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 
 Result = TypeVar("Result")
-First = TypeVar("First")
-Second = TypeVar("Second")
-Third = TypeVar("Third")
 
 
 class Time(Protocol):
@@ -39,21 +36,11 @@ async def within(
         return await deferred
     except Exception as error:
         if late:
-            raise TimeoutError(f"no answer within {seconds:g} s") from error
+            raise TimeoutError(f"no answer within {seconds:.3g} s") from error
         raise
     finally:
         if alarm.active():
             alarm.cancel()
-
-
-async def together(
-    first: Coroutine[Deferred[Any], Any, First],
-    second: Coroutine[Deferred[Any], Any, Second],
-    third: Coroutine[Deferred[Any], Any, Third],
-) -> tuple[First, Second, Third]:
-    """What three coroutines return, once all are over; raises the error of the first that has."""
-    one, two, three = await in_parallel([first, second, third])
-    return one, two, three
 
 
 async def in_parallel(running: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> list[Any]:

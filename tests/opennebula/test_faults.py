@@ -1,7 +1,11 @@
 """Whatever the server does, callers learn what is known; and afterwards all is well again."""
 
+from collections.abc import Callable
+
 import pytest
 
+from merkatd.cluster import Step
+from merkatd.embedded.faults import Fault, Kind
 from merkatd.scheduler.ports import Answer, UnreachableError
 
 from .worlds import ADMIN, SMALL, World, create, deploy
@@ -13,7 +17,7 @@ LOST = ["lose", "garbage", "hang"]
 @pytest.fixture
 def hasty(world: World) -> World:
     """The same with little patience."""
-    world.one = world.cloud(world.login(ADMIN, timeout_s=0.3))
+    world.one = world.cloud(world.login(ADMIN, timeout_s=0.5, attempts=1))
     return world
 
 
@@ -24,7 +28,7 @@ def hasty(world: World) -> World:
 def test_a_pool_that_can_not_be_read(hasty: World, kind: str, method: str) -> None:
     """The observation fails as a whole, and the next is whole."""
     vm = hasty.new()
-    hasty.fault(kind, method, seconds=0.6)
+    hasty.fault(kind, method, seconds=0.8)
     with pytest.raises(UnreachableError):
         hasty.observe()
     hasty.mend()
@@ -36,7 +40,7 @@ def test_a_pool_that_can_not_be_read(hasty: World, kind: str, method: str) -> No
 def test_a_step_that_nobody_answers(hasty: World, kind: str) -> None:
     """It may have been done or not: the next observation tells."""
     vm = hasty.new()
-    hasty.fault(kind, "one.vm.deploy", seconds=0.6)
+    hasty.fault(kind, "one.vm.deploy", seconds=0.8)
     with pytest.raises(UnreachableError, match=r"one\.vm\.deploy of VM 0 on host 1"):
         hasty.send(deploy(vm, 1))
     hasty.mend()
@@ -62,7 +66,7 @@ def test_a_creation_never_doubles(hasty: World, kind: str, *, seen_before: bool)
         hasty.new()
         hasty.observe()
     before = len(hasty.observe().vm_id) if seen_before else 0
-    hasty.fault(kind, "one.vm.allocate", seconds=0.6)
+    hasty.fault(kind, "one.vm.allocate", seconds=0.8)
     if kind == "refuse":
         assert hasty.send(create("k")).answer is Answer.REFUSED
     else:
@@ -117,3 +121,52 @@ def test_a_message_that_nobody_answers(hasty: World) -> None:
         hasty.run(hasty.one.tell(vm, "hello"))
     hasty.run(hasty.one.tell(vm, "hello"))
     assert hasty.transport.count()["one.vm.update"] == 2
+
+
+@pytest.mark.parametrize("kind", ["lose", "garbage", "refuse"])
+def test_reading_goes_on_where_every_call_fails_once(world: World, kind: str) -> None:
+    """A way that is lost is taken again; what the server itself refuses is not asked twice."""
+    vm = world.new()
+    methods = ["one.vmpool.infoextended", "one.hostpool.info", "one.hostpool.monitoring",
+               "one.datastorepool.info", "one.userpool.info", "one.acl.info"]  # fmt: skip
+    for method in methods:
+        world.fault(kind, method, count=1)
+    if kind == "refuse":
+        with pytest.raises(UnreachableError, match="Injected fault"):
+            world.observe()
+    else:
+        world.transport.forget()
+        assert world.observe().vm_id.tolist() == [vm]
+        assert all(world.transport.count()[method] >= 2 for method in methods)
+
+
+@pytest.mark.parametrize(("method", "step"), [("one.vm.deploy", deploy), ("one.vm.allocate", None)])
+def test_what_may_have_been_done_is_never_sent_twice(
+    world: World, method: str, step: Callable[[int, int], Step] | None
+) -> None:
+    """However the answer was lost."""
+    vm = world.new()
+    world.transport.forget()
+    for kind in LOST[:2]:
+        world.fault(kind, method, count=1)
+    with pytest.raises(UnreachableError):
+        world.send(create("k") if step is None else step(vm, 1))
+    assert world.transport.count()[method] == 1
+
+
+def test_a_server_that_starts_anew_between_two_pages(http_world: World) -> None:
+    """Connections are gone and its version may be another: the pool is read to its end."""
+    for _ in range(250):
+        assert http_world.embedded.call("one.vm.allocate", [ADMIN, SMALL]).success
+    cloud = http_world.cloud(page_rows=100)
+    http_world.run(cloud.observe())
+    http_world.transport.forget()
+
+    def lose(method: str, number: int) -> None:
+        if method == "one.vmpool.infoextended" and number == 3:
+            http_world.embedded.faults.add(Fault(Kind.LOSE, method, count=2))
+
+    http_world.transport.before = lose
+    seen = http_world.run(cloud.observe())
+    assert len(seen.vm_id) == 250
+    assert http_world.transport.count()["one.system.version"] >= 1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import HostState, VmState
 from merkatd.opennebula.elements import BrokenError
-from merkatd.opennebula.host_pool import Load, read_hosts, read_samples
+from merkatd.opennebula.host_pool import HostPool, Load, read_hosts, read_samples
 from merkatd.opennebula.observing import Pools, observed
 from merkatd.opennebula.states import host_state, look
 from merkatd.opennebula.vm_pool import NAMELESS, Page, read_page, read_vm
@@ -212,7 +212,7 @@ def test_nonsense_inside_a_vm_is_no_error_of_ours(nonsense: str) -> None:
 def test_a_host() -> None:
     """Its capacity in percent of a core and MiB, and the VMs that it is charged for."""
     (row,) = read_hosts(f"<HOST_POOL>{host(2)}</HOST_POOL>")
-    assert row == (2, "host2", 0, 2, 800.0, 1024.0, (7,))
+    assert row[:7] == (2, "host2", 0, 2, 800.0, 1024.0, (7,))
 
 
 def test_a_host_that_can_not_be_read_harms_only_itself() -> None:
@@ -230,8 +230,42 @@ def test_samples() -> None:
     good += "</CAPACITY></MONITORING>"
     bad = "<MONITORING><ID>2</ID><CAPACITY><USED_CPU>x</USED_CPU></CAPACITY></MONITORING>"
     text = f"<MONITORING_DATA>{good}{bad}<MONITORING/></MONITORING_DATA>"
-    assert read_samples(text) == {1: Load(50.0, 2.0)}
+    words = {"USED_CPU": ["50"], "USED_MEMORY": ["2048"]}
+    assert read_samples(text) == {1: Load(50.0, 2.0, words)}
     assert read_samples("<MONITORING_DATA/>") == {}
+
+
+def test_a_host_that_is_no_xml_harms_only_itself() -> None:
+    """The others are read one by one; a word that looks like a border is none."""
+    odd = host(2, TEMPLATE="<TEMPLATE><A><![CDATA[</HOST><HOST><ID>9</ID>]]></A></TEMPLATE>")
+    text = f"<HOST_POOL>{host(3)}{odd}{host(1)}</HOST_POOL>"
+    assert [row.id for row in read_hosts(text)] == [3, 2, 1]
+    broken = f"<HOST_POOL>{host(3)}{host(2, NAME='<NAME>a & b</NAME>')}{host(1)}</HOST_POOL>"
+    assert [row.id for row in read_hosts(broken)] == [3, 1]
+
+
+def test_a_host_that_says_what_it_said_is_not_read_again() -> None:
+    """It is the same row; one that changed is another."""
+    pool_of = "<HOST_POOL>{}{}</HOST_POOL>".format
+    hosts = HostPool()
+    before = hosts.read(pool_of(host(2), host(1)))
+    after = hosts.read(pool_of(host(2), host(1, VMS="<VMS><ID>8</ID></VMS>")))
+    assert after[0] is before[0]
+    assert (before[1].vms, after[1].vms) == ((7,), (8,))
+
+
+def test_the_room_of_vms_that_can_not_be_read_is_kept() -> None:
+    """A host has less for the others by what it is charged beyond those that are known."""
+    share = "<MAX_MEM>4194304</MAX_MEM><MAX_CPU>800</MAX_CPU>"
+    share += "<CPU_USAGE>400</CPU_USAGE><MEM_USAGE>1572864</MEM_USAGE>"
+    hosts = f"<HOST_POOL>{host(4, share, VMS='<VMS><ID>1</ID><ID>2</ID></VMS>')}</HOST_POOL>"
+    page = read_page(pool(vm(2, STATE=""), vm(1)))
+    assert list(page.ailing) == [2]
+    seen = observed(Pools(page.vms, [], page.ailing, read_hosts(hosts), {}), 0.0).observation
+    assert seen.host_capacity.tolist() == [[800 - 300, 4096 - 1024]]
+    page = read_page(pool(vm(2), vm(1)))
+    seen = observed(Pools(page.vms, [], page.ailing, read_hosts(hosts), {}), 0.0).observation
+    assert seen.host_capacity.tolist() == [[800, 4096]]
 
 
 # -- where VMs are ------------------------------------------------------------------------------

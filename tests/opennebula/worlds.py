@@ -90,9 +90,9 @@ class World:
         self.client = self.login(ADMIN)
         self.one = self.cloud()
 
-    def login(self, session: str, timeout_s: float = 10.0, in_flight: int = 8) -> Client:
+    def login(self, session: str, timeout_s: float = 10.0, **options: Any) -> Client:
         """A client of another user, or of other patience."""
-        return Client(self.transport, session, self.clock, timeout_s=timeout_s, in_flight=in_flight)
+        return Client(self.transport, session, self.clock, timeout_s=timeout_s, **options)
 
     def cloud(self, client: Client | None = None, page_rows: int = 1000) -> OpenNebulaCloud:
         """The adapter, as another client would have it."""
@@ -175,7 +175,7 @@ class VirtualTime:
 class RealTime:
     """A reactor of our own; its clouds are so much faster."""
 
-    faster = 50
+    faster = 25
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -220,10 +220,10 @@ def founded(clock: Any, hosts: int, settings: Settings) -> Cloud:
     return cloud
 
 
-def in_memory(hosts: int = 3) -> World:
+def in_memory(hosts: int = 3, settings: Settings | None = None) -> World:
     """A world in virtual time."""
     clock = Clock()
-    cloud = founded(clock, hosts, Settings())
+    cloud = founded(clock, hosts, settings or Settings())
     return World(VirtualTime(clock), clock, Recorder(MemoryTransport(cloud)), Inline(), cloud)
 
 

@@ -1,0 +1,202 @@
+"""Datastores, networks, VM groups, users, rules and clusters from the texts of their pools."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from twisted.logger import Logger
+
+from merkatd.opennebula.elements import (
+    Element,
+    UnreadableError,
+    children,
+    counted,
+    first,
+    ids,
+    measured,
+    rows,
+    said,
+    text,
+    whole,
+)
+from merkatd.opennebula.host_facts import Values, words_of
+from merkatd.opennebula.wanted import AclRule, Datastore, GroupRule, Network, Role, User
+
+_log = Logger()
+
+Thing = TypeVar("Thing")
+
+_READY = 0
+_BITS: Mapping[str, int] = MappingProxyType(
+    {
+        f"{who}_{right}": 1 << place
+        for place, (who, right) in enumerate(
+            (who, right) for who in ("OTHER", "GROUP", "OWNER") for right in "AMU"
+        )
+    }
+)
+"""What each part of PERMISSIONS is worth: the owner's use is 0o400, the others' admin 0o001."""
+
+
+def read_datastores(pool: str) -> tuple[Datastore, ...]:
+    """All that can be read. Raises BrokenError."""
+    return tuple(_each(pool, "DATASTORE_POOL", "DATASTORE", _datastore))
+
+
+def read_networks(pool: str) -> tuple[Network, ...]:
+    """All that can be read. Raises BrokenError."""
+    return tuple(_each(pool, "VNET_POOL", "VNET", _network))
+
+
+def read_vm_groups(pool: str) -> tuple[GroupRule, ...]:
+    """All that can be read. Raises BrokenError."""
+    return tuple(_each(pool, "VM_GROUP_POOL", "VM_GROUP", _vm_group))
+
+
+def read_users(pool: str) -> Mapping[int, User]:
+    """By id, all that can be read. Raises BrokenError."""
+    return {one.id: one for one in _each(pool, "USER_POOL", "USER", _user)}
+
+
+def read_groups(pool: str) -> Mapping[int, str]:
+    """Names by id. Raises BrokenError."""
+    return dict(_each(pool, "GROUP_POOL", "GROUP", _named))
+
+
+def read_rules(pool: str) -> tuple[AclRule, ...]:
+    """All that can be read. Raises BrokenError."""
+    return tuple(_each(pool, "ACL_POOL", "ACL", _rule))
+
+
+def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
+    """Names by id, and what their templates say to requirements. Raises BrokenError."""
+    found = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
+    return {one: name for one, name, _ in found}, {one: values for one, _, values in found}
+
+
+def _each(pool: str, name: str, tag: str, read: Callable[[Element], Thing]) -> Iterator[Thing]:
+    """Those that can be read; the others are left out, and logged."""
+    for element in rows(pool, name, tag):
+        try:
+            yield read(element)
+        except UnreadableError as error:
+            _log.warn(
+                "{tag} {number} can't be read and is left out: {why}",
+                tag=tag,
+                number=element.findtext("ID"),
+                why=error,
+            )
+
+
+def _datastore(element: Element) -> Datastore:
+    parts = children(element)
+    says = children(parts["TEMPLATE"]) if "TEMPLATE" in parts else {}
+    free_mib, used_mib = measured(said(parts, "FREE_MB")), measured(said(parts, "USED_MB"))
+    limit_mib = counted(said(says, "LIMIT_MB"))
+    if limit_mib is not None:
+        free_mib = min(free_mib, max(limit_mib - used_mib, 0.0))
+    return Datastore(
+        id=whole(parts, "ID"),
+        name=text(parts, "NAME"),
+        kind=whole(parts, "TYPE"),
+        clusters=frozenset(ids(parts.get("CLUSTERS", ()))),
+        usable=(counted(said(parts, "STATE")) or 0) == _READY,
+        free_mib=free_mib,
+        total_mib=measured(said(parts, "TOTAL_MB")),
+        shared=(said(says, "SHARED") or "YES").upper() == "YES",
+        owner=whole(parts, "UID"),
+        group=whole(parts, "GID"),
+        permissions=_permissions(parts),
+        values=words_of(element, parts.get("TEMPLATE")),
+    )
+
+
+def _network(element: Element) -> Network:
+    parts = children(element)
+    ranges = parts.get("AR_POOL", ())
+    leases = sum(counted(first(one, "SIZE")) or 0 for one in ranges)
+    return Network(
+        id=whole(parts, "ID"),
+        name=text(parts, "NAME"),
+        clusters=frozenset(ids(parts.get("CLUSTERS", ()))),
+        free_leases=leases - (counted(said(parts, "USED_LEASES")) or 0),
+        owner=whole(parts, "UID"),
+        group=whole(parts, "GID"),
+        permissions=_permissions(parts),
+        values=words_of(element, parts.get("TEMPLATE")),
+    )
+
+
+def _permissions(parts: Mapping[str, Element]) -> int:
+    given = parts.get("PERMISSIONS", ())
+    return sum(_BITS.get(str(right.tag), 0) for right in given if right.text == "1")
+
+
+def _vm_group(element: Element) -> GroupRule:
+    parts = children(element)
+    rules = parts.get("TEMPLATE")
+    return GroupRule(
+        id=whole(parts, "ID"),
+        name=text(parts, "NAME"),
+        roles=tuple(_role(children(role)) for role in parts.get("ROLES", ())),
+        affined=_sets(rules, "AFFINED"),
+        anti_affined=_sets(rules, "ANTI_AFFINED"),
+    )
+
+
+def _role(parts: Mapping[str, Element]) -> Role:
+    return Role(
+        id=whole(parts, "ID"),
+        name=text(parts, "NAME"),
+        policy=said(parts, "POLICY").strip().upper() or "NONE",
+        host_affined=_hosts(said(parts, "HOST_AFFINED")),
+        host_anti_affined=_hosts(said(parts, "HOST_ANTI_AFFINED")),
+    )
+
+
+def _hosts(listed: str) -> frozenset[int]:
+    numbers = (counted(one.strip()) for one in listed.split(","))
+    return frozenset(number for number in numbers if number is not None)
+
+
+def _sets(rules: Element | None, tag: str) -> tuple[tuple[str, ...], ...]:
+    """The names in each rule of this kind."""
+    found = () if rules is None else rules.iterchildren(tag)
+    return tuple(
+        tuple(filter(None, (name.strip() for name in (rule.text or "").split(","))))
+        for rule in found
+    )
+
+
+def _user(element: Element) -> User:
+    parts = children(element)
+    primary = whole(parts, "GID")
+    others = (group for group in ids(parts.get("GROUPS", ())) if group != primary)
+    return User(whole(parts, "ID"), text(parts, "NAME"), (primary, *others))
+
+
+def _named(element: Element) -> tuple[int, str]:
+    parts = children(element)
+    return whole(parts, "ID"), text(parts, "NAME")
+
+
+def _cluster(element: Element) -> tuple[int, str, Values]:
+    parts = children(element)
+    return whole(parts, "ID"), text(parts, "NAME"), words_of(parts.get("TEMPLATE"))
+
+
+def _rule(element: Element) -> AclRule:
+    parts = children(element)
+    user, resource, rights, zone = (
+        _hexadecimal(parts, name) for name in ("USER", "RESOURCE", "RIGHTS", "ZONE")
+    )
+    return AclRule(whole(parts, "ID"), user, resource, rights, zone)
+
+
+def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:
+    found = text(parts, name)
+    try:
+        return int(found, 16)
+    except ValueError:
+        shown = repr(found[:40])
+        raise UnreadableError(f"{name} is {shown}, not a hexadecimal number") from None

@@ -1,0 +1,91 @@
+"""How VMs are just before something is sent to each: many that are about to be looked at together.
+
+A server that ends a connection after each call, as oned does, makes a call dear. So while one
+look is under way the VMs that are asked for meanwhile wait for the next, which is for all of
+them: nothing is older than when it was asked for, and hundreds of VMs cost some tens of calls.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from merkatd.opennebula.client import Client
+from merkatd.opennebula.elements import Element, children, one, rows, whole
+
+NOWHERE = -1
+
+
+class Glance(NamedTuple):
+    """What steps are judged by."""
+
+    state: int
+    life: int
+    host: int
+    """Of the last history record, whether that is over or not."""
+
+
+class Glances:
+    """Looks at VMs for whoever asks."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._wanted: dict[int, list[Deferred[Glance]]] = {}
+        self._looking = False
+
+    async def at(self, vm: int) -> Glance:
+        """One VM, as it is no earlier than now.
+
+        Raises OneError, UnreachableError, BrokenError or UnreadableError.
+        """
+        waiting: Deferred[Glance] = Deferred()
+        self._wanted.setdefault(vm, []).append(waiting)
+        if not self._looking:
+            self._looking = True
+            ensureDeferred(self._look())
+        return await waiting
+
+    async def _look(self) -> None:
+        while self._wanted:
+            wanted, self._wanted = self._wanted, {}
+            try:
+                found = await self._found(sorted(wanted))
+            except Exception as error:  # noqa: BLE001 - it is theirs who asked
+                for waiting in wanted.values():
+                    for each in waiting:
+                        each.errback(error)
+                continue
+            for vm, waiting in wanted.items():
+                for each in waiting:
+                    if vm in found:
+                        each.callback(found[vm])
+                    else:
+                        ensureDeferred(self._alone(vm)).chainDeferred(each)
+        self._looking = False
+
+    async def _found(self, vms: list[int]) -> Mapping[int, Glance]:
+        """Those that are there and can be seen."""
+        if len(vms) == 1 or not (await self._client.dialect()).vm_sets:
+            return {}
+        text = await self._client.vm_set(vms)
+        return dict(_read(rows(text, "VM_POOL", "VM")))
+
+    async def _alone(self, vm: int) -> Glance:
+        """One that was not shown among others: its own call says why."""
+        return _glance(children(one(await self._client.vm(vm), "VM")))
+
+
+def _read(elements: Iterable[Element]) -> Iterable[tuple[int, Glance]]:
+    for element in elements:
+        parts = children(element)
+        yield whole(parts, "ID"), _glance(parts)
+
+
+def _glance(parts: Mapping[str, Element]) -> Glance:
+    records = parts.get("HISTORY_RECORDS")
+    last = None if records is None or len(records) == 0 else records[-1]
+    return Glance(
+        whole(parts, "STATE"),
+        whole(parts, "LCM_STATE"),
+        NOWHERE if last is None else whole(children(last), "HID"),
+    )

@@ -1,0 +1,153 @@
+"""What hosts say to requirements: words taken when a host is read, devices when they are asked for.
+
+Few VMs ask for devices or NUMA nodes, and a host can have hundreds of either.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar, overload
+
+from merkatd.opennebula.elements import Element, children, counted, first, measured, parsed, said
+from merkatd.opennebula.wanted import NOBODY, Device, Facts, Node
+
+Values = dict[str, Sequence[str]]
+Thing = TypeVar("Thing")
+
+_KIB = 1024
+_RESERVED = "-2"
+"""In place of a VM, where a thread is kept from VMs."""
+_NOT_WORDS = frozenset({"PCI_DEVICES", "NUMA_NODES", "DATASTORES", "VMS"})
+
+
+class Asked(Sequence[Thing]):
+    """Things that are read when somebody asks for them."""
+
+    def __init__(self, read: Callable[[], Sequence[Thing]]) -> None:
+        self._read: Callable[[], Sequence[Thing]] | None = read
+        self._found: Sequence[Thing] = ()
+
+    def _all(self) -> Sequence[Thing]:
+        if self._read is not None:
+            self._found, self._read = self._read(), None
+        return self._found
+
+    @overload
+    def __getitem__(self, at: int) -> Thing: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Thing]: ...
+
+    def __getitem__(self, at: int | slice) -> Thing | Sequence[Thing]:
+        return self._all()[at]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[Thing]:
+        return iter(self._all())
+
+
+def facts_of(host: int, cluster: int, vms: frozenset[int], element: Element, text: bytes) -> Facts:
+    """What a host says by itself; `text` is what the element was read from."""
+    share = next(element.iterchildren("HOST_SHARE"), None)
+    disks = None if share is None else next(share.iterchildren("DATASTORES"), None)
+    return Facts(
+        host=host,
+        cluster=cluster,
+        values=words_of(element, share, disks, next(element.iterchildren("TEMPLATE"), None)),
+        vms=vms,
+        pcis=Asked(partial(_devices, text)),
+        numa=Asked(partial(_nodes, text)),
+        disk_mib=0.0 if disks is None else measured(first(disks, "FREE_DISK")),
+        datastore_mib={} if disks is None else _space(disks),
+    )
+
+
+def words_of(*elements: Element | None) -> Values:
+    """By name the texts inside these elements, in their order, without what vectors hold."""
+    found: dict[str, list[str]] = {}
+    for element in elements:
+        for child in () if element is None else element:
+            if len(child) == 0 and child.tag not in _NOT_WORDS:
+                found.setdefault(child.tag, []).append(child.text or "")
+    return dict(found)
+
+
+def joined(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence[str]]) -> Values:
+    """All words, those of the first one first."""
+    found: Values = dict(own)
+    for other in others:
+        for name, texts in other.items():
+            found[name] = [*found[name], *texts] if name in found else texts
+    return found
+
+
+def _space(disks: Element) -> Mapping[int, float]:
+    """Free space by datastore, of those whose parts on this host were measured."""
+    found: dict[int, float] = {}
+    for one in disks.iterchildren("DS"):
+        datastore = counted(first(one, "ID"))
+        if datastore is not None:
+            found[datastore] = measured(first(one, "FREE_MB"))
+    return found
+
+
+def _share(text: bytes) -> Mapping[str, Element]:
+    share = next(parsed(text).iterchildren("HOST_SHARE"), None)
+    return {} if share is None else children(share)
+
+
+def _devices(text: bytes) -> Sequence[Device]:
+    return [_device(children(pci)) for pci in _share(text).get("PCI_DEVICES", ())]
+
+
+def _device(parts: Mapping[str, Element]) -> Device:
+    vm = counted(said(parts, "VMID"))
+    profiles = said(parts, "PROFILES")
+    return Device(
+        vendor=said(parts, "VENDOR"),
+        device=said(parts, "DEVICE"),
+        kind=said(parts, "CLASS"),
+        address=said(parts, "SHORT_ADDRESS"),
+        vm=NOBODY if vm is None else vm,
+        profiles=tuple(filter(None, (one.strip() for one in profiles.split(",")))),
+    )
+
+
+def _nodes(text: bytes) -> Sequence[Node]:
+    share = _share(text)
+    most = max(counted(said(share, "VMS_THREAD")) or 1, 1)
+    return [_node(element, most) for element in share.get("NUMA_NODES", ())]
+
+
+def _node(element: Element, most: int) -> Node:
+    parts = children(element)
+    memory = children(parts["MEMORY"]) if "MEMORY" in parts else {}
+    free_kib = measured(said(memory, "TOTAL")) - measured(said(memory, "USAGE"))
+    return Node(
+        id=counted(said(parts, "NODE_ID")) or 0,
+        cores=[_core(children(core), most) for core in element.iterchildren("CORE")],
+        free_mib=max(int(free_kib) // _KIB, 0),
+        free_hugepages=dict(_hugepages(element)),
+    )
+
+
+def _core(parts: Mapping[str, Element], most: int) -> tuple[int, int, bool]:
+    """Its threads, how many are free, and whether one VM has all of it.
+
+    CPUS names each thread with each VM on it: "0:-1,16:7,16:9".
+    """
+    pairs = [pair.partition(":") for pair in said(parts, "CPUS").split(",") if pair]
+    threads = {thread for thread, _, vm in pairs if vm != _RESERVED}
+    used = sum((counted(vm) or 0) >= 0 for _, _, vm in pairs if counted(vm) is not None)
+    dedicated = said(parts, "DEDICATED").upper() == "YES"
+    free = 0 if dedicated else max(len(threads) * most - used, 0)
+    return len(threads) * most, free, dedicated
+
+
+def _hugepages(element: Element) -> Iterator[tuple[int, int]]:
+    """By size in MiB, how many are free."""
+    for page in element.iterchildren("HUGEPAGE"):
+        parts = children(page)
+        free = measured(said(parts, "PAGES")) - measured(said(parts, "USAGE"))
+        yield int(measured(said(parts, "SIZE"))) // _KIB, max(int(free), 0)

@@ -1,0 +1,150 @@
+"""What an expression says, as a tree; `str` writes it so that it reads as the same tree again."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+
+Value: TypeAlias = str | int | float
+
+
+class Relation(StrEnum):
+    """How an attribute is compared."""
+
+    IS = "="
+    IS_NOT = "!="
+    ABOVE = ">"
+    BELOW = "<"
+    HAS = "@>"
+    """One of its values is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """The empty expression, which everything satisfies."""
+
+    def __str__(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """An attribute and a value: a glob, a whole number, or a decimal of single precision."""
+
+    attribute: str
+    relation: Relation
+    value: Value
+
+    def __str__(self) -> str:
+        return f"{_name(self.attribute)} {self.relation} {_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite."""
+
+    of: "Expression"
+
+    def __str__(self) -> str:
+        return f"!{_operand(self.of)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Parts joined from left to right: to OpenNebula & binds no tighter than |."""
+
+    first: "Expression"
+    rest: tuple[tuple[str, "Expression"], ...]
+    """Each with the & or | before it."""
+
+    def __str__(self) -> str:
+        return " ".join(
+            [_operand(self.first), *(f"{joint} {_operand(part)}" for joint, part in self.rest)]
+        )
+
+
+Expression: TypeAlias = Always | Compare | Not | Chain
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number in a rank."""
+
+    value: int | float
+
+    def __str__(self) -> str:
+        return _value(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute's value, 0 where it is missing or no number."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return _name(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    """The negative of all factors that follow: - a * b is -(a * b)."""
+
+    of: "Rank"
+
+    def __str__(self) -> str:
+        return f"- {_enclosed(self.of, Sum)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Factors joined by * and / from left to right."""
+
+    first: "Rank"
+    rest: tuple[tuple[str, "Rank"], ...]
+
+    def __str__(self) -> str:
+        factors = (("", self.first), *self.rest)
+        last = len(factors) - 1
+        return " ".join(
+            # A minus would take the factors after it along.
+            f"{sign} {_enclosed(part, Sum, Product, *([Minus] if at < last else []))}".lstrip()
+            for at, (sign, part) in enumerate(factors)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Terms joined by + and - from left to right."""
+
+    first: "Rank"
+    rest: tuple[tuple[str, "Rank"], ...]
+
+    def __str__(self) -> str:
+        terms = [f"{sign} {_enclosed(term, Sum)}" for sign, term in self.rest]
+        return " ".join([_enclosed(self.first, Sum), *terms])
+
+
+Rank: TypeAlias = Number | Attribute | Minus | Product | Sum
+
+
+def _operand(expression: Expression) -> str:
+    return _enclosed(expression, Chain)
+
+
+def _enclosed(part: object, *kinds: type) -> str:
+    return f"({part})" if isinstance(part, kinds) else str(part)
+
+
+def _name(name: str) -> str:
+    plain = name.isascii() and name[:1].isalpha() and name.replace("_", "").isalnum()
+    return name if plain else f'"{name}"'
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, float):
+        return np.format_float_positional(np.float32(value), unique=True, trim="0")
+    return str(value)

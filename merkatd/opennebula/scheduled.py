@@ -1,0 +1,214 @@
+"""Actions that users ask for at a time: on servers up to 6.6 it is the scheduler that runs them.
+
+From 6.8 on oned does it by itself. Everything here is about the vectors SCHED_ACTION as they
+stand in a VM's template: which of them are due, and what they say once they were run.
+"""
+
+import calendar
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from xml.sax.saxutils import escape
+
+Action = Mapping[str, str]
+"""One SCHED_ACTION: its parts by their upper-case names."""
+
+
+_DAY_S = 24 * 3600
+_HOUR_S = 3600
+_MOST_STEPS = 100_000
+"""When a repeated action is far behind, it is moved on step by step, but not forever."""
+
+
+class _Repeat(IntEnum):
+    WEEKLY = 0
+    MONTHLY = 1
+    YEARLY = 2
+    HOURLY = 3
+
+
+class _End(IntEnum):
+    NEVER = 0
+    TIMES = 1
+    DATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An action whose time has come."""
+
+    id: int
+    name: str
+    """As oned calls it, lower-case: suspend, snapshot-create..."""
+    arguments: tuple[str, ...]
+    action: Action
+
+
+def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list[Due]:
+    """What is to be run of one VM now: the action that is due longest, and of backups too.
+
+    `started_s` is when the VM was made: a time that begins with + counts from there.
+    """
+    due = [
+        (at_s, row, action)
+        for row, action in enumerate(actions)
+        if (at_s := _time(action, started_s)) is not None and _is_due(action, at_s, now)
+    ]
+    due.sort(key=lambda one: one[:2])
+    found = [
+        Due(_id(action, row), _name(action), _arguments(action), action)
+        for _, row, action in due
+        if _name(action)
+    ]
+    others = [one for one in found if one.name != "backup"]
+    backups = [one for one in found if one.name == "backup"]
+    return others[:1] + backups[:1]
+
+
+def done(action: Action, now: float, started_s: float) -> Action:
+    """What the action says once it was run: when, and its next time where it is repeated."""
+    at_s = _time(action, started_s)
+    said = {name: value for name, value in action.items() if name != "MESSAGE"}
+    said["DONE"] = str(int(now))
+    for _ in range(_MOST_STEPS):
+        if at_s is None or at_s > int(now):
+            break
+        following = _next(said, at_s, now)
+        if following is None:
+            break
+        said, at_s = following, int(following["TIME"])
+    return said
+
+
+def failed(action: Action, now: float, why: str) -> Action:
+    """What the action says once it could not be run: it will be tried again."""
+    at = time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(now))
+    return {**action, "MESSAGE": f"{at} : {why}"}
+
+
+def call(due: Due, vm: int) -> tuple[str, tuple[int | str, ...]]:
+    """The method of oned that does it, and what it is given after the session.
+
+    Raises ValueError where the action is none, or not with these arguments.
+    """
+    form = _FORMS.get(due.name)
+    if form is not None:
+        method, kinds = form
+        given = [kind(text) for kind, text in zip(kinds, due.arguments, strict=False)]
+        if len(given) < len(kinds):
+            raise ValueError(f"{due.name} needs {len(kinds)} ARGS, separated by commas")
+        return method, (vm, *given)
+    if due.name not in _PLAIN:
+        raise ValueError(f"{due.name[:40]} is no action")
+    return "one.vm.action", (due.name, vm)
+
+
+def template(action: Action) -> str:
+    """The text for one.vm.schedupdate."""
+    parts = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in action.items())
+    return f"<TEMPLATE><SCHED_ACTION>{parts}</SCHED_ACTION></TEMPLATE>"
+
+
+_PLAIN = frozenset({"hold", "release", "stop", "suspend", "resume"})
+_PLAIN |= {
+    f"{name}{how}"
+    for name in ("terminate", "undeploy", "reboot", "poweroff")
+    for how in ("", "-hard")
+}
+_FORMS: Mapping[str, tuple[str, tuple[type[int | str], ...]]] = {
+    "snapshot-create": ("one.vm.snapshotcreate", (str,)),
+    "snapshot-revert": ("one.vm.snapshotrevert", (int,)),
+    "snapshot-delete": ("one.vm.snapshotdelete", (int,)),
+    "disk-snapshot-create": ("one.vm.disksnapshotcreate", (int, str)),
+    "disk-snapshot-revert": ("one.vm.disksnapshotrevert", (int, int)),
+    "disk-snapshot-delete": ("one.vm.disksnapshotdelete", (int, int)),
+    "backup": ("one.vm.backup", (int,)),
+}
+
+
+def _is_due(action: Action, at_s: int, now: float) -> bool:
+    """Once after its time. Who repeats it gives it a later one; the last time stays behind."""
+    ran = _whole(action.get("DONE", ""))
+    return at_s < int(now) and (ran is None or ran < at_s)
+
+
+def _time(action: Action, started_s: float) -> int | None:
+    text = action.get("TIME", "")
+    at_s = _whole(text.removeprefix("+"))
+    if at_s is None:
+        return None
+    return at_s + int(started_s) if text.startswith("+") else at_s
+
+
+def _next(action: Action, at_s: int, now: float) -> dict[str, str] | None:
+    """The action with its next time; None where there is none."""
+    repeat = _choice(action, "REPEAT", _Repeat)
+    numbers = map(_whole, action.get("DAYS", "").split(","))
+    days = sorted({day for day in numbers if day is not None})
+    ended = _counted_down(action, now)
+    if repeat is None or not days or ended is None:
+        return None
+    if repeat == _Repeat.HOURLY:
+        step_s = days[0] * _HOUR_S
+    else:
+        step_s = _days_until(repeat, days, now) * _DAY_S
+    return {**action, **ended, "TIME": str(at_s + step_s)} if step_s > 0 else None
+
+
+def _counted_down(action: Action, now: float) -> dict[str, str] | None:
+    """What changes of its end by one more time; None where it is over."""
+    end = _choice(action, "END_TYPE", _End)
+    value = _whole(action.get("END_VALUE", ""))
+    if end == _End.NEVER:
+        return {}
+    if end is None or value is None:
+        return None
+    if end == _End.DATE:
+        return {} if now <= value else None
+    return {"END_VALUE": str(value - 1)} if value > 0 else None
+
+
+def _days_until(repeat: int, days: Sequence[int], now: float) -> int:
+    """How many days it is from today to the next of these, in the server's own time zone."""
+    today = time.localtime(now)
+    # Weeks begin on Sunday and years with day 0, as in C.
+    day = {
+        _Repeat.WEEKLY: (today.tm_wday + 1) % 7,
+        _Repeat.MONTHLY: today.tm_mday,
+        _Repeat.YEARLY: today.tm_yday - 1,
+    }[_Repeat(repeat)]
+    later = next((one for one in days if one > day), None)
+    if later is not None:
+        return later - day
+    length = {
+        _Repeat.WEEKLY: 7,
+        _Repeat.MONTHLY: calendar.monthrange(today.tm_year, today.tm_mon)[1],
+        _Repeat.YEARLY: 365 + calendar.isleap(today.tm_year),
+    }[_Repeat(repeat)]
+    return length - day + days[0]
+
+
+def _choice(action: Action, name: str, choices: type[IntEnum]) -> int | None:
+    number = _whole(action.get(name, ""))
+    return number if number in set(choices) else None
+
+
+def _whole(text: str) -> int | None:
+    """A whole number and nothing else."""
+    text = text.strip()
+    return int(text) if len(text) <= 18 and text.removeprefix("-").isdecimal() else None
+
+
+def _id(action: Action, row: int) -> int:
+    number = _whole(action.get("ID", ""))
+    return row if number is None else number
+
+
+def _name(action: Action) -> str:
+    return action.get("ACTION", "").strip().lower()
+
+
+def _arguments(action: Action) -> tuple[str, ...]:
+    text = action.get("ARGS", "")
+    return tuple(text.split(",")) if text else ()

@@ -1,0 +1,123 @@
+"""What is scarce is given to no more VMs than can have it, in any order."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.opennebula.honour import judge
+from merkatd.opennebula.wanted import (
+    Datastore,
+    Device,
+    Estate,
+    Network,
+    NicWant,
+    NumaWant,
+    PciWant,
+    Stay,
+    Wants,
+)
+from merkatd.scheduler.constraints import Stock
+from tests.opennebula.honour.clouds import Host, Vm, datastore, host, network
+from tests.opennebula.honour.test_judge import node
+
+
+def shelves(vms: Sequence[Vm], hosts: Sequence[Host], **estate: Any) -> Stock:
+    """What there is for these VMs."""
+    stock = judge(vms, hosts, Estate(**estate)).constraints.stock
+    assert stock is not None
+    return stock()
+
+
+def same(wants: Wants, count: int, stay: Stay | None = None) -> list[Vm]:
+    """VMs that want the same."""
+    return [Vm(row, wants=wants, stay=stay) for row in range(count)]
+
+
+def test_local_space_is_counted_by_host() -> None:
+    """Each host has its own."""
+    hosts = [host(row, disk_mib=100.0) for row in range(2)]
+    stock = shelves(
+        same(Wants(system_mib=60), 3), hosts, datastores=[datastore(0, "ssh", shared=False)]
+    )
+    assert stock.take(0, 0) is None
+    assert stock.take(1, 0) == "datastore ssh has no room left in this period: others come first"
+    assert stock.take(1, 1) is None
+
+
+def test_a_vm_that_moves_takes_nothing_of_a_shared_datastore() -> None:
+    """Its disks are there already."""
+    vms = same(Wants(system_mib=60), 2, Stay(0, running=True))
+    stock = shelves(vms, [host(0)], datastores=[datastore(0, "nfs", 1.0)])
+    assert stock.take(0, 0) is None
+    assert stock.take(1, 0) is None
+
+
+def test_image_space_is_counted() -> None:
+    """Of the datastore where disks are cloned."""
+    stores = [datastore(0, "s"), datastore(1, "images", 100.0, kind=0)]
+    stock = shelves(same(Wants(image_mib=((1, 60),)), 2), [host(0)], datastores=stores)
+    assert stock.take(0, 0) is None
+    assert "datastore images has no room left" in (stock.take(1, 0) or "")
+
+
+def test_a_vm_that_does_not_get_all_takes_nothing() -> None:
+    """What it could have had is left for others."""
+    wants = Wants(pcis=(PciWant("10de"),), nics=(NicWant(0),))
+    hosts = [host(0, pcis=[Device("10de", "1", "3", "01:00")])]
+    vms = [*same(wants, 2), Vm(2, wants=Wants(nics=(NicWant(0),)))]
+    stock = shelves(vms, hosts, networks=[network(0, "red", free=2)])
+    assert stock.take(0, 0) is None
+    assert "no PCI device left" in (stock.take(1, 0) or "")
+    assert stock.take(2, 0) is None
+    assert "no lease left" in (stock.take(2, 0) or "")
+
+
+def test_cores_of_numa_nodes_are_counted() -> None:
+    """Two of two cores each fit into four, a third does not."""
+    wants = Wants(numa=NumaWant("CORE", ((2, 1024),)))
+    stock = shelves(same(wants, 3), [host(0, numa=[node(0, [2, 2, 2, 2])])])
+    assert [stock.take(vm, 0) is None for vm in range(3)] == [True, True, False]
+
+
+def test_what_nobody_knows_is_not_scarce() -> None:
+    """VMs and hosts that were not judged."""
+    assert shelves([], []).take(1, 2) is None
+
+
+@given(
+    leases=st.integers(0, 4),
+    devices=st.lists(st.integers(0, 3), min_size=2, max_size=2),
+    free=st.integers(1, 300),
+    vms=st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 80), st.integers(0, 1)),
+        max_size=12,
+    ),
+)
+def test_never_more_than_there_is(
+    leases: int, devices: list[int], free: int, vms: list[tuple[int, int, int, int]]
+) -> None:
+    """Whoever comes, in whatever order, to whichever host."""
+    nets: list[Network] = [network(0, "red", free=leases)]
+    stores: list[Datastore] = [datastore(0, "s", float(free))]
+    hosts = [
+        host(row, pcis=[Device("10de", "1", "3", f"0{at}:00") for at in range(count)])
+        for row, count in enumerate(devices)
+    ]
+    every = [
+        Vm(row, wants=Wants(
+            nics=(NicWant(0),) * nic, pcis=(PciWant("10de"),) * pci, system_mib=size))
+        for row, (nic, pci, size, _) in enumerate(vms)
+    ]  # fmt: skip
+    judged = judge(every, hosts, Estate(datastores=stores, networks=nets))
+    assert judged.constraints.stock is not None
+    stock = judged.constraints.stock()
+    placed = [row for row, vm in enumerate(vms) if stock.take(row, vm[3]) is None]
+    using = [row for row in placed if judged.networks_of(row, vms[row][3])]
+    assert len(using) <= leases
+    for row, count in enumerate(devices):
+        assert sum(vms[vm][1] for vm in placed if vms[vm][3] == row) <= count
+    stored = [row for row in placed if judged.datastore_of(row, vms[row][3]) == 0]
+    taken = sum(vms[row][2] for row in stored)
+    assert taken == 0 or taken < free

@@ -1,0 +1,317 @@
+"""The language of requirements: what OpenNebula's scheduler makes of each expression."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.opennebula.requirements import (
+    Expression,
+    FactTable,
+    Rank,
+    RequirementError,
+    holding,
+    holds,
+    parse,
+    parse_rank,
+    worth,
+    worths,
+)
+from merkatd.opennebula.requirements.tree import (
+    Attribute,
+    Chain,
+    Compare,
+    Minus,
+    Not,
+    Number,
+    Product,
+    Relation,
+    Sum,
+)
+from merkatd.opennebula.requirements.values import decimal, glob, whole
+
+HOST = {
+    "ARCH": ["x86_64"],
+    "CLUSTER": ["gpu"],
+    "CORES": ["16"],
+    "LOAD": ["0.5"],
+    "MIXED": ["none", "7", "9"],
+    "EMPTY": [""],
+    "SLASH": ["a/b"],
+    "CLUSTERS/ID": ["0", "100"],
+    "FREE": ["12.7 GB"],
+}
+VMS = frozenset({3, 17})
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("", True),
+        ("  ", True),
+        ('ARCH = "x86_64"', True),
+        ("ARCH = x86_64", True),
+        ("arch = x86_64", False),  # names are upper-case, and compared as they stand
+        ("ARCH = X86_64", False),
+        ('ARCH = "x86*"', True),
+        ('ARCH = "x??_64"', True),
+        ('ARCH = "[a-x]86_6[!5]"', True),
+        ('ARCH != "arm*"', True),
+        ('ARCH = ""', False),
+        ('ARCH != ""', False),  # an empty text is nothing to compare with
+        ('SLASH = "a*b"', True),
+        ('EMPTY = "*"', True),
+        ("MISSING = 1", False),
+        ("MISSING != 1", False),
+        ('MISSING != "x"', False),
+        ("!(MISSING = 1)", True),
+        ("CORES = 16", True),
+        ('CORES = "16"', True),
+        ('CORES = "16.0"', False),
+        ("CORES = 16.0", True),
+        ("CORES > 15", True),
+        ("CORES < 16", False),
+        ("LOAD = 0", True),  # a whole number is read as far as it goes
+        ("LOAD > 0", False),
+        ("LOAD > 0.25", True),
+        ("LOAD = 0.5", True),
+        ("FREE = 12", True),
+        ("FREE > 12.6", True),
+        ("MIXED = 7", True),  # the first value that is a number
+        ("MIXED = 9", False),
+        ("MIXED @> 9", True),
+        ('MIXED @> "no*"', True),
+        ('MIXED = "7"', False),  # texts compare the first value alone
+        ('"CLUSTERS/ID" @> 100', True),
+        ('"CLUSTERS/ID" @> 5', False),
+        ('"CLUSTERS/ID" @ > 100', True),
+        ("CORES ! = 5", True),
+        ("CURRENT_VMS = 17", True),
+        ("CURRENT_VMS != 17", False),
+        ("CURRENT_VMS = 4", False),
+        ("CURRENT_VMS != 4", True),
+        ("CURRENT_VMS @> 17", False),
+        ('CURRENT_VMS = "17"', False),
+        ("!CORES = 16", False),
+        ("!!CORES = 16", True),
+        ("!CORES = 16 | CORES = 16", True),
+        # & and | bind alike, from left to right
+        ("CORES = 16 | CORES = 1 & CORES = 1", False),
+        ("CORES = 16 | (CORES = 1 & CORES = 1)", True),
+        ("CORES = 1 & CORES = 1 | CORES = 16", True),
+        # what the scanner does not know it passes over
+        ("CORES = 16;", True),
+        ('ARCH = "x86_64', True),
+        ("CORES\n= 16", True),
+    ],
+)
+def test_what_a_host_satisfies(text: str, answer: bool) -> None:
+    """Asked alone and in columns."""
+    expression = parse(text)
+    assert holds(expression, HOST, VMS) is answer
+    table = FactTable([{}, HOST], [frozenset(), VMS])
+    assert holding(expression, table).tolist() == [holds(expression, {}), answer]
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "word"),
+    [
+        ("ARCH", 5, "=, !=, >, < or @>"),
+        ("ARCH =", 7, "a number or a text"),
+        ("ARCH = & 1", 8, "a number or a text"),
+        ('CORES > "3"', 9, "a number"),
+        ("A = 1 && B = 2", 8, "a single &"),
+        ("A = 1 || B = 2", 8, "a single |"),
+        ("(A = 1", 7, "&, | or )"),
+        ("A = 1)", 6, "&, | or the end"),
+        ("A = 1 B = 2", 7, "&, | or the end"),
+        ('"" = 1', 1, "an attribute"),
+        ("3 = A", 1, "an attribute"),
+        ("A @ 3", 5, "the > of @>"),
+        ("A = 99999999999", 5, "is too large"),
+        ("HOST/ARCH = 1", 5, "=, !="),
+        ("(" * 200 + "A = 1" + ")" * 200, 102, "inside one another"),
+    ],
+)
+def test_an_error_names_the_place_and_what_is_right(text: str, at: int, word: str) -> None:
+    """What OpenNebula refuses is refused, with words that help."""
+    with pytest.raises(RequirementError) as error:
+        parse(text)
+    assert f"at character {at}:" in str(error.value)
+    assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", 0),
+        ("CORES", 16),
+        ("- CORES", -16),
+        ("MISSING", 0),
+        ("ARCH", 0),
+        ("CORES + 2 * 3", 22),
+        ("(CORES + 2) * 3", 54),
+        ("CORES - 2 - 3", 11),
+        ("CORES / 4 / 2", 2),
+        ("CORES / - 4 / 2", -8),  # a minus takes all factors that follow
+        ("LOAD * 3", 1),  # cut off
+        ("- LOAD * 3", -1),
+        ("CORES / 0", 2**31 - 1),
+        ("0 / 0", -(2**31)),
+        ("FREE * 10", 127),
+        ("MIXED + CORES", 23),
+    ],
+)
+def test_what_a_host_is_worth(text: str, value: int) -> None:
+    """Asked alone and in columns."""
+    assert worth(parse_rank(text), HOST) == value
+    assert worths(parse_rank(text), FactTable([HOST, HOST])).tolist() == [value, value]
+
+
+@pytest.mark.parametrize("text", ["CORES-3", "CORES -3", "+", "(1", "A B", "A = 1", '""', "1 ^ 2"])
+def test_a_rank_that_is_none(text: str) -> None:
+    """A minus right before a digit belongs to the number, as in OpenNebula."""
+    with pytest.raises(RequirementError):
+        parse_rank(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "answer"),
+    [
+        ("a*c*e", "abcde", True),
+        ("a*c*e", "abcd", False),
+        ("*", "", True),
+        ("?", "", False),
+        (r"a\*", "a*", True),
+        (r"a\*", "ab", False),
+        ("a\\", "a\\", False),
+        ("[", "[", True),
+        ("[]a]", "]", True),
+        ("[!]a]", "b", True),
+        ("[^a]", "b", True),
+        ("[[:digit:]x]", "7", True),
+        ("[[:digit:]x]", "a", False),
+        ("[a-c-]", "-", True),
+        ("[z-a]", "m", False),
+        ("a.c", "abc", False),
+        (".*", ".x", True),
+        ("x\ny", "x\ny", True),
+        ("a", "a\n", False),
+    ],
+)
+def test_globs_are_those_of_c(pattern: str, text: str, answer: bool) -> None:
+    """`fnmatch` without flags: a star crosses slashes and leading dots."""
+    assert glob(pattern)(text) is answer
+
+
+def test_a_glob_of_many_stars_is_quick() -> None:
+    """Nobody holds a scheduler up with a pattern."""
+    assert not glob("*a" * 100 + "b")("a" * 2000)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "fraction"),
+    [
+        ("12", 12, 12.0),
+        (" \t+12x", 12, 12.0),
+        ("-0", 0, 0.0),
+        ("0x10", 0, 0.0),
+        ("x", None, None),
+        ("", None, None),
+        ("+ 5", None, None),
+        (".5", None, 0.5),
+        ("1e2", 1, 100.0),
+        ("1e", 1, None),
+        ("1e40", 1, None),
+        ("inf", None, None),
+        ("2147483648", None, 2147483648.0),
+        ("9" * 400, None, None),
+    ],
+)
+def test_numbers_are_read_as_by_a_stream_of_c(
+    text: str, number: int | None, fraction: float | None
+) -> None:
+    """As far as they go; what does not fit is none."""
+    assert whole(text) == number
+    assert decimal(text) == fraction
+
+
+NAMES = st.sampled_from(["A", "B_2", "CURRENT_VMS", "CLUSTERS/ID", "a b", "é"])
+WHOLES = st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 20)
+DECIMALS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+TEXTS = st.text(alphabet='ab*?[]!-\\:x/7. "', max_size=6).map(lambda text: text.replace('"', ""))
+ORDERED = st.builds(
+    Compare, NAMES, st.sampled_from([Relation.ABOVE, Relation.BELOW]), WHOLES | DECIMALS
+)
+EQUAL = st.builds(
+    Compare,
+    NAMES,
+    st.sampled_from([Relation.IS, Relation.IS_NOT, Relation.HAS]),
+    WHOLES | DECIMALS | TEXTS,
+)
+
+
+def _chains(parts: st.SearchStrategy[object]) -> st.SearchStrategy[Chain]:
+    rest = st.lists(st.tuples(st.sampled_from("&|"), parts), min_size=1, max_size=3)
+    return st.builds(Chain, parts, rest.map(tuple))
+
+
+EXPRESSIONS = st.recursive(
+    ORDERED | EQUAL, lambda parts: st.builds(Not, parts) | _chains(parts), max_leaves=8
+)
+
+
+def _joined(kind: type, signs: str, parts: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    rest = st.lists(st.tuples(st.sampled_from(signs), parts), min_size=1, max_size=3)
+    return st.builds(kind, parts, rest.map(tuple))
+
+
+RANKS = st.recursive(
+    st.builds(Number, WHOLES | DECIMALS) | st.builds(Attribute, NAMES),
+    lambda parts: (
+        st.builds(Minus, parts) | _joined(Product, "*/", parts) | _joined(Sum, "+-", parts)
+    ),
+    max_leaves=8,
+)
+VALUES = st.lists(
+    st.sampled_from(["", "a", "ab", "7", "7.5", " 7x", "-1e3", "x/7", "2147483648", "1e39"])
+    | st.text(alphabet="ab7.x", max_size=4),
+    max_size=3,
+)
+HOSTS = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from(["A", "B_2", "CLUSTERS/ID", "a b"]), VALUES),
+        st.frozensets(st.integers(-1, 20), max_size=3),
+    ),
+    max_size=4,
+)
+
+
+@given(st.text() | st.text(alphabet='AB12 .&|!=<>@()"-*/+^\\', max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Nothing else ever happens, whatever somebody wrote."""
+    for read in (parse, parse_rank):
+        try:
+            tree = read(text)
+        except RequirementError:
+            continue
+        assert repr(read(str(tree))) == repr(tree)
+
+
+@given(EXPRESSIONS, HOSTS)
+def test_columns_say_what_single_hosts_say(
+    expression: Expression, hosts: list[tuple[dict[str, list[str]], frozenset[int]]]
+) -> None:
+    """And what is written down reads as the same tree."""
+    assert repr(parse(str(expression))) == repr(expression)
+    values, vms = [host[0] for host in hosts], [host[1] for host in hosts]
+    alone = [holds(expression, *host) for host in hosts]
+    assert holding(expression, FactTable(values, vms)).tolist() == alone
+
+
+@given(RANKS, HOSTS)
+def test_ranks_too(rank: Rank, hosts: list[tuple[dict[str, list[str]], frozenset[int]]]) -> None:
+    """To the last digit."""
+    assert repr(parse_rank(str(rank))) == repr(rank)
+    values = [host[0] for host in hosts]
+    alone = [worth(rank, one) for one in values]
+    assert worths(rank, FactTable(values)).tolist() == alone

@@ -1,0 +1,166 @@
+"""Scheduled actions on old servers: when they are due, and what they say afterwards."""
+
+import calendar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.opennebula.scheduled import Action, call, done, due_actions, failed, template
+
+DAY, HOUR = 86_400, 3_600
+NOW = float(calendar.timegm((2023, 3, 15, 12, 0, 0)))
+"""A Wednesday."""
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.localtime", __import__("time").gmtime)
+
+
+def due(*actions: Action, started_s: float = NOW - DAY) -> list[str]:
+    """The names of what is due now."""
+    return [one.name for one in due_actions(actions, NOW, started_s)]
+
+
+def suspend(**parts: str) -> dict[str, str]:
+    """An action whose time came a minute ago."""
+    return {"ID": "0", "ACTION": "suspend", "TIME": str(int(NOW) - 60), **parts}
+
+
+@pytest.mark.parametrize(
+    ("action", "is_due"),
+    [
+        (suspend(), True),
+        (suspend(TIME=str(int(NOW) + 1)), False),
+        (suspend(TIME=f"+{DAY - 60}"), True),
+        (suspend(TIME=f"+{DAY + 60}"), False),
+        (suspend(DONE=str(int(NOW) - 30)), False),
+        (suspend(DONE=str(int(NOW) - 90)), True),
+        (suspend(TIME="soon"), False),
+        (suspend(TIME="12.5"), False),
+        (suspend(ACTION=""), False),
+    ],
+)
+def test_once_after_its_time(action: Action, is_due: bool) -> None:
+    """Given as seconds since the epoch, or since the VM was made."""
+    assert due(action) == (["suspend"] if is_due else [])
+
+
+def test_the_one_that_waited_longest_and_one_backup() -> None:
+    """One action of a VM at a time; backups wait for none."""
+    late = suspend(ACTION="RESUME", TIME=str(int(NOW) - 90))
+    backups = [suspend(ACTION="backup", ARGS=str(one), TIME=str(int(NOW) - one)) for one in (5, 9)]
+    found = due_actions([suspend(), late, *backups], NOW, 0)
+    assert [(one.name, one.arguments) for one in found] == [("resume", ()), ("backup", ("9",))]
+
+
+def test_what_was_done_is_not_done_again() -> None:
+    """The time is written down, an old complaint goes."""
+    said = done(suspend(MESSAGE="x"), NOW, 0)
+    assert said == suspend(DONE=str(int(NOW)))
+    assert due(said) == []
+
+
+def test_what_failed_is_tried_again() -> None:
+    """With the reason in its words."""
+    said = failed(suspend(), NOW, "no such VM")
+    assert said["MESSAGE"] == "Wed Mar 15 12:00:00 2023 : no such VM"
+    assert due(said) == ["suspend"]
+
+
+@pytest.mark.parametrize(
+    ("repeat", "days", "after_days"),
+    [
+        ("0", "3", 7),  # Wednesday again
+        ("0", "1,3,5", 2),  # Friday
+        ("0", "0,1", 4),  # Sunday
+        ("1", "15", 31),
+        ("1", "1,20", 5),
+        ("1", "1", 17),  # the first of April
+        ("2", "73", 365),
+        ("2", "80", 7),
+        ("3", "5", 5 / 24),
+    ],
+)
+def test_a_repeated_one_gets_its_next_time(repeat: str, days: str, after_days: float) -> None:
+    """Weekly, monthly, yearly by days; hourly by hours."""
+    before = suspend(REPEAT=repeat, DAYS=days, END_TYPE="0")
+    said = done(before, NOW, 0)
+    assert int(said["TIME"]) - int(before["TIME"]) == after_days * DAY
+    assert due(said) == []
+    later = float(said["TIME"]) + 1
+    assert [one.name for one in due_actions([said], later, 0)] == ["suspend"]
+
+
+def test_so_many_times() -> None:
+    """Each run counts down, and the last is the last."""
+    action: Action = suspend(REPEAT="3", DAYS="1", END_TYPE="1", END_VALUE="2")
+    now, runs = NOW, 0
+    for _ in range(10):
+        if due_actions([action], now, 0):
+            action, runs = done(action, now, 0), runs + 1
+        now += HOUR
+    assert runs == 3  # the first, and two more
+
+
+def test_until_a_date() -> None:
+    """After it there is no next time."""
+    action: Action = suspend(REPEAT="3", DAYS="1", END_TYPE="2", END_VALUE=str(int(NOW) + 2 * HOUR))
+    now, runs = NOW, 0
+    for _ in range(10):
+        if due_actions([action], now, 0):
+            action, runs = done(action, now, 0), runs + 1
+        now += HOUR
+    assert runs == 4
+
+
+def test_one_that_is_far_behind_catches_up_at_once() -> None:
+    """It is run once, not once for each time that was missed."""
+    action = suspend(REPEAT="3", DAYS="1", END_TYPE="0", TIME=str(int(NOW) - 5 * DAY - 60))
+    said = done(action, NOW, 0)
+    assert NOW < int(said["TIME"]) <= NOW + HOUR
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("poweroff-hard", "", ("one.vm.action", ("poweroff-hard", 7))),
+        ("snapshot-create", "nightly", ("one.vm.snapshotcreate", (7, "nightly"))),
+        ("disk-snapshot-create", "0,a", ("one.vm.disksnapshotcreate", (7, 0, "a"))),
+        ("backup", "100", ("one.vm.backup", (7, 100))),
+    ],
+)
+def test_how_oned_is_asked(name: str, arguments: str, expected: object) -> None:
+    """The method, and what it is given."""
+    (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
+    assert call(found, 7) == expected
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("fly", ""), ("backup", ""), ("backup", "x")])
+def test_what_can_t_be_asked(name: str, arguments: str) -> None:
+    """It is an error of that action."""
+    (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
+    with pytest.raises(ValueError, match=r"no action|needs|invalid literal"):
+        call(found, 7)
+
+
+def test_the_template_is_xml() -> None:
+    """Whatever somebody wrote."""
+    assert template({"ARGS": "a<b"}) == (
+        "<TEMPLATE><SCHED_ACTION><ARGS>a&lt;b</ARGS></SCHED_ACTION></TEMPLATE>"
+    )
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["TIME", "DONE", "REPEAT", "DAYS", "END_TYPE", "END_VALUE", "ID", "ACTION"]
+        ),
+        st.text(alphabet="+-0123,x ", max_size=12),
+    )
+)
+def test_nothing_that_is_written_there_harms(action: dict[str, str]) -> None:
+    """It is due or not; afterwards it is not due at the same moment."""
+    for one in due_actions([action], NOW, 0):
+        assert not due_actions([done(one.action, NOW, 0)], NOW, 0)

@@ -1,0 +1,309 @@
+"""What VMs, hosts and the rest say about who may be where, as oned writes it."""
+
+from pathlib import Path
+
+import pytest
+
+from merkatd.opennebula.elements import UnreadableError
+from merkatd.opennebula.estate_pools import (
+    read_clusters,
+    read_datastores,
+    read_groups,
+    read_networks,
+    read_rules,
+    read_users,
+    read_vm_groups,
+)
+from merkatd.opennebula.host_pool import read_hosts, read_samples, with_facts
+from merkatd.opennebula.vm_pool import read_page, read_vm
+from merkatd.opennebula.wanted import (
+    AclRule,
+    Device,
+    GroupRule,
+    Member,
+    NicWant,
+    NumaWant,
+    PciWant,
+    Role,
+    Stay,
+    User,
+    Wants,
+)
+
+from .test_pools import host, pool, vm
+
+RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"
+
+
+def recorded(name: str) -> str:
+    """What a real server said."""
+    return (RECORDED / f"{name}.xml").read_text()
+
+
+# -- VMs ----------------------------------------------------------------------------------------
+
+
+def test_requirements_and_ranks() -> None:
+    """The owner's from the user template, oned's own from the template."""
+    row = read_vm(
+        vm(
+            template="<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
+            "<AUTOMATIC_DS_REQUIREMENTS>B=1</AUTOMATIC_DS_REQUIREMENTS>"
+            "<SCHED_REQUIREMENTS>not here</SCHED_REQUIREMENTS>",
+            user="<SCHED_REQUIREMENTS>C=1</SCHED_REQUIREMENTS><SCHED_RANK>R</SCHED_RANK>"
+            "<SCHED_DS_REQUIREMENTS>D=1</SCHED_DS_REQUIREMENTS><RANK>old</RANK>"
+            "<SCHED_DS_RANK>S</SCHED_DS_RANK>",
+        )
+    )
+    assert row.wants == Wants("A=1", "C=1", "B=1", "D=1", "R", "S")
+    assert read_vm(vm(user="<RANK>old</RANK>")).wants.rank == "old"
+
+
+def test_equal_wants_are_one_object() -> None:
+    """Most VMs of a cloud say the same."""
+    said = "<AUTOMATIC_REQUIREMENTS>A=1</AUTOMATIC_REQUIREMENTS>"
+    one, two, other = read_page(pool(vm(3, template=said), vm(2, template=said), vm(1))).vms
+    assert one.wants is two.wants
+    assert one.wants != other.wants
+
+
+def disk(**words: object) -> str:
+    """A disk."""
+    given = {"SIZE": 100, "DATASTORE_ID": 1, "CLONE": "YES", "CLONE_TARGET": "SYSTEM", **words}
+    parts = "".join(f"<{name}>{text}</{name}>" for name, text in given.items() if text is not None)
+    return f"<DISK>{parts}</DISK>"
+
+
+def test_what_disks_take() -> None:
+    """Of the system datastore, of their own, or nothing; with their snapshots."""
+    row = read_vm(
+        vm(
+            template=disk(DISK_SNAPSHOT_TOTAL_SIZE=11)
+            + disk(TYPE="fs", CLONE=None, DATASTORE_ID=None)
+            + disk(CLONE_TARGET="SELF")
+            + disk(CLONE_TARGET="self", SIZE=7)
+            + disk(CLONE="NO", LN_TARGET="SYSTEM", CLONE_TARGET="SELF")
+            + disk(CLONE="NO", LN_TARGET="NONE")
+            + disk(CLONE=None)
+            + disk(SIZE="much")
+        )
+    )
+    assert row.wants.system_mib == 111 + 100 + 100
+    assert row.wants.image_mib == ((1, 107),)
+
+
+def test_nics_devices_and_nodes() -> None:
+    """Only NICs whose network is chosen automatically ask for one."""
+    row = read_vm(
+        vm(
+            template="<AUTOMATIC_NIC_REQUIREMENTS>Z=1</AUTOMATIC_NIC_REQUIREMENTS>"
+            "<NIC><NIC_ID>0</NIC_ID><NETWORK_ID>3</NETWORK_ID></NIC>"
+            "<NIC><NIC_ID>1</NIC_ID><NETWORK_MODE>auto</NETWORK_MODE>"
+            "<SCHED_REQUIREMENTS>Q=1</SCHED_REQUIREMENTS><SCHED_RANK>X</SCHED_RANK></NIC>"
+            "<NIC><NIC_ID>2</NIC_ID><NETWORK_MODE>AUTO</NETWORK_MODE></NIC>"
+            "<PCI><CLASS>0300</CLASS><VENDOR>10de</VENDOR><DEVICE>0863</DEVICE></PCI>"
+            "<PCI><SHORT_ADDRESS>02:00.0</SHORT_ADDRESS></PCI>"
+            "<TOPOLOGY><PIN_POLICY>core</PIN_POLICY><HUGEPAGE_SIZE>2</HUGEPAGE_SIZE></TOPOLOGY>"
+            "<NUMA_NODE><TOTAL_CPUS>2</TOTAL_CPUS><MEMORY>524288</MEMORY></NUMA_NODE>"
+        )
+    )
+    assert row.wants.nics == (NicWant(1, "Z=1 & (Q=1)", "X"), NicWant(2))
+    assert row.wants.pcis == (PciWant("10de", "0863", "0300"), PciWant(address="02:00.0"))
+    assert row.wants.numa == NumaWant("CORE", ((2, 512),), hugepage_mib=2)
+    assert row.pinned
+    assert not row.movable
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "<NIC><NETWORK_MODE>auto</NETWORK_MODE></NIC>",
+        "<VMGROUP><VMGROUP_ID>x</VMGROUP_ID></VMGROUP>",
+        "<TOPOLOGY><PIN_POLICY>CORE</PIN_POLICY></TOPOLOGY><NUMA_NODE><MEMORY>1</MEMORY></NUMA_NODE>",
+    ],
+)
+def test_a_wish_that_can_not_be_read(template: str) -> None:
+    """The VM is left alone rather than put where it must not be."""
+    with pytest.raises(UnreadableError, match="not a whole number"):
+        read_vm(vm(template=template))
+
+
+def test_group_flags_and_actions() -> None:
+    """Its role, whether it is to leave, how urgent it is, and what is to be done when."""
+    action = "<SCHED_ACTION><ACTION>stop</ACTION><TIME>5</TIME></SCHED_ACTION>"
+    group = "<VMGROUP><ROLE>web</ROLE><VMGROUP_ID>4</VMGROUP_ID></VMGROUP>"
+    row = read_vm(
+        vm(
+            RESCHED="<RESCHED>1</RESCHED>",
+            template=group + action,
+            user=f"<USER_PRIORITY>2.5</USER_PRIORITY>{action}",
+        )
+    )
+    assert row.member == Member(4, "web")
+    assert (row.leaves, row.priority) == (True, 2.5)
+    assert row.actions == ({"ACTION": "stop", "TIME": "5"},) * 2
+    plain = read_vm(vm(user="<USER_PRIORITY>high</USER_PRIORITY>"))
+    assert (plain.member, plain.leaves, plain.priority, plain.actions) == (None, False, 0.0, ())
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "stay"),
+    [
+        ((3, 3), 0, Stay(9, running=True)),
+        ((5, 0), 10, Stay(9, running=True)),
+        ((8, 0), 19, Stay(9, running=True)),
+        ((4, 0), 9, Stay(9, running=False)),
+        ((9, 0), 5, Stay(9, running=False)),
+        ((1, 0), 9, Stay(9, running=False)),
+        ((1, 0), 6, Stay(9, running=False)),
+        ((1, 0), 14, None),
+        ((6, 0), 27, None),
+    ],
+)
+def test_where_disks_are(state: tuple[int, int], action: int, stay: Stay | None) -> None:
+    """One that was made anew waits with a record, and has none."""
+    record = f"<HISTORY><HID>4</HID><DS_ID>9</DS_ID><ACTION>{action}</ACTION></HISTORY>"
+    text = vm(
+        STATE=f"<STATE>{state[0]}</STATE>",
+        LCM_STATE=f"<LCM_STATE>{state[1]}</LCM_STATE>",
+        HISTORY_RECORDS=f"<HISTORY_RECORDS>{record}</HISTORY_RECORDS>",
+    )
+    assert read_vm(text).stay == stay
+
+
+# -- hosts --------------------------------------------------------------------------------------
+
+
+def test_a_recorded_host() -> None:
+    """Words, devices and NUMA nodes of one as a real server shows it."""
+    rows = {row.id: row for row in read_hosts(recorded("hostpool_info"))}
+    facts = rows[4].facts
+    assert facts.values["NAME"] == ["host004-c32-m128"]
+    assert facts.values["MAX_CPU"] == ["800"]
+    assert facts.values["FREE_DISK"] == ["20480"]
+    assert facts.disk_mib == 20480
+    assert facts.pcis[0] == Device("10de", "0863", "0300", "02:00.0")
+    assert len(facts.pcis) == 3
+    first, second = facts.numa
+    assert (first.id, first.free_mib, second.id) == (0, 8192, 1)
+    assert first.cores[0] == (4, 4, False)
+    assert first.free_hugepages == {2: 1024, 1024: 1024}
+
+
+def test_what_is_asked_of_hosts() -> None:
+    """Their own words first, then the last sample's, then their cluster's."""
+    row = host(
+        1,
+        TEMPLATE="<TEMPLATE><RACK>r1</RACK><TAG>a</TAG><TAG>b</TAG><V><W>x</W></V></TEMPLATE>",
+    )
+    samples = read_samples(
+        "<MONITORING_DATA><MONITORING><ID>1</ID><CAPACITY><FREE_CPU>5</FREE_CPU>"
+        "<USED_CPU>1</USED_CPU><USED_MEMORY>1</USED_MEMORY></CAPACITY></MONITORING>"
+        "</MONITORING_DATA>"
+    )
+    _, words = read_clusters(
+        "<CLUSTER_POOL><CLUSTER><ID>0</ID><NAME>c</NAME><TEMPLATE><RACK>all</RACK>"
+        "<ZONE>z</ZONE></TEMPLATE></CLUSTER></CLUSTER_POOL>"
+    )
+    (found,) = with_facts(read_hosts(f"<HOST_POOL>{row}</HOST_POOL>"), samples, words)
+    values = found.facts.values
+    assert values["RACK"] == ["r1", "all"]
+    assert (values["TAG"], values["FREE_CPU"], values["ZONE"]) == (["a", "b"], ["5"], ["z"])
+    assert "W" not in values
+    assert found.facts.vms == {7}
+
+
+def test_cores_that_are_taken() -> None:
+    """By VMs that share them, by one that has them whole, or kept from all."""
+    cores = (
+        ("0:-1,1:7", "NO"),
+        ("2:8,3:8", "YES"),
+        ("4:-2,5:-1", "NO"),
+    )
+    node = "".join(
+        f"<CORE><CPUS>{cpus}</CPUS><DEDICATED>{whole}</DEDICATED></CORE>" for cpus, whole in cores
+    )
+    share = "<MAX_MEM>1</MAX_MEM><MAX_CPU>1</MAX_CPU><NUMA_NODES><NODE>"
+    share += f"{node}<NODE_ID>0</NODE_ID></NODE></NUMA_NODES>"
+    (row,) = read_hosts(f"<HOST_POOL>{host(1, share)}</HOST_POOL>")
+    assert row.facts.numa[0].cores == [(2, 1, False), (2, 0, True), (1, 1, False)]
+
+
+# -- the rest -----------------------------------------------------------------------------------
+
+
+def test_recorded_datastores() -> None:
+    """Their kind, space, cluster and rights."""
+    found = {one.id: one for one in read_datastores(recorded("datastorepool_info"))}
+    assert [found[one].kind for one in (0, 1, 2)] == [1, 0, 2]
+    system = found[0]
+    assert (system.name, system.usable, system.shared) == ("system", True, True)
+    assert (system.free_mib, system.total_mib) == (3333260, 4796800)
+    assert (system.clusters, system.permissions) == (frozenset({0}), 0o640)
+    assert system.values["TM_MAD"] == ["dummy", "dummy"]
+
+
+def test_a_limited_local_datastore() -> None:
+    """LIMIT_MB is as good as a smaller disk; SHARED = NO takes the hosts' own."""
+    text = recorded("datastorepool_info").replace(
+        "<SHARED><![CDATA[YES]]></SHARED>", "<SHARED>no</SHARED><LIMIT_MB>1500000</LIMIT_MB>"
+    )
+    system = {one.id: one for one in read_datastores(text)}[0]
+    assert (system.free_mib, system.shared) == (1500000 - 1429920, False)
+
+
+def test_networks() -> None:
+    """What is left of all address ranges."""
+    ranges = "<AR><SIZE>10</SIZE></AR><AR><SIZE>5</SIZE></AR>"
+    (found,) = read_networks(
+        "<VNET_POOL><VNET><ID>3</ID><UID>2</UID><GID>1</GID><NAME>n</NAME><CLUSTERS><ID>0</ID>"
+        "</CLUSTERS><PERMISSIONS><OTHER_U>1</OTHER_U></PERMISSIONS><USED_LEASES>4</USED_LEASES>"
+        f"<TEMPLATE><COLOUR>red</COLOUR></TEMPLATE><AR_POOL>{ranges}</AR_POOL></VNET></VNET_POOL>"
+    )
+    assert (found.free_leases, found.permissions) == (11, 0o004)
+    assert found.values["COLOUR"] == ["red"]
+
+
+def test_users_groups_rules_and_clusters() -> None:
+    """As a real server shows them."""
+    assert read_users(recorded("userpool_info")) == {
+        0: User(0, "oneadmin", (0,)),
+        1: User(1, "serveradmin", (0,)),
+    }
+    assert read_groups(recorded("grouppool_info")) == {0: "oneadmin", 1: "users"}
+    rules = {one.id: one for one in read_rules(recorded("acl_info"))}
+    assert rules[3] == AclRule(3, 0x200000001, 0x2400000000, 2, 0x100000000)
+    names, words = read_clusters(recorded("clusterpool_info"))
+    assert names == {0: "default"}
+    assert words == {0: {"RESERVED_CPU": [""], "RESERVED_MEM": [""]}}
+
+
+def test_vm_groups() -> None:
+    """Roles, their hosts, and the rules between them."""
+    (found,) = read_vm_groups(
+        "<VM_GROUP_POOL><VM_GROUP><ID>2</ID><NAME>g</NAME><ROLES><ROLE><ID>0</ID><NAME>a</NAME>"
+        "<POLICY>anti_affined</POLICY><HOST_AFFINED>1, 2</HOST_AFFINED></ROLE><ROLE><ID>1</ID>"
+        "<NAME>b</NAME><HOST_ANTI_AFFINED>3</HOST_ANTI_AFFINED></ROLE></ROLES><TEMPLATE>"
+        "<AFFINED>a, b</AFFINED><ANTI_AFFINED>a,c</ANTI_AFFINED><ANTI_AFFINED>b,c</ANTI_AFFINED>"
+        "</TEMPLATE></VM_GROUP></VM_GROUP_POOL>"
+    )
+    assert found == GroupRule(
+        2,
+        "g",
+        (
+            Role(0, "a", "ANTI_AFFINED", frozenset({1, 2})),
+            Role(1, "b", host_anti_affined=frozenset({3})),
+        ),
+        affined=(("a", "b"),),
+        anti_affined=(("a", "c"), ("b", "c")),
+    )
+
+
+def test_what_can_not_be_read_harms_only_itself() -> None:
+    """A datastore without a name, a user without a group, a rule that is no number."""
+    stores = recorded("datastorepool_info").replace("<NAME>files</NAME>", "")
+    assert sorted(one.id for one in read_datastores(stores)) == [0, 1]
+    users = recorded("userpool_info").replace("<ID>1</ID><GID>0</GID>", "<ID>1</ID>")
+    assert list(read_users(users)) == [0]
+    rules = recorded("acl_info").replace("<RIGHTS>8</RIGHTS>", "<RIGHTS>all</RIGHTS>")
+    assert sorted(one.id for one in read_rules(rules)) == [1, 2, 3, 4, 5]
