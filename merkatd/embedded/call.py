@@ -40,9 +40,9 @@ NO_EXISTS = 1024
 ACTION = 2048
 RPC_API = 4096
 INTERNAL = 8192
-ALLOCATE = 16384
 
 UNKNOWN_METHOD = -506
+NO_CALL = -503
 WRONG_TYPE = -501
 
 _LABELS = {
@@ -107,26 +107,26 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "b": lambda value: type(value) is bool,
     "a": lambda _value: True,
 }
-_TYPE_NAMES = {"i": "integer", "s": "string", "b": "boolean"}
+_TYPE_NAMES = {"i": "integer", "s": "a string", "b": "boolean"}
 
 
 def check_types(found: Method, values: list[Any]) -> None:
     """Raise XML-RPC's own fault where arguments are missing or of the wrong type."""
     if len(values) < len(found.required):
-        raise RpcFault(
-            WRONG_TYPE,
-            f"RPC method {found.name} takes at least {len(found.required)} parameters after the "
-            f"session, {len(values)} given",
-        )
-    for place, (kind, value) in enumerate(
-        zip(found.required + found.optional, values, strict=False), start=1
-    ):
+        raise RpcFault(WRONG_TYPE, "Not enough parameters")
+    for kind, value in zip(found.required + found.optional, values, strict=False):
         if not _TYPES[kind](value):
             raise RpcFault(
-                WRONG_TYPE,
-                f"Parameter {place} of {found.name} that is supposed to be "
-                f"{_TYPE_NAMES[kind]} is not",
+                WRONG_TYPE, f"Parameter that is supposed to be {_TYPE_NAMES[kind]} is not"
             )
+
+
+_LOCKED = {
+    1: frozenset({Right.MANAGE, Right.ADMIN}),
+    2: frozenset({Right.MANAGE, Right.ADMIN}),
+    3: frozenset({Right.ADMIN}),
+}
+"""By level of a lock, what it forbids. To look is always allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,11 @@ class Call:
         return row
 
     def vm(self, oid: int, right: Right) -> Vm:
-        """A VM to which the caller has a right."""
+        """A VM to which the caller has a right; a lock holds for administrators too."""
         vm = self.find(self.cloud.world.vms, Kind.VM, oid)
+        if vm.lock is not None and right in _LOCKED[vm.lock.level]:
+            why = "VM is locked." if self.admin else f"Not authorized to perform {right.name} VM"
+            raise Refusal(AUTHORIZATION, f"User [{self.user.id}] : {why} [{oid}].")
         self.need(right, vm_target(vm))
         return vm
 
@@ -193,6 +196,28 @@ def mark(call: Call, record: History) -> None:
     """Note on a history record who asked for what ends it."""
     record.uid, record.gid = call.user.id, call.user.gid
     record.request_id = call.cloud.requests
+
+
+_FORBIDDEN = frozenset("&|:\\\";/'#{}$<>")
+_NAME_BYTES = 128
+
+
+def name_fault(name: str, forbidden: frozenset[str] = frozenset()) -> str:
+    """What is wrong with a name, in oned's words; nothing if it is a good one."""
+    if not name:
+        return "Invalid NAME, it cannot be empty"
+    for letter in name:
+        if letter in _FORBIDDEN or letter in forbidden:
+            return f"Invalid NAME, char '{letter}' is not allowed"
+    too_long = len(name.encode()) > _NAME_BYTES
+    return f"Invalid NAME, max length is {_NAME_BYTES} chars" if too_long else ""
+
+
+def check_name(name: str, code: int = INTERNAL) -> None:
+    """Refuse what oned takes for no name."""
+    fault = name_fault(name)
+    if fault:
+        raise Refusal(code, fault)
 
 
 def vm_target(vm: Vm) -> Target:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from merkatd.embedded import (
+    calls_delete,
     calls_embedded,
     calls_hosts,
+    calls_locks,
     calls_pools,
     calls_rest,
     calls_users,
@@ -15,8 +17,10 @@ from merkatd.embedded import (
 )
 
 __all__ = [
+    "calls_delete",
     "calls_embedded",
     "calls_hosts",
+    "calls_locks",
     "calls_pools",
     "calls_rest",
     "calls_users",

@@ -19,6 +19,8 @@ _LIMITS = {
     "global_quota": int,
     "memory_mib": int,
     "pins": list,
+    "network_kb_s": int,
+    "disk_kib_s": int,
 }
 _LIMITS_OF_ONE_NUMBER = tuple(name for name in _LIMITS if name != "pins")
 _USAGE = ("vm", "host", "cpu_s", "balloon_mib", "used_mib")

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from merkatd.embedded.access import Kind, Right, Target
 from merkatd.embedded.call import (
-    ALLOCATE,
+    ACTION,
     INTERNAL,
     Call,
     Refusal,
+    check_name,
     cluster_target,
     datastore_target,
     host_target,
@@ -45,8 +46,8 @@ def host_monitoring(call: Call, host_id: int) -> str:
     return f"<MONITORING_DATA>{''.join(rows)}</MONITORING_DATA>"
 
 
-@method("one.host.update", "isi")
-def host_update(call: Call, host_id: int, text: str, kind: int) -> int:
+@method("one.host.update", "is?i")
+def host_update(call: Call, host_id: int, text: str, kind: int = 0) -> int:
     """Replace a host's template, or add to it."""
     host = call.host(host_id)
     call.need(Right.ADMIN, host_target(host))
@@ -55,16 +56,16 @@ def host_update(call: Call, host_id: int, text: str, kind: int) -> int:
     return host_id
 
 
-@method("one.host.allocate", "sss?i")
-def host_allocate(call: Call, name: str, im_mad: str, vm_mad: str, cluster_id: int = -1) -> int:
+@method("one.host.allocate", "sssi")
+def host_allocate(call: Call, name: str, im_mad: str, vm_mad: str, cluster_id: int) -> int:
     """A new host, of the size that the cloud gives to hosts by default."""
     world = call.cloud.world
     call.need(Right.CREATE, Target(Kind.HOST))
     cluster = call.find(world.clusters, Kind.CLUSTER, max(cluster_id, 0))
-    _check_name(name, world.hosts.named(name), "host", "HOST")
     if not im_mad or not vm_mad:
         which = "IM_MAD_NAME" if not im_mad else "VMM_MAD_NAME"
-        raise Refusal(ALLOCATE, f"Error allocating a new host. {which} cannot be empty.")
+        raise Refusal(INTERNAL, f"{which} cannot be empty.")
+    _check_new_name(name, world.hosts.named(name), "HOST")
     size = call.cloud.host_size
     host = new_host(world, name, cluster, size.cpu, size.memory_mib)
     host.im_mad, host.vm_mad = im_mad, vm_mad
@@ -86,6 +87,7 @@ def new_host(world: World, name: str, cluster: Cluster, cpu: int, memory_mib: in
         "VM_MAD": "dummy",
     }
     host = Host(oid, name, cluster.id, cpu, memory_mib * 1024, Template.of(texts.items()))
+    host.inherited = cluster.template
     world.hosts.add(host)
     cluster.hosts.append(oid)
     world.changed("host", oid)
@@ -93,17 +95,10 @@ def new_host(world: World, name: str, cluster: Cluster, cpu: int, memory_mib: in
     return host
 
 
-def _check_name(name: str, taken: Host | Cluster | None, label: str, kind: str) -> None:
-    if not name.strip() or len(name) > 128:
-        raise Refusal(
-            ALLOCATE,
-            f"Error allocating a new {label}. Invalid NAME, it must have 1 to 128 characters",
-        )
+def _check_new_name(name: str, taken: Host | Cluster | None, kind: str) -> None:
+    check_name(name)
     if taken is not None:
-        raise Refusal(
-            ALLOCATE,
-            f"Error allocating a new {label}. NAME is already taken by {kind} {taken.id}.",
-        )
+        raise Refusal(INTERNAL, f"NAME is already taken by {kind} {taken.id}.")
 
 
 @method("one.host.delete", "i")
@@ -113,7 +108,7 @@ def host_delete(call: Call, host_id: int) -> int:
     host = call.host(host_id)
     call.need(Right.ADMIN, host_target(host))
     if host.vms:
-        raise Refusal(INTERNAL, "Can not remove a host with running VMs")
+        raise Refusal(ACTION, "Cannot delete host. Can not remove a host with running VMs")
     del world.hosts.rows[host_id]
     cluster = world.clusters.get(host.cluster)
     if cluster is not None:
@@ -164,14 +159,15 @@ def cluster_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: A
 def cluster_allocate(call: Call, name: str) -> int:
     """A new cluster; it has the system datastore of the first one."""
     call.need(Right.CREATE, Target(Kind.CLUSTER))
-    _check_name(name, call.cloud.world.clusters.named(name), "cluster", "CLUSTER")
+    _check_new_name(name, call.cloud.world.clusters.named(name), "CLUSTER")
     return new_cluster(call.cloud.world, name).id
 
 
 def new_cluster(world: World, name: str) -> Cluster:
     """Add a cluster that shares the system datastores there are."""
     texts = {"RESERVED_CPU": "", "RESERVED_MEM": ""}
-    cluster = Cluster(world.clusters.next_id, name, template=Template.of(texts.items()))
+    oid = 0 if not len(world.clusters) else max(world.clusters.next_id, 100)
+    cluster = Cluster(oid, name, template=Template.of(texts.items()))
     world.clusters.add(cluster)
     for store in world.datastores:
         store.clusters.append(cluster.id)
@@ -181,13 +177,16 @@ def new_cluster(world: World, name: str) -> Cluster:
     return cluster
 
 
-@method("one.cluster.update", "isi")
-def cluster_update(call: Call, oid: int, text: str, kind: int) -> int:
+@method("one.cluster.update", "is?i")
+def cluster_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
     """Replace a cluster's template, or add to it."""
     cluster = call.find(call.cloud.world.clusters, Kind.CLUSTER, oid)
     call.need(Right.MANAGE, cluster_target(cluster))
     cluster.template = merged(call, cluster.template, text, kind, frozenset())
     call.cloud.world.changed("cluster", oid)
+    for host_id in cluster.hosts:
+        call.cloud.world.hosts.rows[host_id].inherited = cluster.template
+        call.cloud.world.changed("host", host_id)
     return oid
 
 
@@ -204,7 +203,7 @@ def cluster_addhost(call: Call, oid: int, host_id: int) -> int:
         old.hosts.remove(host_id)
         world.changed("cluster", old.id)
     cluster.hosts.append(host_id)
-    host.cluster = oid
+    host.cluster, host.inherited = oid, cluster.template
     world.changed("cluster", oid)
     world.changed("host", host_id)
     return oid

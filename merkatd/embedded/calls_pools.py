@@ -22,6 +22,7 @@ T = TypeVar("T", "Vm", "VmGroup", "Network")
 S = TypeVar("S", "VmSample", "HostSample")
 
 MINE_AND_GROUPS, MINE, EVERYTHING, MY_GROUPS = -1, -3, -2, -4
+ANY = -2
 
 
 def sees_all(call: Call, kind: Kind) -> bool:
@@ -83,6 +84,14 @@ def vmpool_extended(
 ) -> Pool:
     """VMs with all their attributes, and the last of their history records."""
     return _vm_pool(call, _vms(call, flag, state), start, end, Form.VM)
+
+
+@method("one.vmpool.infoset", "sb")
+def vmpool_infoset(call: Call, ids: str, extended: bool) -> Pool:
+    """The VMs with these ids, separated by commas; also those that are done."""
+    wanted = {int(word) for word in ids.split(",") if word.strip().isdecimal()}
+    rows = [vm for vm in _vms(call, EVERYTHING, ANY) if vm.id in wanted]
+    return call.cloud.cache.pool("VM_POOL", rows, Form.VM if extended else Form.VM_SHORT)
 
 
 def _vm_pool(call: Call, rows: list[Vm], start: int, end: int, form: Form) -> Pool:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from merkatd.embedded.access import ALL, Kind, Right, Target, digest, malformed
 from merkatd.embedded.call import (
-    ALLOCATE,
     INTERNAL,
     Call,
     Plain,
     Refusal,
+    check_name,
     group_target,
     method,
+    name_fault,
     user_target,
 )
 from merkatd.embedded.calls_vm_edit import merged
@@ -52,21 +53,24 @@ def user_allocate(
     chosen = [item for item in groups if type(item) is int] if isinstance(groups, list) else []
     for gid in chosen:
         call.find(call.cloud.world.groups, Kind.GROUP, gid)
-    fault = _user_fault(call.cloud.world, name, password)
-    if fault:
-        raise Refusal(ALLOCATE, f"Error allocating a new user. {fault}")
+    _check_user(call.cloud.world, name, password)
     user = new_user(call.cloud.world, name, password, chosen or [1])
     user.driver = driver or "core"
     return user.id
 
 
-def _user_fault(world: World, name: str, password: str) -> str:
+_BLANKS = frozenset(" \t\n\v\f\r")
+
+
+def _check_user(world: World, name: str, password: str) -> None:
+    if not password:
+        raise Refusal(INTERNAL, "Invalid password, it cannot be empty.")
+    fault = name_fault(name, _BLANKS)
+    if fault:
+        raise Refusal(INTERNAL, f"{fault}.")
     taken = world.users.named(name)
     if taken is not None:
-        return f"NAME is already taken by USER {taken.id}."
-    if not name or any(letter in name for letter in ":\t\n\v\f\r "):
-        return "Invalid NAME, it must not be empty, nor hold colons or blanks"
-    return "" if password else "Password cannot be empty"
+        raise Refusal(INTERNAL, f"NAME is already taken by USER {taken.id}.")
 
 
 def new_user(world: World, name: str, password: str, groups: list[int]) -> User:
@@ -76,10 +80,10 @@ def new_user(world: World, name: str, password: str, groups: list[int]) -> User:
     return user
 
 
-@method("one.user.update", "isi")
-def user_update(call: Call, oid: int, text: str, kind: int) -> int:
+@method("one.user.update", "is?i")
+def user_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
     """Replace a user's template, or add to it; users may do so with their own."""
-    user = call.user if oid == -1 else call.find(call.cloud.world.users, Kind.USER, oid)
+    user = call.find(call.cloud.world.users, Kind.USER, oid)
     call.need(Right.MANAGE, user_target(user))
     restricted = call.cloud.world.settings.user_restricted
     user.template = merged(call, user.template, text, kind, restricted)
@@ -154,10 +158,10 @@ def group_allocate(call: Call, name: str) -> int:
     """A new group."""
     world = call.cloud.world
     call.need(Right.CREATE, Target(Kind.GROUP))
+    check_name(name)
     taken = world.groups.named(name)
-    if taken is not None or not name:
-        fault = f"NAME is already taken by GROUP {taken.id}." if taken else "Invalid NAME"
-        raise Refusal(ALLOCATE, f"Error allocating a new group. {fault}")
+    if taken is not None:
+        raise Refusal(INTERNAL, f"NAME is already taken by GROUP {taken.id}.")
     return new_group(world, name).id
 
 
@@ -168,8 +172,8 @@ def new_group(world: World, name: str) -> Group:
     return group
 
 
-@method("one.group.update", "isi")
-def group_update(call: Call, oid: int, text: str, kind: int) -> int:
+@method("one.group.update", "is?i")
+def group_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
     """Replace a group's template, or add to it."""
     group = call.find(call.cloud.world.groups, Kind.GROUP, oid)
     call.need(Right.MANAGE, group_target(group))
@@ -183,7 +187,8 @@ def group_update(call: Call, oid: int, text: str, kind: int) -> int:
 
 @method("one.acl.info")
 def acl_info(call: Call) -> str:
-    """All rules, by whom they concern."""
+    """All rules, by whom they concern; to see them is to manage them."""
+    call.need(Right.MANAGE, Target(Kind.ACL))
     rules = sorted(call.cloud.world.rules, key=lambda rule: (rule.user, rule.id))
     return f"<ACL_POOL>{''.join(map(rule_xml, rules))}</ACL_POOL>"
 

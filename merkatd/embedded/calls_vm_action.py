@@ -76,8 +76,9 @@ def _instant(call: Call, name: str, vm: Vm) -> bool:
 def _operate(call: Call, name: str, vm: Vm) -> bool:
     plain = name.removesuffix("-hard")
     lifecycle = call.cloud.lifecycle
-    if plain == "terminate" and vm.state in {State.PENDING, State.HOLD}:
-        lifecycle.move(vm, State.DONE)
+    if plain == "terminate" and vm.state in {State.PENDING, State.HOLD, State.DONE}:
+        if vm.state is not State.DONE:
+            lifecycle.move(vm, State.DONE)
         return True
     operation = choose(plain, vm.state, vm.lcm)
     if operation is None:
@@ -112,9 +113,9 @@ def recover(call: Call, vm_id: int, operation: int) -> int:
 
 def _recover_step(call: Call, vm: Vm, operation: int) -> None:
     if vm.state is not State.ACTIVE:
-        what = "Retry" if operation == 2 else "Recover"
+        what = "retry" if operation == 2 else "recover operation"
         raise Refusal(
-            ACTION, f"{what} action is not available for state {state_name(vm.state, vm.lcm)}"
+            ACTION, f"Could not perform a {what} on VM {vm.id}, wrong state {vm.state.name}."
         )
     lifecycle = call.cloud.lifecycle
     if operation == 1 and vm.lcm is Lcm.UNKNOWN:
@@ -126,7 +127,7 @@ def _recover_step(call: Call, vm: Vm, operation: int) -> None:
 def _recreate(call: Call, vm: Vm) -> None:
     lifecycle = call.cloud.lifecycle
     if vm.state is State.DONE:
-        raise Refusal(ACTION, "Recover action is not available for state DONE")
+        raise Refusal(ACTION, "Cannot delete-recreate a VM already in DONE state")
     if vm.state in {State.ACTIVE, State.POWEROFF, State.SUSPENDED}:
         vm.history[-1].action = Action.DELETE_RECREATE
         lifecycle.begin(vm, "recreate", at_once=True)

@@ -11,13 +11,14 @@ from merkatd.embedded.call import (
     RPC_API,
     Call,
     Refusal,
+    check_name,
     group_target,
     method,
     user_target,
 )
 from merkatd.embedded.render_vm import sample_xml, vm_xml
 from merkatd.embedded.states import Lcm, State, state_name
-from merkatd.embedded.template import Template, number
+from merkatd.embedded.template import Attribute, Template, TemplateError, number, parse
 
 if TYPE_CHECKING:
     from merkatd.embedded.records import Vm
@@ -28,6 +29,10 @@ _CONFIGURABLE = frozenset(
         "TPM", "VIDEO",
     }
 )  # fmt: skip
+_TOUCHED = (
+    "Tried to change restricted attribute:",
+    "User Template includes a restricted attribute",
+)
 _RESIZABLE = frozenset({State.PENDING, State.HOLD, State.POWEROFF, State.UNDEPLOYED})
 
 
@@ -52,13 +57,18 @@ def monitoring(call: Call, vm_id: int) -> str:
     return f"<MONITORING_DATA>{rows}</MONITORING_DATA>"
 
 
-@method("one.vm.update", "isi")
-def update(call: Call, vm_id: int, text: str, kind: int) -> int:
+@method("one.vm.update", "is?i")
+def update(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
     """Replace the user template, or add to it."""
     vm = call.vm(vm_id, Right.MANAGE)
-    vm.user_template = merged(
-        call, vm.user_template, text, kind, call.cloud.world.settings.vm_restricted
-    )
+    _check_kind(kind)
+    try:
+        new = parse(text)
+    except TemplateError as error:
+        # This call alone says so with the code of a wrong state.
+        raise Refusal(ACTION, str(error)) from None
+    restricted = call.cloud.world.settings.vm_restricted
+    vm.user_template = _merged(call, vm.user_template, new, kind, restricted)
     call.cloud.world.changed("vm", vm_id)
     call.cloud.guests.described(vm)
     return vm_id
@@ -66,11 +76,22 @@ def update(call: Call, vm_id: int, text: str, kind: int) -> int:
 
 def merged(call: Call, old: Template, text: str, kind: int, restricted: frozenset[str]) -> Template:
     """A template replaced (0) or added to (1); only administrators touch what is restricted."""
+    _check_kind(kind)
+    return _merged(call, old, call.parse(text, "Cannot update template. "), kind, restricted)
+
+
+def _check_kind(kind: int) -> None:
     if kind not in {0, 1}:
         raise Refusal(RPC_API, "Wrong update type")
-    new = call.parse(text, "Cannot update template. ")
+
+
+def _merged(
+    call: Call, old: Template, new: Template, kind: int, restricted: frozenset[str]
+) -> Template:
     guarded = frozenset[str]() if call.admin else restricted
-    new = new.without(guarded)
+    for name in sorted(guarded & new.names()):
+        if new.only({name}) != old.only({name}):
+            raise Refusal(INTERNAL, f"Cannot update template. {_TOUCHED[kind]} {name}")
     if kind == 1:
         return old.plus(new.attributes)
     return new.plus(old.only(guarded).attributes)
@@ -82,8 +103,8 @@ def updateconf(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
     vm = call.vm(vm_id, Right.MANAGE)
     new = call.parse(text).only(_CONFIGURABLE)
     running = vm.state is State.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None
-    if vm.state is State.DONE or (vm.state is State.ACTIVE and not running):
-        raise Refusal(ACTION, f"Update configuration is not available for state {_name(vm)}")
+    if not running and vm.state not in _RESIZABLE:
+        raise Refusal(INTERNAL, f"configuration cannot be updated in state {_name(vm)}")
     kept = vm.template if kind == 1 else vm.template.without(_CONFIGURABLE - {"OS"})
     uuid = vm.template.vector("OS").get("UUID", "")
     os = {"UUID": uuid, **new.vector("OS")}
@@ -94,19 +115,41 @@ def updateconf(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
     return vm_id
 
 
+@method("one.vm.schedupdate", "iis")
+def schedupdate(call: Call, vm_id: int, action: int, text: str) -> int:
+    """Change one of a VM's scheduled actions, which stand in its template."""
+    vm = call.vm(vm_id, Right.MANAGE)
+    new = call.parse(text).vector("SCHED_ACTION")
+    kept: list[Attribute] = []
+    found = False
+    for name, value in vm.template.attributes:
+        known = {} if isinstance(value, str) else dict(value)
+        if name == "SCHED_ACTION" and known.get("ID") == str(action):
+            found = True
+            kept.append((name, tuple(sorted((known | new).items()))))
+        else:
+            kept.append((name, value))
+    if not found:
+        raise Refusal(ACTION, f"Sched action {action} does not exist")
+    vm.template = Template.of(kept)
+    call.cloud.world.changed("vm", vm_id)
+    return vm_id
+
+
 @method("one.vm.resize", "isb")
-def resize(call: Call, vm_id: int, text: str, enforce: bool) -> int:
-    """Change a VM's size; a running one passes through HOTPLUG_RESIZE."""
+def resize(call: Call, vm_id: int, text: str, _enforce: bool) -> int:
+    """Change a VM's size, where its host has room; a running one passes through HOTPLUG_RESIZE."""
     new = call.parse(text)
     vm = call.vm(vm_id, Right.MANAGE)
     sizes = _sizes(new)
     running = vm.state is State.ACTIVE and vm.lcm is Lcm.RUNNING and vm.run is None
     if not running and vm.state not in _RESIZABLE:
         raise Refusal(ACTION, f"Cannot resize a VM in state {_name(vm)}")
-    if running:
-        _check_hotplug(vm, sizes)
-    if enforce or not call.admin:
-        _check_growth(call, vm, sizes)
+    if running and vm.pinned:
+        raise Refusal(ACTION, "Cannot resize a pinned VM")
+    if running and all(vm.template.get(name) == text for name, text in sizes.items()):
+        return vm_id
+    _check_growth(call, vm, sizes)
     before = vm.template
 
     def change() -> None:
@@ -142,15 +185,10 @@ def _check_growth(call: Call, vm: Vm, sizes: dict[str, str]) -> None:
     memory_kib = int(sizes.get("MEMORY", str(vm.memory_mib))) * 1024
     free_cpu = host.max_cpu - host.used_cpu + vm.cpu
     free_memory_kib = host.max_memory_kib - host.used_memory_kib + vm.memory_mib * 1024
-    if cpu > free_cpu or memory_kib > free_memory_kib:
-        raise Refusal(ACTION, f"Host {host.id} does not have enough capacity.")
-
-
-def _check_hotplug(vm: Vm, sizes: dict[str, str]) -> None:
-    if vm.pinned:
-        raise Refusal(ACTION, "Cannot resize a pinned VM")
-    if all(vm.template.get(name) == text for name, text in sizes.items()):
-        raise Refusal(ACTION, "Nothing to resize")
+    if cpu > free_cpu:
+        raise Refusal(ACTION, f"Not enough CPU: {cpu}/{free_cpu}")
+    if memory_kib > free_memory_kib:
+        raise Refusal(ACTION, f"Not enough memory: {memory_kib}/{free_memory_kib}")
 
 
 def _name(vm: Vm) -> str:
@@ -161,6 +199,8 @@ def _name(vm: Vm) -> str:
 def chown(call: Call, vm_id: int, uid: int, gid: int) -> int:
     """Give a VM to another user, another group, or both; -1 leaves one as it is."""
     vm = call.vm(vm_id, Right.MANAGE)
+    if vm.state is State.DONE:
+        raise Refusal(ACTION, "Could not change VM ownership, wrong state")
     world = call.cloud.world
     if uid >= 0:
         call.need(Right.MANAGE, user_target(call.find(world.users, Kind.USER, uid)))
@@ -177,7 +217,7 @@ def chmod(call: Call, vm_id: int, *bits: int) -> int:
     """Change the permissions of a VM; -1 leaves one as it is."""
     vm = call.vm(vm_id, Right.MANAGE)
     if any(bit not in {-1, 0, 1} for bit in bits[:9]):
-        raise Refusal(RPC_API, "New permissions must be -1, 0 or 1")
+        raise Refusal(INTERNAL, "New permission values must be -1, 0 or 1")
     new = [old if bit < 0 else bit for bit, old in zip(bits, vm.permissions, strict=False)]
     u1, m1, a1, u2, m2, a2, u3, m3, a3 = new
     vm.permissions = (u1, m1, a1, u2, m2, a2, u3, m3, a3)
@@ -189,8 +229,7 @@ def chmod(call: Call, vm_id: int, *bits: int) -> int:
 def rename(call: Call, vm_id: int, name: str) -> int:
     """Give a VM another name."""
     vm = call.vm(vm_id, Right.MANAGE)
-    if not name.strip() or len(name) > 128:
-        raise Refusal(INTERNAL, "Invalid NAME, it must have 1 to 128 characters")
+    check_name(name, ACTION)
     vm.name = name
     call.cloud.world.changed("vm", vm_id)
     return vm_id

@@ -12,6 +12,7 @@ from merkatd.embedded.access import DEFAULT_RULES, authenticate
 from merkatd.embedded.call import (
     AUTHENTICATION,
     METHODS,
+    NO_CALL,
     UNKNOWN_METHOD,
     WRONG_TYPE,
     Answer,
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["Cloud", "HostSize", "Reply", "calls"]
 
 _log = Logger()
+
+_LAST = "\uffff"
+"""The last letter that oned's XML-RPC can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,8 @@ class Cloud:
             raise RpcFault(UNKNOWN_METHOD, f"Method '{method}' not defined")
         if not arguments or type(arguments[0]) is not str:
             raise RpcFault(WRONG_TYPE, f"The first parameter of {method} is the session string")
+        if any(isinstance(value, str) and max(value, default="") > _LAST for value in arguments):
+            raise RpcFault(NO_CALL, "Call XML not a proper XML-RPC call.")
         values = list(arguments[1:])
         check_types(found, values)
         return found, values[: len(found.required) + len(found.optional)]

@@ -81,4 +81,10 @@ def _tuple(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
 def _record(kind: Any) -> Callable[[Any], Any]:
     hints = get_type_hints(kind)
     readers = [_reader(hints[name]) for name in _names(kind)]
-    return lambda value: kind(*(read(entry) for read, entry in zip(readers, value, strict=True)))
+
+    def read(value: Any) -> Any:
+        # What was written before the last fields were there has their defaults.
+        there = zip(readers[: len(value)], value, strict=True)
+        return kind(*(read_one(entry) for read_one, entry in there))
+
+    return read

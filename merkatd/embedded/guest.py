@@ -48,7 +48,7 @@ def behaviour_of(vm: Vm, settings: Guesting) -> Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the host was told about a guest; -1 means no quota."""
+    """What the host was told about a guest; -1 means no quota, and no other limit."""
 
     cpu_shares: int
     memory_mib: int
@@ -56,6 +56,10 @@ class Limits:
     global_quota: int = -1
     pins: tuple[tuple[int, ...], ...] = ()
     """Cores of each virtual processor; an empty tuple means any core."""
+    network_kb_s: int = -1
+    """What it may send, and as much that it may receive. Guests do neither: it is kept, no more."""
+    disk_kib_s: int = -1
+    """What it may read and write."""
 
 
 @dataclass(slots=True)

@@ -67,6 +67,8 @@ def check(guest: Guest, limits: Limits, host: Host) -> None:
             any(not 0 <= core < cores for pin in limits.pins for core in pin),
             f"pins to cores that host {host.name} hasn't: it has 0 to {cores - 1}",
         ),
+        (_bad_rate(limits.network_kb_s), f"network_kb_s {limits.network_kb_s}: -1, or 1 and more"),
+        (_bad_rate(limits.disk_kib_s), f"disk_kib_s {limits.disk_kib_s}: -1, or 1 and more"),
     ]
     for wrong, what in faults:
         if wrong:
@@ -75,3 +77,7 @@ def check(guest: Guest, limits: Limits, host: Host) -> None:
 
 def _bad_quota(quota: int) -> bool:
     return quota != -1 and quota < 1000
+
+
+def _bad_rate(rate: int) -> bool:
+    return rate != -1 and rate < 1

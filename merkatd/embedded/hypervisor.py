@@ -58,6 +58,8 @@ class Hypervisors:
         global_quota: int | None = None,
         pins: Sequence[Sequence[int]] | None = None,
         memory_mib: int | None = None,
+        network_kb_s: int | None = None,
+        disk_kib_s: int | None = None,
     ) -> Limits:
         """Set some limits of a running guest and leave the others; quotas are per 100,000 us."""
         guest = self.guests.get(vm_id)
@@ -71,6 +73,8 @@ class Hypervisors:
             vcpu_quota=old.vcpu_quota if vcpu_quota is None else vcpu_quota,
             global_quota=old.global_quota if global_quota is None else global_quota,
             pins=old.pins if pins is None else tuple(tuple(sorted(set(pin))) for pin in pins),
+            network_kb_s=old.network_kb_s if network_kb_s is None else network_kb_s,
+            disk_kib_s=old.disk_kib_s if disk_kib_s is None else disk_kib_s,
         )
         check(guest, new, host)
         guest.advance(self._world.now(), self._settings)

@@ -60,9 +60,19 @@ class Lifecycle:
             vm.prev_state, vm.prev_lcm = state, lcm
         if state is State.DONE:
             vm.etime = self._world.stamp()
+            self._leave_group(vm)
         self._world.changed("vm", vm.id)
         for watcher in self._watchers:
             watcher(vm, *before)
+
+    def _leave_group(self, vm: Vm) -> None:
+        if "VMGROUP" not in vm.template.names():
+            return
+        for group in self._world.vm_groups:
+            for _, members, _ in group.roles:
+                if vm.id in members:
+                    members.remove(vm.id)
+                    self._world.changed("vmgroup", group.id)
 
     def resume_all(self) -> None:
         """Wait again for what was under way when the world was last written down."""

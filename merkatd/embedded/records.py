@@ -51,6 +51,16 @@ class Run:
 
 
 @dataclass(slots=True)
+class Lock:
+    """What may not be done to a VM, and who said so."""
+
+    level: int
+    owner: int
+    stamp: int
+    request_id: int
+
+
+@dataclass(slots=True)
 class Vm:
     """A virtual machine."""
 
@@ -75,6 +85,7 @@ class Vm:
     run: Run | None = None
     undo: Template | None = None
     """The template as it was before a resize that has not succeeded yet."""
+    lock: Lock | None = None
 
     @property
     def cpu(self) -> int:
@@ -119,6 +130,8 @@ class Host:
     """Whether guests turn on it; its monitoring may be lost while they still do."""
     pins: dict[int, int] = field(default_factory=dict)
     """Which core oned gave to which pinned VM."""
+    inherited: Template = field(default_factory=Template)
+    """The cluster's template, whose reservations hold where the host has none."""
 
     @property
     def offline(self) -> bool:
@@ -128,25 +141,26 @@ class Host:
     @property
     def max_cpu(self) -> int:
         """What may be charged, in hundredths of a core."""
-        return (
-            0 if self.offline else self.total_cpu - _reserved(self.template, "CPU", self.total_cpu)
-        )
+        return 0 if self.offline else self.total_cpu - self._reserved("CPU", self.total_cpu)
 
     @property
     def max_memory_kib(self) -> int:
         """What may be charged, in KiB."""
         if self.offline:
             return 0
-        return self.total_memory_kib - _reserved(self.template, "MEM", self.total_memory_kib)
+        return self.total_memory_kib - self._reserved("MEM", self.total_memory_kib)
+
+    def _reserved(self, what: str, total: int) -> int:
+        name = f"RESERVED_{what}"
+        return _part(self.template.get(name) or self.inherited.get(name), total)
 
 
-def _reserved(template: Template, what: str, total: int) -> int:
-    text = template.get(f"RESERVED_{what}").strip()
+def _part(text: str, total: int) -> int:
     try:
-        if text.endswith("%"):
-            return round(total * float(text[:-1]) / 100)
-        return int(float(text)) if text else 0
-    except (ValueError, OverflowError):
+        if text.strip().endswith("%"):
+            return total - int(total * (1 - int(text.strip()[:-1]) / 100))
+        return int(text) if text else 0
+    except ValueError:
         return 0
 
 

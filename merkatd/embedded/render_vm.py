@@ -60,11 +60,21 @@ def vm_xml(world: World, vm: Vm, history: Sequence[History], sample: str, polled
         f"<LCM_STATE>{vm.lcm:d}</LCM_STATE><PREV_STATE>{vm.prev_state:d}</PREV_STATE>"
         f"<PREV_LCM_STATE>{vm.prev_lcm:d}</PREV_LCM_STATE><RESCHED>{vm.resched}</RESCHED>"
         f"<STIME>{vm.stime}</STIME><ETIME>{vm.etime}</ETIME>"
-        f"<DEPLOY_ID>{escape(vm.deploy_id)}</DEPLOY_ID>"
+        f"<DEPLOY_ID>{escape(vm.deploy_id)}</DEPLOY_ID>{_lock(vm)}"
         f"<MONITORING>{sample}</MONITORING><SCHED_ACTIONS></SCHED_ACTIONS>"
         f"{vm.template.xml('TEMPLATE')}{vm.user_template.xml('USER_TEMPLATE')}"
         f"{_records(vm, history)}"
         "<BACKUPS><BACKUP_CONFIG/><BACKUP_IDS></BACKUP_IDS></BACKUPS></VM>"
+    )
+
+
+def _lock(vm: Vm) -> str:
+    lock = vm.lock
+    if lock is None:
+        return ""
+    return (
+        f"<LOCK><LOCKED>{lock.level}</LOCKED><OWNER>{lock.owner}</OWNER>"
+        f"<TIME>{lock.stamp}</TIME><REQ_ID>{lock.request_id}</REQ_ID></LOCK>"
     )
 
 
@@ -99,7 +109,7 @@ def vm_short_xml(world: World, vm: Vm) -> str:
         f"<VM>{owner_xml(world, vm.id, vm.uid, vm.gid, vm.name)}<LAST_POLL>0</LAST_POLL>"
         f"<STATE>{vm.state:d}</STATE><LCM_STATE>{vm.lcm:d}</LCM_STATE>"
         f"<RESCHED>{vm.resched}</RESCHED><STIME>{vm.stime}</STIME><ETIME>{vm.etime}</ETIME>"
-        f"<DEPLOY_ID>{escape(vm.deploy_id)}</DEPLOY_ID><TEMPLATE>{sizes}</TEMPLATE>"
+        f"<DEPLOY_ID>{escape(vm.deploy_id)}</DEPLOY_ID>{_lock(vm)}<TEMPLATE>{sizes}</TEMPLATE>"
         f"<MONITORING/>{_short_user_template(vm)}{_short_record(vm)}</VM>"
     )
 

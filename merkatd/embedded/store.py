@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from merkatd.embedded.cloud import Cloud
 
-FORMAT = 1
+FORMAT = 2
 _KINDS: dict[str, type] = {
     "acl": AclRule,
     "cluster": Cluster,

@@ -76,6 +76,11 @@ class Template:
         return "".join(parts)
 
 
+def _named(name: str) -> str:
+    """A name that XML can carry."""
+    return f"ONE_{name}" if name[0].isdigit() else name
+
+
 def cdata(text: str) -> str:
     """The text as a CDATA section; one that holds the section's own end is split there."""
     return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"
@@ -87,11 +92,14 @@ def parse(text: str) -> Template:
         raise TemplateError("Parse error: the template has characters that XML cannot carry")
     if text.lstrip().startswith("<"):
         return _parse_xml(text)
+    if _CDATA_END in text:
+        raise TemplateError("Parse error.")
     return Template.of(_Reader(text).attributes())
 
 
 _UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*(?:\n|\Z))*")
+_CDATA_END = "]]>"
+_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*\n)*")
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _EQUAL = re.compile(r"[ \t]*=[ \t\r]*")
 _OPEN = re.compile(r"\[[ \t\r\n]*")
@@ -99,7 +107,7 @@ _CLOSE = re.compile(r"[ \t\r\n]*\]")
 _COMMA = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _BARE = re.compile(r"[^=# \t\r\n,\[\]]+")
-_EMPTY = re.compile(r"(?=\n|\Z)")
+_EMPTY = re.compile(r"(?=\n)")
 
 
 class _Reader:
@@ -113,7 +121,9 @@ class _Reader:
         found: list[Attribute] = []
         self._take(_SPACE)
         while self._at < len(self._text):
-            found.append(self._attribute())
+            attribute = self._attribute()
+            # oned forgets vectors that hold nothing.
+            found += [attribute] if attribute[1] != () else []
             self._take(_SPACE)
         return found
 
@@ -121,10 +131,10 @@ class _Reader:
         name = self._need(_NAME, "VARIABLE").upper()
         self._need(_EQUAL, "EQUAL or EQUAL_EMPTY")
         if self._take(_OPEN) is not None:
-            return name, self._vector()
+            return _named(name), self._vector()
         if self._take(_EMPTY) is not None:
-            return name, ""
-        return name, self._value()
+            return _named(name), ""
+        return _named(name), self._value()
 
     def _vector(self) -> Vector:
         pairs: dict[str, str] = {}
@@ -169,21 +179,22 @@ def _parse_xml(text: str) -> Template:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
     try:
         root = etree.fromstring(text.encode(), parser)
-    except etree.XMLSyntaxError as error:
-        raise TemplateError(f"Error parsing XML document: {error.msg}") from None
+    except etree.XMLSyntaxError:
+        raise TemplateError("Parse error: XML Template malformed.") from None
     return Template.of(_xml_attributes(root))
 
 
 def _xml_attributes(root: etree._Element) -> Iterable[Attribute]:
+    """What is empty, or nested deeper than vectors, is left out; names inside stay as they are."""
     for element in root.iterchildren("*"):
         name = str(element.tag).upper()
         if len(element):
-            pairs = {
-                str(child.tag).upper(): child.text or "" for child in element.iterchildren("*")
-            }
-            yield name, tuple(sorted(pairs.items()))
-        else:
-            yield name, element.text or ""
+            pairs = {str(child.tag): child.text for child in element.iterchildren("*")}
+            kept = {key: text for key, text in pairs.items() if text}
+            if kept:
+                yield name, tuple(sorted(kept.items()))
+        elif element.text:
+            yield name, element.text
 
 
 def number(text: str, kind: Callable[[str], float], default: float) -> float:

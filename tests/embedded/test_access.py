@@ -51,12 +51,11 @@ def test_passwords_are_kept_as_digests() -> None:
         ("one.vm.recover", (0, 3)),
         ("one.host.update", (0, "A=1", 1)),
         ("one.host.status", (0, 1)),
-        ("one.host.allocate", ("h", "kvm", "kvm")),
+        ("one.host.allocate", ("h", "kvm", "kvm", -1)),
         ("one.user.allocate", ("bob", "pw")),
         ("one.acl.addrule", ("400000000", "2400000000", "1")),
         ("one.cluster.allocate", ("c",)),
         ("one.group.allocate", ("g",)),
-        ("one.system.config", ()),
         ("embedded.limits.read", ()),
         ("embedded.limits.table", ()),
     ],
@@ -86,10 +85,11 @@ def test_ordinary_users_manage_their_own_vms() -> None:
 
 
 def test_users_change_their_own_template() -> None:
-    """A bid may live there; what is restricted is left as it was, silently."""
+    """A bid may live there; what is restricted is refused."""
     bench = Bench()
     ann = bench.user("ann")
-    bench.ok("one.user.update", 2, 'MERKAT_BID_CPU="3"\nVM_ADMIN_OPERATIONS="x"', 1, session=ann)
+    bench.ok("one.user.update", 2, 'MERKAT_BID_CPU="3"', 1, session=ann)
+    assert bench.refused("one.user.update", 2, "VM_ADMIN_OPERATIONS=x", 1, session=ann)[0] == 8192
     user = xml(bench.ok("one.user.info", -1, session=ann))
     assert user.findtext("TEMPLATE/MERKAT_BID_CPU") == "3"
     assert user.find("TEMPLATE/VM_ADMIN_OPERATIONS") is None
@@ -97,14 +97,18 @@ def test_users_change_their_own_template() -> None:
 
 
 def test_restricted_attributes_of_vms_are_for_administrators() -> None:
-    """Refused in a creation; kept as they are in an update."""
+    """Refused in a creation, and in an update that would change them."""
     bench = Bench()
     ann = bench.user("ann")
     code, text = bench.refused("one.vm.allocate", f"{SMALL}\nUSER_PRIORITY=1", session=ann)
     assert (code, "USER_PRIORITY" in text) == (512, True)
     vm_id = bench.new(session=ann)
     bench.ok("one.vm.update", vm_id, "USER_PRIORITY=2", 1)
-    bench.ok("one.vm.update", vm_id, "USER_PRIORITY=9 A=1", 0, session=ann)
+    for kind in (0, 1):
+        assert (
+            bench.refused("one.vm.update", vm_id, "USER_PRIORITY=9", kind, session=ann)[0] == 8192
+        )
+    bench.ok("one.vm.update", vm_id, "A=1", 0, session=ann)
     assert bench.vm(vm_id).user_template.get("USER_PRIORITY") == "2"
 
 
@@ -187,9 +191,13 @@ def test_changing_owner_and_group() -> None:
     assert team == 100
     vm_id = bench.new()
     bench.ok("one.vm.chown", vm_id, 2, team)
-    bench.ok("one.vm.rename", vm_id, "web <1>")
+    bench.ok("one.vm.rename", vm_id, "web 1 (ü)")
     shown = xml(bench.ok("one.vm.info", vm_id))
-    assert [shown.findtext(tag) for tag in ("UNAME", "GNAME", "NAME")] == ["ann", "team", "web <1>"]
+    assert [shown.findtext(tag) for tag in ("UNAME", "GNAME", "NAME")] == [
+        "ann",
+        "team",
+        "web 1 (ü)",
+    ]
     bench.ok("one.user.chgrp", 2, team)
     groups = xml(bench.ok("one.grouppool.info"))
     assert groups.findtext("GROUP[NAME='team']/USERS/ID") == "2"

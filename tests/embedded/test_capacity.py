@@ -138,15 +138,15 @@ def test_a_host_with_vms_cannot_be_removed() -> None:
     bench = Bench()
     vm_id = bench.running()
     assert bench.refused("one.host.delete", 0) == (
-        8192,
-        "[one.host.delete] Can not remove a host with running VMs",
+        2048,
+        "[one.host.delete] Cannot delete host. Can not remove a host with running VMs",
     )
     bench.ok("one.vm.action", "terminate-hard", vm_id)
     bench.advance(5)
     bench.ok("one.host.delete", 0)
     bench.ok("one.host.delete", 2)
     assert bench.ok("one.host.allocate", "new", "kvm", "kvm", 0) == 3
-    assert bench.refused("one.host.allocate", "new", "kvm", "kvm", 0)[0] == 16384
+    assert bench.refused("one.host.allocate", "new", "kvm", "kvm", 0)[0] == 8192
 
 
 VERBS = st.sampled_from(

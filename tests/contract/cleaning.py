@@ -1,0 +1,45 @@
+"""Takes away what tests have made in a cloud that outlives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .endpoint import OURS
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+_DELETE_FROM_DATABASE = 5
+_BORN_WITH = frozenset({"oneadmin", "serveradmin"})
+_POOLS = {
+    "vmgroup": ("one.vmgrouppool.info", (-2, -1, -1)),
+    "vn": ("one.vnpool.info", (-2, -1, -1)),
+    "user": ("one.userpool.info", ()),
+    "group": ("one.grouppool.info", ()),
+    "cluster": ("one.clusterpool.info", ()),
+    "datastore": ("one.datastorepool.info", ()),
+}
+
+
+def refuse_to_harm(endpoint: Endpoint) -> None:
+    """Tests end all VMs there are: they run only where hosts and users are theirs."""
+    for method in ("one.hostpool.info", "one.userpool.info"):
+        names = {row.findtext("NAME") or "" for row in endpoint.pool(method).values()}
+        others = {name for name in names - _BORN_WITH if not name.startswith(OURS)}
+        assert not others, f"this cloud is somebody's: {method} shows {sorted(others)}"
+
+
+def clean(endpoint: Endpoint) -> None:
+    """End all VMs, remove all hosts, and what else tests have made."""
+    for vm, row in endpoint.pool("one.vmpool.infoextended", -2, -1, -1, -1).items():
+        if row.find("LOCK") is not None:
+            endpoint.ok("one.vm.unlock", vm)
+        endpoint.ok("one.vm.recover", vm, _DELETE_FROM_DATABASE)
+    for rule in endpoint.rules:
+        endpoint.ok("one.acl.delrule", rule)
+    for host in endpoint.pool("one.hostpool.info"):
+        endpoint.ok("one.host.delete", host)
+    for kind, (method, arguments) in _POOLS.items():
+        for oid, row in endpoint.pool(method, *arguments).items():
+            if (row.findtext("NAME") or "").startswith(OURS):
+                endpoint.ok(f"one.{kind}.delete", oid)

@@ -1,0 +1,129 @@
+"""The endpoints: the embedded cloud always, and an OpenNebula where the environment names one."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from twisted.internet.task import Clock
+
+from merkatd.database.executors import Inline, Threads
+from merkatd.embedded.server import serve
+from merkatd.embedded.settings import Delays, Settings
+from merkatd.embedded.transport import MemoryTransport
+from merkatd.opennebula import HttpTransport
+from tests.opennebula.worlds import ADMIN, RealTime, VirtualTime, founded
+
+from .cleaning import clean, refuse_to_harm
+from .drivers import DummyDrivers, EmbeddedDrivers
+from .endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .drivers import Drivers
+
+REAL = "MERKAT_ONE_ENDPOINT"
+AUTH = "MERKAT_ONE_AUTH"
+DUMMY = "MERKAT_ONE_DUMMY"
+"""The folder from which a real server's dummy driver takes its answers; may be missing."""
+
+HOSTS = 3
+
+_LONG = frozenset({"tests.contract.test_states", "tests.contract.test_capacity"})
+"""What waits most; the way to the embedded cloud is tested enough by the rest."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test runs on each endpoint that there is."""
+    if "endpoint" not in metafunc.fixturenames:
+        return
+    embedded = ["memory"] if metafunc.module.__name__ in _LONG else ["memory", "http"]
+    wanted = [REAL, AUTH, *([DUMMY] if "drivers" in metafunc.fixturenames else [])]
+    real = ["oned"] if all(os.environ.get(name) for name in wanted) else []
+    metafunc.parametrize("endpoint", [*embedded, *real], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def reactor_time() -> Iterator[RealTime]:
+    """One reactor for all tests over HTTP."""
+    time = RealTime()
+    yield time
+    time.close()
+
+
+@pytest.fixture
+def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
+    """A clean cloud with three hosts of the dummy driver, all monitored."""
+    if request.param == "memory":
+        made = _in_memory()
+        made.add_hosts(HOSTS)
+        yield made
+        return
+    opened = {"http": _over_http, "oned": _oned}[request.param]
+    with opened(request.getfixturevalue("reactor_time")) as made:
+        try:
+            made.add_hosts(HOSTS)
+            yield made
+        finally:
+            clean(made)
+
+
+@pytest.fixture
+def drivers(endpoint: Endpoint) -> Iterator[Drivers]:
+    """The hosts' drivers, which may be made to fail."""
+    assert endpoint.drivers is not None
+    yield endpoint.drivers
+    endpoint.drivers.mend()
+
+
+def _in_memory() -> Endpoint:
+    clock = Clock()
+    cloud = founded(clock, 0, Settings())
+    return Endpoint(
+        MemoryTransport(cloud), ADMIN, VirtualTime(clock), clock, Inline(), EmbeddedDrivers(cloud)
+    )
+
+
+@contextmanager
+def _over_http(time: RealTime) -> Iterator[Endpoint]:
+    time.faster = RealTime.faster
+    delays = Delays(factor=1 / time.faster)
+    cloud = founded(time.reactor, 0, Settings(delays=delays, monitor_interval_s=0))
+    server = serve(cloud, time.reactor)
+    with _client(time, server.endpoint, ADMIN, EmbeddedDrivers(cloud)) as made:
+        yield made
+    time.run(server.stop())
+    cloud.close()
+
+
+@contextmanager
+def _oned(time: RealTime) -> Iterator[Endpoint]:
+    time.faster = 1
+    folder = os.environ.get(DUMMY)
+    drivers = DummyDrivers(Path(folder)) if folder else None
+    with _client(time, os.environ[REAL], _session(os.environ[AUTH]), drivers) as made:
+        refuse_to_harm(made)
+        clean(made)
+        yield made
+
+
+@contextmanager
+def _client(
+    time: RealTime, address: str, admin: str, drivers: Drivers | None
+) -> Iterator[Endpoint]:
+    threads = Threads(time.reactor, 2)
+    transport = HttpTransport(time.reactor, address, threads)
+    try:
+        yield Endpoint(transport, admin, time, time.reactor, threads, drivers)
+    finally:
+        time.run(transport.close())
+        threads.stop()
+
+
+def _session(auth: str) -> str:
+    """The session itself, or what the file of this name holds, as with OpenNebula's ONE_AUTH."""
+    return auth if ":" in auth else Path(auth).read_text().strip()

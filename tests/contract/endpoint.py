@@ -1,0 +1,212 @@
+"""An endpoint that speaks OpenNebula's XML-RPC, and what tests of the contract ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+from lxml import etree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from twisted.internet.defer import Deferred
+
+    from merkatd.opennebula import Transport
+    from merkatd.opennebula.transport import Executor
+    from merkatd.opennebula.waiting import Time
+    from tests.opennebula.worlds import Drive
+
+    from .drivers import Drivers
+
+Result = TypeVar("Result")
+State = tuple[int, int]
+
+OURS = "contract-"
+"""What the names of everything begin with that tests make and take away again."""
+
+SMALL = "CPU=1\nMEMORY=512\n"
+HOST_CPU, HOST_MIB = 800, 16384
+"""What a host of the dummy driver has."""
+
+PENDING, HOLD, STOPPED, SUSPENDED, DONE, OFF, UNDEPLOYED = (
+    (1, 0), (2, 0), (4, 0), (5, 0), (6, 0), (8, 0), (9, 0)
+)  # fmt: skip
+RUNNING = (3, 3)
+MONITORED = "2"
+
+_WAYS = {STOPPED: "stop", SUSPENDED: "suspend", OFF: "poweroff", UNDEPLOYED: "undeploy",
+         DONE: "terminate"}  # fmt: skip
+
+
+@dataclass
+class Endpoint:
+    """A clean cloud behind a transport."""
+
+    transport: Transport
+    admin: str
+    """oneadmin's session."""
+    drive: Drive
+    clock: Time
+    executor: Executor
+    drivers: Drivers | None
+    """The hosts' drivers, where tests may make them fail."""
+    hosts: list[int] = field(default_factory=list)
+    rules: list[int] = field(default_factory=list)
+    """Of the access control list, that tests have made."""
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def run(self, running: Coroutine[Deferred[Any], Any, Result]) -> Result:
+        """What the coroutine returns, or raises."""
+        return self.drive.run(running)
+
+    def raw(self, method: str, *arguments: Any, session: str = "") -> list[Any]:
+        """The whole answer to a call."""
+        return self.run(self.transport.call(method, session or self.admin, *arguments))
+
+    def ok(self, method: str, *arguments: Any, session: str = "") -> Any:
+        """The value of a call that must succeed."""
+        answer = self.raw(method, *arguments, session=session)
+        assert answer[0] is True, answer
+        assert answer[2] == 0
+        return answer[1]
+
+    def refused(self, method: str, *arguments: Any, session: str = "") -> tuple[int, str]:
+        """The code and the text of a call that must fail."""
+        answer = self.raw(method, *arguments, session=session)
+        assert answer[0] is False, answer
+        assert len(answer) == 5, answer
+        assert answer[4] == -1
+        return int(answer[2]), str(answer[1])
+
+    def xml(self, method: str, *arguments: Any, session: str = "") -> etree._Element:
+        """The XML that a call answers with."""
+        return etree.fromstring(self.ok(method, *arguments, session=session).encode())
+
+    def pool(self, method: str, *arguments: Any, session: str = "") -> dict[int, etree._Element]:
+        """A pool's elements by id, in the pool's order."""
+        found = self.xml(method, *arguments, session=session)
+        return {int(row.findtext("ID") or ""): row for row in found if row.find("NAME") is not None}
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Of the server: major and minor."""
+        major, minor, *_ = self.ok("one.system.version").split(".")
+        return int(major), int(minor)
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    def pause(self, seconds: float = 0.02) -> None:
+        """Let a little time pass."""
+        self.drive.wait(seconds)
+
+    def until(self, look: Callable[[], Result | None], what: str, patience_s: float = 30) -> Result:
+        """What `look` sees, once it sees anything."""
+        waited = 0.0
+        while True:
+            seen = look()
+            if seen:
+                return seen
+            assert waited < patience_s, f"{what}: not within {patience_s} s"
+            self.pause()
+            waited += 0.02
+
+    def reaches(self, vm: int, state: State) -> int:
+        """Wait for a VM to come into a state."""
+        self.until(lambda: self.state(vm) == state, f"VM {vm} in {state}, not {self.state(vm)}")
+        return vm
+
+    def path(self, vm: int, end: State) -> list[State]:
+        """The states that a VM is seen in until it is in the last, which is not where it is now.
+
+        A state that doesn't last may not be seen.
+        """
+        seen = [self.state(vm)]
+        for _ in range(3_000):
+            if seen[-1] == end:
+                return seen
+            state = self.state(vm)
+            if state != seen[-1]:
+                seen.append(state)
+            self.pause(0.003)
+        raise AssertionError(seen)
+
+    # -- VMs ----------------------------------------------------------------------------------
+
+    def state(self, vm: int) -> State:
+        """STATE and LCM_STATE."""
+        shown = self.xml("one.vm.info", vm)
+        return int(shown.findtext("STATE") or ""), int(shown.findtext("LCM_STATE") or "")
+
+    def new(self, template: str = SMALL, session: str = "", *, hold: bool = False) -> int:
+        """A new VM, pending or held."""
+        return int(self.ok("one.vm.allocate", template, hold, session=session))
+
+    def running(self, host: int = 0, template: str = SMALL, session: str = "") -> int:
+        """A VM that runs on the host with this number among ours."""
+        vm = self.new(template, session)
+        self.ok("one.vm.deploy", vm, self.hosts[host])
+        return self.reaches(vm, RUNNING)
+
+    def act(self, vm: int, action: str, end: State) -> int:
+        """Do something to a VM and wait until it is done."""
+        self.ok("one.vm.action", action, vm)
+        return self.reaches(vm, end)
+
+    def in_state(self, state: State) -> int:
+        """A VM brought into a state where it stays; where that has a host, it is the first."""
+        if state in {PENDING, HOLD}:
+            return self.new(hold=state == HOLD)
+        vm = self.running()
+        return self.act(vm, _WAYS[state], state) if state in _WAYS else vm
+
+    # -- hosts --------------------------------------------------------------------------------
+
+    def add_hosts(self, number: int) -> None:
+        """Add so many, and wait until they are monitored."""
+        new = [
+            int(self.ok("one.host.allocate", self.name(), "dummy", "dummy", -1))
+            for _ in range(number)
+        ]
+        self.hosts += new
+        for host in new:
+            self.until(lambda: self._monitored(host), f"host {host} monitored")  # noqa: B023
+
+    def _monitored(self, host: int) -> bool:
+        return self.xml("one.host.info", host).findtext("STATE") == MONITORED
+
+    def share(self, host: int) -> dict[str, int]:
+        """The numbers of a host's HOST_SHARE; the host is given by its number among ours."""
+        shown = self.xml("one.host.info", self.hosts[host])
+        return {row.tag: int(row.text) for row in shown.iterfind("HOST_SHARE/*") if row.text}
+
+    def charged(self) -> dict[int, tuple[int, int, int]]:
+        """CPU, MiB and VMs that each of our hosts is charged with, where there are any."""
+        found = {}
+        for number in range(len(self.hosts)):
+            share = self.share(number)
+            if share["RUNNING_VMS"]:
+                kib = share["MEM_USAGE"]
+                found[number] = (share["CPU_USAGE"], kib // 1024, share["RUNNING_VMS"])
+        return found
+
+    # -- the rest -----------------------------------------------------------------------------
+
+    def name(self) -> str:
+        """A name that nothing has or had, also not in an earlier run."""
+        return f"{OURS}{uuid4().hex}"
+
+    def user(self, groups: Iterable[int] = (1,)) -> tuple[int, str]:
+        """A new user, and the session."""
+        name = self.name()
+        return int(self.ok("one.user.allocate", name, "pw", "core", list(groups))), f"{name}:pw"
+
+    def allow(self, user: str, resource: int, rights: int) -> int:
+        """A new rule of the access control list; `user` is as in `#7`, `@1` or `*`."""
+        selector = {"#": 0x100000000, "@": 0x200000000, "*": 0x400000000}[user[0]]
+        who = selector | int(user[1:] or 0)
+        rule = int(self.ok("one.acl.addrule", f"{who:x}", f"{resource:x}", f"{rights:x}"))
+        self.rules.append(rule)
+        return rule

@@ -1,0 +1,26 @@
+"""Records are read back as they were written, also those of an earlier version."""
+
+import json
+
+import pytest
+
+from merkatd.embedded.codec import dump, load
+from merkatd.embedded.guest import Limits
+
+LIMITS = Limits(cpu_shares=100, memory_mib=512, pins=((1,), ()), network_kb_s=125, disk_kib_s=7)
+
+
+def test_a_record_is_read_back() -> None:
+    """With what is nested in it."""
+    assert load(Limits, dump(LIMITS)) == LIMITS
+
+
+def test_fields_that_came_later_have_their_defaults() -> None:
+    """A state that was written before them is no loss; one with more fields than known is."""
+    values = json.loads(dump(LIMITS))
+    older = load(Limits, json.dumps(values[:-2]))
+    assert older == Limits(cpu_shares=100, memory_mib=512, pins=((1,), ()))
+    with pytest.raises(ValueError, match="zip"):
+        load(Limits, json.dumps([*values, 1]))
+    with pytest.raises(TypeError):
+        load(Limits, json.dumps(values[:1]))
