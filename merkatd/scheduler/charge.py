@@ -2,41 +2,73 @@
 
 Only VMs that were seen running at both observations are charged, for the time that really
 passed, at most two periods. A charge has the period and the account in its reference, so it
-is posted once, however often this is tried.
+is posted once, however often this is tried. In the same transaction new tenants are met, and
+what is due to everybody is done: the supply, renewals, replenishment.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from twisted.logger import Logger
 
+from merkatd import ledger
 from merkatd.cluster import Ints, VmState
-from merkatd.database import accounts, allocations, charges, entries, periods
-from merkatd.database.accounts import AccountKind
-from merkatd.database.entries import Posting, TransactionKind
+from merkatd.currency import MICRO
+from merkatd.database import accounts, allocations, arrears, fleets, periods, prices
 from merkatd.database.periods import Period, PeriodState
+from merkatd.database.prices import Prices
+from merkatd.ledger import Bill
 from merkatd.market.charge import charges as charges_of
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.settings import Market, Money
+from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.settings import ALL_GOODS, Market
 from merkatd.scheduler.world import World
 
-MICRO = 1_000_000
+NOBODY = -1
+"""The application of a VM that belongs to none, and the payer where nobody has an account yet."""
+
+_MOST = 2**61
+"""Micro-credits that a VM can owe for a resource: two of them still fit a whole number."""
 
 _log = Logger()
 
 
-async def charge(world: World, seen: Seen) -> int:
-    """Charge every period before this one that is still to be charged; micro-credits taken."""
-    taken = await world.database.run(lambda connection: _charge(connection, world, seen))
+@dataclass(frozen=True, slots=True, eq=False)
+class Purse:
+    """What there is to pay with."""
+
+    payer: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: the account that pays for it."""
+    balance: Mapping[int, int] = field(default_factory=dict)
+    """By account: micro-credits."""
+    arrears: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: for how many periods on end it has not paid for its floor."""
+    unpaid: frozenset[int] = frozenset()
+    """Those that did not pay for the newest period either: who was resumed has yet to show it."""
+    prices: Prices = field(default_factory=dict)
+    """Of the period before, where it is known."""
+
+
+async def charge(world: World, seen: Seen) -> Purse:
+    """Charge every period before this one that is still to be charged; what everybody has left."""
+    taken, purse = await world.database.run(lambda connection: _charge(connection, world, seen))
     if taken:
         _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
-    return taken
+    return purse
 
 
-def _charge(connection: sa.Connection, world: World, seen: Seen) -> int:
+def _charge(connection: sa.Connection, world: World, seen: Seen) -> tuple[int, Purse]:
+    at_s = world.now()
+    before = arrears.load(connection)
+    owners = seen.observation.vm_owner.tolist()
+    groups = dict(zip(owners, seen.observation.vm_group.tolist(), strict=True))
+    ledger.met(connection, groups, world.money, at_s)
+    change = ledger.keep_supply(connection, world.money, at_s)
+    if change is not None:
+        _log.info("The supply changes: {reason}", reason=change.reason)
     due = [
         period
         for state in (PeriodState.DECIDED, PeriodState.ACTED)
@@ -45,9 +77,34 @@ def _charge(connection: sa.Connection, world: World, seen: Seen) -> int:
     ]
     due.sort(key=lambda period: period.number)
     ends = [*due[1:], None][: len(due)]
-    return sum(
+    taken = sum(
         _charge_one(connection, world, seen, period, end)
         for period, end in zip(due, ends, strict=True)
+    )
+    paid = ledger.renew_if_due(connection, world.money, at_s)
+    if paid:
+        _log.info("A renewal paid out {credits:.6f} credits", credits=paid / MICRO)
+    ledger.replenish(connection, world.money.replenishment_s, at_s)
+    purse = purse_of(connection, seen.observation)
+    grown = frozenset(vm for vm, count in purse.arrears.items() if count > before.get(vm, 0))
+    return taken, replace(purse, unpaid=grown)
+
+
+def purse_of(connection: sa.Connection, seen: Observation) -> Purse:
+    """Who pays for the VMs that were seen, and with what."""
+    vms = seen.vm_id.tolist()
+    of_platforms = fleets.applications(connection)
+    applications = [of_platforms.get(vm, NOBODY) for vm in vms]
+    payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
+    newest = periods.newest_decided(connection)
+    held = {one.id: one.balance for one in accounts.every(connection)}
+    owing = arrears.load(connection)
+    return Purse(
+        payer=dict(zip(vms, payer, strict=True)),
+        balance={account: held[account] for account in set(payer) if account in held},
+        arrears=owing,
+        unpaid=frozenset(owing),
+        prices={} if newest is None else prices.load(connection, newest),
     )
 
 
@@ -64,12 +121,36 @@ def _charge_one(
     running = _running_now(seen) if after is None else after["vm"][after["runs"]]
     until_s = seen.observation.at_s if end is None else end.observed_s
     elapsed = (until_s - period.observed_s) / world.rhythm.interval_s
-    elapsed = min(elapsed, world.rhythm.most_periods_charged)
-    owed = owed_by_owner(arrays, running, elapsed, world.markets)
-    payers = {_account(connection, owner, world.money, at_s): due for owner, due in owed.items()}
-    result = charges.charge(connection, period.number, payers, at_s)
+    elapsed = min(max(elapsed, 0.0), world.rhythm.most_periods_charged)
+    rows, owed, floor = owed_by_vm(arrays, running, elapsed, world.markets)
+    owners = arrays["owner"][rows].tolist()
+    there = "application" in arrays
+    applications = arrays["application"][rows].tolist() if there else [NOBODY] * len(rows)
+    ledger.met(connection, dict.fromkeys(owners), world.money, at_s)
+    payers = ledger.payers(connection, owners, applications)
+    names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
+    bill = Bill(
+        period=period.number,
+        vm=arrays["vm"][rows],
+        account=np.array(payers, dtype=np.int64),
+        owed=_in_order(owed, arrays),
+        floor=floor,
+        allocation=_in_order(arrays["allocation"][rows], arrays),
+        seconds=elapsed * world.rhythm.interval_s,
+        names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
+    )
+    result = ledger.settle(connection, bill, names.keys() | seen.observation.ailing.keys(), at_s)
     periods.charged(connection, period.number, at_s)
-    return sum(result.taken.values())
+    return result.taken
+
+
+def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
+    """[vms, resources]: of all goods in their order, where others than CPU and memory were sold."""
+    if "goods" not in arrays:
+        return values
+    found = np.zeros((len(values), len(ALL_GOODS)), dtype=values.dtype)
+    found[:, arrays["goods"]] = values
+    return found
 
 
 def _running_now(seen: Seen) -> Ints:
@@ -78,46 +159,40 @@ def _running_now(seen: Seen) -> Ints:
     return running
 
 
-def owed_by_owner(
+def owed_by_vm(
     arrays: Mapping[str, Any], running: Ints, elapsed: float, markets: Sequence[Market]
-) -> dict[int, int]:
-    """Micro-credits by owner for a period of which these arrays were kept."""
-    pays = arrays["runs"] & np.isin(arrays["vm"], running) & (arrays["market"] >= 0)
-    owed: Counter[int] = Counter()
-    for row, market in enumerate(markets[: len(arrays["price"])]):
-        rows = np.flatnonzero(pays & (arrays["market"] == row))
-        credits_ = charges_of(
+) -> tuple[Ints, Ints, Ints]:
+    """Rows of the VMs that pay for a period of which these arrays were kept, in their order.
+
+    With them what each owes, [vms, resources], and what its floor alone costs, [vms], both in
+    micro-credits.
+    """
+    known = arrays["market"] < min(len(markets), len(arrays["price"]))
+    pays = arrays["runs"] & np.isin(arrays["vm"], running) & (arrays["market"] >= 0) & known
+    rows = np.flatnonzero(pays)
+    owed = np.zeros((len(rows), arrays["price"].shape[1]))
+    price = arrays["price"][arrays["market"][rows]]
+    for at, market in enumerate(markets):
+        mine = arrays["market"][rows] == at
+        owed[mine] = charges_of(
             market.pricing.rule,
-            arrays["bid"][rows],
-            arrays["allocation"][rows],
-            np.tile(arrays["price"][row], (len(rows), 1)),
+            arrays["bid"][rows[mine]],
+            arrays["allocation"][rows[mine]],
+            price[mine],
             elapsed,
             most_periods=elapsed,
-        ).sum(axis=1)
-        owners, at = np.unique(arrays["owner"][rows], return_inverse=True)
-        sums = np.bincount(at, credits_, len(owners))
-        owed.update(
-            {
-                owner: round(min(amount * MICRO, float(entries.LARGEST)))
-                for owner, amount in zip(owners.tolist(), sums.tolist(), strict=True)
-            }
         )
-    return dict(owed)
+    least = arrays["floor"][rows] if "floor" in arrays else np.zeros_like(owed)
+    with np.errstate(invalid="ignore"):
+        floor = np.where(least > 0, price * least * elapsed, 0.0).sum(axis=1)
+    whole = np.minimum(np.rint(owed * MICRO), _MOST).astype(np.int64)
+    return rows, whole, np.minimum(np.floor(floor * MICRO), _MOST).astype(np.int64)
 
 
-def _account(connection: sa.Connection, owner: int, money: Money, at_s: float) -> int:
-    """The owner's account, opened with what everybody starts with."""
-    found = accounts.find(connection, AccountKind.TENANT, owner)
-    if found is not None:
-        return found.id
-    account = accounts.ensure(connection, AccountKind.TENANT, owner)
-    treasury, issuance = accounts.treasury(connection), accounts.issuance(connection)
-    supply = round(money.supply * MICRO)
-    first = Posting(
-        TransactionKind.ISSUE, "issue/first", {issuance.id: -supply, treasury.id: supply}
-    )
-    entries.post(connection, [first], at_s)
-    start = min(round(money.starting_credits * MICRO), accounts.treasury(connection).balance)
-    moves = {treasury.id: -start, account.id: start}
-    entries.post(connection, [Posting(TransactionKind.INCOME, f"start/{owner}", moves)], at_s)
-    return account.id
+async def keep_books(world: World, period: int) -> None:
+    """Details become days at once, and charges that are older than allocations after that."""
+    while await world.database.run(ledger.fold):
+        pass
+    before, at_s = period - world.rhythm.keep_allocations, world.now()
+    while await world.database.run(lambda c: ledger.forget(c, before, at_s)):
+        pass

@@ -1,21 +1,25 @@
 """Decide: strategies on the snapshot, shares to limits, and all of it written down first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import Balloon, Decision, Limit, Pin, Plan, Snapshot, VmState
+from merkatd.cluster import Decision, Ints, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.steps import Step
 from merkatd.database import allocations, journal, periods, prices
 from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
+from merkatd.scheduler.afford import suspensions
+from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.scarce import within_stock
+from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
 from merkatd.scheduler.world import World
 
 NOWHERE = -1
@@ -35,26 +39,80 @@ class Decided:
         return self.recorded.recorded
 
 
-async def decide(world: World, seen: Seen) -> Decided:
-    """Nothing is sent before this has returned: every step is in the journal by then."""
+async def decide(world: World, seen: Seen, unpaid: AbstractSet[int] = frozenset()) -> Decided:
+    """Nothing is sent before this has returned: every step is in the journal by then.
+
+    VMs that have not paid for too long are suspended, and what is proposed besides is done.
+    """
+    proposed = await world.proposals(world.database, seen)
+    seen = _left_alone(seen, proposed)
     label = "+".join(market.strategy for market in world.markets)
     memory = await world.database.read(lambda connection: periods.memory(connection, label))
-    decision, limits = await world.executor.run(lambda: worked_out(world, seen, memory))
+    decision, limits = await world.executor.run(
+        lambda: worked_out(world, seen, memory, unpaid, proposed)
+    )
     recorded = await world.database.run(
         lambda connection: _store(connection, world, seen, label, decision, limits)
     )
     return Decided(decision, limits, recorded)
 
 
-def worked_out(world: World, seen: Seen, memory: Mapping[str, Any]) -> tuple[Decision, Limits]:
+def worked_out(
+    world: World,
+    seen: Seen,
+    memory: Mapping[str, Any],
+    unpaid: AbstractSet[int] = frozenset(),
+    proposed: Sequence[Step] = (),
+) -> tuple[Decision, Limits]:
     """The pure part: every market by its own strategy, then limits for all."""
-    snapshot = seen.snapshot
+    snapshot, rules = seen.snapshot, seen.observation.constraints
+    decision = within_stock(
+        snapshot,
+        lambda one: _decide_markets(world, one, memory, unpaid, proposed),
+        None if rules is None else rules.stock,
+    )
+    decision = replace(decision, reasons=_why(seen, decision.reasons))
+    topologies = world.hypervisors.topologies()
+    limits = decide_limits(snapshot, decision, seen.in_force, topologies, world.limits)
+    return decision, _on_hosts_that_answer(limits, seen)
+
+
+def _left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
+    """The same cloud; nobody moves a VM about which something else is proposed."""
+    if not proposed:
+        return seen
+    vms = seen.snapshot.vms
+    movable = vms.movable & ~np.isin(vms.id, [step.vm for step in proposed])
+    return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, movable=movable)))
+
+
+def _why(seen: Seen, reasons: Mapping[int, str]) -> Mapping[int, str]:
+    """Why VMs wait; who knows a requirement's own words says more than a strategy can."""
+    rules = seen.observation.constraints
+    known = {} if rules is None else rules.unplaceable
+    said = {vm: known.get(vm, why) for vm, why in reasons.items()}
+    return {**said, **outside(seen.observation, seen.snapshot.vms.market)}
+
+
+def _decide_markets(
+    world: World,
+    snapshot: Snapshot,
+    memory: Mapping[str, Any],
+    unpaid: AbstractSet[int],
+    proposed: Sequence[Step],
+) -> Decision:
+    """Every market by its own strategy."""
     parts = [
         _decide_market(snapshot, row, market, world, memory.get(market.name, {}))
         for row, market in enumerate(world.markets)
     ]
-    decision = Decision(
-        plan=Plan.ordered([step for part in parts for step in part.plan]),
+    own = [
+        *(step for part in parts for step in part.plan),
+        *suspensions(snapshot, unpaid, world.money.unpaid_periods),
+    ]
+    known = {step.id for step in own}
+    return Decision(
+        plan=Plan.ordered([*own, *(step for step in proposed if step.id not in known)]),
         allocations=sum((part.allocations for part in parts), np.zeros_like(snapshot.vms.bid)),
         prices=np.stack([part.prices[row] for row, part in enumerate(parts)]),
         reasons={vm: reason for part in parts for vm, reason in part.reasons.items()},
@@ -62,8 +120,16 @@ def worked_out(world: World, seen: Seen, memory: Mapping[str, Any]) -> tuple[Dec
             market.name: part.memory for market, part in zip(world.markets, parts, strict=True)
         },
     )
-    topologies = world.hypervisors.topologies()
-    return decision, decide_limits(snapshot, decision, seen.in_force, topologies, world.limits)
+
+
+def _on_hosts_that_answer(limits: Limits, seen: Seen) -> Limits:
+    """VMs on hosts that can't be asked keep the limits they have."""
+    away = np.isin(seen.observation.vm_host, list(seen.use.away))
+    vms = set(seen.observation.vm_id[away].tolist())
+    if not vms:
+        return limits
+    kept = [step for step in limits.plan if step.vm not in vms or not isinstance(step, OnHost)]
+    return replace(limits, plan=Plan(tuple(kept)))
 
 
 def _decide_market(
@@ -85,15 +151,22 @@ def _decide_market(
 
 def _of_this_period(plan: Plan) -> list[Step]:
     """All but what hosts are told once a VM has arrived: the next period sees it and does that."""
-    arrivals = {step.id for step in plan if not isinstance(step, Limit | Pin | Balloon)}
+    arrivals = {step.id for step in plan if not isinstance(step, OnHost)}
     kept: list[Step] = []
     later: set[str] = set()
     for step in plan:
-        if isinstance(step, Limit | Pin | Balloon) and (arrivals | later) & set(step.after):
+        if isinstance(step, OnHost) and (arrivals | later) & set(step.after):
             later.add(step.id)
         else:
             kept.append(step)
     return kept
+
+
+def _goods(goods: Goods) -> Mapping[str, Ints]:
+    """What the columns are of, where others than CPU and memory are sold."""
+    if not goods.further:
+        return {}
+    return {"goods": np.array([ALL_GOODS.index(name) for name in goods.resources])}
 
 
 def _store(
@@ -115,10 +188,13 @@ def _store(
             "vm": snapshot.vms.id,
             "market": snapshot.vms.market,
             "owner": snapshot.vms.owner,
+            "application": snapshot.vms.application,
+            "floor": snapshot.vms.floor,
             "bid": snapshot.vms.bid,
             "allocation": decision.allocations,
             "price": decision.prices,
             "runs": runs & (seen.observation.vm_host >= 0),
+            **_goods(world.goods),
         },
     )
     by_market = {

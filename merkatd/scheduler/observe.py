@@ -9,11 +9,10 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import Snapshot, VmState
-from merkatd.database import bids, decisions, journal, periods
+from merkatd.database import bids, decisions, fleets, journal, periods
 from merkatd.database.bids import Bid, BidSource
 from merkatd.limits import InForce
 from merkatd.scheduler.ports import Observation, Use
-from merkatd.scheduler.settings import RESOURCES
 from merkatd.scheduler.snapshot import Known, in_force_of, snapshot_of
 from merkatd.scheduler.verdict import Verdicts, judge
 from merkatd.scheduler.wishes import Wishes, text_hash, wishes
@@ -33,6 +32,7 @@ class Seen:
     in_force: InForce
     verdicts: Verdicts
     wishes: Mapping[int, Wishes]
+    use: Use
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,13 +50,14 @@ async def look(world: World) -> Look:
     """Read all pools, and the hosts of all VMs that run. Raises UnreachableError."""
     started_s = world.now()
     observation = await world.cloud.observe()
+    world.hypervisors.meet(observation)
     running = np.isin(observation.vm_state, (VmState.RUNNING, VmState.BUSY))
     on_host = running & (observation.vm_host >= 0)
     vms = observation.vm_id[on_host].tolist()
     use = await world.hypervisors.read(
         dict(zip(vms, observation.vm_host[on_host].tolist(), strict=True))
     )
-    said = await world.executor.run(partial(_said, observation))
+    said = await world.executor.run(partial(_said, observation, world.goods.resources))
     return Look(started_s, observation, use, said)
 
 
@@ -66,18 +67,28 @@ def seen_from(
     looked: Look,
     verdicts: Verdicts,
     amounts: Mapping[int, Mapping[str, float]],
+    applications: Mapping[int, int],
 ) -> Seen:
-    """What a period of this number starts from; `amounts` are the bids in force by VM id."""
-    known = Known(bids=amounts, wishes=looked.said, waiting=verdicts.waiting)
+    """What a period of this number starts from.
+
+    By VM id, `amounts` are the bids in force, `applications` what VMs belong to.
+    """
+    known = Known(
+        bids=amounts,
+        wishes=looked.said,
+        waiting=verdicts.waiting,
+        applications=applications,
+    )
     seen, use = looked.observation, looked.use
     return Seen(
         period=period,
         started_s=looked.started_s,
         observation=seen,
-        snapshot=snapshot_of(period, seen, use, known, world.markets),
+        snapshot=snapshot_of(period, seen, use, known, world.markets, world.goods),
         in_force=in_force_of(seen, use),
         verdicts=verdicts,
         wishes=looked.said,
+        use=use,
     )
 
 
@@ -87,12 +98,14 @@ async def observe(world: World) -> Seen:
     stored = await world.database.run(lambda connection: _store(connection, world, looked))
     _report(looked.observation, stored.verdicts)
     return await world.executor.run(
-        lambda: seen_from(world, stored.period, looked, stored.verdicts, stored.bids)
+        lambda: seen_from(
+            world, stored.period, looked, stored.verdicts, stored.bids, stored.applications
+        )
     )
 
 
-def _said(observation: Observation) -> Mapping[int, Wishes]:
-    return {vm: wishes(text, RESOURCES) for vm, text in observation.attributes.items()}
+def _said(observation: Observation, resources: tuple[str, ...]) -> Mapping[int, Wishes]:
+    return {vm: wishes(text, resources) for vm, text in observation.attributes.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +113,14 @@ class _Stored:
     period: int
     verdicts: Verdicts
     bids: Mapping[int, Mapping[str, float]]
+    applications: Mapping[int, int]
 
 
 def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     """One transaction: verdicts on steps, new words from templates, the period's number."""
     observation = looked.observation
-    verdicts = judge(decisions.outstanding(connection), observation, world.rhythm)
+    outstanding = decisions.outstanding(connection)
+    verdicts = judge(outstanding, observation, world.rhythm, handing=world.handing)
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
@@ -116,7 +131,9 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     number = periods.begin(
         connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
     )
-    return _Stored(number, verdicts, present)
+    owners = zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True)
+    fleets.bind(connection, observation.keys, dict(owners))
+    return _Stored(number, verdicts, present, fleets.applications(connection))
 
 
 def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:

@@ -3,21 +3,31 @@
 Every interval the daemon looks at the cloud. What was given since the last look is charged.
 From the bids in force it works out what each VM gets and where it should be, writes that
 down, does it, and announces the new price. A period that takes longer than the interval is
-not started twice; one that fails leaves the cloud as it was, and the next goes on.
+not started twice; one that fails leaves the cloud as it was, and the next goes on. While it is
+paused, or another daemon acts, nothing is charged and nothing is sent.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 import sqlalchemy as sa
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.database import allocations, journal, periods
+from merkatd.database import allocations, journal, orders, periods
+from merkatd.database.lease import LeaseLostError
+from merkatd.database.orders import Order
 from merkatd.database.periods import PeriodState
 from merkatd.scheduler.act import act
-from merkatd.scheduler.charge import charge
-from merkatd.scheduler.decide import decide
-from merkatd.scheduler.observe import Seen, observe
+from merkatd.scheduler.afford import afforded, beside
+from merkatd.scheduler.charge import charge, keep_books
+from merkatd.scheduler.decide import Decided, decide
+from merkatd.scheduler.draining import Draining
+from merkatd.scheduler.handing import NOTHING, Handed, Wanted, hand_over, narrowed
+from merkatd.scheduler.leading import Leading
+from merkatd.scheduler.mend import mend
+from merkatd.scheduler.observe import Seen, look, observe
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.tell import Announcement, announced, tell
 from merkatd.scheduler.world import World
@@ -26,55 +36,147 @@ _log = Logger()
 
 Listener = Callable[[Announcement], None]
 
+Result = TypeVar("Result")
+
+
+class NotActingError(Exception):
+    """This daemon does nothing at present; the message says why."""
+
+
+class _Asking:
+    """A plan that OpenNebula waits for."""
+
+    def __init__(self, wanted: Wanted, waits: Callable[[], bool]) -> None:
+        self.wanted = wanted
+        self.waits = waits
+        self.answer: Deferred[Handed] = Deferred()
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.called:
+            self.answer.errback(error)
+
 
 class Scheduler:
     """The loop. One at a time acts on a cloud."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, leading: Leading | None = None) -> None:
+        """`leading` knows whether this daemon may act; without it there is no other."""
+        self.drained: frozenset[int] = frozenset()
+        """Ids of the hosts that are to be emptied by order."""
+        self.world = replace(world, cloud=Draining(world.cloud, lambda: self.drained))
         self.paused = False
+        self.standby: str | None = None
+        """Why another daemon acts instead of this one, where that is so."""
         self.failures = 0
         """Periods that failed since the last one that did not."""
         self.latest: Announcement | None = None
+        self._leading = leading
         self._listeners: list[Listener] = []
+        self._turn = DeferredLock()
         self._stopping = False
         self._call: object = None
         self._in_hand: Deferred[None] | None = None
         self._next_s = 0.0
+        self._begun_s = 0.0
+        self._woken = False
+        if leading is not None:
+            leading.when_taken(self._take_over)
 
     async def period(self) -> Announcement:
         """One period from beginning to end."""
-        world = self.world
-        seen = await observe(world)
+        await self._turn.acquire()
         try:
-            await charge(world, seen)
-            decided = await decide(world, seen)
-            acted = await act(world, seen, decided)
+            await self._obey()
+            return await self._period(None)
+        finally:
+            self._turn.release()
+
+    async def places(self, wanted: Wanted, waits: Callable[[], bool]) -> Handed:
+        """A plan for OpenNebula, from a period that begins for its sake and goes on behind it.
+
+        Raises NotActingError, UnreachableError, or whatever the period failed of.
+        """
+        asking = _Asking(wanted, waits)
+        ensureDeferred(self._for(asking))
+        return await asking.answer
+
+    async def order(self, what: Order, who: str, host: int | None = None) -> bool:
+        """Keep to an order from now on, also after a restart; False where it holds already."""
+        at_s = self.world.now()
+        new = await self.world.database.run(lambda c: orders.give(c, what, at_s, who, host))
+        await self._obey()
+        if new:
+            _log.info("{who} ordered: {what} {host}", who=who, what=str(what), host=host)
+        return new
+
+    async def _obey(self) -> None:
+        """What other daemons were told holds for this one too: all is in the database."""
+        in_force = await self.world.database.read(orders.in_force)
+        self.paused, self.drained = in_force.paused, in_force.drained
+
+    async def _period(self, asking: _Asking | None) -> Announcement:
+        world = self._fenced()
+        seen = await observe(world)
+        wanted = NOTHING if asking is None else asking.wanted
+        try:
+            affordable = afforded(world, seen, await charge(world, seen))
+            seen = affordable.seen
+            scene = narrowed(seen, wanted) if world.handing else seen
+            decided = await decide(world, scene, affordable.unpaid)
+            decided = _told_also(decided, beside(decided.decision.reasons, affordable.messages))
+            handed: frozenset[str] = frozenset()
+            if asking is not None:
+                handed = await _handed(world, scene, decided, asking)
+            mended = await mend(world, seen)
+            decided = _told_also(decided, mended.messages)
+            acted = await act(world, seen, decided, handed, mended.steps)
         except Exception as error:
-            await self._give_up(seen, error)
+            await self._give_up(world, seen, error)
             raise
         await tell(world, seen, decided)
-        await self._tidy(seen.period)
+        await world.chores()
+        await self._tidy(world, seen.period)
         return announced(world, seen, decided, acted)
 
-    async def _give_up(self, seen: Seen, error: Exception) -> None:
+    def _fenced(self) -> World:
+        """The world, open to us for as long as nobody else acts. Raises LeaseLostError."""
+        if self._leading is None:
+            return self.world
+        return replace(self.world, database=self._leading.fenced(), certain=self._leading.certain)
+
+    async def _give_up(self, world: World, seen: Seen, error: Exception) -> None:
         """Say in the database why the period ended, unless it decided: then it is charged."""
-        why, at_s = f"{type(error).__name__}: {error}", self.world.now()
+        why, at_s = f"{type(error).__name__}: {error}", world.now()
 
         def store(connection: sa.Connection) -> None:
             present = periods.get(connection, seen.period)
             if present is not None and present.state is PeriodState.OBSERVED:
                 periods.failed(connection, seen.period, at_s, why)
 
-        await self.world.database.run(store)
+        if not isinstance(error, LeaseLostError):
+            await world.database.run(store)
 
-    async def _tidy(self, period: int) -> None:
+    async def _tidy(self, world: World, period: int) -> None:
         """Now and then drop what is older than anybody asks for."""
-        before = period - self.world.rhythm.keep_allocations
+        before = period - world.rhythm.keep_allocations
         if before > 0 and period % 60 == 0:
-            await self.world.database.run(lambda c: allocations.forget(c, before))
-            await self.world.database.run(lambda c: journal.forget(c, before))
-            await self.world.database.run(lambda c: periods.forget_memories(c, before))
+            await world.database.run(lambda c: allocations.forget(c, before))
+            await world.database.run(lambda c: journal.forget(c, before))
+            await world.database.run(lambda c: periods.forget_memories(c, before))
+        if period % 60 == 0:
+            await keep_books(world, period)
+
+    async def between_periods(
+        self, work: Callable[[], Awaitable[Result]], patience_s: float
+    ) -> Result:
+        """What the work comes to while no period runs. Raises TimeoutError where one goes on."""
+        turn, clock = self._turn.acquire(), self.world.clock
+        turn.addTimeout(patience_s, clock)  # type: ignore[arg-type]
+        await turn
+        try:
+            return await work()
+        finally:
+            self._turn.release()
 
     def listen(self, listener: Listener) -> None:
         """Call this with each announcement."""
@@ -93,14 +195,41 @@ class Scheduler:
             self._call = None
         if self._in_hand is not None:
             await self._in_hand
+        await self._turn.acquire()  # a period that began for OpenNebula's sake ends first
+        self._turn.release()
+
+    def _take_over(self) -> None:
+        """Whoever acted before has ended: the next period is due now."""
+        if self._call is not None and not self._stopping:
+            self._call.cancel()  # type: ignore[attr-defined]
+            self.start()
+
+    def wake(self) -> None:
+        """Something happened: begin the next period as soon as the least interval allows."""
+        self._woken = True
+        if self._call is not None:
+            self._call.cancel()  # type: ignore[attr-defined]
+            self._wait(self.world.clock.seconds())
+
+    def _wait(self, now_s: float) -> None:
+        """Until the next period is due."""
+        if self._woken:
+            soonest_s = max(now_s, self._begun_s + self.world.rhythm.least_interval_s)
+            self._next_s = min(self._next_s, soonest_s)
+        self._call = self.world.clock.callLater(max(self._next_s - now_s, 0.0), self._begin)
 
     def _begin(self) -> None:
         self._call = None
+        self._woken = False
+        self._begun_s = self.world.clock.seconds()
         self._in_hand = ensureDeferred(self._one())
 
     async def _one(self) -> None:
-        if not self.paused:
-            await self._guarded()
+        await self._turn.acquire()
+        try:
+            await self._guarded(None)
+        finally:
+            self._turn.release()
         self._in_hand = None
         if self._stopping:
             return
@@ -109,19 +238,82 @@ class Scheduler:
         if missed:
             _log.warn("A period took {missed} intervals longer than it should", missed=missed)
         self._next_s += (missed + 1) * interval_s
-        self._call = self.world.clock.callLater(max(self._next_s - now_s, 0.0), self._begin)
+        self._wait(now_s)
 
-    async def _guarded(self) -> None:
+    async def _for(self, asking: _Asking) -> None:
+        """A period for OpenNebula's sake."""
+        await self._turn.acquire()
         try:
-            self.latest = await self.period()
-        except UnreachableError as error:
+            if self._stopping or not asking.waits():
+                asking.fail(NotActingError("it ends, or OpenNebula has given up waiting"))
+            else:
+                await self._guarded(asking)
+        finally:
+            self._turn.release()
+
+    async def _guarded(self, asking: _Asking | None) -> None:
+        """A period where one may begin; whatever becomes of it, the next goes on."""
+        error: Exception
+        try:
+            why_not = await self._why_not()
+            if why_not is not None:
+                error = NotActingError(why_not)
+            else:
+                self.latest = await self._period(asking)
+                self.failures = 0
+                for listener in self._listeners:
+                    listener(self.latest)
+                return
+        except LeaseLostError as lost:
+            error, self.standby = lost, str(lost)
+            _log.warn("The period ends here: {error}", error=str(lost))
+        except CancelledError as cut:
+            error = cut
+            _log.warn("The period is cut short; the next daemon finds what became of its steps")
+        except UnreachableError as unreachable:
+            error = unreachable
             self.failures += 1
-            _log.warn("The cloud can't be reached: {error}", error=str(error))
-            return
-        except Exception:  # noqa: BLE001 - whatever it was, the next period goes on
+            _log.warn("The cloud can't be reached: {error}", error=str(unreachable))
+        except Exception as failure:  # noqa: BLE001 - whatever it was, the next period goes on
+            error = failure
             self.failures += 1
             _log.failure("A period failed; the next goes on")
-            return
-        self.failures = 0
-        for listener in self._listeners:
-            listener(self.latest)
+        if asking is not None:
+            asking.fail(error)
+
+    async def _why_not(self) -> str | None:
+        """Why no period may begin. Raises UnreachableError."""
+        await self._obey()
+        self.standby = None
+        if self._leading is not None and not await self._leading.may_begin():
+            self.standby = self._leading.why_not
+            await self._look_only(self.standby)
+            return self.standby
+        return "it is paused" if self.paused else None
+
+    async def _look_only(self, why: str) -> None:
+        """See whether we could take over; what is seen is neither stored nor acted on."""
+        looked = await look(self.world)
+        _log.info(
+            "Standing by, {vms} VMs on {hosts} hosts are seen: {why}",
+            vms=len(looked.observation.vm_id),
+            hosts=len(looked.observation.host_id),
+            why=why,
+        )
+
+
+async def _handed(world: World, seen: Seen, decided: Decided, asking: _Asking) -> frozenset[str]:
+    """The ids of all steps that are OpenNebula's to take, once it has been answered."""
+    handed = await hand_over(world, seen, decided, asking.wanted, asking.waits)
+    if not asking.answer.called:
+        asking.answer.callback(handed)
+    return frozenset(step.id for step in decided.steps if step.kind in _ITS_OWN)
+
+
+_ITS_OWN = ("deploy", "migrate")
+
+
+def _told_also(decided: Decided, messages: Mapping[int, str]) -> Decided:
+    decision = decided.decision
+    reasons = {**decision.reasons, **messages}
+    return replace(decided, decision=replace(decision, reasons=reasons))

@@ -5,12 +5,13 @@ like snapshots, so that ten thousand VMs are read at the price of a few arrays.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from merkatd.cluster import Balloon, Floats, Ints, Limit, Pin, Step
+from merkatd.cluster import Bools, Floats, Ints, OnHost, Step
 from merkatd.limits import InForce, Topology
+from merkatd.scheduler.constraints import Constraints
 
 
 class UnreachableError(Exception):
@@ -75,6 +76,24 @@ class Observation:
     """MERKAT_KEY of VMs that Merkat created, to their ids."""
     ailing: Mapping[int, str]
     """By VM id: VMs whose elements could not be read, and why; they are in no column."""
+    pin_policy: frozenset[int] = frozenset()
+    """Ids of the VMs that OpenNebula pins to cores (PIN_POLICY)."""
+    constraints: Constraints | None = None
+    """Who may be where, None: everybody anywhere."""
+    vm_priority: Floats | None = None
+    """[vms]: USER_PRIORITY"""
+    vm_leaves: Bools | None = None
+    """[vms]: is to be moved away from its host (RESCHED)"""
+    messages: Mapping[int, str] = field(default_factory=dict)
+    """By VM id: what is shown to its owner now, where that is anything."""
+    cluster_name: Mapping[int, str] = field(default_factory=dict)
+    """Names by id, of clusters,"""
+    group_name: Mapping[int, str] = field(default_factory=dict)
+    """of groups,"""
+    owner_name: Mapping[int, str] = field(default_factory=dict)
+    """and of users."""
+    host_goods: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """By host id: what MERKAT_NETWORK and MERKAT_DISK say there, by `network` and `disk`."""
 
 
 class Cloud(Protocol):
@@ -101,16 +120,59 @@ class Use:
     used_mib: Floats
     """NaN where the guest does not say."""
     in_force: InForce
+    away: Mapping[int, str] = field(default_factory=dict)
+    """By host id: why a host can't be asked. Its VMs are as they were last seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far hosts can be reached."""
+
+    away: Mapping[int, str] = field(default_factory=dict)
+    """By host id: why it can't be asked."""
+    drift: int = 0
+    """How many limits somebody else was found to have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A VM that is to get its full size back."""
+
+    vm: int
+    host: int
+    cpu_units: float
+    """What OpenNebula charges its host for it, in percent of a core,"""
+    memory_mib: int
+    """and of memory."""
+    vcpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What a VM was given back."""
+
+    did: str
+    problem: str = ""
+    """What could not be given back, and why."""
 
 
 class Hypervisors(Protocol):
     """All hosts' hypervisors."""
 
+    def meet(self, seen: Observation) -> None:
+        """The hosts and VMs there are; told before they are read."""
+
     async def read(self, vms: Mapping[int, int]) -> Use:
         """Use and limits in force of these VMs (VM id to host id); those not found are left out."""
 
-    async def apply(self, steps: Sequence[Limit | Pin | Balloon]) -> Mapping[str, str]:
+    async def apply(self, steps: Sequence[OnHost]) -> Mapping[str, str]:
         """Set limits; by step id, why it could not be done, for those that could not."""
 
     def topologies(self) -> Mapping[int, Topology]:
         """By host id, of the hosts on which virtual CPUs are to be pinned."""
+
+    def reach(self) -> Reach:
+        """How far hosts can be reached at present."""
+
+    async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
+        """Take back all that was ever set on these VMs; by VM id, for those that were found."""

@@ -8,6 +8,41 @@ from merkatd.placement.strategy import Pricing
 RESOURCES = ("cpu", "memory")
 """What is traded: CPU in percent of a core, memory in MiB."""
 
+FURTHER = ("network", "disk")
+"""What is traded too where that is wanted: Mbit/s each way, and MiB/s read and written."""
+
+ALL_GOODS = (*RESOURCES, *FURTHER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goods:
+    """What is traded besides CPU and memory, and what of it a host has that does not say so."""
+
+    network: bool = False
+    """Whether network bandwidth is traded: what a VM may send, and as much that it may receive."""
+    disk: bool = False
+    """Whether disk bandwidth is traded: what a VM may read and write together."""
+    host_network_mbit_s: float = 1_000.0
+    """What a host has for its VMs each way, unless MERKAT_NETWORK in its template says other
+    Mbit/s."""
+    host_disk_mib_s: float = 200.0
+    """What a host has for its VMs, unless MERKAT_DISK in its template says other MiB/s."""
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The goods besides CPU and memory, in their order."""
+        wanted = {"network": self.network, "disk": self.disk}
+        return tuple(name for name in FURTHER if wanted[name])
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """All that is traded, in the order of all columns."""
+        return (*RESOURCES, *self.further)
+
+    def of_a_host(self, name: str) -> float:
+        """What a host has of one of the further goods."""
+        return {"network": self.host_network_mbit_s, "disk": self.host_disk_mib_s}[name]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rhythm:
@@ -15,6 +50,8 @@ class Rhythm:
 
     interval_s: float = 60.0
     """From the start of one period to the start of the next."""
+    least_interval_s: float = 5.0
+    """Where something happened a period begins early, but no sooner than this after the last."""
     settle_s: float = 5.0
     """OpenNebula answers before a VM's state moves: for so long after a step was sent, a VM
     that looks as before proves nothing."""
@@ -26,6 +63,11 @@ class Rhythm:
     """The most calls for steps at a time,"""
     in_flight_per_host: int = 2
     """and the most that concern one host."""
+    act_limit_s: float = 30.0
+    """How long a period sends steps and waits for answers; later ones are taken when they come."""
+    boot_retries: int = 1
+    """How often a VM that failed to boot is started once more, where it is. After that somebody
+    has to see to it."""
     most_periods_charged: float = 2.0
     """A charge is for the time that really passed, but for no more than so many periods."""
     keep_allocations: int = 10_080
@@ -38,22 +80,22 @@ class Market:
 
     name: str = "default"
     clusters: frozenset[int] | None = None
-    """OpenNebula's cluster ids; None: every cluster that no other market has."""
+    """OpenNebula's cluster ids; None, and no names either: every cluster that no other market
+    has."""
+    cluster_names: frozenset[str] | None = None
+    """More clusters, by their names."""
     strategy: str = "tabu"
     pricing: Pricing = field(default_factory=Pricing)
     default_bid: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0})
-    """What a VM bids of which nobody said anything."""
+    """What a VM bids of which nobody said anything; 0 for what is left out."""
+    group_bids: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The same for VMs of single groups, by the group's name."""
     floor_part: float = 0.25
     """The part of its memory that a VM can't live without, until its use is known."""
     floor_margin: float = 0.15
     """What is added to the memory a VM uses, as a part of it, to make its floor."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Money:
-    """The thin first form of the currency: what there is, and what everybody starts with."""
-
-    supply: float = 1e12
-    """Credits in the treasury of a new database."""
-    starting_credits: float = 1e6
-    """What a tenant's account is opened with."""
+    @property
+    def has_the_rest(self) -> bool:
+        """Whether it has every cluster that no other market has."""
+        return self.clusters is None and self.cluster_names is None

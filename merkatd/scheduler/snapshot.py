@@ -5,7 +5,7 @@ step takes it. While a migration is under way the host it leaves keeps its floor
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,24 @@ from merkatd.cluster import (
     Ints,
     Markets,
     Migrate,
+    Requirements,
+    Roles,
     Snapshot,
     VmKind,
     Vms,
     VmState,
 )
 from merkatd.cluster.check import checked
+from merkatd.cluster.tables import RolePairs
 from merkatd.database.steps import StoredStep
 from merkatd.limits import UNSET, InForce
+from merkatd.scheduler.constraints import Constraints
+from merkatd.scheduler.goods import completed, widened
+from merkatd.scheduler.membership import NOWHERE, bids, markets_of_hosts, markets_of_vms
 from merkatd.scheduler.ports import Observation, Use
-from merkatd.scheduler.settings import RESOURCES, Market
+from merkatd.scheduler.settings import RESOURCES, Goods, Market
 from merkatd.scheduler.wishes import Wishes
 
-NOWHERE = -1
 MEMORY = RESOURCES.index("memory")
 
 
@@ -44,17 +49,28 @@ class Known:
     """By VM id: what templates say."""
     waiting: Sequence[StoredStep]
     """Steps under way."""
+    applications: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: the application that it belongs to, of those that belong to one."""
 
 
 def snapshot_of(
-    period: int, seen: Observation, use: Use, known: Known, markets: Sequence[Market]
+    period: int,
+    seen: Observation,
+    use: Use,
+    known: Known,
+    markets: Sequence[Market],
+    goods: Goods | None = None,
 ) -> Snapshot:
     """The snapshot of a period; rows are those of the observation."""
-    host_market = _markets_of_clusters(seen.host_cluster, markets)
+    goods = goods or Goods()
+    host_market = markets_of_hosts(seen, markets)
     host = _rows_of(seen.host_id, seen.vm_host)
     state, host, leaving = _under_way(seen, host, known.waiting)
-    market = np.where(host != NOWHERE, host_market[host], _market_of_pending(seen, markets))
-    cap, floor = _caps_and_floors(seen, use, known, markets, market)
+    market = markets_of_vms(seen, host, host_market, markets)
+    if goods.further:
+        seen = widened(seen, goods, known.wishes, host_market, market)
+        known = replace(known, bids=completed(known.bids, known.wishes, goods))
+    cap, floor = _caps_and_floors(seen, use, known, markets, market, goods.resources)
     capacity = seen.host_capacity.copy()
     for row, source in leaving:
         capacity[source] = np.maximum(capacity[source] - floor[row], 0.0)
@@ -62,10 +78,11 @@ def snapshot_of(
         Snapshot(
             now_s=seen.at_s,
             period=period,
-            resources=RESOURCES,
+            resources=goods.resources,
             markets=Markets(name=tuple(market.name for market in markets)),
             hosts=_hosts(seen, host_market, capacity),
-            vms=_vms(seen, use, known, markets, market, host, state, cap, floor),
+            vms=_vms(seen, use, known, markets, market, host, state, cap, floor, goods.resources),
+            **_rules(seen.constraints),
         )
     )
 
@@ -88,6 +105,7 @@ def in_force_of(seen: Observation, use: Use) -> InForce:
         balloon=np.where(there, _at(read.balloon, rows), False),
         pin_policy=np.where(there, _at(read.pin_policy, rows), False),
         pins=read.pins,
+        further={name: column(values) for name, values in read.further.items()},
     )
 
 
@@ -103,29 +121,6 @@ def _rows_of(ids: Ints, wanted: Ints) -> Ints:
     rows = np.searchsorted(ids, wanted)
     rows = np.minimum(rows, len(ids) - 1)
     return np.where(ids[rows] == wanted, rows, NOWHERE)
-
-
-def _markets_of_clusters(cluster: Ints, markets: Sequence[Market]) -> Ints:
-    """[hosts + 1]: the market of each host; one more so that NOWHERE has none."""
-    found = np.full(len(cluster) + 1, NOWHERE)
-    for row, market in enumerate(markets):
-        if market.clusters is None:
-            found[:-1][found[:-1] == NOWHERE] = row
-    for row, market in enumerate(markets):
-        if market.clusters is not None:
-            found[:-1][np.isin(cluster, sorted(market.clusters))] = row
-    return found
-
-
-def _market_of_pending(seen: Observation, markets: Sequence[Market]) -> Ints:
-    """A VM that has no host yet goes to the market it names, else to the first."""
-    names = {market.name: row for row, market in enumerate(markets)}
-    found = np.zeros(len(seen.vm_id), dtype=np.int64)
-    for vm, attributes in seen.attributes.items():
-        named = names.get(attributes.get("MERKAT_MARKET", ""))
-        if named is not None:
-            found[int(np.searchsorted(seen.vm_id, vm))] = named
-    return found
 
 
 def _under_way(
@@ -153,7 +148,12 @@ def _under_way(
 
 
 def _caps_and_floors(
-    seen: Observation, use: Use, known: Known, markets: Sequence[Market], market: Ints
+    seen: Observation,
+    use: Use,
+    known: Known,
+    markets: Sequence[Market],
+    market: Ints,
+    resources: Sequence[str],
 ) -> tuple[Floats, Floats]:
     """What each VM can use at most, and what it can't live without."""
     cap = seen.vm_size.copy()
@@ -167,7 +167,7 @@ def _caps_and_floors(
     floor[used, MEMORY] = amount * (1.0 + margin[used])
     bounded = {vm: wish for vm, wish in known.wishes.items() if wish.most or wish.least}
     for row, wish in zip(np.searchsorted(seen.vm_id, list(bounded)), bounded.values(), strict=True):
-        for at, resource in enumerate(RESOURCES):
+        for at, resource in enumerate(resources):
             cap[row, at] = min(cap[row, at], wish.most.get(resource, np.inf))
             floor[row, at] = max(floor[row, at], wish.least.get(resource, 0.0))
     outside = market == NOWHERE
@@ -200,9 +200,11 @@ def _vms(
     state: Ints,
     cap: Floats,
     floor: Floats,
+    resources: Sequence[str],
 ) -> Vms:
-    count = len(seen.vm_id)
-    held = np.full((count, len(RESOURCES)), np.nan)
+    count, rules = len(seen.vm_id), seen.constraints
+    nowhere = np.full(count, NOWHERE)
+    held = np.full((count, len(resources)), np.nan)
     rows = _rows_of(seen.vm_id, use.vm_id)
     held[rows[rows != NOWHERE], MEMORY] = use.held_mib[rows != NOWHERE]
     return Vms(
@@ -211,39 +213,42 @@ def _vms(
         state=state,
         host=host,
         market=market,
-        bid=_bids(seen.vm_id, known.bids, markets, market),
+        bid=bids(seen, known.bids, markets, market, resources),
         floor=floor,
         cap=cap,
         held=held,
-        application=np.full(count, NOWHERE),
+        application=_applications(seen, known),
         owner=seen.vm_owner,
         vcpus=seen.vm_vcpus,
         moved_at_s=np.full(count, np.nan),
-        movable=_bools(seen.vm_movable),
-        requirement=np.full(count, NOWHERE),
-        role=np.full(count, NOWHERE),
+        movable=_movable(seen),
+        requirement=nowhere if rules is None else rules.vm_class,
+        role=nowhere if rules is None else rules.vm_role,
         dirty_mib_s=np.full(count, np.nan),
         kind=np.full(count, int(VmKind.SERVICE)),
+        priority=np.zeros(count) if seen.vm_priority is None else seen.vm_priority,
+        leaves=np.zeros(count, dtype=bool) if seen.vm_leaves is None else seen.vm_leaves,
     )
 
 
-def _bools(values: Sequence[bool]) -> Bools:
-    return np.array(values, dtype=bool)
+def _applications(seen: Observation, known: Known) -> Ints:
+    if not known.applications:
+        return np.full(len(seen.vm_id), NOWHERE)
+    return np.array([known.applications.get(vm, NOWHERE) for vm in seen.vm_id.tolist()])
 
 
-def _bids(
-    vm_id: Ints,
-    said: Mapping[int, Mapping[str, float]],
-    markets: Sequence[Market],
-    market: Ints,
-) -> Floats:
-    """What each VM bids: the newest word, the market's default for what nobody spoke of."""
-    defaults = [[one.default_bid.get(name, 0.0) for name in RESOURCES] for one in markets]
-    table = np.array([*defaults, [0.0] * len(RESOURCES)])
-    bid = table[market]
-    for row, vm in enumerate(vm_id.tolist()):
-        word = said.get(vm)
-        if word is not None:
-            bid[row] = [word.get(name, bid[row, at]) for at, name in enumerate(RESOURCES)]
-    bid[market == NOWHERE] = 0.0
-    return bid
+def _movable(seen: Observation) -> Bools:
+    movable = np.array(seen.vm_movable, dtype=bool)
+    return movable if seen.constraints is None else movable & ~seen.constraints.fixed
+
+
+def _rules(given: Constraints | None) -> dict[str, Any]:
+    """The tables of who may be where."""
+    if given is None:
+        return {}
+    pairs = np.array(given.role_pairs, dtype=np.int64).reshape(-1, 3)
+    return {
+        "requirements": Requirements(name=given.class_name, allowed=given.allowed, rank=given.rank),
+        "roles": Roles(name=given.role_name, policy=given.role_policy),
+        "role_pairs": RolePairs(first=pairs[:, 0], second=pairs[:, 1], policy=pairs[:, 2]),
+    }

@@ -54,15 +54,28 @@ def messages(seen: Seen, decided: Decided) -> dict[int, str]:
     """By VM id: what its owner should know."""
     told = dict(decided.decision.reasons)
     told.update(decided.limits.postponed)
+    rules = seen.observation.constraints
+    if rules is not None:
+        told.update(rules.remarks)
     for vm, wish in seen.wishes.items():
         if wish.problems:
             told[vm] = "; ".join(wish.problems)
     return told
 
 
+def due(seen: Seen, told: Mapping[int, str], *, withdraw: bool) -> list[tuple[int, str]]:
+    """What is not shown yet; nothing at all where a message has had its time."""
+    shown = seen.observation.messages
+    new = [(vm, message) for vm, message in told.items() if shown.get(vm) != message]
+    old = [(vm, "") for vm in shown if vm not in told] if withdraw else []
+    return sorted(new)[:MOST_MESSAGES] + sorted(old)[:MOST_MESSAGES]
+
+
 async def tell(world: World, seen: Seen, decided: Decided) -> None:
     """Show the messages; one that can't be shown is no reason to stop."""
-    for vm, message in sorted(messages(seen, decided).items())[:MOST_MESSAGES]:
+    told = messages(seen, decided)
+    # Where OpenNebula has a scheduler of its own, what that one said is not ours to withdraw.
+    for vm, message in due(seen, told, withdraw=not world.handing):
         try:
             await world.cloud.tell(vm, message)
         except UnreachableError as error:

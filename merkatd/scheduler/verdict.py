@@ -55,8 +55,18 @@ _Outcome = Literal[True] | str | None
 """True: it happened. Words: it did not, and why. None: it is not settled."""
 
 
-def judge(outstanding: Sequence[StoredStep], seen: Observation, rhythm: Rhythm) -> Verdicts:
-    """Compare each outstanding step with the cloud as it was seen."""
+def judge(
+    outstanding: Sequence[StoredStep],
+    seen: Observation,
+    rhythm: Rhythm,
+    *,
+    handing: bool = False,
+) -> Verdicts:
+    """Compare each outstanding step with the cloud as it was seen.
+
+    Where deployments are handed to OpenNebula (`handing`), a VM that goes on waiting may still
+    have its turn: it deploys one VM a host at a time.
+    """
     confirmed, created, expired, waiting = set(), {}, {}, []
     for stored in outstanding:
         age_s = seen.at_s - (stored.sent_s if stored.sent_s is not None else stored.planned_s)
@@ -66,7 +76,10 @@ def judge(outstanding: Sequence[StoredStep], seen: Observation, rhythm: Rhythm) 
             if outcome is True:
                 created[stored.id] = seen.keys[stored.step.key]
         elif stored.step.kind in _OUTCOMES:
-            outcome = _OUTCOMES[stored.step.kind](stored.step, _look(seen, stored.step.vm))
+            vm = _look(seen, stored.step.vm)
+            outcome = _OUTCOMES[stored.step.kind](stored.step, vm)
+            if handing and isinstance(stored.step, Deploy) and _waits(vm):
+                outcome = None
         else:  # steps on hosts are answered by the hosts; this one was cut off by a crash
             outcome = "the daemon ended before the host answered"
         unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing
@@ -94,6 +107,10 @@ def _look(seen: Observation, vm: int) -> _Look | None:
         return None
     state = VmState(int(seen.vm_state[row]))
     return _Look(state, seen.vm_words[row], int(seen.vm_host[row]))
+
+
+def _waits(vm: _Look | None) -> bool:
+    return vm is not None and vm.state is VmState.PENDING
 
 
 def _created(step: Create, seen: Observation) -> _Outcome:

@@ -1,8 +1,9 @@
 """What a VM's template wishes for: bids, floors and caps, read once at the border.
 
 MERKAT_BID_CPU and MERKAT_BID_MEMORY are credits per period; MERKAT_MIN_CPU and
-MERKAT_MAX_CPU are percent of a core, MERKAT_MIN_MEMORY and MERKAT_MAX_MEMORY MiB. The same
-can be said as MERKAT = [ BID_CPU = ..., ... ]; the adapter makes one of the other.
+MERKAT_MAX_CPU are percent of a core, MERKAT_MIN_MEMORY and MERKAT_MAX_MEMORY MiB. Where network
+and disk are traded, the same can be said of NETWORK, in Mbit/s, and of DISK, in MiB/s. All of it
+can be said as MERKAT = [ BID_CPU = ..., ... ] too; the adapter makes one of the other.
 """
 
 import math
@@ -32,7 +33,7 @@ def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
     found: dict[str, dict[str, float]] = {"BID": {}, "MIN": {}, "MAX": {}}
     for name, what, resource in _names(resources):
         if name in attributes:
-            value = _amount(attributes[name])
+            value = amount(attributes[name])
             if value is None:
                 problems.append(
                     f"{name} = {attributes[name][:40]!r}: a number from 0 to {MOST:g} is right"
@@ -66,7 +67,8 @@ def text_hash(attributes: Mapping[str, str]) -> str:
     return blake2b(repr(said).encode(), digest_size=8).hexdigest()
 
 
-def _amount(text: str) -> float | None:
+def amount(text: str) -> float | None:
+    """The number in a text; None where it is none that can be wished for."""
     try:
         value = float(text)
     except ValueError:

@@ -1,18 +1,40 @@
 """Everything the period works with, handed in once: nothing in it looks for anything itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from twisted.internet.defer import Deferred
 
-from merkatd.database import Database
+from merkatd.cluster import Step
+from merkatd.currency.settings import Money
 from merkatd.limits import LimitsSettings
-from merkatd.scheduler.ports import Cloud, Hypervisors
-from merkatd.scheduler.settings import Market, Money, Rhythm
+from merkatd.scheduler.ports import Answer, Cloud, Hypervisors, Reply
+from merkatd.scheduler.settings import Goods, Market, Rhythm
+from merkatd.scheduler.transactions import Transactions
+
+if TYPE_CHECKING:  # it imports the world itself
+    from merkatd.scheduler.observe import Seen
 
 Result = TypeVar("Result")
+
+
+async def _nothing() -> None:
+    """Whoever is alone may always act."""
+
+
+async def _no_reason(_host: int, _known: AbstractSet[int], _since_s: float) -> str | None:
+    return None
+
+
+async def _no_retry(_step: Step) -> Reply:
+    return Reply(Answer.REFUSED, "nobody knows how to start it again")
+
+
+async def _no_proposals(_database: Transactions, _seen: "Seen") -> Sequence[Step]:
+    return ()
 
 
 class Clock(Protocol):
@@ -40,15 +62,31 @@ class World:
 
     cloud: Cloud
     hypervisors: Hypervisors
-    database: Database
+    database: Transactions
     clock: Clock
     executor: Executor
     rng: np.random.Generator
     now: Callable[[], float]
     """Seconds since the epoch, or of the virtual time: what is stored."""
     rhythm: Rhythm = field(default_factory=Rhythm)
+    goods: Goods = field(default_factory=Goods)
     markets: Sequence[Market] = (Market(),)
     strategies: Mapping[str, Any] = field(default_factory=dict)
     """Settings by strategy name, where they are not the defaults."""
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     money: Money = field(default_factory=Money)
+    handing: bool = False
+    """Whether OpenNebula carries out deployments and migrations, when its driver asks for them."""
+    certain: Callable[[], Awaitable[None]] = _nothing
+    """Raises LeaseLostError where another daemon may be acting already."""
+    why_not_on: Callable[[int, AbstractSet[int], float], Awaitable[str | None]] = _no_reason
+    """Why a host, by its id, takes nothing at this moment; given the ids of the VMs that are
+    known to be there, or on their way, and since when what was seen of it still counts. Raises
+    UnreachableError."""
+    chores: Callable[[], Awaitable[None]] = _nothing
+    """What else a scheduler has to do, once a period has acted."""
+    retry: Callable[[Step], Awaitable[Reply]] = _no_retry
+    """Starts a VM once more on the host where it failed to boot."""
+    proposals: Callable[[Transactions, "Seen"], Awaitable[Sequence[Step]]] = _no_proposals
+    """Steps that are asked for besides those that are decided; whoever asks keeps what it must
+    remember in the period's own database."""

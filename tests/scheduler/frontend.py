@@ -14,6 +14,7 @@ from merkatd.database.accounts import AccountKind
 from merkatd.database.audit import audit
 from merkatd.database.engine import make_engine
 from merkatd.database.executors import Inline
+from merkatd.database.orders import Order
 from merkatd.database.service import transaction
 from merkatd.database.steps import StepState
 from merkatd.embedded.cloud import Cloud, HostSize
@@ -86,6 +87,11 @@ class Frontend:
     def stopped(self) -> Deferred[None]:
         """Fires when the scheduler has ended."""
         return ensureDeferred(self.scheduler.stop())
+
+    def order(self, what: Order, host: int | None = None) -> bool:
+        """As an administrator orders it."""
+        new: bool = self.result(ensureDeferred(self.scheduler.order(what, "root", host)))
+        return new
 
     def period(self) -> Announcement:
         """One whole period, now; time passes only where a fault makes it wait."""

@@ -7,6 +7,7 @@ import pytest
 
 from merkatd.database import decisions, periods, prices
 from merkatd.database.bids import Bid, BidSource, say
+from merkatd.database.orders import Order
 from merkatd.database.steps import StepState
 from merkatd.embedded.cloud import HostSize
 from merkatd.scheduler.tell import Announcement
@@ -142,11 +143,11 @@ class TestRhythm:
     def test_paused_means_that_nothing_is_done(self, frontend: Frontend) -> None:
         """Until it is told to go on."""
         vm = frontend.vm()
-        frontend.scheduler.paused = True
+        frontend.order(Order.PAUSE)
         frontend.scheduler.start()
         frontend.clock.pump([1.0] * 70)
         assert frontend.state(vm) == "PENDING"
-        frontend.scheduler.paused = False
+        frontend.order(Order.RESUME)
         frontend.clock.pump([1.0] * 70)
         assert frontend.state(vm) == "RUNNING"
         frontend.result(frontend.stopped())

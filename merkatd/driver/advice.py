@@ -1,0 +1,201 @@
+"""What an administrator should know before Merkat acts: which mode fits, who else balances.
+
+Everything here is said about facts that `inquiry` collected; nothing is asked and nothing done.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Merkat can't work like this."""
+    WARNING = "warning"
+    """It can, but something will go wrong or be left out."""
+    NOTE = "note"
+    """What is as it should be, or what to do next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that an administrator should know."""
+
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A cluster of OpenNebula."""
+
+    id: int
+    name: str
+    hosts: int = 0
+    automation: str = ""
+    """Of its ONE_DRS, in small letters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was found out about a server."""
+
+    version: str
+    user: int
+    groups: frozenset[int]
+    clusters: Sequence[Cluster] = ()
+    missing: Sequence[str] = ()
+    """Rights that the login lacks, as `oneacl` writes them."""
+    drivers: Sequence[str] | None = None
+    """ARGUMENTS of each SCHED_MAD; None where the login may not see the configuration."""
+    drs_interval_s: float | None = None
+    raft_state: int | None = 0
+    """None where the login may not know."""
+    schedulers: Sequence[int] = ()
+    """Process ids of running schedulers of OpenNebula up to 6.10, on this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the configuration says."""
+
+    driver_mode: bool
+    markets: Mapping[str, frozenset[int | str] | None]
+    """By name: the ids and names of its clusters, None for those that no other market has."""
+
+
+_OWN_SCHEDULER_UP_TO = (7, 0)
+_NAME = "merkat"
+_RAFT = {0: "it is alone", 3: "it leads its zone"}
+
+
+def findings(facts: Facts, wish: Wish) -> list[Finding]:
+    """All there is to say."""
+    return [
+        *_mode(facts, wish),
+        *_balancers(facts, wish),
+        *_clusters(facts, wish),
+        *_login(facts),
+        *_raft(facts),
+    ]
+
+
+def release(version: str) -> tuple[int, int]:
+    """The first two numbers of a version; 0.0 where it has none."""
+    numbers = [int(part) if part.isascii() and part.isdigit() else 0 for part in version.split(".")]
+    first, second, *_ = [*numbers, 0, 0]
+    return first, second
+
+
+def _mode(facts: Facts, wish: Wish) -> Iterator[Finding]:
+    if release(facts.version) < _OWN_SCHEDULER_UP_TO:
+        if wish.driver_mode:
+            yield Finding(
+                Level.ERROR,
+                f"cloud.mode is driver, but OpenNebula {facts.version} runs no scheduler drivers:"
+                " daemon is right",
+            )
+        else:
+            yield Finding(
+                Level.NOTE,
+                f"OpenNebula {facts.version}: mode daemon fits; its own scheduler must be masked:"
+                " systemctl mask --now opennebula-scheduler",
+            )
+        return
+    yield Finding(
+        Level.NOTE,
+        f"OpenNebula {facts.version}: both modes fit, {'driver' if wish.driver_mode else 'daemon'}"
+        " is configured; in both oned.conf needs"
+        f' SCHED_MAD = [ EXECUTABLE = "one_sched", ARGUMENTS = "-t 15 -p {_NAME} -o {_NAME}" ]'
+        f" and remotes/scheduler/{_NAME} what `merkatd driver` writes",
+    )
+
+
+def _balancers(facts: Facts, wish: Wish) -> Iterator[Finding]:
+    for process in facts.schedulers:
+        yield Finding(
+            Level.WARNING,
+            f"OpenNebula's own scheduler runs on this machine (process {process}): it and Merkat"
+            " would both place VMs; systemctl mask --now opennebula-scheduler ends it",
+        )
+    if release(facts.version) < _OWN_SCHEDULER_UP_TO:
+        return
+    if facts.drivers is None:
+        yield Finding(
+            Level.WARNING,
+            "this login may not see oned's configuration: whether SCHED_MAD is Merkat's has to"
+            " be looked up in oned.conf",
+        )
+    for arguments in facts.drivers or ():
+        words = arguments.split()
+        for option, what in (("-p", "places"), ("-o", "optimises")):
+            chosen = words[words.index(option) + 1 :][:1] if option in words else []
+            if chosen != [_NAME]:
+                yield Finding(
+                    Level.WARNING,
+                    f"oned's own scheduler {' '.join(chosen) or 'by default'} {what}: in oned.conf"
+                    f" SCHED_MAD's ARGUMENTS should have {option} {_NAME}, not {arguments!r}",
+                )
+    automated = any(one.automation in {"partial", "full"} for one in facts.clusters)
+    if wish.driver_mode and not automated:
+        yield Finding(
+            Level.WARNING,
+            "in mode driver Merkat migrates only where oned asks: no cluster has"
+            ' ONE_DRS = [ AUTOMATION = "full" ], so nothing is ever migrated',
+        )
+
+
+def _clusters(facts: Facts, wish: Wish) -> Iterator[Finding]:
+    rest = [name for name, clusters in wish.markets.items() if clusters is None]
+    for cluster in facts.clusters:
+        called = f"cluster {cluster.id} ({cluster.name})"
+        if cluster.automation in {"partial", "full"} and not wish.driver_mode:
+            yield Finding(
+                Level.WARNING,
+                f"{called} has ONE_DRS automation {cluster.automation}: two balancers fight;"
+                ' AUTOMATION = "manual", or DRS_INTERVAL = -1 in oned.conf, ends that',
+            )
+        called_so = {cluster.id, cluster.name}
+        owners = [name for name, ones in wish.markets.items() if ones and called_so & ones]
+        if len(owners) > 1:
+            yield Finding(Level.ERROR, f"{called} belongs to the markets {', '.join(owners)}")
+        if not owners and not rest:
+            yield Finding(
+                Level.WARNING,
+                f"{called} is outside every market: its {cluster.hosts} hosts are left alone",
+            )
+    known = {word for cluster in facts.clusters for word in (cluster.id, cluster.name)}
+    for name, ones in wish.markets.items():
+        for missing in sorted((ones or frozenset()) - known, key=str):
+            yield Finding(
+                Level.WARNING, f"market {name}: there is no cluster {missing}, or it can't be seen"
+            )
+    if not any(cluster.hosts for cluster in facts.clusters):
+        yield Finding(Level.WARNING, "no host can be seen: none is there, or rights are missing")
+
+
+def _login(facts: Facts) -> Iterator[Finding]:
+    if facts.user == 0 or 0 in facts.groups:
+        yield Finding(Level.NOTE, "the login is an administrator's")
+        return
+    for right in facts.missing:
+        yield Finding(
+            Level.ERROR,
+            f"the login lacks a right: oneacl create '#{facts.user} {right}' gives it",
+        )
+    if not facts.missing:
+        yield Finding(Level.NOTE, f"the login, user {facts.user}, has all rights that are needed")
+
+
+def _raft(facts: Facts) -> Iterator[Finding]:
+    if facts.raft_state is None:
+        return
+    if facts.raft_state in _RAFT:
+        yield Finding(Level.NOTE, f"the server may be told what to do: {_RAFT[facts.raft_state]}")
+    else:
+        yield Finding(
+            Level.WARNING,
+            "the server does not lead its zone: Merkat stands by here until it does",
+        )

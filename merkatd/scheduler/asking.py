@@ -1,0 +1,179 @@
+"""Asking OpenNebula for steps: many at a time, none held up by another, and not for ever.
+
+All steps are marked as sent together, which is one transaction instead of hundreds; so those
+whose turn does not come within the time for acting are known never to have been sent, and are
+given up. An answer that comes after that time is taken when it comes: a refusal ends its step,
+and anything else is judged by what is seen, like every step.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from twisted.internet.defer import Deferred, DeferredList, DeferredSemaphore, ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.cluster import Deploy, Migrate
+from merkatd.cluster.steps import Step
+from merkatd.database import journal
+from merkatd.database.lease import LeaseLostError
+from merkatd.scheduler.ports import Answer, Reply, UnreachableError
+from merkatd.scheduler.world import World
+
+_log = Logger()
+
+Send = Callable[[Step], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """By step id, what was answered in time."""
+
+    refused: frozenset[str]
+    never_sent: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Who has had their turn, and what they were answered."""
+
+    begun: set[str] = field(default_factory=set)
+    why: dict[str, str] = field(default_factory=dict)
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """Sends a step, if nothing has come in between since it was decided."""
+
+    world: World
+    known: Mapping[int, AbstractSet[int]]
+    since_s: float
+    """When this began: what was seen of hosts before is in `known` as far as it still holds."""
+    send: Send
+
+    async def obstacle(self, step: Step) -> str | None:
+        """What has come in between. Raises UnreachableError."""
+        try:
+            if isinstance(step, Deploy | Migrate):
+                known = self.known.get(step.host, frozenset())
+                why = await self.world.why_not_on(step.host, known, self.since_s)
+                if why is not None:
+                    return f"{Answer.LOOK_AGAIN}: {why}"
+            # Last, for nothing may come between this and the call.
+            await self.world.certain()
+        except LeaseLostError as error:
+            return f"not sent: {error}"
+        return None
+
+
+async def ask(
+    world: World,
+    steps: Mapping[str, Step],
+    known: Mapping[int, AbstractSet[int]],
+    retries: AbstractSet[str] = frozenset(),
+) -> Asked:
+    """Send all at once, so that a slow one holds up no other, but not too many at a time.
+
+    `known` are the VMs of each host, by id, from which all was decided. Those in `retries`
+    are deployments of VMs that are on their hosts already, and failed there.
+    """
+    at_s = world.now()
+    ours = await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
+    turns = _Turns()
+    in_all = DeferredSemaphore(world.rhythm.in_flight)
+    on_host: dict[int, DeferredSemaphore] = defaultdict(
+        lambda: DeferredSemaphore(world.rhythm.in_flight_per_host)
+    )
+
+    def begin(step: Step) -> Deferred[None]:
+        host = on_host[getattr(step, "host", -1)]
+        # The host's turn first: who waits for a slow host must not use up the turns of all.
+        return host.run(lambda: in_all.run(lambda: ensureDeferred(one(step))))
+
+    async def one(step: Step) -> None:
+        send = world.retry if step.id in retries else world.cloud.send
+        await _one(world, step, _Checked(world, known, at_s, send), turns)
+
+    sending = [begin(step) for one, step in steps.items() if one in ours]
+    await _all_or_the_limit(world, sending)
+    turns.over = True
+    never = dict.fromkeys(
+        ours - turns.begun, "never sent: the time for acting was over; the next period decides anew"
+    )
+    at_s = world.now()
+    await world.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
+    await world.database.run(lambda connection: journal.expire(connection, never, at_s))
+    slow = len(turns.begun) - sum(deferred.called for deferred in sending)
+    if never or slow:
+        _log.warn(
+            "Acting took its {limit_s:g} s: {never} steps were not sent, {slow} not answered yet",
+            limit_s=world.rhythm.act_limit_s,
+            never=len(never),
+            slow=slow,
+        )
+    return Asked(frozenset(turns.why), frozenset(never))
+
+
+async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> None:
+    """Wait until all are over, or the time for acting is."""
+    waiting: Deferred[None] = Deferred()
+
+    def end(_: object = None) -> None:
+        if not waiting.called:
+            waiting.callback(None)
+
+    DeferredList(sending, consumeErrors=True).addCallback(end)
+    alarm = world.clock.callLater(world.rhythm.act_limit_s, end)
+    await waiting
+    if alarm.active():
+        alarm.cancel()
+
+
+async def _one(world: World, step: Step, send: _Checked, turns: _Turns) -> None:
+    """One step's turn, which never fails: it has an answer, or nobody knows."""
+    if turns.over:
+        return
+    turns.begun.add(step.id)
+    why = await _send(step, send)
+    if why is not None:
+        await _refused(world, step, why, turns)
+
+
+async def _refused(world: World, step: Step, why: str, turns: _Turns) -> None:
+    if not turns.over:
+        turns.why[step.id] = why
+        return
+    at_s = world.now()
+    try:
+        await world.database.run(lambda c: journal.refuse(c, {step.id: why}, at_s))
+    except Exception as error:  # noqa: BLE001 - the step is judged by what is seen, then
+        _log.warn("A late answer about VM {vm} is lost: {error}", vm=step.vm, error=str(error))
+
+
+async def _send(step: Step, send: _Checked) -> str | None:
+    """Why the step will certainly not happen; None where it will, or where nobody knows."""
+    try:
+        why = await send.obstacle(step)
+        if why is not None:
+            _log.info("{kind} of VM {vm} is not sent: {why}", kind=step.kind, vm=step.vm, why=why)
+            return why
+        reply = await send.send(step)
+    except UnreachableError as error:
+        _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
+        return None
+    except Exception:  # noqa: BLE001 - one step that went wrong must not lose the others' answers
+        _log.failure("{kind} of VM {vm} went wrong", kind=step.kind, vm=step.vm)
+        return None
+    _log.info(
+        "{kind} of VM {vm}: {answer}; {reason}",
+        kind=step.kind,
+        vm=step.vm,
+        answer=str(reply.answer),
+        reason=step.reason,
+        step=step.id,
+    )
+    if reply.answer is Answer.ACCEPTED:
+        return None
+    return f"{reply.answer}: {reply.why}" if reply.why else str(reply.answer)

@@ -1,0 +1,124 @@
+"""Which market a host and a VM belong to, and what a VM bids of which nobody spoke."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
+from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.settings import RESOURCES, Market
+
+NOWHERE = -1
+
+MANAGED = "MERKAT_MANAGED"
+"""Says NO where a VM is to be left alone."""
+_NO = frozenset({"NO", "FALSE", "0"})
+
+
+def markets_of_hosts(seen: Observation, markets: Sequence[Market]) -> Ints:
+    """[hosts + 1]: the market of each host; one more so that NOWHERE has none."""
+    found = np.full(len(seen.host_cluster) + 1, NOWHERE)
+    for row, market in enumerate(markets):
+        if market.has_the_rest:
+            found[:-1][found[:-1] == NOWHERE] = row
+    for row, market in enumerate(markets):
+        clusters = set(market.clusters or ())
+        named = market.cluster_names or frozenset()
+        clusters.update(cluster for cluster, name in seen.cluster_name.items() if name in named)
+        found[:-1][np.isin(seen.host_cluster, sorted(clusters))] = row
+    return found
+
+
+def markets_of_vms(
+    seen: Observation, host: Ints, host_market: Ints, markets: Sequence[Market]
+) -> Ints:
+    """[vms]: a VM belongs to its host's market, or to the one that it waits for.
+
+    NOWHERE where its owner wants it left alone, or where no market has a host for it.
+    """
+    found = np.where(host != NOWHERE, host_market[host], _wanted(seen, host_market, markets))
+    found[_left_alone(seen)] = NOWHERE
+    return found
+
+
+def _left_alone(seen: Observation) -> list[int]:
+    said = [
+        vm
+        for vm, attributes in seen.attributes.items()
+        if attributes.get(MANAGED, "").strip().upper() in _NO
+    ]
+    return [int(row) for row in np.searchsorted(seen.vm_id, said)]
+
+
+def _wanted(seen: Observation, host_market: Ints, markets: Sequence[Market]) -> Ints:
+    """The market that a VM names, or else the first that has a host which may take it."""
+    names = {market.name: row for row, market in enumerate(markets)}
+    found = _first_possible(seen, host_market, len(markets))
+    for vm, attributes in seen.attributes.items():
+        named = names.get(attributes.get("MERKAT_MARKET", ""))
+        if named is not None:
+            found[int(np.searchsorted(seen.vm_id, vm))] = named
+    return found
+
+
+def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
+    constraints = seen.constraints
+    first = np.zeros(len(seen.vm_id), dtype=np.int64)
+    if constraints is None or not len(constraints.allowed):
+        return first
+    inside = np.array([host_market[:-1] == row for row in range(markets)])
+    on = seen.host_state != int(HostState.OFF)
+    # [classes, markets]: of a host that is off it may come back; better one that is there.
+    there = (constraints.allowed[:, np.newaxis, :] & inside & on).any(axis=2)
+    ever = (constraints.allowed[:, np.newaxis, :] & inside).any(axis=2)
+    of_class = np.where(
+        there.any(axis=1),
+        there.argmax(axis=1),
+        np.where(ever.any(axis=1), ever.argmax(axis=1), NOWHERE),
+    )
+    # Where no host at all may take it, it waits here, and its owner is told why.
+    of_class[~constraints.allowed.any(axis=1)] = 0
+    classed = constraints.vm_class != NOWHERE
+    first[classed] = of_class[constraints.vm_class[classed]]
+    return first
+
+
+def outside(seen: Observation, market: Ints) -> Mapping[int, str]:
+    """By id, VMs that wait for hosts which no market has: they are left alone."""
+    waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NOWHERE)
+    waiting[_left_alone(seen)] = False
+    why = "all hosts that it may use are in clusters without a market: Merkat leaves it alone"
+    return dict.fromkeys(seen.vm_id[waiting].tolist(), why)
+
+
+def bids(
+    seen: Observation,
+    said: Mapping[int, Mapping[str, float]],
+    markets: Sequence[Market],
+    market: Ints,
+    resources: Sequence[str] = RESOURCES,
+) -> Floats:
+    """[vms, resources]: the newest word, the default of its group or market without any."""
+    defaults = [_amounts(resources, one.default_bid, {}) for one in markets]
+    bid = np.array([*defaults, [0.0] * len(resources)])[market]
+    for row, one in enumerate(markets):
+        for name, given in one.group_bids.items():
+            amounts = _amounts(resources, given, one.default_bid)
+            bid[(market == row) & _in_group(seen, name)] = amounts
+    for row, vm in enumerate(seen.vm_id.tolist()):
+        word = said.get(vm)
+        if word is not None:
+            bid[row] = [word.get(name, bid[row, at]) for at, name in enumerate(resources)]
+    bid[market == NOWHERE] = 0.0
+    return bid
+
+
+def _amounts(
+    resources: Sequence[str], given: Mapping[str, float], instead: Mapping[str, float]
+) -> list[float]:
+    return [given.get(name, instead.get(name, 0.0)) for name in resources]
+
+
+def _in_group(seen: Observation, name: str) -> Bools:
+    groups = [group for group, its in seen.group_name.items() if its == name]
+    return np.isin(seen.vm_group, groups)

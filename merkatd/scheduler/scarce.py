@@ -1,0 +1,63 @@
+"""What has run out while places were given away: who comes too late waits, and all is decided anew.
+
+A strategy sees for each VM alone whether a host would take it. Where several count on the
+same last device, lease or gigabyte, those after the first are taken out (a new VM waits, one
+that runs stays) and the rest is decided again, so that shares and prices are right without them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster import Decision, Deploy, Migrate, Plan, Snapshot, VmState
+from merkatd.scheduler.constraints import Stock
+
+
+def within_stock(
+    snapshot: Snapshot,
+    decide: Callable[[Snapshot], Decision],
+    stock: Callable[[], Stock] | None,
+) -> Decision:
+    """A decision in which nothing is given to more VMs than can have it."""
+    if stock is None:
+        return decide(snapshot)
+    late: dict[int, str] = {}
+    while True:
+        decision = decide(_without(snapshot, late))
+        more = too_late(snapshot, decision.plan, stock())
+        if not more:
+            return replace(decision, reasons={**decision.reasons, **late})
+        late |= more
+
+
+def too_late(snapshot: Snapshot, plan: Plan, stock: Stock) -> Mapping[int, str]:
+    """By id: the VMs for which nothing is left, and what that is.
+
+    New VMs come first, by their priority and id; then those that move.
+    """
+    steps = [step for step in plan if isinstance(step, Deploy | Migrate)]
+
+    def turn(step: Deploy | Migrate) -> tuple[bool, float, int]:
+        priority = float(snapshot.vms.priority[snapshot.vm_row(step.vm)])
+        return isinstance(step, Migrate), -priority, step.vm
+
+    answers = ((step.vm, stock.take(step.vm, step.host)) for step in sorted(steps, key=turn))
+    return {vm: why for vm, why in answers if why is not None}
+
+
+def _without(snapshot: Snapshot, late: Mapping[int, str]) -> Snapshot:
+    """The same cloud in which these VMs are given no other place."""
+    if not late:
+        return snapshot
+    vms = snapshot.vms
+    out = np.isin(vms.id, list(late))
+    waits = out & (vms.state == int(VmState.PENDING))
+    return replace(
+        snapshot,
+        vms=replace(
+            vms,
+            state=np.where(waits, int(VmState.ABSENT), vms.state),
+            movable=vms.movable & ~out,
+        ),
+    )

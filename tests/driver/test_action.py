@@ -1,0 +1,135 @@
+"""What oned hands over is read as it was recorded, and garbage harms nothing but itself."""
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.driver.action import Action, ActionError, read_action
+from merkatd.driver.answering import wanted
+from merkatd.scheduler.handing import Room
+
+RECORDED = (Path(__file__).parent / "recorded" / "place74.xml").read_text()
+"""Of a real oned 7.4 with two VMs pending and four hosts."""
+
+
+def read(text: str | bytes) -> Action:
+    """As it comes from oned."""
+    return read_action(base64.b64encode(text.encode() if isinstance(text, str) else text))
+
+
+def test_the_recorded_question() -> None:
+    """Hosts with their room, who may be where, the datastore that will do."""
+    action = read(RECORDED)
+    assert action.hosts == {0: frozenset({0, 1, 2, 3}), 2: frozenset({0, 1, 2, 3})}
+    assert action.stores == {0: frozenset({0}), 2: frozenset({0})}
+    assert action.networks == {0: {}, 2: {}}
+    assert action.room[0] == Room(cpu=3200.0, memory_mib=131072.0)
+    assert set(action.room) == set(action.clusters) == {0, 1, 2, 3}
+    assert set(action.clusters.values()) == {0}
+    assert action.datastores[0].free > 0
+    assert action.unread == 0
+
+
+def test_line_breaks_in_base64_are_none_of_its_words() -> None:
+    """Ruby's encoder puts one after every sixty characters."""
+    assert read_action(base64.encodebytes(RECORDED.encode())).hosts == read(RECORDED).hosts
+
+
+def test_names_that_users_choose_mislead_nobody() -> None:
+    """A VM can have attributes called REQUIREMENTS, HOST_POOL or VM."""
+    evil = (
+        "<USER_TEMPLATE><REQUIREMENTS><VM><ID>0</ID><HOSTS><ID>9</ID></HOSTS></VM></REQUIREMENTS>"
+        "<HOST><ID>0</ID></HOST>"
+    )
+    action = read(RECORDED.replace("<USER_TEMPLATE>", evil, 1))
+    assert action.hosts == read(RECORDED).hosts
+    assert action.room == read(RECORDED).room
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("<REQUIREMENTS><VM><ID>0</ID>", "<REQUIREMENTS><VM><ID>zero</ID>"),
+        ("<REQUIREMENTS><VM><ID>0</ID>", "<REQUIREMENTS><VM>"),
+        ("<MAX_CPU>3200</MAX_CPU>", "<MAX_CPU>much</MAX_CPU>"),
+        ("<MAX_CPU>3200</MAX_CPU>", f"<MAX_CPU>{'9' * 400}</MAX_CPU>"),
+        ("<HOST_POOL><HOST><ID>0</ID>", "<HOST_POOL><HOST>"),
+    ],
+)
+def test_one_bad_element_is_left_out(old: str, new: str) -> None:
+    """And counted; the others are as they were."""
+    assert old in RECORDED
+    action = read(RECORDED.replace(old, new, 1))
+    assert action.unread == 1
+    assert action.hosts[2] == frozenset({0, 1, 2, 3})
+    assert {1, 2, 3} <= set(action.room)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "<A/>", RECORDED[:-40], RECORDED[: len(RECORDED) // 2], "<VM_POOL></VM_POOL>"],
+    ids=["empty", "no XML", "another", "cut at its end", "cut in the middle", "a pool"],
+)
+def test_what_is_no_question_is_said_to_be_none(text: str) -> None:
+    """Nothing is decided on half of a question."""
+    with pytest.raises(ActionError):
+        read(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    """As base64 and as what is in it."""
+    for payload in (data, base64.b64encode(data)):
+        with pytest.raises(ActionError):
+            read_action(payload)
+
+
+PIECES = re.findall(r"<[^>]*>|[^<]+", RECORDED[-6000:])
+SMALL = (
+    "<SCHEDULER_DRIVER_ACTION>"
+    "<HOST_POOL><HOST><ID>1</ID><CLUSTER_ID>0</CLUSTER_ID><HOST_SHARE><MEM_USAGE>0</MEM_USAGE>"
+    "<CPU_USAGE>0</CPU_USAGE><MAX_MEM>1024</MAX_MEM><MAX_CPU>100</MAX_CPU></HOST_SHARE></HOST>"
+    "</HOST_POOL><REQUIREMENTS><VM><ID>7</ID><HOSTS><ID>1</ID></HOSTS></VM></REQUIREMENTS>"
+    "</SCHEDULER_DRIVER_ACTION>"
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_mutilated_questions_are_read_or_refused(data: st.DataObject) -> None:
+    """Pieces dropped, doubled, exchanged and replaced; what is read is of the right kind."""
+    pieces = re.findall(r"<[^>]*>|[^<]+", SMALL)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(pieces) - 1))
+        kind = data.draw(st.sampled_from(["drop", "double", "swap", "other"]))
+        if kind == "drop":
+            del pieces[at]
+        elif kind == "double":
+            pieces.insert(at, pieces[at])
+        elif kind == "swap":
+            other = data.draw(st.integers(0, len(pieces) - 1))
+            pieces[at], pieces[other] = pieces[other], pieces[at]
+        else:
+            pieces[at] = data.draw(st.sampled_from(PIECES) | st.text(max_size=8))
+    try:
+        action = read("".join(pieces).encode("utf-8", "replace"))
+    except ActionError:
+        return
+    for vm, hosts in action.hosts.items():
+        assert isinstance(vm, int)
+        assert all(isinstance(host, int) for host in hosts)
+    assert all(isinstance(room, Room) for room in action.room.values())
+
+
+def test_only_the_cluster_that_is_asked_about_is_optimised() -> None:
+    """Hosts elsewhere are no destinations, whatever else matches."""
+    text = RECORDED.replace("<CLUSTER_ID>0</CLUSTER_ID>", "<CLUSTER_ID>7</CLUSTER_ID>", 2)
+    action = read(text)
+    assert wanted(action, 7).hosts[0] == frozenset({0, 1})
+    assert wanted(action, 0).hosts[0] == frozenset({2, 3})
+    assert wanted(action, None).hosts[0] == frozenset({0, 1, 2, 3})

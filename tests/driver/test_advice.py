@@ -1,0 +1,157 @@
+"""What an administrator is told before Merkat acts: which mode fits, who else balances."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from merkatd.driver.advice import Cluster, Facts, Finding, Level, Wish, findings, release
+from merkatd.driver.inquiry import NEEDED, Call, RefusedError, calling, inquire, running
+from merkatd.embedded.settings import Settings
+from tests.embedded.support import ADMIN, Bench
+
+OURS = "-t 15 -p merkat -o merkat"
+CLUSTER = Cluster(id=0, name="default", hosts=3)
+OLD = Facts(version="6.10.0.1", user=0, groups=frozenset({0}), clusters=(CLUSTER,))
+NEW = replace(OLD, version="7.4.0", drivers=(OURS,))
+DAEMON = Wish(driver_mode=False, markets={"default": None})
+DRIVER = replace(DAEMON, driver_mode=True)
+FULL = replace(CLUSTER, automation="full")
+
+
+def said(facts: Facts, wish: Wish, *levels: Level) -> list[str]:
+    """The findings of these levels."""
+    return [one.text for one in findings(facts, wish) if one.level in levels]
+
+
+def wrong(facts: Facts, wish: Wish) -> list[str]:
+    """Errors and warnings."""
+    return said(facts, wish, Level.ERROR, Level.WARNING)
+
+
+@pytest.mark.parametrize(("facts", "wish"), [(OLD, DAEMON), (NEW, DAEMON)])
+def test_a_cloud_that_is_as_it_should_be(facts: Facts, wish: Wish) -> None:
+    """Nothing to complain about, and what to do with the other scheduler."""
+    assert wrong(facts, wish) == []
+
+
+def test_up_to_6_10_the_daemon_acts_and_the_scheduler_is_masked() -> None:
+    """There is nothing else."""
+    assert "systemctl mask --now opennebula-scheduler" in said(OLD, DAEMON, Level.NOTE)[0]
+    assert ["cloud.mode is driver" in one for one in said(OLD, DRIVER, Level.ERROR)] == [True]
+
+
+def test_from_7_on_both_modes_fit() -> None:
+    """With the lines for oned.conf."""
+    note = said(NEW, DAEMON, Level.NOTE)[0]
+    assert f'ARGUMENTS = "{OURS}"' in note
+    assert wrong(replace(NEW, clusters=(FULL,)), DRIVER) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "wish", "words"),
+    [
+        (replace(OLD, schedulers=(4711,)), DAEMON, "scheduler runs on this machine (process 4711)"),
+        (replace(NEW, drivers=None), DAEMON, "may not see oned's configuration"),
+        (replace(NEW, drivers=("-t 15 -p rank -o merkat",)), DAEMON, "scheduler rank places"),
+        (replace(NEW, drivers=("-t 15 -p merkat -o one_drs",)), DAEMON, "one_drs optimises"),
+        (replace(NEW, drivers=("-t 15 -p merkat",)), DAEMON, "by default optimises"),
+        (replace(NEW, clusters=(FULL,)), DAEMON, "automation full: two balancers fight"),
+        (NEW, DRIVER, "nothing is ever migrated"),
+        (replace(OLD, clusters=()), DAEMON, "no host can be seen"),
+        (replace(OLD, raft_state=2), DAEMON, "does not lead its zone"),
+        (OLD, replace(DAEMON, markets={"a": frozenset({3}), "b": None}), "there is no cluster 3"),
+        (OLD, replace(DAEMON, markets={"a": frozenset({"x"}), "b": None}), "there is no cluster x"),
+        (OLD, replace(DAEMON, markets={"a": frozenset({3})}), "is outside every market"),
+    ],
+)
+def test_what_goes_wrong_is_a_warning(facts: Facts, wish: Wish, words: str) -> None:
+    """Merkat can work, but not well."""
+    warnings = said(facts, wish, Level.WARNING)
+    assert any(words in one for one in warnings), warnings
+    assert said(facts, wish, Level.ERROR) == []
+
+
+def test_two_markets_on_one_cluster_are_an_error() -> None:
+    """Each would sell all of it."""
+    wish = replace(DAEMON, markets={"a": frozenset({"default"}), "b": frozenset({0, 1})})
+    assert "belongs to the markets a, b" in said(OLD, wish, Level.ERROR)[0]
+
+
+def test_versions_of_all_kinds() -> None:
+    """Only the first two numbers count."""
+    assert release("6.10.0.1") == (6, 10)
+    assert release("7") == (7, 0)
+    assert release("beta") == (0, 0)
+
+
+def as_(bench: Bench, session: str) -> Call:
+    """Calls of a user, straight into the cloud."""
+
+    def call(method: str, *arguments: Any) -> Any:
+        answer = bench.raw(method, *arguments, session=session)
+        if not answer[0]:
+            raise RefusedError(answer[1])
+        return answer[1]
+
+    return call
+
+
+def test_an_administrators_server_is_found_out() -> None:
+    """All in a few calls."""
+    bench = Bench(hosts=3, settings=Settings(version="7.4.0"))
+    facts = inquire(as_(bench, ADMIN))
+    assert (facts.version, facts.user, facts.missing) == ("7.4.0", 0, ())
+    assert facts.drivers == ()
+    assert [(one.id, one.name, one.hosts) for one in facts.clusters] == [(0, "default", 3)]
+    bench.ok("one.cluster.update", 0, 'ONE_DRS=[AUTOMATION="Full"]', 1)
+    assert inquire(as_(bench, ADMIN)).clusters[0].automation == "full"
+    bench.cloud.close()
+
+
+def _rules_first() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Until the rules can be read, nothing is known of the other rights."""
+    yield from sorted(NEEDED, key=lambda one: one[0] != ("ACL",))
+
+
+def test_another_login_is_told_which_rights_it_lacks_and_then_has_them() -> None:
+    """Each as a word for oneacl; with them nothing is missing."""
+    bench = Bench(hosts=3)
+    user = bench.ok("one.user.allocate", "merkat", "secret", "core")
+    facts = inquire(as_(bench, "merkat:secret"))
+    assert facts.missing == ("ACL/* MANAGE",)
+    kinds = {"VM": 36, "HOST": 37, "NET": 38, "USER": 40, "GROUP": 42, "ACL": 43, "ZONE": 47}
+    kinds |= {"DATASTORE": 44, "CLUSTER": 45, "VMGROUP": 53}
+    rights = {"USE": 1, "MANAGE": 2, "ADMIN": 4}
+    for given, (names, needed) in enumerate(_rules_first()):
+        resource = sum(1 << kinds[name] for name in names) + 0x400000000
+        numbers = (0x100000000 + user, resource, sum(rights[one] for one in needed), 0x400000000)
+        bench.ok("one.acl.addrule", *(f"{number:x}" for number in numbers))
+        facts = inquire(as_(bench, "merkat:secret"))
+        assert len(facts.missing) == len(NEEDED) - 1 - given
+        rule = f"oneacl create '#{user} VM/* USE+MANAGE+ADMIN'"
+        error = Finding(Level.ERROR, f"the login lacks a right: {rule} gives it")
+        assert (error in findings(facts, DAEMON)) == (names == ("ACL",))
+    facts = inquire(as_(bench, "merkat:secret"))
+    assert facts.missing == ()
+    assert said(facts, DAEMON, Level.ERROR) == []
+    bench.cloud.close()
+
+
+def test_nobody_listens_there() -> None:
+    """An error of the operating system, as it is."""
+    server = calling("http://127.0.0.1:1/RPC2", ADMIN, 1.0)
+    with server as call, pytest.raises(ConnectionRefusedError):
+        call("one.system.version")
+
+
+def test_a_scheduler_among_processes_is_found(tmp_path: Path) -> None:
+    """By its name, in the folder where the system shows them."""
+    for number, name in ((12, "mm_sched"), (7, "oned"), (99, "mm_sched")):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "comm").write_text(f"{name}\n")
+    (tmp_path / "13").mkdir()
+    (tmp_path / "self").mkdir()
+    assert list(running(tmp_path, "mm_sched")) == [12, 99]

@@ -1,0 +1,79 @@
+"""The plan as oned parses it: whole numbers everywhere, and lines that it takes for its logs."""
+
+import re
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from merkatd.cluster import Deploy, Migrate
+from merkatd.driver.action import Action, Place
+from merkatd.driver.answer import EMPTY, answer, line, plan
+from merkatd.scheduler.handing import Handed
+
+ONEDS_LINE = re.compile(r"^(ERROR|INFO|WARN|DEBUG):\s+(\d+)?\s*(.*)$")
+
+
+def parsed(text: str) -> Any:
+    """The last line, as XML."""
+    return etree.fromstring(text.splitlines()[-1])
+
+
+def test_every_action_has_all_its_numbers() -> None:
+    """Datastores are chosen among those that match: usable by the host's cluster, most room."""
+    action = Action(
+        stores={3: frozenset({100, 101, 102}), 4: frozenset()},
+        networks={3: {0: frozenset({7, 5})}},
+        clusters={1: 0, 2: 9},
+        datastores={
+            100: Place(frozenset({0}), 10),
+            101: Place(frozenset({0}), 20),
+            102: Place(frozenset({9}), 900),
+        },
+        vnets={5: Place(frozenset({0})), 7: Place(frozenset({0}))},
+    )
+    steps = (
+        Deploy(period=1, vm=3, host=1, reason=""),
+        Deploy(period=1, vm=4, host=2, reason=""),
+    )
+    assert plan(steps, action, None) == (
+        "<PLAN><ID>-1</ID>"
+        "<ACTION><VM_ID>3</VM_ID><OPERATION>deploy</OPERATION><HOST_ID>1</HOST_ID><DS_ID>101</DS_ID>"
+        "<NIC><NIC_ID>0</NIC_ID><NETWORK_ID>5</NETWORK_ID></NIC></ACTION>"
+        "<ACTION><VM_ID>4</VM_ID><OPERATION>deploy</OPERATION><HOST_ID>2</HOST_ID><DS_ID>-1</DS_ID>"
+        "</ACTION></PLAN>"
+    )
+
+
+def test_a_plan_of_a_cluster_has_its_id() -> None:
+    """Migrations need no datastore."""
+    found = parsed(plan([Migrate(period=1, vm=3, source=0, host=1, reason="")], Action(), 12))
+    assert found.findtext("ID") == "12"
+    assert found.findtext("ACTION/OPERATION") == "migrate"
+    assert found.findtext("ACTION/DS_ID") == "-1"
+
+
+def test_the_empty_plan() -> None:
+    """The same for every question."""
+    assert plan([], Action(), None) == plan([], Action(), 4) == EMPTY
+    assert EMPTY == "<PLAN><ID>-1</ID></PLAN>"
+
+
+def test_who_gets_no_place_is_told_why() -> None:
+    """ERROR and the VM's id: oned shows it to the owner."""
+    handed = Handed(reasons={8: "no host\nhas room", 5: "too large"})
+    first, second, last = answer(handed, Action(), None).splitlines()
+    assert (first, second) == ("ERROR: 5 too large", "ERROR: 8 no host has room")
+    assert last == EMPTY
+
+
+@given(st.text(max_size=600), st.none() | st.integers(0, 10**6))
+def test_any_reason_is_one_line_that_oned_understands(text: str, vm: int | None) -> None:
+    """Whatever somebody has named a VM."""
+    said = line("ERROR", text, vm)
+    assert len(said.splitlines()) == 1
+    match = ONEDS_LINE.match(said)
+    assert match is not None
+    if vm is not None:
+        assert match[2] == str(vm)

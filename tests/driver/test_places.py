@@ -1,0 +1,202 @@
+"""OpenNebula in charge: it asks, Merkat decides, OpenNebula deploys and migrates."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.database import decisions, periods
+from merkatd.database.orders import Order
+from merkatd.driver.answer import EMPTY
+from merkatd.embedded.cloud import HostSize
+from tests.driver.oned import PENDING, Oned
+from tests.scheduler.frontend import Frontend
+
+
+@pytest.fixture
+def oned() -> Iterator[Oned]:
+    """Three hosts, and a daemon that hands over what OpenNebula carries out."""
+    frontend = Frontend(handing=True)
+    yield Oned(frontend)
+    frontend.close()
+
+
+def steps(frontend: Frontend, kind: str) -> list[tuple[int, str]]:
+    """By VM: the states of all steps of a kind, oldest first."""
+    rows = frontend.read(lambda c: decisions.recent(c, decisions.Wanted(kind=kind), 100))
+    return [(row.step.vm, str(row.state)) for row in reversed(rows)]
+
+
+def test_periods_leave_placing_to_oned_and_do_all_the_rest(oned: Oned) -> None:
+    """VMs wait until it asks; then they are placed, limited, charged once, and confirmed."""
+    frontend = oned.frontend
+    ann = frontend.user("ann")
+    vms = [frontend.vm(1.0 + at, owner=ann) for at in range(4)]
+    told = frontend.periods(2)
+    assert {frontend.state(vm) for vm in vms} == {"PENDING"}
+    assert told.decided.steps == ()
+    plan = oned.place()
+    assert plan.findtext("ID") == "-1"
+    assert len(plan.findall("ACTION")) == 4
+    assert oned.refused == []
+    frontend.clock.advance(50)
+    frontend.periods(3)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    assert steps(frontend, "deploy") == [(vm, "confirmed") for vm in vms]
+    assert all(frontend.limits(vm).vcpu_quota > 0 for vm in vms)
+    before = frontend.balances()[2]
+    latest = frontend.period()
+    price = latest.prices["default"]
+    given = latest.decided.decision.allocations.sum(axis=0)
+    assert before - frontend.balances()[2] == pytest.approx(
+        price["cpu"] * given[0] + price["memory"] * given[1], rel=1e-3
+    )
+    frontend.agree()
+
+
+def test_a_question_between_two_periods_charges_nothing_twice(oned: Oned) -> None:
+    """What is paid is for the time that passed, however often oned asks."""
+    asked, left_alone = oned, Oned(Frontend(handing=True))
+    for each in (asked, left_alone):
+        frontend = each.frontend
+        frontend.vm(4.0, owner=frontend.user("ann"))
+        each.place()
+        frontend.clock.advance(57)
+        frontend.periods(2)
+    for _ in range(6):
+        asked.frontend.vm(MEMORY=999_999, owner="oneadmin:secret")
+        asked.ask(None, asked.question(PENDING))
+        asked.frontend.clock.advance(9)
+    left_alone.frontend.clock.advance(60)
+    paid = []
+    for each in (asked, left_alone):
+        each.frontend.periods(2)
+        paid.append(1e6 - each.frontend.balances()[2])
+    assert paid[0] == pytest.approx(paid[1], rel=0.02)
+    left_alone.frontend.close()
+    asked.frontend.agree()
+
+
+def test_only_hosts_that_oned_has_matched_are_chosen(oned: Oned) -> None:
+    """It knows requirements and rights; market strategies choose among what is left."""
+    vms = [oned.frontend.vm() for _ in range(3)]
+    oned.place({vm: [2] for vm in vms})
+    oned.frontend.clock.advance(60)
+    oned.frontend.period()
+    assert [oned.frontend.host_of(vm) for vm in vms] == [2, 2, 2]
+
+
+def test_a_vm_without_a_host_is_told_so(oned: Oned) -> None:
+    """On a line that oned makes a message of; the others are placed."""
+    small, large = oned.frontend.vm(), oned.frontend.vm(MEMORY=100_000, MERKAT_MIN_MEMORY=50_000)
+    answer = oned.ask(None, oned.question(PENDING))
+    errors = [one for one in answer.splitlines() if one.startswith("ERROR: ")]
+    assert [one.split()[1] for one in errors] == [str(large)]
+    assert f"<VM_ID>{small}</VM_ID>" in answer
+
+
+def test_oned_is_handed_nothing_that_it_would_refuse() -> None:
+    """It deploys up to the full size of VMs, however shares would fit more."""
+    frontend = Frontend(hosts=2, size=HostSize(200, 8192), handing=True)
+    oned = Oned(frontend)
+    vms = [frontend.vm(VCPU=1) for _ in range(6)]
+    plan = oned.place()
+    assert len(plan.findall("ACTION")) == 4
+    assert oned.refused == []
+    frontend.clock.advance(60)
+    frontend.period()
+    running = [vm for vm in vms if frontend.state(vm) == "RUNNING"]
+    assert len(running) == 4
+    frontend.agree()
+    frontend.close()
+
+
+def test_a_plan_that_was_lost_is_given_again(oned: Oned) -> None:
+    """The same places, and no second step in the journal."""
+    vms = [oned.frontend.vm() for _ in range(2)]
+    lost = oned.place(lost=True)
+    oned.frontend.clock.advance(60)
+    oned.frontend.periods(1)
+    again = oned.place()
+
+    def places(plan: object) -> set[tuple[str, str]]:
+        actions = plan.findall("ACTION")  # type: ignore[attr-defined]
+        return {(one.findtext("VM_ID"), one.findtext("HOST_ID")) for one in actions}
+
+    assert places(lost) == places(again)
+    assert len(places(again)) == 2
+    oned.frontend.clock.advance(60)
+    oned.frontend.period()
+    assert steps(oned.frontend, "deploy") == [(vm, "confirmed") for vm in vms]
+    oned.frontend.agree()
+
+
+def test_what_nobody_waits_for_is_not_handed_over(oned: Oned) -> None:
+    """The driver had given up: nothing is left on record as sent."""
+    oned.frontend.vm()
+    question = oned.question(PENDING)
+    oned.waits = False
+    assert oned.plan(oned.ask(None, question)).findall("ACTION") == []
+    assert oned.frontend.outstanding() == 0
+
+
+def test_a_cluster_is_optimised_within_itself() -> None:
+    """Crowded VMs are migrated where oned asks for it, and only in that cluster."""
+    frontend = Frontend(hosts=4, handing=True)
+    oned = Oned(frontend)
+    other = frontend.bench.ok("one.cluster.allocate", "other")
+    for host in (2, 3):
+        frontend.bench.ok("one.cluster.addhost", other, host)
+    vms = [frontend.vm(1.0, VCPU=4, MEMORY=1024, CPU=0.5) for _ in range(6)]
+    for at, vm in enumerate(vms):
+        frontend.bench.ok("one.vm.deploy", vm, 0 if at < 3 else 2)
+    frontend.clock.advance(60)
+    frontend.periods(2)
+    assert steps(frontend, "migrate") == []
+    plan = oned.optimize(other)
+    assert plan.findtext("ID") == str(other)
+    actions = plan.findall("ACTION")
+    assert {one.findtext("OPERATION") for one in actions} == {"migrate"}
+    assert {one.findtext("HOST_ID") for one in actions} == {"3"}
+    frontend.clock.advance(60)
+    frontend.periods(2)
+    assert {frontend.host_of(vm) for vm in vms[:3]} == {0}
+    assert {frontend.host_of(vm) for vm in vms[3:]} == {2, 3}
+    assert {state for _, state in steps(frontend, "migrate")} == {"confirmed"}
+    frontend.agree()
+    frontend.close()
+
+
+def test_paused_it_hands_over_nothing_and_says_so(oned: Oned) -> None:
+    """No period begins for oned's sake either."""
+    oned.frontend.vm()
+    oned.frontend.order(Order.PAUSE)
+    answer = oned.ask(None, oned.question(PENDING))
+    assert answer == f"INFO: merkatd does nothing: it is paused\n{EMPTY}"
+    assert oned.frontend.read(periods.newest) is None
+
+
+def test_garbage_is_answered_with_the_empty_plan(oned: Oned) -> None:
+    """And with the reason."""
+    said, plan = oned.ask(None, b"????").splitlines()
+    assert said.startswith("WARN: merkatd can't read the question")
+    assert plan == EMPTY
+
+
+def test_a_cloud_that_can_not_be_seen_is_no_reason_to_fail(oned: Oned) -> None:
+    """Nothing is placed until it can."""
+    oned.frontend.vm()
+    question = oned.question(PENDING)
+    oned.frontend.bench.ok("embedded.fault.add", {"kind": "hang", "method": "one.*pool*"})
+    said, plan = oned.ask(None, question).splitlines()
+    assert said.startswith("WARN: merkatd can't see the cloud")
+    assert plan == EMPTY
+
+
+def test_where_merkat_acts_itself_the_driver_does_nothing() -> None:
+    """So that the same driver stands in for the scheduler that must not run."""
+    frontend = Frontend()
+    frontend.vm()
+    oned = Oned(frontend)
+    assert oned.ask(None, oned.question(PENDING)) == EMPTY
+    assert frontend.read(periods.newest) is None
+    frontend.close()

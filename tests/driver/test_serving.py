@@ -1,0 +1,97 @@
+"""The driver's socket: a question with its length, an answer, and the end of the connection."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
+from twisted.internet.testing import StringTransport
+
+from merkatd.driver.answer import EMPTY
+from merkatd.driver.serving import LONGEST_QUESTION, _Question
+
+
+class Asked:
+    """Somebody at the other end."""
+
+    def __init__(self) -> None:
+        self.questions: list[tuple[int | None, bytes]] = []
+        self.waits: Callable[[], bool] = lambda: True
+        self.answer: Deferred[str] = Deferred()
+        self.transport: Any = StringTransport()  # type: ignore[no-untyped-call]
+        protocol: Any = _Question(self._answering)
+        self.protocol = protocol
+        protocol.makeConnection(self.transport)
+
+    async def _answering(
+        self, cluster: int | None, payload: bytes, waits: Callable[[], bool]
+    ) -> str:
+        self.questions.append((cluster, payload))
+        self.waits = waits
+        return await self.answer
+
+    @property
+    def said(self) -> str:
+        """What came back."""
+        return str(self.transport.value().decode())
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_question_in_pieces_is_put_together(size: int) -> None:
+    """However the socket cuts it."""
+    asked = Asked()
+    data = b"optimize 12 10\n0123456789"
+    for at in range(0, len(data), size):
+        asked.protocol.dataReceived(data[at : at + size])
+    assert asked.questions == [(12, b"0123456789")]
+    assert asked.said == ""
+    asked.answer.callback("INFO: well\n<PLAN/>")
+    assert asked.said == "INFO: well\n<PLAN/>\n"
+    assert asked.transport.disconnecting
+
+
+def test_whether_somebody_still_waits_is_known() -> None:
+    """A plan that nobody takes must not be on record as handed over."""
+    asked = Asked()
+    asked.protocol.dataReceived(b"place 0\n")
+    assert asked.questions == [(None, b"")]
+    assert asked.waits()
+    asked.protocol.connectionLost()
+    assert not asked.waits()
+    asked.answer.callback(EMPTY)
+    assert asked.said == ""
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"\n",
+        b"place\n",
+        b"place x\n",
+        b"place -1\n",
+        b"optimize 3\n",
+        b"place 1 2 3\n",
+        f"place {LONGEST_QUESTION + 1}\n".encode(),
+        b"x" * 200,
+    ],
+)
+def test_what_is_no_question_is_answered_with_the_empty_plan(head: bytes) -> None:
+    """At once, and nobody is asked."""
+    asked = Asked()
+    asked.protocol.dataReceived(head)
+    assert asked.said == f"WARN: merkatd: no question begins like this\n{EMPTY}\n"
+    assert asked.transport.disconnecting
+    assert asked.questions == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=60), max_size=6))
+def test_any_bytes_at_all_are_no_harm(pieces: list[bytes]) -> None:
+    """An answer, or nothing yet."""
+    asked = Asked()
+    asked.answer.callback(EMPTY)
+    for piece in pieces:
+        asked.protocol.dataReceived(piece)
+    assert asked.said == "" or asked.said.endswith(f"{EMPTY}\n")

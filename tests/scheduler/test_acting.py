@@ -1,0 +1,286 @@
+"""Between deciding and acting the world goes on: what comes in between is noticed, and told."""
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from merkatd.database import decisions, periods
+from merkatd.opennebula import Client, OpenNebulaCloud
+from merkatd.opennebula.present import HostsNow, start_again
+from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.settings import Rhythm
+from tests.scheduler.frontend import SESSION, Frontend
+
+
+def careful(rhythm: Rhythm | None = None, timeout_s: float = 30.0) -> Frontend:
+    """A frontend whose daemon looks at hosts before it uses them."""
+    frontend = Frontend()
+    client = Client(frontend.transport, SESSION, frontend.clock, timeout_s=timeout_s)
+
+    async def retry(step: Any) -> Any:
+        return await start_again(client, step)
+
+    cloud = OpenNebulaCloud(client, frontend.clock, frontend.scheduler.world.executor)
+    frontend.world_settings = {
+        "cloud": cloud,
+        "why_not_on": HostsNow(client, frontend.clock.seconds).why_not,
+        "retry": retry,
+        "rhythm": rhythm or Rhythm(),
+    }
+    frontend.start_daemon()
+    return frontend
+
+
+def before(frontend: Frontend, method: str, what: Any) -> None:
+    """Do something once, just before the first call of this name is carried out."""
+    call = frontend.transport.call
+    left = [what]
+
+    async def watched(name: str, *arguments: Any) -> Any:
+        if name == method and left:
+            left.pop()()
+        return await call(name, *arguments)
+
+    frontend.transport.call = watched  # type: ignore[method-assign, assignment]
+
+
+def slow(frontend: Frontend, method: str, seconds: float) -> None:
+    """The first call of this name is on its way for so long before it is carried out."""
+    call = frontend.transport.call
+    left = [seconds]
+
+    async def watched(name: str, *arguments: Any) -> Any:
+        if name == method and left:
+            passed: Deferred[None] = Deferred()
+            frontend.clock.callLater(left.pop(), passed.callback, None)
+            await passed
+        return await call(name, *arguments)
+
+    frontend.transport.call = watched  # type: ignore[method-assign, assignment]
+
+
+def replies(frontend: Frontend, kind: str = "deploy") -> list[tuple[int, str, str | None]]:
+    """By VM, state and answer: all steps of a kind, oldest first."""
+    rows = frontend.read(lambda c: decisions.recent(c, decisions.Wanted(kind=kind), 100))
+    return [(row.step.vm, str(row.state), row.reply) for row in reversed(rows)]
+
+
+@pytest.fixture
+def frontend() -> Any:
+    """Three hosts, and a daemon that looks before it acts."""
+    made = careful()
+    yield made
+    made.close()
+
+
+def test_a_host_disabled_in_between_takes_nothing(frontend: Frontend) -> None:
+    """OpenNebula would deploy there; the VM goes elsewhere in the next period."""
+    frontend.vm()
+    before(frontend, "one.host.info", lambda: frontend.bench.ok("one.host.status", 0, 1))
+    frontend.period()
+    [(vm, state, reply)] = replies(frontend)
+    assert state == "refused"
+    assert reply == "look again: host 0 takes nothing any more"
+    frontend.clock.advance(60)
+    frontend.periods(2)
+    assert frontend.state(vm) == "RUNNING"
+    assert frontend.host_of(vm) != 0
+    frontend.agree()
+
+
+def test_capacity_taken_by_somebody_else_in_between_is_not_taken_twice(
+    frontend: Frontend,
+) -> None:
+    """A VM that nobody counted has come to the host: the next period counts it."""
+    stranger = frontend.bench.new("CPU=4\nMEMORY=8000")
+    frontend.bench.ok("one.vm.action", "hold", stranger)
+    vm = frontend.vm()
+
+    def take() -> None:
+        frontend.bench.ok("one.vm.deploy", stranger, 0)
+        frontend.clock.advance(1)
+
+    before(frontend, "one.host.info", take)
+    frontend.period()
+    assert replies(frontend) == [
+        (vm, "refused", f"look again: VM {stranger} has come to host 0 meanwhile")
+    ]
+    frontend.clock.advance(60)
+    frontend.periods(2)
+    assert frontend.state(vm) == "RUNNING"
+    assert frontend.host_of(vm) != frontend.host_of(stranger)
+    frontend.agree()
+
+
+def test_a_vm_deleted_between_deciding_and_acting_harms_no_other(frontend: Frontend) -> None:
+    """Its step is refused; the others go their way."""
+    vms = [frontend.vm() for _ in range(3)]
+    before(
+        frontend,
+        "one.host.info",
+        lambda: frontend.bench.ok("one.vm.action", "terminate-hard", vms[1]),
+    )
+    frontend.period()
+    assert [state for _, state, _ in replies(frontend)].count("refused") == 1
+    frontend.clock.advance(60)
+    frontend.period()
+    assert [frontend.state(vm) for vm in vms] == ["RUNNING", "DONE", "RUNNING"]
+    assert frontend.outstanding() == 0
+    frontend.agree()
+
+
+def test_a_vm_changed_by_its_user_in_between_is_looked_at_again(frontend: Frontend) -> None:
+    """Held back by its owner it is not deployed, nor given up for good."""
+    vm = frontend.vm()
+    before(frontend, "one.vm.info", lambda: frontend.bench.ok("one.vm.action", "hold", vm))
+    frontend.period()
+    [(_, state, reply)] = replies(frontend)
+    assert state == "refused"
+    assert (reply or "").startswith("look again")
+    frontend.bench.ok("one.vm.action", "release", vm)
+    frontend.clock.advance(60)
+    frontend.periods(2)
+    assert frontend.state(vm) == "RUNNING"
+    frontend.agree()
+
+
+def test_a_deploy_that_takes_minutes_delays_neither_others_nor_the_period() -> None:
+    """The period ends with its time for acting; the late answer is taken when it comes."""
+    frontend = careful(Rhythm(act_limit_s=30.0), timeout_s=1000.0)
+    vms = [frontend.vm() for _ in range(4)]
+    slow(frontend, "one.vm.deploy", 150.0)
+    begin_s = frontend.clock.seconds()
+    frontend.period()
+    assert frontend.clock.seconds() - begin_s == pytest.approx(30, abs=2)
+    running = [vm for vm in vms if frontend.state(vm) == "RUNNING"]
+    assert len(running) == 3
+    frontend.clock.advance(30)
+    for _ in range(4):
+        frontend.period()
+        frontend.clock.advance(30)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    assert all(len(frontend.bench.vm(vm).history) == 1 for vm in vms)
+    frontend.agree()
+    frontend.close()
+
+
+def test_a_late_refusal_ends_its_step() -> None:
+    """It is known then that it won't happen; nobody waits for its limit to pass."""
+    frontend = careful(Rhythm(act_limit_s=10.0, settle_s=100.0), timeout_s=1000.0)
+    vm = frontend.vm()
+    slow(frontend, "one.vm.deploy", 40.0)
+    frontend.period()
+    assert frontend.outstanding() == 1
+    frontend.bench.ok("one.vm.action", "hold", vm)
+    frontend.bench.ok("one.vm.deploy", vm, 1)
+    frontend.clock.pump([1.0] * 45)
+    [(_, state, _)] = replies(frontend)
+    assert state == "refused"
+    frontend.close()
+
+
+def test_steps_whose_turn_does_not_come_in_time_are_known_not_to_be_sent() -> None:
+    """With all turns taken by slow calls the rest is given up, and decided anew."""
+    rhythm = Rhythm(act_limit_s=20.0, in_flight=2, in_flight_per_host=2)
+    frontend = careful(rhythm, timeout_s=1000.0)
+    vms = [frontend.vm() for _ in range(6)]
+    number = frontend.bench.ok(
+        "embedded.fault.add", {"kind": "delay", "method": "one.vm.deploy", "seconds": 25.0}
+    )
+    told = frontend.period()
+    assert told.acted.postponed == 4
+    never = [reply for _, state, reply in replies(frontend) if state == "expired"]
+    assert len(never) == 4
+    assert all((reply or "").startswith("never sent") for reply in never)
+    frontend.cloud.faults.remove(number)
+    frontend.clock.pump([1.0] * 40)
+    frontend.periods(4)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    assert all(len(frontend.bench.vm(vm).history) == 1 for vm in vms)
+    frontend.agree()
+    frontend.close()
+
+
+def test_replies_delayed_by_minutes_lose_and_double_nothing() -> None:
+    """Every call for three minutes; periods fail or take long, and all is well afterwards."""
+    frontend = careful(timeout_s=30.0)
+    vms = [frontend.vm() for _ in range(4)]
+    number = frontend.bench.ok(
+        "embedded.fault.add", {"kind": "delay", "method": "one.*", "seconds": 180.0}
+    )
+    for _ in range(2):
+        with pytest.raises(UnreachableError):
+            frontend.period()
+    frontend.cloud.faults.remove(number)
+    frontend.clock.pump([10.0] * 30)
+    frontend.periods(3)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    frontend.agree()
+    frontend.close()
+
+
+class TestBootFailures:
+    def test_one_is_tried_once_more_where_it_is(self, frontend: Frontend) -> None:
+        """And runs, when the reason has passed."""
+        vm = frontend.vm()
+        frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
+        frontend.periods(2)
+        assert "it is tried once more" in told(frontend, vm)
+        frontend.periods(2)
+        assert frontend.state(vm) == "RUNNING"
+        assert [state for _, state, _ in replies(frontend)] == ["expired", "confirmed"]
+        assert len(frontend.bench.vm(vm).history) == 1
+        frontend.agree()
+
+    def test_one_that_fails_again_is_left_to_people_and_its_owner_is_told(
+        self, frontend: Frontend
+    ) -> None:
+        """Nothing is recreated by ourselves: that would lose its disks."""
+        vm = frontend.vm()
+        frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT"})
+        frontend.periods(6)
+        assert frontend.state(vm) == "BOOT_FAILURE"
+        assert len(replies(frontend)) == 2
+        assert f"an administrator must recover it (onevm recover {vm})" in told(frontend, vm)
+        frontend.cloud.faults.clear()
+        frontend.bench.ok("one.vm.recover", vm, 2)
+        frontend.periods(2)
+        assert frontend.state(vm) == "RUNNING"
+        frontend.agree()
+
+    def test_what_somebody_else_started_is_not_tried_again(self, frontend: Frontend) -> None:
+        """Whoever deploys by hand has their reasons."""
+        vm = frontend.bench.new("CPU=1\nMEMORY=512")
+        frontend.bench.ok("one.vm.action", "hold", vm)
+        frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": 1})
+        frontend.bench.ok("one.vm.deploy", vm, 0)
+        frontend.clock.advance(60)
+        frontend.periods(2)
+        assert frontend.state(vm) == "BOOT_FAILURE"
+        assert replies(frontend) == []
+
+
+def told(frontend: Frontend, vm: int) -> str:
+    """What the VM's owner is shown."""
+    text: str = frontend.bench.ok("one.vm.info", vm)
+    return text
+
+
+def test_a_period_cut_short_by_a_loss_of_the_cloud_is_charged_all_the_same(
+    frontend: Frontend,
+) -> None:
+    """What was decided was given."""
+    for _ in range(2):
+        frontend.vm()
+    frontend.periods(2)
+    frontend.vm()
+    frontend.bench.ok("embedded.fault.add", {"kind": "hang", "method": "one.vm.*"})
+    running = ensureDeferred(frontend.scheduler.period())
+    frontend.clock.pump([1.0] * 80)
+    frontend.cloud.faults.clear()
+    frontend.result(running)
+    frontend.periods(2)
+    states = [one.state for one in frontend.read(lambda c: periods.recent(c, 10))]
+    assert states[1:].count("charged") == len(states) - 1
+    frontend.agree()

@@ -1,0 +1,254 @@
+"""What OpenNebula's scheduler would honour, by the whole period on the embedded cloud."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.opennebula.wanted import (
+    AclRule,
+    Device,
+    Estate,
+    Facts,
+    GroupRule,
+    Member,
+    NicWant,
+    PciWant,
+    Role,
+    User,
+    Wants,
+)
+from merkatd.scheduler.settings import Market
+from tests.opennebula.honour.clouds import datastore, network
+from tests.scheduler.frontend import Frontend
+from tests.scheduler.told import Told, flags
+
+
+class Site:
+    """A frontend with three hosts, and what is said there."""
+
+    def __init__(self, **world: Any) -> None:
+        self.frontend = Frontend(**world)
+        self.told = Told(self.frontend.scheduler.world.cloud)
+        self.frontend.world_settings["cloud"] = self.told
+        self.frontend.start_daemon()
+
+    def vm(self, wants: Wants | None = None, **attributes: Any) -> int:
+        """A pending VM that wants something."""
+        vm = self.frontend.vm(**attributes)
+        if wants is not None:
+            self.told.wants[vm] = wants
+        return vm
+
+    def where(self, *vms: int) -> list[int]:
+        """The hosts of these VMs, -1 for those that wait."""
+        waits = {vm for vm in vms if self.frontend.state(vm) == "PENDING"}
+        return [-1 if vm in waits else self.frontend.host_of(vm) for vm in vms]
+
+    def after(self, periods: int, *vms: int) -> list[int]:
+        """The same after so many periods."""
+        self.frontend.periods(periods)
+        return self.where(*vms)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """One market that has every cluster."""
+    made = Site()
+    yield made
+    made.frontend.close()
+
+
+def test_requirements_are_kept_and_the_reason_is_told_and_withdrawn(site: Site) -> None:
+    """On the host that meets them; one that none meets waits until somebody changes it."""
+    first = site.vm(Wants(requirements='NAME = "*2"'))
+    other = site.vm(Wants(requirements="RACK = 7"))
+    assert site.after(2, first, other) == [2, -1]
+    assert site.told.shown[other] == (
+        "no host satisfies SCHED_REQUIREMENTS RACK = 7: 3 hosts have no attribute RACK"
+    )
+    site.told.wants[other] = Wants()
+    assert site.after(3, other) != [-1]
+    assert site.told.shown[other] == ""
+
+
+def test_a_bad_bid_is_withdrawn_when_it_is_right(site: Site) -> None:
+    """What would be right is told for as long as it is not."""
+    vm = site.vm(MERKAT_BID_CPU="lots")
+    site.frontend.periods(1)
+    assert "a number from 0" in site.told.shown[vm]
+    site.frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="3"', 1)
+    site.frontend.periods(2)
+    assert site.told.shown[vm] == ""
+
+
+def test_more_than_fifty_messages_are_told_one_period_after_the_other(site: Site) -> None:
+    """Nobody is left without a reason because others have one already."""
+    vms = [site.vm(Wants(requirements="RACK = 7")) for _ in range(60)]
+    site.frontend.periods(2)
+    assert set(site.told.shown) == set(vms)
+
+
+def test_rank_chooses_among_equals(site: Site) -> None:
+    """Empty hosts are equally good."""
+    vm = site.vm(Wants(rank="ID"))
+    for host in range(3):
+        site.told.facts[host] = Facts(host, 0, {"ID": [str(host)]})
+    assert site.after(2, vm) == [2]
+
+
+def test_priority_decides_who_starts_first(site: Site) -> None:
+    """There is room for the floors of three."""
+    vms = [site.vm(MEMORY=8192, MERKAT_MIN_MEMORY=5000) for _ in range(4)]
+    site.told.more["vm_priority"] = lambda seen: np.isin(seen.vm_id, vms[2:]).astype(float)
+    waiting = [vm for vm, host in zip(vms, site.after(2, *vms), strict=True) if host == -1]
+    assert waiting == [vms[1]]
+
+
+def test_resched_moves_a_vm_away(site: Site) -> None:
+    """Though there is nothing against its host."""
+    vm = site.vm()
+    (host,) = site.after(2, vm)
+    site.told.more["vm_leaves"] = flags(vm)
+    site.frontend.periods(1)
+    site.told.more.clear()
+    assert site.after(1, vm) != [host]
+
+
+def test_the_last_lease_is_given_once(site: Site) -> None:
+    """The others wait for the next period, and for what it shows."""
+    vms = [site.vm(Wants(nics=(NicWant(0),))) for _ in range(4)]
+    site.told.estate = Estate(networks=[network(0, "red", free=2)])
+    assert [host == -1 for host in site.after(1, *vms)] == [False, False, True, True]
+    assert site.told.shown[vms[3]] == (
+        "network red has no lease left in this period: others come first"
+    )
+
+
+def test_a_device_is_given_once(site: Site) -> None:
+    """And on its host, and to the VM of the higher priority."""
+    wants = Wants(pcis=(PciWant(vendor="10de"),))
+    vms = [site.vm(wants) for _ in range(2)]
+    site.told.facts[1] = Facts(1, 0, {}, pcis=[Device("10de", "1", "3", "01:00")])
+    site.told.more["vm_priority"] = lambda seen: np.isin(seen.vm_id, vms[1:]).astype(float)
+    assert site.after(1, *vms) == [-1, 1]
+    assert "no PCI device left (vendor 10de)" in site.told.shown[vms[0]]
+
+
+def test_space_on_a_datastore_is_given_once(site: Site) -> None:
+    """Two of 40 GiB do not fit into 60."""
+    vms = [site.vm(Wants(system_mib=40_960)) for _ in range(2)]
+    store = datastore(0, "fast", 61_440.0)
+    site.told.estate = Estate(datastores=[store])
+    assert [host == -1 for host in site.after(1, *vms)] == [False, True]
+    assert "datastore fast has no room left" in site.told.shown[vms[1]]
+
+
+def test_rights_on_hosts(site: Site) -> None:
+    """A user without any waits; the administrator's VM does not."""
+    ann = site.frontend.user("ann")
+    mine, root = site.vm(owner=ann), site.vm()
+    owner = site.frontend.bench.vm(mine).uid
+    site.told.estate = Estate(users={owner: User(owner, "ann", (1,))})
+    where = site.after(1, mine, root)
+    assert (where[0], where[1] >= 0) == (-1, True)
+    assert "user ann may use none of 3 hosts" in site.told.shown[mine]
+    rule = AclRule(0, 1 << 32 | owner, 0x2000000000 | 1 << 32 | 2, 2, 4 << 32)
+    site.told.estate = Estate(users=site.told.estate.users, acl=[rule])
+    assert site.after(2, mine) == [2]
+
+
+def test_roles_of_a_vm_group(site: Site) -> None:
+    """Apart from each other, together with others, on their own hosts."""
+    rules = GroupRule(
+        1,
+        "shop",
+        [
+            Role(0, "web", "ANTI_AFFINED"),
+            Role(1, "db", "AFFINED", host_affined=frozenset({1})),
+        ],
+    )
+    site.told.estate = Estate(groups=[rules])
+    web, db = [site.vm() for _ in range(3)], [site.vm() for _ in range(2)]
+    site.told.members = {vm: Member(1, "web") for vm in web} | {vm: Member(1, "db") for vm in db}
+    assert sorted(site.after(2, *web)) == [0, 1, 2]
+    assert site.where(*db) == [1, 1]
+
+
+def test_a_vm_that_is_not_ours_is_left_alone(site: Site) -> None:
+    """It is neither placed nor charged, and keeps its full size where it runs."""
+    ann = site.frontend.user("ann")
+    waits = site.vm(owner=ann, MERKAT_MANAGED="no")
+    runs = site.vm(owner=ann, MERKAT_MANAGED="NO", VCPU=4, CPU=4)
+    site.frontend.bench.ok("one.vm.deploy", runs, 0)
+    others = [site.vm() for _ in range(2)]
+    assert site.after(3, waits, runs) == [-1, 0]
+    assert 0 not in site.where(*others)
+    owner = site.frontend.bench.vm(runs).uid
+    assert site.frontend.balances().get(owner, 1e6) == 1e6
+    assert waits not in site.told.shown
+
+
+class TestClusters:
+    def site(self, **market: Any) -> Site:
+        """Hosts 0 and 1 in no market, host 2 in the cluster `gpu`."""
+        site = Site(markets=(Market(name="gpu", **market),))
+        bench = site.frontend.bench
+        cluster = bench.ok("one.cluster.allocate", "gpu")
+        bench.ok("one.cluster.addhost", cluster, 2)
+        site.told.more["cluster_name"] = {0: "default", cluster: "gpu"}
+        return site
+
+    def test_a_market_by_its_clusters_name(self) -> None:
+        """Nothing is placed outside."""
+        site = self.site(cluster_names=frozenset({"gpu"}))
+        vms = [site.vm() for _ in range(3)]
+        assert site.after(2, *vms) == [2, 2, 2]
+        site.frontend.close()
+
+    def test_who_waits_for_hosts_without_a_market_is_told(self) -> None:
+        """And left alone."""
+        site = self.site(cluster_names=frozenset({"gpu"}))
+        vm = site.vm(Wants(requirements='NAME != "*2"'))
+        assert site.after(2, vm) == [-1]
+        assert "are in clusters without a market: Merkat leaves it alone" in site.told.shown[vm]
+        site.frontend.close()
+
+    def test_a_vm_goes_to_the_market_that_has_a_host_for_it(self) -> None:
+        """Where it names none itself."""
+        gpu = Market(name="gpu", cluster_names=frozenset({"gpu"}))
+        site = Site(markets=(gpu, Market(name="rest")))
+        bench = site.frontend.bench
+        cluster = bench.ok("one.cluster.allocate", "gpu")
+        bench.ok("one.cluster.addhost", cluster, 2)
+        site.told.more["cluster_name"] = {cluster: "gpu"}
+        other, plain = site.vm(Wants(requirements='NAME = "*1"')), site.vm()
+        assert site.after(2, other, plain) == [1, 2]
+        site.frontend.close()
+
+
+def test_a_group_has_a_bid_of_its_own() -> None:
+    """What it leaves out is the market's default."""
+    market = Market(group_bids={"users": {"cpu": 7.0}}, default_bid={"cpu": 1.0, "memory": 2.0})
+    site = Site(markets=(market,))
+    ann = site.frontend.user("ann")
+    silent = {"MERKAT_BID_CPU": None, "MERKAT_BID_MEMORY": None}
+    site.vm(owner=ann, **silent)
+    site.vm(**silent)
+    site.vm(owner=ann)
+    site.told.more["group_name"] = {0: "oneadmin", 1: "users"}
+    assert site.frontend.period().seen.snapshot.vms.bid.tolist() == [[7, 2], [1, 2], [1, 1]]
+    site.frontend.close()
+
+
+def test_nobody_is_left_behind_by_what_was_postponed(site: Site) -> None:
+    """Shares and prices are those of the plan that is carried out."""
+    for _ in range(3):
+        site.vm(Wants(system_mib=40_960))
+    site.told.estate = Estate(datastores=[datastore(0, "fast", 61_440.0)])
+    decided = site.frontend.result(ensureDeferred(site.frontend.scheduler.period())).decided
+    assert len(decided.decision.plan.steps) == 1
+    assert np.count_nonzero(decided.decision.allocations[:, 0]) == 1
+    assert len(decided.decision.reasons) == 2

@@ -1,0 +1,208 @@
+"""Network and disk as goods: the whole daemon on the embedded cloud, in virtual time."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.questions import DaemonQuestions
+from merkatd.api.questions.words import QuestionError
+from merkatd.commands.list_tables import VMS
+from merkatd.commands.table.columns import present
+from merkatd.commands.top_frame import frame
+from merkatd.currency.days import month_of
+from merkatd.currency.settings import Money
+from merkatd.ledger import statement
+from merkatd.scheduler.settings import Goods, Market
+from merkatd.scheduler.tell import Announcement
+from tests.scheduler.frontend import Frontend
+
+BOTH = Goods(network=True, disk=True, host_network_mbit_s=1000.0, host_disk_mib_s=200.0)
+MONEY = Money(supply=1e6, starting_credits=1e4)
+ONES = dict.fromkeys(BOTH.resources, 1.0)
+
+
+@pytest.fixture
+def frontend() -> Iterator[Frontend]:
+    """One host; network and disk are sold."""
+    made = Frontend(hosts=1, goods=BOTH, money=MONEY, markets=(Market(default_bid=ONES),))
+    yield made
+    made.close()
+
+
+def ask(frontend: Frontend, question: str, **arguments: Any) -> Any:
+    """The daemon's answer."""
+    questions = DaemonQuestions(frontend.scheduler)
+    return frontend.result(ensureDeferred(questions.answer(question, arguments)))
+
+
+def ran(frontend: Frontend, periods: int) -> Announcement:
+    """So many periods, the last of which can be asked about."""
+    frontend.scheduler.latest = latest = frontend.periods(periods)
+    return latest
+
+
+def throttled(frontend: Frontend, vm: int) -> tuple[int, int]:
+    """The VM's limits of network and disk on its host."""
+    limits = frontend.limits(vm)
+    return limits.network_kb_s, limits.disk_kib_s
+
+
+def test_bids_divide_a_hosts_bandwidth(frontend: Frontend) -> None:
+    """1 to 3: that is what the host enforces, and it is said why."""
+    light = frontend.vm(MERKAT_BID_NETWORK=1)
+    heavy = frontend.vm(MERKAT_BID_NETWORK=3)
+    ran(frontend, 3)
+    assert throttled(frontend, light) == (250 * 125, 100 * 1024)
+    assert throttled(frontend, heavy) == (750 * 125, 100 * 1024)
+    explained = ask(frontend, "explain", vm=str(heavy))["resources"]
+    (part,) = [one for one in explained if one["resource"] == "network"]
+    assert part["share"] == pytest.approx(750.0)
+    assert part["price"] == pytest.approx(4 / 1000)
+    why = "its bid of 3 is 75 % of the 4 that 2 VMs bid there for 1,000"
+    assert part["why_not_more"] == why
+    shown = {row["id"]: row for row in ask(frontend, "limits")}
+    assert (shown[light]["network"], shown[light]["set_network"]) == (250.0, 250.0)
+    assert (shown[light]["disk"], shown[light]["set_disk"]) == (100.0, 100.0)
+    (host,) = ask(frontend, "hosts")
+    assert (host["network"], host["bids_network"]) == (1000.0, 4.0)
+    assert host["given_network"] == pytest.approx(1000.0)
+    frontend.agree()
+
+
+def test_all_goods_are_charged_and_accounted_for(frontend: Frontend) -> None:
+    """What a VM bids of each is what it pays where it gets its share, on the statement too."""
+    frontend.vm(2.0, owner=frontend.user("ann"), MERKAT_BID_NETWORK=3, MERKAT_BID_DISK=4)
+    frontend.vm(2.0, owner=frontend.user("bob"))
+    ran(frontend, 12)
+    ann = next(owner for owner in frontend.balances() if owner)
+    month = month_of(frontend.clock.seconds())
+    found = frontend.read(lambda c: statement(c, ann, month))
+    assert found.difference == 0
+    (line,) = found.lines
+    assert line.network_cost == pytest.approx(3 * 1e6 * line.seconds / 60, rel=1e-6)
+    assert line.disk_cost == pytest.approx(4 * 1e6 * line.seconds / 60, rel=1e-6)
+    assert line.network_mbit == pytest.approx(750 * line.seconds, rel=1e-6)
+    assert line.disk_mib == pytest.approx(160 * line.seconds, rel=1e-6)
+    assert line.cost > line.network_cost + line.disk_cost
+    assert found.charged == 10_000_000_000 - round(frontend.balances()[ann] * 1e6)
+    frontend.agree()
+
+
+def test_a_host_says_what_it_has_and_a_vm_what_it_can_use(frontend: Frontend) -> None:
+    """MERKAT_NETWORK and MERKAT_DISK of a host; MAX and MIN of a VM as for CPU."""
+    frontend.bench.ok("one.host.update", 0, 'MERKAT_NETWORK="400"\nMERKAT_DISK="none"', 1)
+    capped = frontend.vm(MERKAT_BID_NETWORK=9, MERKAT_MAX_NETWORK=50, MERKAT_MIN_DISK=150)
+    rest = frontend.vm(MERKAT_BID_NETWORK=1, MERKAT_BID_DISK=9)
+    ran(frontend, 3)
+    assert throttled(frontend, capped) == (50 * 125, 150 * 1024)
+    assert throttled(frontend, rest) == (350 * 125, 50 * 1024)
+
+
+def test_who_bids_nothing_is_not_cut_off(frontend: Frontend) -> None:
+    """A Mbit/s is left: it can still be reached."""
+    silent = frontend.vm(MERKAT_BID_NETWORK=0)
+    frontend.vm(MERKAT_BID_NETWORK=1)
+    ran(frontend, 3)
+    assert throttled(frontend, silent)[0] == 125
+
+
+def test_bids_and_quotes_speak_of_all_goods(frontend: Frontend) -> None:
+    """What the quote said is what the bid gets, and the next period makes it so."""
+    vm = frontend.vm(MERKAT_BID_NETWORK=1)
+    frontend.vm(MERKAT_BID_NETWORK=3)
+    ran(frontend, 3)
+    quoted = ask(frontend, "quote", vm=str(vm), want_network=500.0)
+    (part,) = [one for one in quoted["resources"] if one["resource"] == "network"]
+    assert part["bid"] == pytest.approx(3.0)
+    ask(frontend, "bid", vm=str(vm), network=3.0)
+    ran(frontend, 2)
+    assert throttled(frontend, vm)[0] == 500 * 125
+    prices = {row["resource"]: row["price"] for row in ask(frontend, "price")}
+    assert prices["network"] == pytest.approx(6 / 1000)
+    assert prices["disk"] == pytest.approx(2 / 200)
+
+
+def test_tables_show_what_is_sold(frontend: Frontend) -> None:
+    """And nothing of what is not: with CPU and memory alone they are as they always were."""
+    frontend.vm(MERKAT_BID_NETWORK=3)
+    ran(frontend, 3)
+    sold = ask(frontend, "overview")
+    text = "\n".join(frame(sold, 300, None))
+    assert "NETWORK" in text
+    assert "BID_DISK" in text
+    for rows in (sold["hosts"], sold["vms"]):
+        for row in rows:
+            for name in [one for one in row if "network" in one or "disk" in one]:
+                del row[name]
+    plain = "\n".join(frame(sold, 300, None))
+    assert "BID_NETWORK" not in plain
+    assert "DISK" not in plain
+    names = [column.name for column in present(VMS.default(), sold["vms"])]
+    assert names == [column.name for column in VMS.default() if not column.sometimes]
+
+
+def test_what_others_change_is_put_right(frontend: Frontend) -> None:
+    """In the next period."""
+    vm = frontend.vm()
+    ran(frontend, 3)
+    frontend.cloud.guests.set_limits(vm, network_kb_s=-1, disk_kib_s=7)
+    ran(frontend, 1)
+    assert throttled(frontend, vm) == (1000 * 125, 200 * 1024)
+
+
+def test_release_takes_them_off(frontend: Frontend) -> None:
+    """Nothing of ours is left on the host."""
+    vm = frontend.vm()
+    ran(frontend, 3)
+    ask(frontend, "release")
+    ask(frontend, "release", vms=[vm])
+    assert throttled(frontend, vm) == (-1, -1)
+
+
+def test_without_them_nothing_is_sold_or_set() -> None:
+    """Then later they are: what templates say of them counts, though it was said before."""
+    plain = Frontend(hosts=1, money=MONEY)
+    try:
+        light, heavy = plain.vm(MERKAT_BID_NETWORK=1), plain.vm(MERKAT_BID_NETWORK=3)
+        seen = ran(plain, 3).seen
+        assert seen.snapshot.resources == ("cpu", "memory")
+        assert throttled(plain, heavy) == (-1, -1)
+        with pytest.raises(QuestionError, match="network is not sold; cpu, memory are"):
+            ask(plain, "bid", vm=str(light), network=3.0)
+        assert "network" not in ask(plain, "vms")[0]
+        plain.world_settings |= {"goods": BOTH, "markets": (Market(default_bid=ONES),)}
+        plain.start_daemon()
+        seen = ran(plain, 3).seen
+        assert seen.snapshot.resources == ("cpu", "memory", "network", "disk")
+        assert np.array_equal(seen.snapshot.vms.bid[:, 2], [1.0, 3.0])
+        assert throttled(plain, light)[0] == 250 * 125
+        assert throttled(plain, heavy)[0] == 750 * 125
+        plain.agree()
+    finally:
+        plain.close()
+
+
+def test_one_good_alone() -> None:
+    """Disk without network: its charges are its own."""
+    made = Frontend(
+        hosts=1,
+        goods=Goods(disk=True),
+        money=MONEY,
+        markets=(Market(default_bid=ONES),),
+    )
+    try:
+        vm = made.vm(owner=made.user("ann"), MERKAT_BID_DISK=5)
+        ran(made, 12)
+        assert throttled(made, vm) == (-1, 200 * 1024)
+        ann = next(owner for owner in made.balances() if owner)
+        month = month_of(made.clock.seconds())
+        found = made.read(lambda c: statement(c, ann, month))
+        (line,) = found.lines
+        assert (line.network_cost, line.network_mbit) == (0, 0.0)
+        assert line.disk_cost == pytest.approx(5 * 1e6 * line.seconds / 60, rel=1e-6)
+        assert found.difference == 0
+    finally:
+        made.close()

@@ -1,0 +1,266 @@
+"""Two daemons on one cloud and one database, in virtual time: at most one acts in a period."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from merkatd.database import Database, lease, periods
+from merkatd.database.executors import Inline
+from merkatd.database.retrying import Retries
+from merkatd.opennebula import Client, OpenNebulaCloud
+from merkatd.opennebula.guarded import Guarded
+from merkatd.opennebula.present import leads
+from merkatd.scheduler.leading import Leading, lease_s_of
+from merkatd.scheduler.period import Scheduler
+from tests.scheduler.frontend import SESSION, START_S, Frontend
+
+INTERVAL_S = 60.0
+
+
+class Slow:
+    """A clock of a daemon's own: it may be off, run fast or slow, and be stopped."""
+
+    def __init__(self, frontend: Frontend, offset_s: float, rate: float) -> None:
+        self._clock = frontend.clock
+        self._offset_s, self._rate = offset_s, rate
+        self._late: list[Callable[[], object]] = []
+        self.stopped = False
+
+    def seconds(self) -> float:
+        """Now, by this clock."""
+        return START_S + self._offset_s + (self._clock.seconds() - START_S) * self._rate
+
+    def callLater(self, delay: float, call: Callable[..., object], *arguments: object) -> Any:  # noqa: N802
+        """Call it after so many of its own seconds."""
+
+        def due() -> None:
+            if self.stopped:
+                self._late.append(lambda: call(*arguments))
+            else:
+                call(*arguments)
+
+        return self._clock.callLater(delay / self._rate, due)
+
+    def going_on(self) -> Deferred[None]:
+        """Nothing leaves a stopped process, and it reads no answer."""
+        waiting: Deferred[None] = Deferred()
+        self._late.append(lambda: waiting.callback(None))
+        return waiting
+
+    def go_on(self) -> None:
+        """After a stop: all that should have been done meanwhile is done now."""
+        self.stopped = False
+        late, self._late = self._late, []
+        for call in late:
+            call()
+
+
+class Daemon:
+    """A scheduler with a lease of its own on the frontend's database and cloud."""
+
+    def __init__(
+        self, frontend: Frontend, name: str, offset_s: float = 0.0, rate: float = 1.0
+    ) -> None:
+        self.clock = Slow(frontend, offset_s, rate)
+        self.calls: list[tuple[float, str]] = []
+        self._frontend = frontend
+        client = Client(Guarded(self, self._certain), SESSION, self.clock)
+        rng = np.random.default_rng(len(name))
+        database = Database(frontend.engine, Inline(), self.clock, rng, Retries(attempts=2))
+        world = replace(
+            frontend.scheduler.world,
+            cloud=OpenNebulaCloud(client, self.clock, Inline()),
+            database=database,
+            clock=self.clock,
+            now=self.clock.seconds,
+        )
+        self.leads = True
+        self.leading = Leading(
+            database, self.clock, name, lease_s_of(INTERVAL_S), self._leads(client)
+        )
+        self.scheduler = Scheduler(world, self.leading)
+        self.acted: list[int] = []
+        self.scheduler.listen(lambda told: self.acted.append(told.period))
+        self.leading.start()
+        self.scheduler.start()
+
+    def _leads(self, client: Client) -> Callable[[], Any]:
+        async def answer() -> bool:
+            return await leads(client) and self.leads
+
+        return answer
+
+    async def _certain(self) -> None:
+        await self.leading.certain()
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """As the transport, with a record of what changes anything."""
+        if self.clock.stopped:
+            await self.clock.going_on()
+        if method.startswith(("one.vm.deploy", "one.vm.migrate", "embedded.limits.set")):
+            self.calls.append((self._frontend.clock.seconds(), method))
+        answer = await self._frontend.transport.call(method, *arguments)
+        if self.clock.stopped:
+            await self.clock.going_on()
+        return answer
+
+    def kill(self) -> None:
+        """It does nothing more, and gives nothing back."""
+        self.clock.stopped = True
+
+    def end(self) -> None:
+        """It ends in order."""
+        self._frontend.result(ensureDeferred(self.scheduler.stop()))
+        self._frontend.result(ensureDeferred(self.leading.stop()))
+
+
+@pytest.fixture
+def cloud() -> Iterator[Frontend]:
+    """A cloud with a few VMs that wait."""
+    made = Frontend()
+    for at in range(4):
+        made.vm(1.0 + at)
+    yield made
+    made.close()
+
+
+def pass_(frontend: Frontend, seconds: float) -> None:
+    """Let time pass."""
+    frontend.clock.pump([1.0] * round(seconds))
+
+
+def periods_of(connection: sa.Connection) -> list[int]:
+    """The numbers of all periods that came to act."""
+    return sorted(one.number for one in periods.recent(connection, 1000) if one.acted_s)
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 86_400.0, -3600.0])
+@pytest.mark.parametrize("rate", [1.0, 1.1, 0.92])
+def test_the_standby_never_acts_beside_the_holder(
+    cloud: Frontend, offset_s: float, rate: float
+) -> None:
+    """Whatever their clocks say: off by any amount, a tenth faster or slower."""
+    first = Daemon(cloud, "first")
+    pass_(cloud, 7)
+    second = Daemon(cloud, "second", offset_s, rate)
+    pass_(cloud, 900)
+    assert len(first.acted) == 16
+    assert second.acted == []
+    assert second.calls == []
+    assert second.scheduler.standby == "daemon first has the lease on this database"
+    assert second.scheduler.failures == 0
+    assert cloud.read(periods_of) == first.acted
+    cloud.agree()
+
+
+@pytest.mark.parametrize("moment_s", [3.0, 31.0, 59.0, 61.0])
+def test_the_standby_takes_over_within_two_periods_of_a_kill(
+    cloud: Frontend, moment_s: float
+) -> None:
+    """Whenever that was; VMs and credits go on where they were."""
+    first = Daemon(cloud, "first")
+    pass_(cloud, 20)
+    second = Daemon(cloud, "second", offset_s=500.0)
+    pass_(cloud, 100 + moment_s)
+    first.kill()
+    before = len(first.acted)
+    pass_(cloud, 2 * INTERVAL_S)
+    assert len(second.acted) >= 1
+    assert len(first.acted) == before
+    pass_(cloud, 120)
+    assert cloud.read(periods_of) == sorted({*first.acted, *second.acted})
+    cloud.agree()
+
+
+def test_the_standby_takes_over_at_once_from_one_that_ends_in_order(cloud: Frontend) -> None:
+    """The lease was given back: a tenth of a period is enough."""
+    first = Daemon(cloud, "first")
+    second = Daemon(cloud, "second")
+    pass_(cloud, 130)
+    first.end()
+    pass_(cloud, INTERVAL_S / 10)
+    assert len(second.acted) == 1
+    assert second.scheduler.standby is None
+
+
+def test_a_daemon_that_slept_through_its_successors_beginning_sends_nothing(
+    cloud: Frontend,
+) -> None:
+    """Stopped in the middle of a period, it wakes up with steps in its hands."""
+    first = Daemon(cloud, "first")
+    second = Daemon(cloud, "second")
+    pass_(cloud, 70)
+    late = cloud.vm(9.0)
+    cloud.bench.ok(
+        "embedded.fault.add",
+        {"kind": "delay", "method": "one.vm.info", "seconds": 10.0, "count": 1},
+    )
+    pass_(cloud, 52)
+    assert cloud.state(late) == "PENDING"
+    first.clock.stopped = True
+    sent = list(first.calls)
+    pass_(cloud, 300)
+    assert len(second.acted) > 2
+    assert cloud.state(late) == "RUNNING"
+    number, balances = cloud.read(periods.newest).number, cloud.balances()
+    first.clock.go_on()
+    assert first.calls == sent
+    assert cloud.read(periods.newest).number == number
+    assert cloud.balances() == balances
+    pass_(cloud, 200)
+    assert first.calls == sent
+    assert first.scheduler.standby is not None
+    cloud.agree()
+
+
+def test_what_the_loser_still_has_in_hand_is_not_sent(cloud: Frontend) -> None:
+    """The lease is looked at again before each call, where it is not surely one's own."""
+    first = Daemon(cloud, "first")
+    pass_(cloud, 130)
+    cloud.vm(5.0)
+    sent = list(first.calls)
+
+    def steal(connection: sa.Connection) -> None:
+        lease.take(connection, "thief", lease.present(connection))
+
+    apply = first.scheduler.world.hypervisors.apply
+
+    async def robbed(steps: Any) -> Any:
+        cloud.read(steal)
+        return await apply(steps)
+
+    first.scheduler.world.hypervisors.apply = robbed  # type: ignore[method-assign]
+    pass_(cloud, 60)
+    first.scheduler.world.hypervisors.apply = apply  # type: ignore[method-assign]
+    assert [method for _, method in first.calls[len(sent) :] if "deploy" in method] == []
+    assert "another daemon has the lease" in (first.scheduler.standby or "")
+
+
+def test_in_a_zone_only_the_leaders_daemon_acts(cloud: Frontend) -> None:
+    """When another server leads, its daemon follows within two periods, and the first rests."""
+    first, second = Daemon(cloud, "first"), Daemon(cloud, "second")
+    second.leads = False
+    pass_(cloud, 130)
+    assert second.acted == []
+    first.leads, second.leads = False, True
+    pass_(cloud, 2 * INTERVAL_S)
+    assert len(second.acted) >= 1
+    before = list(first.acted)
+    pass_(cloud, 200)
+    assert first.acted == before
+    assert first.scheduler.standby == "another server leads the zone"
+
+
+def test_a_restarted_daemon_need_not_wait_for_its_own_lease(cloud: Frontend) -> None:
+    """Its state directory is its own: whoever had it before is dead."""
+    first = Daemon(cloud, "first")
+    pass_(cloud, 70)
+    first.kill()
+    again = Daemon(cloud, "first")
+    pass_(cloud, 5)
+    assert len(again.acted) == 1

@@ -1,0 +1,184 @@
+"""Money in the period, in virtual time: incomes, poverty, and floors nobody pays for."""
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from merkatd.currency.settings import Money
+from merkatd.currency.supply import SupplyPolicy
+from merkatd.database import decisions, notes
+from merkatd.ledger import grant, meet, set_weight, supply_of, tenant
+from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.charge import owed_by_vm
+from merkatd.scheduler.settings import Market
+from tests.scheduler.frontend import Frontend
+
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def made() -> Iterator[Callable[..., Frontend]]:
+    """Frontends with money as each test wants it."""
+    all_: list[Frontend] = []
+
+    def make(money: Money, *markets: Market) -> Frontend:
+        all_.append(Frontend(hosts=1, money=money, markets=markets or (Market(),)))
+        return all_[-1]
+
+    yield make
+    for one in all_:
+        one.close()
+
+
+def owner_of(frontend: Frontend, vm: int) -> int:
+    """The user whose VM it is."""
+    return int(frontend.bench.vm(vm).uid)
+
+
+def bid(frontend: Frontend, vm: int) -> float:
+    """What the VM bids for CPU in a period now."""
+    snapshot = frontend.period().seen.snapshot
+    frontend.clock.advance(60)
+    return float(snapshot.vms.bid[snapshot.vm_row(vm), 0])
+
+
+class TestIncomes:
+    def test_a_renewal_tops_up_by_weight(self, made: Callable[..., Frontend]) -> None:
+        """After the interval and not before; what was spent comes back, what was saved counts."""
+        frontend = made(Money(supply=900.0, starting_credits=0.0, renewal_s=600.0))
+        for owner, weight in ((5, 2.0), (6, 1.0)):
+            frontend.read(lambda c, o=owner: meet(c, o, Money(starting_credits=0.0), 0.0))
+            frontend.read(lambda c, o=owner, w=weight: set_weight(c, o, w, "test", 0.0))
+        frontend.periods(10)
+        assert frontend.balances() == {5: 0.0, 6: 0.0}
+        frontend.periods(1)
+        assert frontend.balances() == {5: 600.0, 6: 300.0}
+        frontend.read(lambda c: grant(c, 5, -100 * 10**6, "1", "test", 0.0))
+        frontend.periods(10)
+        assert frontend.balances() == {5: 600.0, 6: 300.0}
+        frontend.agree()
+
+    def test_the_supply_follows_the_configuration(self, made: Callable[..., Frontend]) -> None:
+        """From the next period on, and it is written down why."""
+        frontend = made(Money(supply=900.0, starting_credits=0.0))
+        frontend.periods(1)
+        frontend.world_settings["money"] = Money(supply=500.0, starting_credits=0.0)
+        frontend.start_daemon()
+        frontend.periods(1)
+        assert frontend.read(supply_of) == 500 * 10**6
+        (note,) = frontend.read(lambda c: notes.recent(c, 9, kind=notes.NoteKind.SUPPLY))
+        assert "supply 900.000000 -> 500.000000 credits: the configuration says" in note.text
+
+    def test_the_supply_follows_prices_where_that_is_wanted(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """Four days of prices, the last two three times as high: a step down, announced."""
+        policy = SupplyPolicy(enabled=True, days=2)
+        frontend = made(Money(supply=1e7, starting_credits=1e6, policy=policy))
+        vm = frontend.vm(1.0)
+        frontend.clock.advance(DAY_S - frontend.clock.seconds() % DAY_S)
+        for day in range(5):
+            if day == 2:
+                frontend.bench.ok(
+                    "one.vm.update", vm, 'MERKAT_BID_CPU="3"\nMERKAT_BID_MEMORY="3"', 1
+                )
+            frontend.periods(4, DAY_S / 4)
+        frontend.periods(2, DAY_S)
+        assert frontend.read(supply_of) == 9_500_000 * 10**6
+        (note,) = frontend.read(lambda c: notes.recent(c, 9, kind=notes.NoteKind.SUPPLY))
+        assert "prices have risen by 200%" in note.text
+        frontend.agree()
+
+
+class TestPoverty:
+    def test_who_is_short_bids_what_it_has(self, made: Callable[..., Frontend]) -> None:
+        """And is told so; the bid itself is not forgotten."""
+        frontend = made(Money(supply=1e6, starting_credits=10.0))
+        vm = frontend.vm(6.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
+        frontend.periods(2)
+        owner = owner_of(frontend, vm)
+        bids, held = [], []
+        for _ in range(6):
+            bids.append(bid(frontend, vm))
+            held.append(frontend.balances()[owner])
+        assert bids == pytest.approx([min(6.0, balance) for balance in held])
+        assert bids[0] > 3.0
+        assert 0.0 < bids[-1] < 1.0
+        assert "its credits don't last" in str(frontend.bench.vm(vm).user_template)
+        frontend.read(lambda c: grant(c, owner, 100 * 10**6, "1", "test", 0.0))
+        assert bid(frontend, vm) == 6.0
+        frontend.agree()
+
+    def test_owners_are_warned_ahead(self, made: Callable[..., Frontend]) -> None:
+        """A day, six hours and an hour before the end, and not before."""
+        frontend = made(Money(supply=1e6, starting_credits=2000.0))
+        vm = frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
+        frontend.periods(3)
+        owner = owner_of(frontend, vm)
+        assert "less than" not in str(frontend.bench.vm(vm).user_template)
+        for left, hours in ((1430, "24 hours"), (350, "6 hours"), (50, "1 hour")):
+            held = frontend.read(lambda c: tenant(c, owner)).balance
+            taken = left * 10**6 - held
+            frontend.read(lambda c, t=taken, r=str(left): grant(c, owner, t, r, "test", 0.0))
+            frontend.periods(1)
+            assert f"less than {hours} " in str(frontend.bench.vm(vm).user_template)
+
+    @pytest.mark.parametrize("rule", PriceRule)
+    def test_a_floor_that_nobody_pays_for_is_suspended_after_ten_periods(
+        self, made: Callable[..., Frontend], rule: PriceRule
+    ) -> None:
+        """Warned from the first; others who pay are left alone; with credits it may go on."""
+        market = Market(pricing=Pricing(rule=rule))
+        frontend = made(Money(supply=1e6, starting_credits=0.0, renewal_s=1e9), market)
+        ann, bob = frontend.user("ann"), frontend.user("bob")
+        poor = frontend.vm(1.0, owner=ann, MERKAT_MIN_MEMORY=1024)
+        rich = frontend.vm(1.0, owner=bob, MERKAT_BID_MEMORY=5, MEMORY=8192)
+        payer = owner_of(frontend, rich)
+        frontend.read(lambda c: meet(c, payer, Money(starting_credits=0.0), 0.0))
+        frontend.period()
+        frontend.read(lambda c: grant(c, payer, 10**11, "1", "test", 0.0))
+        frontend.clock.advance(60)
+        running = 0
+        while frontend.state(poor) != "SUSPENDED" and running < 30:
+            frontend.period()
+            frontend.clock.advance(60)
+            running += frontend.state(poor) == "RUNNING"
+            if running > 4:
+                assert "its floor was not paid for" in str(frontend.bench.vm(poor).user_template)
+        assert frontend.state(poor) == "SUSPENDED"
+        assert frontend.state(rich) == "RUNNING"
+        steps = frontend.read(lambda c: decisions.history(c, poor, 50))
+        (suspend,) = [one for one in steps if one.step.kind == "suspend"]
+        assert "not paid for in 10 periods" in suspend.step.reason
+        assert 10 <= running <= 13
+        frontend.bench.ok("one.vm.action", "resume", poor, session=ann)
+        frontend.periods(3)
+        assert frontend.state(poor) == "SUSPENDED"
+        owner = owner_of(frontend, poor)
+        frontend.read(lambda c: grant(c, owner, 10**9, "2", "test", 0.0))
+        frontend.bench.ok("one.vm.action", "resume", poor, session=ann)
+        frontend.periods(15)
+        assert frontend.state(poor) == "RUNNING"
+        assert frontend.read(lambda c: tenant(c, owner)).balance < 10**9
+        frontend.agree()
+
+
+def test_what_a_floor_costs_is_known_where_no_price_clears() -> None:
+    """An infinite price makes nobody owe more than can be counted."""
+    arrays = {
+        "vm": np.array([4]),
+        "market": np.array([0]),
+        "owner": np.array([2]),
+        "bid": np.array([[1.0, 1e15]]),
+        "allocation": np.array([[10.0, 10.0]]),
+        "floor": np.array([[5.0, 0.0]]),
+        "price": np.array([[math.inf, 1e15]]),
+        "runs": np.array([True]),
+    }
+    clearing = [Market(pricing=Pricing(rule=PriceRule.CLEARING))]
+    rows, owed, floor = owed_by_vm(arrays, np.array([4]), 1.0, clearing)
+    assert (rows.tolist(), owed.tolist()) == ([0], [[10**6, 2**61]])
+    assert floor.tolist() == [2**61]
