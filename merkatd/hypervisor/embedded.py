@@ -1,6 +1,7 @@
 """The hosts of the embedded cloud: limits and readings of many guests in one call."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice
@@ -8,19 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Balloon, Floats, Ints, Limit, Pin
+from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Pin, Throttle
 from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, InForce, Topology
 from merkatd.opennebula.client import Client
 from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.waiting import in_parallel
-from merkatd.scheduler.ports import UnreachableError, Use
+from merkatd.scheduler.ports import (
+    Observation,
+    Reach,
+    Released,
+    UnreachableError,
+    Use,
+    Whole,
+)
 
-HostStep = Limit | Pin | Balloon
+HostStep = OnHost
 
 _VMS_PER_CALL = 250
 _PERIOD_US = 100_000
 """What the embedded hosts' quotas are a part of."""
 _NO_QUOTA = -1
+_RATES = {"network": "network_kb_s", "disk": "disk_kib_s"}
+"""What the hosts call the limits of the further goods."""
+_OWN_SHARES_PER_UNIT = 10.24
+_LEAST_SHARES = 2
 _NOWHERE = -1
 
 
@@ -42,6 +54,13 @@ class EmbeddedHypervisors:
     def topologies(self) -> Mapping[int, Topology]:
         """By host id."""
         return self._topologies
+
+    def meet(self, seen: Observation) -> None:
+        """All hosts are reached the same way, by whatever name."""
+
+    def reach(self) -> Reach:
+        """They are one: where they can't be asked, nothing is read."""
+        return Reach()
 
     async def read(self, vms: Mapping[int, int]) -> Use:
         """Use and limits of these VMs; those that are not on their hosts are left out.
@@ -72,6 +91,35 @@ class EmbeddedHypervisors:
             refused |= await self._set(list(turn.values()))
             again = [one for one in again if turn[one[0].vm] is not one]
         return refused
+
+    async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
+        """As guests are when they start."""
+        chunks = list(_chunks(vms, self._vms_per_call))
+        answers = await in_parallel(self._release(chunk) for chunk in chunks)
+        return reduce(dict.__or__, answers, {})
+
+    async def _release(self, vms: Sequence[Whole]) -> dict[int, Released]:
+        wanted = {
+            str(vm.vm): {
+                "vcpu_quota": _NO_QUOTA,
+                "global_quota": _NO_QUOTA,
+                "cpu_shares": max(math.ceil(vm.cpu_units * _OWN_SHARES_PER_UNIT), _LEAST_SHARES),
+                "pins": [[] for _ in range(vm.vcpus)],
+                "memory_mib": vm.memory_mib,
+                **dict.fromkeys(_RATES.values(), _NO_QUOTA),
+            }
+            for vm in vms
+        }
+        try:
+            refused = await self._client.call("embedded.limits.set", wanted)
+        except (OneError, UnreachableError) as error:
+            return {vm.vm: Released("", str(error)) for vm in vms}
+        return {
+            vm.vm: Released("", str(refused[str(vm.vm)]))
+            if str(vm.vm) in refused
+            else Released("no quota and its own weight, all its memory, no pins")
+            for vm in vms
+        }
 
     async def _read(self, vms: Sequence[int]) -> Mapping[str, Any]:
         try:
@@ -124,6 +172,9 @@ def _asked(step: HostStep) -> Iterator[tuple[str, Any]]:
             yield "pins", [list(cores) for cores in step.cores]
         case Balloon():
             yield "memory_mib", step.memory_mib
+        case Throttle():
+            said = {name: getattr(step, name) for name in _RATES.values()}
+            yield from ((name, rate) for name, rate in said.items() if rate is not None)
 
 
 def _quota(quota_us: int | None, period_us: int) -> int:
@@ -155,6 +206,9 @@ def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> Use:
             # Embedded guests have no pins but ours: oned pins none of them.
             pin_policy=np.zeros(len(told), dtype=bool),
             pins={vm: cores for vm, cores in pins.items() if vm in there and any(cores)},
+            further={
+                good: _set_or_not(_whole(tables, name)[here]) for good, name in _RATES.items()
+            },
         ),
     )
 
@@ -167,8 +221,8 @@ def _numbers(tables: Sequence[Mapping[str, Any]], name: str) -> Floats:
     return np.array([value for table in tables for value in table[name]], dtype=np.float64)
 
 
-def _set_or_not(quota: Ints) -> Ints:
-    return np.where(quota > 0, quota, UNSET)
+def _set_or_not(limit: Ints) -> Ints:
+    return np.where(limit > 0, limit, UNSET)
 
 
 def _cores(pins: Sequence[Sequence[int]]) -> Cores:

@@ -1,11 +1,27 @@
 """Embedded hosts with guests, in virtual time and over HTTP."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from tests.opennebula.conftest import real_time, world
 from tests.opennebula.worlds import SMALL, World
 
 __all__ = ["guests", "real_time", "world"]
+
+
+NEED_LIBVIRT = ("test_libvirt_*.py",)
+collect_ignore_glob = [] if find_spec("libvirt") else list(NEED_LIBVIRT)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly what was left out."""
+    if collect_ignore_glob:
+        terminalreporter.write_line(
+            "*** LEFT OUT: tests of limits through libvirt; libvirt-python is not installed ***",
+            red=True,
+            bold=True,
+        )
 
 
 @pytest.fixture

@@ -1,0 +1,181 @@
+"""A line to each host: calls to one host one after another, to several hosts side by side.
+
+A call of libvirt can't be taken back. Where one has not returned within its limit, its thread
+is given up: it counts no longer among those that serve the others, and its host gets no other
+one until it returns. So a host holds at most one thread, and nobody waits for it. Hosts that
+failed before are served after those that did not.
+
+All methods are called on the reactor's thread; the work itself runs on others.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from merkatd.hypervisor.libvirt.errors import AbandonedError, AwayError
+from merkatd.hypervisor.libvirt.host import Host
+from merkatd.hypervisor.libvirt.progress import Progress
+
+Result = TypeVar("Result")
+
+
+class Call(Protocol):
+    """A call that is due later."""
+
+    def active(self) -> bool:
+        """Whether it is still to come."""
+
+    def cancel(self) -> None:
+        """Never make it."""
+
+
+class Reactor(Protocol):
+    """Time, and the way back from other threads."""
+
+    def seconds(self) -> float:
+        """Now; may be asked from any thread."""
+
+    def callLater(  # noqa: N802 - Twisted's name
+        self, delay: float, call: Callable[..., object], /, *arguments: object
+    ) -> Call:
+        """Call it after so many seconds."""
+
+    def callFromThread(  # noqa: N802 - Twisted's name
+        self, call: Callable[..., object], /, *arguments: object
+    ) -> object:
+        """Call it on the reactor's thread."""
+
+
+class _Job:
+    """Work for one host, and who waits for it."""
+
+    def __init__(self, work: Callable[[Host], Any], progress: Progress) -> None:
+        self.work = work
+        self.progress = progress
+        self.answer: Deferred[Any] = Deferred()
+        self.watch: Call | None = None
+
+    def fire(self, outcome: Any) -> None:
+        """Tell who waits, unless they were told already."""
+        if not self.answer.called:
+            self.answer.callback(outcome)
+
+
+class _Line:
+    """One host's jobs."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.waiting: deque[_Job] = deque()
+        self.running: _Job | None = None
+        self.stuck = False
+        self.failed = False
+        """At the last try."""
+        self.queued = False
+
+
+class Lines:
+    """The lines to all hosts, and the threads they share."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        start: Callable[[Callable[[], None]], None],
+        threads: int,
+        call_limit_s: float,
+    ) -> None:
+        """`start` runs something on another thread."""
+        self._reactor = reactor
+        self._start = start
+        self._free = threads
+        self._call_limit_s = call_limit_s
+        self._lines: dict[int, _Line] = {}
+        self._ready: deque[_Line] = deque()
+        self._doubtful: deque[_Line] = deque()
+
+    def run(
+        self, host: Host, work: Callable[[Host], Result], progress: Progress
+    ) -> Deferred[Result | Exception]:
+        """What the work returns or raises, behind all that the host was given before.
+
+        It comes to an AwayError where the host can't be asked.
+        """
+        line = self._lines.setdefault(host.place.id, _Line(host))
+        line.host = host
+        job = _Job(work, progress)
+        if line.stuck:
+            job.fire(AwayError(_hangs(self._call_limit_s)))
+            return job.answer
+        line.waiting.append(job)
+        self._queue(line)
+        self._pump()
+        return job.answer
+
+    @property
+    def stuck(self) -> int:
+        """Threads given up at present."""
+        return sum(line.stuck for line in self._lines.values())
+
+    def _queue(self, line: _Line) -> None:
+        if line.waiting and line.running is None and not line.stuck and not line.queued:
+            line.queued = True
+            (self._doubtful if line.failed else self._ready).append(line)
+
+    def _pump(self) -> None:
+        while self._free and (self._ready or self._doubtful):
+            line = (self._ready or self._doubtful).popleft()
+            line.queued = False
+            job = line.waiting.popleft()
+            if job.progress.abandoned:
+                job.fire(AbandonedError("it was not its turn in time"))
+                self._queue(line)
+                continue
+            self._free -= 1
+            line.running = job
+            job.progress.begin(self._reactor.seconds())
+            self._watch(line, job)
+            self._start(lambda line=line, job=job: self._on_thread(line, job))  # type: ignore[misc]
+
+    def _on_thread(self, line: _Line, job: _Job) -> None:
+        line.host.progress = job.progress
+        try:
+            outcome: Any = job.work(line.host)
+        except Exception as error:  # noqa: BLE001 - who waits for the work sees to it
+            outcome = error
+        self._reactor.callFromThread(self._ended, line, job, outcome)
+
+    def _ended(self, line: _Line, job: _Job, outcome: Any) -> None:
+        if line.stuck and line.running is job:
+            line.stuck = False
+        else:
+            self._free += 1
+        if job.watch is not None and job.watch.active():
+            job.watch.cancel()
+        line.running = None
+        line.failed = isinstance(outcome, AwayError)
+        job.fire(outcome)
+        self._queue(line)
+        self._pump()
+
+    def _watch(self, line: _Line, job: _Job) -> None:
+        """Give the thread up once a single call has taken too long."""
+        if line.running is not job or line.stuck:
+            return
+        left_s = job.progress.at_s + self._call_limit_s - self._reactor.seconds()
+        if left_s > 0:
+            job.watch = self._reactor.callLater(left_s, self._watch, line, job)
+            return
+        line.stuck = line.failed = True
+        self._free += 1
+        job.progress.abandon()
+        lost = [job, *line.waiting]
+        line.waiting.clear()
+        for one in lost:
+            one.fire(AwayError(_hangs(self._call_limit_s)))
+        self._pump()
+
+
+def _hangs(limit_s: float) -> str:
+    return f"it has not answered a call for more than {limit_s:g} s"

@@ -1,0 +1,170 @@
+"""Reading a host: use of all its guests, limits of those that are due to be looked at."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from merkatd.hypervisor.libvirt import binding
+from merkatd.hypervisor.libvirt.driver import Driver
+from merkatd.hypervisor.libvirt.errors import has_gone, has_no, in_words
+from merkatd.hypervisor.libvirt.guest import Cpu, Guest, Sight, Words
+from merkatd.hypervisor.libvirt.host import Host
+from merkatd.hypervisor.libvirt.throttling import Allowed, allowed, changed, read_devices
+from merkatd.limits import Cores
+
+_log = Logger()
+
+
+class Row(NamedTuple):
+    """A guest, as the period wants to know it."""
+
+    vm: int
+    cpu_s: float
+    held_mib: float
+    used_mib: float
+    cpu: Cpu
+    memory_mib: int
+    balloon: bool
+    cores: Cores
+    allowed: Allowed = Allowed()
+
+
+class Look(NamedTuple):
+    """How a period looks at guests."""
+
+    turn: int = 0
+    """Counts the periods,"""
+    every: int = 1
+    """of which so many go by until a guest's limits are read back."""
+    period_us: int = 100_000
+    """What quotas are shown as a part of."""
+    unmeasured: bool = False
+    """Whether balloons of guests that don't tell their use are told something."""
+    goods: tuple[str, ...] = ()
+    """Of network and disk those that are traded: otherwise nobody looks at devices."""
+
+
+def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> list[Row]:
+    """All of these VMs that run there; limits that nobody knows are read in any case."""
+    sights = driver.survey(host, vms)
+    now_s = host.seconds()
+    there = {}
+    for rank, sight in enumerate(sights):
+        there[sight.vm] = guest = _known(host, sight)
+        if guest.checked is None:
+            # Guests first seen together are read back in different periods.
+            guest.checked = look.turn - rank % look.every
+        guest.see(sight, host.openings, now_s)
+        told_mib = guest.told_mib
+        if guest.strayed():
+            _drifted(host, guest, "memory", round(guest.held_mib), told_mib)
+    host.guests = there
+    rows = []
+    for vm in sorted(there):
+        guest = there[vm]
+        try:
+            _find_out(host, driver, guest, look)
+        except binding.needed().libvirtError as error:
+            if has_gone(error):
+                continue
+            _warn_once(host, guest, in_words(error))
+            if guest.words is None:
+                continue
+        rows.append(row_of(driver, guest, now_s, look))
+    return rows
+
+
+def _known(host: Host, sight: Sight) -> Guest:
+    """The guest, a new one where it was started anew."""
+    run = sight.domain.ID()
+    known = host.guests.get(sight.vm)
+    if known is None or known.run != run:
+        return Guest(vm=sight.vm, domain=sight.domain, opening=host.openings, run=run, sight=sight)
+    return known
+
+
+def _find_out(host: Host, driver: Driver, guest: Guest, look: Look) -> None:
+    if guest.described is None:
+        driver.describe(host, guest)
+    due = look.turn - (guest.checked or 0) >= look.every
+    if due:
+        guest.checked = look.turn
+    if guest.words is None or due:
+        words = driver.words(host, guest)
+        _compare(host, guest, words)
+        guest.words = words
+    if look.goods and (guest.devices is None or due):
+        devices = read_devices(host, driver, guest)
+        for name, now, before in changed(devices, guest.devices):
+            _drifted(host, guest, f"the limit of {name}", now, before)
+        guest.devices = devices
+    if host.pins and (guest.cores is None or due):
+        try:
+            cores = driver.cores(host, guest)
+        except binding.needed().libvirtError as error:
+            if not has_no(error):
+                raise
+            cores = ()
+        if guest.cores is not None and cores != guest.cores:
+            _drifted(host, guest, "pins", cores, guest.cores)
+        guest.cores = cores
+
+
+def _warn_once(host: Host, guest: Guest, why: str) -> None:
+    """What is wrong with one guest is said once, not in each period."""
+    if guest.trouble != why:
+        guest.trouble = why
+        _log.warn(
+            "VM {vm} on {host} can't be looked at: {why}",
+            vm=guest.vm,
+            host=host.place.name,
+            why=why,
+        )
+
+
+def _compare(host: Host, guest: Guest, words: Words) -> None:
+    """Somebody else's limits are no longer what was asked for."""
+    if guest.words is None:
+        return
+    others = {
+        name for name in words.keys() | guest.words if words.get(name) != guest.words.get(name)
+    }
+    for name in sorted(others):
+        _drifted(host, guest, name, words.get(name), guest.words.get(name))
+    if others:
+        guest.asked = None
+
+
+def _drifted(host: Host, guest: Guest, what: str, there: object, ours: object) -> None:
+    host.drift += 1
+    _log.warn(
+        "VM {vm} on {host}: {what} is {there} by now; it was set to {ours}",
+        vm=guest.vm,
+        host=host.place.name,
+        what=what,
+        there=there,
+        ours=ours,
+    )
+
+
+def row_of(driver: Driver, guest: Guest, now_s: float, look: Look) -> Row:
+    """What is known of a guest whose words are known."""
+    used_mib = guest.used_mib(now_s)
+    measured = used_mib == used_mib or not driver.measures or look.unmeasured  # noqa: PLR0124 - NaN
+    cpu = guest.asked
+    if cpu is None:
+        cpu = driver.meaning(guest.words or {}, guest, look.period_us)
+    return Row(
+        vm=guest.vm,
+        cpu_s=guest.sight.cpu_s,
+        held_mib=guest.held_mib,
+        used_mib=used_mib,
+        cpu=cpu,
+        memory_mib=guest.told_mib,
+        balloon=bool(
+            guest.described and guest.described.balloon and measured and guest.follows(now_s)
+        ),
+        cores=guest.cores or (),
+        allowed=allowed(guest.devices),
+    )

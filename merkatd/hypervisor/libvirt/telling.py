@@ -1,0 +1,128 @@
+"""Telling a host: the steps for its guests, each as far as it differs from what is there."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
+from merkatd.hypervisor.libvirt import binding
+from merkatd.hypervisor.libvirt.driver import Driver, differing
+from merkatd.hypervisor.libvirt.errors import AbandonedError, AwayError, RefusedError, in_words
+from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest
+from merkatd.hypervisor.libvirt.host import Host
+from merkatd.hypervisor.libvirt.reading import Look, Row, row_of
+from merkatd.hypervisor.libvirt.throttling import throttle
+from merkatd.limits import UNSET, MemorySettings
+
+HostStep = OnHost
+
+
+@dataclass
+class Told:
+    """What became of steps so far; looked at by another thread, which only counts what is there."""
+
+    done: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def tell_host(
+    host: Host,
+    driver: Driver,
+    steps: Sequence[HostStep],
+    memory: MemorySettings,
+    look: Look,
+    told: Told,
+) -> list[Row]:
+    """Take the steps one after another; one that is refused keeps back no other.
+
+    Returns what is known of the guests then.
+    """
+    for step in steps:
+        guest = host.guests.get(step.vm)
+        if guest is None:
+            told.refused[step.id] = f"VM {step.vm} does not run on {host.place.name}"
+            continue
+        why = why_not(host, partial(_take, host, driver, guest, step, memory))
+        if why is None:
+            told.done.add(step.id)
+        else:
+            told.refused[step.id] = f"{host.place.name}: {why}"
+    now_s = host.seconds()
+    guests = [host.guests[vm] for vm in {step.vm for step in steps} & host.guests.keys()]
+    return [row_of(driver, guest, now_s, look) for guest in guests if guest.words is not None]
+
+
+def why_not(host: Host, take: Callable[[], None]) -> str | None:
+    """Why something could not be done on a host; None where it was."""
+    try:
+        host.connection()
+        take()
+    except (AwayError, RefusedError) as error:
+        return in_words(error)
+    except AbandonedError:
+        return "it took too long to be told everything in this period"
+    except binding.needed().libvirtError as error:
+        return in_words(error)
+    return None
+
+
+def _take(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: MemorySettings) -> None:
+    match step:
+        case Limit():
+            limit(host, driver, guest, step)
+        case Pin():
+            pin(host, driver, guest, step)
+        case Balloon():
+            _balloon(host, driver, guest, step.memory_mib, memory)
+        case Throttle():
+            throttle(host, driver, guest, step)
+
+
+def limit(host: Host, driver: Driver, guest: Guest, step: Limit) -> None:
+    """What differs, in one call; nothing where nothing does."""
+    if guest.described is None:
+        driver.describe(host, guest)
+    wanted = driver.wording(step, guest)
+    different = differing(wanted, guest.words)
+    # Until it has worked nobody knows what there is.
+    guest.words = guest.asked = None
+    if different:
+        driver.set_words(host, guest, different)
+    guest.words = wanted
+    guest.asked = Cpu(
+        UNSET if step.vcpu_quota_us is None else step.vcpu_quota_us,
+        UNSET if step.global_quota_us is None else step.global_quota_us,
+        step.shares,
+    )
+
+
+def pin(host: Host, driver: Driver, guest: Guest, step: Pin) -> None:
+    """The virtual CPUs that differ."""
+    cores = step.cores if any(step.cores) else ()
+    if guest.cores == cores:
+        return
+    driver.set_cores(host, guest, cores)
+    guest.cores = cores
+
+
+def _balloon(
+    host: Host, driver: Driver, guest: Guest, memory_mib: int, memory: MemorySettings
+) -> None:
+    """Tell the balloon, unless the guest has come to use what would be taken.
+
+    What is decided leaves it its margin. A guest may have used up half of that since, unless
+    too little would end its processes.
+    """
+    if guest.told_mib == memory_mib:
+        return
+    if memory_mib < guest.held_mib:
+        used_mib = driver.used_kib(host, guest) / KIB_PER_MIB
+        left_mib = max(memory.margin_mib, memory.margin_part * used_mib)
+        left_mib *= 1.0 if driver.hard else 0.5
+        if used_mib + left_mib > memory_mib:
+            raise RefusedError(
+                f"VM {guest.vm} uses {used_mib:.0f} MiB by now: {memory_mib} would leave it less"
+                f" than {left_mib:.0f} more"
+            )
+    driver.set_memory(host, guest, memory_mib)
+    guest.tell(memory_mib, host.seconds())

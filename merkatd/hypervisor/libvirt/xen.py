@@ -1,0 +1,133 @@
+"""Xen guests: weight and cap of the credit scheduler, pins through a command on the host."""
+
+import math
+import shlex
+import subprocess
+from collections.abc import Sequence
+
+from merkatd.cluster import Limit
+from merkatd.hypervisor.libvirt import binding
+from merkatd.hypervisor.libvirt.described import Described
+from merkatd.hypervisor.libvirt.driver import NS_PER_S, names_of
+from merkatd.hypervisor.libvirt.errors import RefusedError, has_gone
+from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words
+from merkatd.hypervisor.libvirt.host import Host
+from merkatd.limits import CGROUP_V1, NO_CAP, UNSET, XEN, Cores, credit
+
+_UNITS_PER_CORE = 100
+_OWN_WEIGHT = 256
+"""Of a VM with one core, as OpenNebula and Xen have it."""
+_PATIENCE = 0.8
+"""The part of a call's limit that the command may take: it ends before its thread is given up."""
+_NO_FLAGS = 0
+"""Xen's driver takes no others, and changes what runs."""
+
+
+class Xen:
+    """Implements `merkatd.hypervisor.libvirt.driver.Driver`."""
+
+    measures = False
+    pins = True
+    sees_pins = False
+    throttles = False
+    hard = False
+
+    def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
+        """A call each."""
+        domains = names_of(host)
+        found = []
+        for vm in vms:
+            domain = domains.get(f"one-{vm}")
+            if domain is None:
+                continue
+            try:
+                _, most, held, _, cpu_ns = host.call(domain.info)
+            except binding.needed().libvirtError as error:
+                if not has_gone(error):
+                    raise
+                continue
+            cpu_s = cpu_ns / NS_PER_S
+            found.append(Sight(vm, domain, cpu_s, float(held), float(most), math.nan))
+        return found
+
+    def describe(self, host: Host, guest: Guest) -> None:
+        """Its virtual CPUs; every Xen guest has a balloon."""
+        vcpus = int(host.call(host.handle(guest).info)[3])
+        guest.described = Described(vcpus=vcpus, balloon=True)
+
+    def forget(self, host: Host, guest: Guest) -> None:
+        """Nothing was changed."""
+
+    def used_kib(self, host: Host, guest: Guest) -> float:
+        """Nobody says."""
+        del host, guest
+        return math.nan
+
+    def words(self, host: Host, guest: Guest) -> Words:
+        """Weight and cap."""
+        there = host.call(host.handle(guest).schedulerParameters)
+        return {"weight": int(there["weight"]), "cap": int(there["cap"])}
+
+    def cores(self, host: Host, guest: Guest) -> Cores:
+        """As they were set from here: libvirt's module can't ask Xen."""
+        del host
+        return guest.cores or ()
+
+    def wording(self, limit: Limit, guest: Guest) -> Words:
+        """The credit scheduler's."""
+        found = credit(limit, guest.vcpus)
+        return {"weight": found.weight, "cap": found.cap}
+
+    def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
+        """As if each virtual CPU had its part of the cap."""
+        quota = UNSET
+        if words["cap"] != NO_CAP:
+            quota = words["cap"] * period_us // (_UNITS_PER_CORE * guest.vcpus)
+        shares = round(words["weight"] * CGROUP_V1.greatest / XEN.greatest)
+        return Cpu(vcpu_quota_us=quota, shares=shares)
+
+    def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
+        """256 a core, and no cap."""
+        del host, guest
+        weight = math.ceil(cpu_units / _UNITS_PER_CORE * _OWN_WEIGHT)
+        return {"weight": min(max(weight, XEN.least), XEN.greatest)}
+
+    def set_words(self, host: Host, guest: Guest, words: Words) -> None:
+        """All at once."""
+        host.call(host.handle(guest).setSchedulerParametersFlags, dict(words), _NO_FLAGS)
+
+    def set_cores(self, host: Host, guest: Guest, cores: Cores) -> None:
+        """By the command for it, for each virtual CPU that differs."""
+        there = guest.cores or ()
+        for vcpu in range(guest.vcpus):
+            wanted = cores[vcpu] if vcpu < len(cores) else ()
+            known = there[vcpu] if vcpu < len(there) else ()
+            if guest.cores is None or wanted != known:
+                host.call(_pin, host, guest.name, vcpu, wanted)
+
+    def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
+        """Of the running guest."""
+        host.call(host.handle(guest).setMemory, memory_mib * KIB_PER_MIB)
+
+
+def _pin(host: Host, domain: str, vcpu: int, cores: Sequence[int]) -> None:
+    """Run the command on the host. Raises RefusedError."""
+    named = ",".join(map(str, cores)) or "all"
+    words = [
+        word.format(host=host.place.name, domain=domain, vcpu=vcpu, cores=named)
+        for word in shlex.split(host.settings.xen_pin_command)
+    ]
+    try:
+        done = subprocess.run(  # noqa: S603 - the administrator's own command, with numbers filled in
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=host.settings.call_limit_s * _PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RefusedError(f"{words[0]}: {error}") from error
+    if done.returncode:
+        why = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        raise RefusedError(f"{' '.join(words)}: {why}")

@@ -1,0 +1,115 @@
+"""The adapter on doubles of hosts, with its work done at once and its time moved by hand."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
+from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings, Place
+from merkatd.limits import Cores, LimitsSettings
+from merkatd.scheduler.ports import Use
+from tests.hypervisor.double import DoubleHost
+
+
+class OneThread(Clock):
+    """A reactor whose other threads are this one."""
+
+    def callFromThread(self, call: Callable[..., object], *arguments: object) -> None:  # noqa: N802
+        """At once."""
+        call(*arguments)
+
+
+def at_once(running: Any) -> Any:
+    """What a coroutine returns that waits for nothing."""
+    found: list[Any] = []
+    ensureDeferred(running).addBoth(found.append)
+    (outcome,) = found
+    if hasattr(outcome, "raiseException"):
+        outcome.raiseException()
+    return outcome
+
+
+class Bed:
+    """Hosts by id, and the adapter that is given them."""
+
+    def __init__(
+        self,
+        hosts: Mapping[int, DoubleHost],
+        settings: LibvirtSettings | None = None,
+        limits: LimitsSettings | None = None,
+        goods: tuple[str, ...] = (),
+    ) -> None:
+        self.hosts = hosts
+        self.clock = OneThread()
+        self.clock.advance(1_000)
+        self.adapter = LibvirtHypervisors(
+            self.clock,
+            self._address,
+            settings,
+            limits,
+            goods=goods,
+            start=lambda work: work(),
+            opened=lambda address, keepalive: self._host(address).open(address, keepalive),
+        )
+
+    def _address(self, place: Place) -> str:
+        return f"{self.hosts[place.id].kind}:///{place.id}"
+
+    def _host(self, address: str) -> DoubleHost:
+        return self.hosts[int(address.rpartition("/")[2])]
+
+    def where(self) -> dict[int, int]:
+        """The host of each VM that runs, as the cloud would know it."""
+        return {
+            int(name.removeprefix("one-")): host
+            for host, there in self.hosts.items()
+            for name in there.domains
+        }
+
+    def read(self, vms: Mapping[int, int] | None = None, after_s: float = 60.0) -> Use:
+        """Use and limits, a period later."""
+        self.clock.advance(after_s)
+        use: Use = at_once(self.adapter.read(self.where() if vms is None else vms))
+        return use
+
+    def apply(self, *steps: OnHost) -> Mapping[str, str]:
+        """Why the hosts refused steps, by step id."""
+        refused: Mapping[str, str] = at_once(self.adapter.apply(steps))
+        return refused
+
+    def begin(self, running: Any) -> "list[Any]":
+        """What came of something that goes on, as long as nothing has: empty."""
+        found: list[Any] = []
+        deferred: Deferred[Any] = ensureDeferred(running)
+        deferred.addBoth(found.append)
+        return found
+
+
+def limit(vm: int, vcpu: int | None = None, whole: int | None = None, shares: int = 1024) -> Limit:
+    """The step; quotas of 100,000 us."""
+    return Limit(
+        period=1,
+        reason="",
+        vm=vm,
+        vcpu_quota_us=vcpu,
+        global_quota_us=whole,
+        quota_period_us=100_000,
+        shares=shares,
+    )
+
+
+def pin(vm: int, cores: Cores) -> Pin:
+    """The step; without cores it frees the pins."""
+    return Pin(period=1, reason="", vm=vm, cores=cores)
+
+
+def balloon(vm: int, memory_mib: int) -> Balloon:
+    """The step."""
+    return Balloon(period=1, reason="", vm=vm, memory_mib=memory_mib)
+
+
+def throttle(vm: int, network_kb_s: int | None = None, disk_kib_s: int | None = None) -> Throttle:
+    """The step."""
+    return Throttle(period=1, reason="", vm=vm, network_kb_s=network_kb_s, disk_kib_s=disk_kib_s)

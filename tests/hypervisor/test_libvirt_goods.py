@@ -1,0 +1,157 @@
+"""Network and disk limits through libvirt: divided among devices, read back, and taken off."""
+
+import libvirt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.hypervisor.libvirt import LibvirtSettings
+from merkatd.limits import BEYOND, UNSET
+from merkatd.scheduler.ports import Released, Whole
+from tests.hypervisor.bed import Bed, at_once, throttle
+from tests.hypervisor.double import DoubleDomain, DoubleHost
+
+GOODS = ("network", "disk")
+EVERY_PERIOD = LibvirtSettings(check_every=1)
+FREE = (0, 0)
+
+
+def one_guest(nics: int = 2, disks: int = 2, kind: str = "qemu") -> tuple[Bed, DoubleDomain]:
+    """VM 1 with so many devices, read once."""
+    host = DoubleHost(kind)
+    domain = host.start(
+        1,
+        nics={f"one-1-{nic}": FREE for nic in range(nics)},
+        disks={f"vd{'abcdef'[disk]}": 0 for disk in range(disks)},
+    )
+    bed = Bed({0: host}, EVERY_PERIOD, goods=GOODS)
+    bed.read()
+    return bed, domain
+
+
+def limits(bed: Bed) -> dict[str, int]:
+    """What is in force of VM 1."""
+    further = bed.read().in_force.further
+    return {name: int(column[0]) for name, column in further.items()}
+
+
+def test_all_devices_share_a_limit() -> None:
+    """Evenly, sending and receiving alike; cdroms do not count."""
+    bed, domain = one_guest()
+    assert limits(bed) == {"network": UNSET, "disk": UNSET}
+    assert bed.apply(throttle(1, 1000, 2048)) == {}
+    assert domain.nics == {"one-1-0": (500, 500), "one-1-1": (500, 500)}
+    assert domain.disks == {"vda": 1 << 20, "vdb": 1 << 20}
+    assert limits(bed) == {"network": 1000, "disk": 2048}
+
+
+@settings(deadline=None)
+@given(
+    nics=st.integers(1, 4),
+    disks=st.integers(1, 4),
+    network=st.integers(125, 10**7),
+    disk=st.integers(1024, 10**7),
+)
+def test_limits_are_read_back(nics: int, disks: int, network: int, disk: int) -> None:
+    """Together never more than was told, and less by what does not divide alone."""
+    bed, domain = one_guest(nics, disks)
+    step = throttle(1, network, disk)
+    assert bed.apply(step) == {}
+    there = limits(bed)
+    assert network - nics < there["network"] <= network
+    assert disk - 1 <= there["disk"] <= disk
+    domain.host.calls.clear()
+    assert bed.apply(step) == {}
+    assert not domain.host.changes()
+
+
+def test_only_what_is_said_is_set() -> None:
+    """A step about the network leaves disks alone."""
+    bed, domain = one_guest()
+    assert bed.apply(throttle(1, disk_kib_s=100)) == {}
+    assert domain.nics == {"one-1-0": FREE, "one-1-1": FREE}
+    assert limits(bed) == {"network": UNSET, "disk": 100}
+
+
+def test_what_others_change_is_seen_and_put_right() -> None:
+    """It counts as drift, once, and is in force again after the next step."""
+    bed, domain = one_guest()
+    bed.apply(throttle(1, 1000, 2048))
+    bed.read()
+    domain.nics["one-1-1"] = FREE
+    assert limits(bed) == {"network": UNSET, "disk": 2048}
+    assert bed.adapter.reach().drift == 1
+    domain.host.calls.clear()
+    assert bed.apply(throttle(1, 1000)) == {}
+    assert domain.host.changes() == {"setInterfaceParameters": 1}
+    assert limits(bed) == {"network": 1000, "disk": 2048}
+    assert bed.adapter.reach().drift == 1
+
+
+def test_a_new_device_makes_the_limit_due() -> None:
+    """It is free to do anything: that is no drift, and the limit is divided anew."""
+    bed, domain = one_guest(nics=1)
+    bed.apply(throttle(1, 1000))
+    domain.nics["one-1-1"] = FREE
+    assert limits(bed)["network"] == UNSET
+    assert bed.adapter.reach().drift == 0
+    assert bed.apply(throttle(1, 1000)) == {}
+    assert domain.nics == {"one-1-0": (500, 500), "one-1-1": (500, 500)}
+
+
+def test_interfaces_without_an_end_on_the_host_are_beyond_reach() -> None:
+    """As is a VM without any: it is said so, and a step is refused in words."""
+    host = DoubleHost()
+    host.start(1, nics={"net0": FREE}, kinds={"net0": "user"}, disks={"vda": 0})
+    bed = Bed({0: host}, EVERY_PERIOD, goods=GOODS)
+    assert limits(bed) == {"network": BEYOND, "disk": UNSET}
+    step = throttle(1, 1000)
+    assert bed.apply(step) == {step.id: "0: it has no interface that can be limited"}
+
+
+@pytest.mark.parametrize("kind", ["lxc", "xen"])
+def test_other_hypervisors_are_asked_nothing(kind: str) -> None:
+    """Their guests are beyond reach, and nothing is read for that."""
+    bed, domain = one_guest(kind=kind)
+    assert limits(bed) == {"network": BEYOND, "disk": BEYOND}
+    step = throttle(1, 1000)
+    assert list(bed.apply(step)) == [step.id]
+    assert domain.host.calls["XMLDesc"] == 0
+
+
+def test_nobody_looks_where_nothing_is_sold() -> None:
+    """The guest's XML is read once, as ever, and its devices are not taken for limited."""
+    host = DoubleHost()
+    host.start(1, nics={"net0": (10, 10)})
+    bed = Bed({0: host}, EVERY_PERIOD)
+    for _ in range(3):
+        assert limits(bed) == {"network": BEYOND, "disk": BEYOND}
+    assert host.calls["XMLDesc"] == 1
+
+
+def test_a_refusal_is_named_and_what_is_there_is_found_out() -> None:
+    """One device may have been told before the other refused."""
+    bed, domain = one_guest()
+    wrong = libvirt.VIR_ERR_OPERATION_FAILED
+    domain.host.refuse = lambda call, _domain: wrong if call == "setBlockIoTune" else None
+    step = throttle(1, 1000, 2048)
+    (why,) = bed.apply(step).values()
+    assert "setBlockIoTune is refused" in why
+    assert limits(bed) == {"network": 1000, "disk": UNSET}
+    domain.host.refuse = lambda call, _domain: wrong if call == "setInterfaceParameters" else None
+    (why,) = bed.apply(throttle(1, 2000, 2048)).values()
+    assert "setInterfaceParameters is refused" in why
+    assert limits(bed) == {"network": 1000, "disk": 2048}
+
+
+def test_release_takes_them_off() -> None:
+    """Of what is sold, whoever set them."""
+    bed, domain = one_guest()
+    bed.apply(throttle(1, 1000, 2048))
+    whole = Whole(vm=1, host=0, cpu_units=100.0, memory_mib=1024, vcpus=2)
+    did: dict[int, Released] = at_once(bed.adapter.release([whole]))
+    assert did[1].problem == ""
+    assert did[1].did.endswith("no limits of its network and disk")
+    assert domain.nics == {"one-1-0": FREE, "one-1-1": FREE}
+    assert domain.disks == {"vda": 0, "vdb": 0}
+    assert limits(bed) == {"network": UNSET, "disk": UNSET}

@@ -1,0 +1,263 @@
+"""What hosts are told through libvirt: only what differs, at once, and refusals by name."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import libvirt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.cluster import Limit
+from merkatd.hypervisor.libvirt import LibvirtSettings
+from merkatd.limits import CGROUP_V1, UNSET, MemorySettings
+from merkatd.limits import LimitsSettings as Limits
+from tests.hypervisor.bed import Bed, balloon, limit, pin
+from tests.hypervisor.double import NO_QUOTA, DoubleHost
+
+PINNING = LibvirtSettings(pin_hosts=frozenset({"*"}), reserved_cores=frozenset({0}))
+KINDS = st.sampled_from(["qemu", "lxc", "xen"])
+QUOTAS = st.integers(1_000, 100_000)
+SHARES = st.integers(CGROUP_V1.least, CGROUP_V1.greatest)
+
+
+@st.composite
+def limits(draw: st.DrawFn, vms: int) -> list[Limit]:
+    """One limit for some of the VMs, of either kind or none."""
+    found = []
+    for vm in range(vms):
+        quota = draw(QUOTAS)
+        vcpu, whole = draw(st.sampled_from([(quota, None), (None, quota), (None, None)]))
+        if draw(st.booleans()):
+            found.append(limit(vm, vcpu, whole, draw(SHARES)))
+    return found
+
+
+@settings(deadline=None)
+@given(kind=KINDS, v2=st.booleans(), data=st.data())
+def test_one_application_is_enough(kind: str, v2: bool, data: st.DataObject) -> None:
+    """Whatever was set before, all limits are in force then; a second one changes nothing."""
+    host = DoubleHost(kind, most_shares=10_000 if v2 else 262_144)
+    for vm in range(4):
+        host.start(vm, vcpus=1 + vm)
+    bed = Bed({0: host})
+    bed.read()
+    for _ in range(2):
+        steps = data.draw(limits(4))
+        assert bed.apply(*steps) == {}
+        there = bed.read().in_force
+        for step in steps:
+            row = step.vm
+            assert there.vcpu_quota_us[row] == (step.vcpu_quota_us or UNSET)
+            assert there.global_quota_us[row] == (step.global_quota_us or UNSET)
+            assert there.shares[row] == step.shares
+        host.calls.clear()
+        assert bed.apply(*steps) == {}
+        assert not host.changes()
+
+
+@settings(deadline=None)
+@given(before=limits(3), after=limits(3), data=st.data())
+def test_only_what_differs_is_sent(
+    before: list[Limit], after: list[Limit], data: st.DataObject
+) -> None:
+    """One call for each VM whose words are others than those in force."""
+    host = DoubleHost(data.draw(KINDS))
+    for vm in range(3):
+        host.start(vm)
+    bed = Bed({0: host})
+    bed.read()
+    bed.apply(*before)
+    words = {vm: dict(host.domains[f"one-{vm}"].scheduler) for vm in range(3)}
+    host.calls.clear()
+    bed.apply(*after)
+    now = {vm: dict(host.domains[f"one-{vm}"].scheduler) for vm in range(3)}
+    changed = sum(words[vm] != now[vm] for vm in range(3))
+    assert sum(host.changes().values()) == changed
+
+
+def test_words_of_each_kind_of_host() -> None:
+    """A quota per virtual CPU or for all of them, for containers always for all, Xen's cap."""
+    kvm, lxc, xen = DoubleHost("qemu"), DoubleHost("lxc"), DoubleHost("xen")
+    for number, host in enumerate((kvm, lxc, xen)):
+        host.start(number, vcpus=2)
+    bed = Bed({0: kvm, 1: lxc, 2: xen})
+    bed.read()
+    steps = [limit(vm, vcpu=25_000, shares=CGROUP_V1.greatest) for vm in range(3)]
+    assert bed.apply(*steps) == {}
+    there = kvm.domains["one-0"].scheduler
+    assert there["vcpu_quota"] == 25_000
+    assert there["global_quota"] == NO_QUOTA
+    assert there["cpu_shares"] == 10_000
+    assert lxc.domains["one-1"].scheduler["vcpu_quota"] == 50_000
+    assert xen.domains["one-2"].scheduler == {"weight": 65_535, "cap": 50}
+    assert bed.apply(limit(0, whole=120_000), limit(1, whole=60_000), limit(2)) == {}
+    assert kvm.domains["one-0"].scheduler["global_quota"] == 120_000
+    assert kvm.domains["one-0"].scheduler["vcpu_quota"] == NO_QUOTA
+    assert lxc.domains["one-1"].scheduler["vcpu_quota"] == 60_000
+    assert xen.domains["one-2"].scheduler["cap"] == 0
+
+
+def test_a_refusal_is_named_and_keeps_back_no_other() -> None:
+    """It says the host and why; the next look finds out what is really there."""
+    host = DoubleHost()
+    for vm in range(3):
+        host.start(vm)
+    bed = Bed({0: host})
+    bed.read()
+    wrong = libvirt.VIR_ERR_OPERATION_FAILED
+    host.refuse = lambda call, domain: (
+        wrong if (call, domain) == ("setSchedulerParametersFlags", "one-1") else None
+    )
+    steps = [limit(vm, vcpu=5_000) for vm in range(3)]
+    refused = bed.apply(*steps)
+    assert list(refused) == [steps[1].id]
+    assert "is refused" in refused[steps[1].id]
+    assert bed.read().in_force.vcpu_quota_us.tolist() == [5_000, UNSET, 5_000]
+    host.refuse = lambda _call, _domain: None
+    assert bed.apply(*steps) == {}
+    assert bed.read().in_force.vcpu_quota_us.tolist() == [5_000] * 3
+
+
+def test_who_ended_meanwhile_is_refused() -> None:
+    """Also whom nobody ever saw."""
+    host = DoubleHost()
+    host.start(0)
+    bed = Bed({0: host})
+    bed.read()
+    del host.domains["one-0"]
+    gone, unknown = limit(0, vcpu=5_000), limit(7, vcpu=5_000)
+    refused = bed.apply(gone, unknown)
+    assert "Domain not found" in refused[gone.id]
+    assert refused[unknown.id] == "VM 7 runs on no host"
+
+
+class TestPins:
+    """Virtual CPUs on cores, where hosts are to pin them."""
+
+    def test_virtual_cpus_and_the_others(self) -> None:
+        """Each where it belongs, emulator threads on the reserved core, and all free again."""
+        host = DoubleHost()
+        there = host.start(0, vcpus=2)
+        bed = Bed({0: host}, PINNING)
+        assert bed.read().in_force.pins == {}
+        assert bed.adapter.topologies()[0].cell == {0: 0, 1: 0, 2: 1, 3: 1}
+        assert bed.adapter.topologies()[0].usable == 3
+        assert bed.apply(pin(0, ((2,), (3,)))) == {}
+        assert there.pins == [(False, False, True, False), (False, False, False, True)]
+        assert there.emulator == (True, False, False, False)
+        assert bed.read().in_force.pins == {0: ((2,), (3,))}
+        host.calls.clear()
+        assert bed.apply(pin(0, ((2,), (1,)))) == {}
+        assert host.changes() == {"pinVcpuFlags": 1}
+        assert bed.apply(pin(0, ())) == {}
+        assert there.pins == [(True,) * 4] * 2
+        assert there.emulator == (True,) * 4
+        assert bed.read().in_force.pins == {}
+
+    def test_cores_that_the_host_lacks(self) -> None:
+        """Are refused by name."""
+        host = DoubleHost()
+        host.start(0)
+        bed = Bed({0: host}, PINNING)
+        bed.read()
+        step = pin(0, ((9,), (1,)))
+        assert "has the cores 0 to 3" in bed.apply(step)[step.id]
+
+    def test_xen_is_pinned_by_a_command(self, tmp_path: Any) -> None:
+        """With the words of the domain; what it says against it is told."""
+        host = DoubleHost("xen")
+        host.start(0, vcpus=2)
+        script, log = tmp_path / "xl", tmp_path / "log"
+        script.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+        script.chmod(0o755)
+        command = f"{script} vcpu-pin {{domain}} {{vcpu}} {{cores}}"
+        bed = Bed({0: host}, replace(PINNING, xen_pin_command=command))
+        bed.read()
+        assert bed.apply(pin(0, ((2, 3), (1,)))) == {}
+        assert log.read_text() == "vcpu-pin one-0 0 2,3\nvcpu-pin one-0 1 1\n"
+        script.write_text("#!/bin/sh\necho no such domain >&2\nexit 1\n")
+        step = pin(0, ((0,), (0,)))
+        assert "no such domain" in bed.apply(step)[step.id]
+
+    def test_containers_have_none(self) -> None:
+        """They are never asked to, and refuse."""
+        host = DoubleHost("lxc")
+        host.start(0)
+        bed = Bed({0: host}, PINNING)
+        bed.read()
+        assert bed.adapter.topologies() == {}
+        step = pin(0, ((1,),))
+        assert "knows no pins" in bed.apply(step)[step.id]
+
+
+class TestMemory:
+    """Balloons, and hard limits."""
+
+    @pytest.mark.parametrize("kind", ["qemu", "lxc", "xen"])
+    def test_is_told(self, kind: str) -> None:
+        """And seen to be held."""
+        host = DoubleHost(kind)
+        host.start(0, used_mib=100.0)
+        bed = Bed({0: host})
+        bed.read()
+        assert bed.apply(balloon(0, 700)) == {}
+        seen = bed.read()
+        assert seen.held_mib.tolist() == [700.0]
+        assert seen.in_force.memory_mib.tolist() == [700]
+        assert seen.in_force.balloon.tolist() == [True]
+
+    @pytest.mark.parametrize(("kind", "left"), [("qemu", 64), ("lxc", 128)])
+    def test_a_guest_that_came_to_use_more_is_left_alone(self, kind: str, left: int) -> None:
+        """Half of the margin may be gone since it was decided, nothing of a container's."""
+        host = DoubleHost(kind)
+        there = host.start(0, used_mib=100.0)
+        bed = Bed({0: host})
+        bed.read()
+        there.used_mib = 700.0 - left + 1
+        step = balloon(0, 700)
+        assert f"less than {left} more" in bed.apply(step)[step.id]
+        assert there.held_kib == there.size_kib
+        there.used_mib = 700.0 - left
+        assert bed.apply(step) == {}
+
+    def test_balloons_that_do_not_work(self) -> None:
+        """None there, one that does not follow, one whose guest tells nothing."""
+        host = DoubleHost()
+        host.start(0, balloon="none")
+        host.start(1, follows=False)
+        host.start(2, used_mib=None)
+        host.start(3)
+        bed = Bed({0: host})
+        bed.read()
+        assert bed.read().in_force.balloon.tolist() == [False, True, False, True]
+        assert bed.apply(balloon(1, 700), balloon(3, 700)) == {}
+        seen = bed.read()
+        assert seen.in_force.balloon.tolist() == [False, False, False, True]
+        assert seen.held_mib.tolist() == [1024.0, 1024.0, 1024.0, 700.0]
+        assert math.isnan(seen.used_mib[2])
+
+    def test_memory_that_others_change_is_seen(self) -> None:
+        """Or a reboot did: what it was told counts no longer, so that it is told again."""
+        host = DoubleHost()
+        there = host.start(0)
+        bed = Bed({0: host})
+        bed.read()
+        assert bed.apply(balloon(0, 700)) == {}
+        bed.read()
+        there.held_kib = there.size_kib
+        seen = bed.read()
+        assert seen.in_force.memory_mib.tolist() == [UNSET]
+        assert seen.in_force.balloon.tolist() == [True]
+        assert bed.adapter.reach().drift == 1
+        assert bed.apply(balloon(0, 700)) == {}
+        assert bed.read().held_mib.tolist() == [700.0]
+        assert bed.adapter.reach().drift == 1
+
+    def test_guests_that_tell_nothing_may_be_trusted(self) -> None:
+        """Where the administrator said so."""
+        host = DoubleHost()
+        host.start(2, used_mib=None)
+        trusting = Limits(memory=MemorySettings(shrink_unmeasured=True))
+        assert Bed({0: host}, limits=trusting).read().in_force.balloon.tolist() == [True]

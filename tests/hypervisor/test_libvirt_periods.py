@@ -1,0 +1,188 @@
+"""Whole periods on hosts behind libvirt: they settle, come back, and leave what is away alone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from merkatd.cluster import Balloon, Limit, Migrate, Pin
+from merkatd.database.orders import Order
+from merkatd.hypervisor.libvirt import LibvirtSettings
+from merkatd.scheduler.tell import Announcement
+from tests.hypervisor.bed import Bed
+from tests.hypervisor.double import NO_QUOTA, DoubleHost
+from tests.scheduler.frontend import Frontend
+
+ON_HOST = (Limit, Pin, Balloon)
+SETTINGS = LibvirtSettings(
+    check_every=2, pin_hosts=frozenset({"host000"}), reserved_cores=frozenset({0})
+)
+
+
+class Site:
+    """A cloud whose VMs are domains of two doubles."""
+
+    def __init__(self) -> None:
+        self.hosts = {0: DoubleHost(cores=4), 1: DoubleHost(cores=4)}
+        self.bed = Bed(self.hosts, SETTINGS)
+        self.frontend = Frontend(hosts=2, hypervisors=self.bed.adapter)
+        self.vms: list[int] = []
+
+    def vm(self, bid: float, **attributes: Any) -> None:
+        """One more VM of two cores."""
+        self.vms.append(self.frontend.vm(bid, **attributes))
+
+    def follow(self) -> None:
+        """Domains start and go as OpenNebula's drivers would have it."""
+        for vm in self.vms:
+            runs = self.frontend.state(vm) == "RUNNING"
+            at = self.frontend.host_of(vm) if runs else None
+            for number, host in self.hosts.items():
+                domain = f"one-{vm}"
+                if number != at:
+                    host.domains.pop(domain, None)
+                elif domain not in host.domains:
+                    host.start(vm, vcpus=2, memory_mib=2048)
+
+    def period(self) -> Announcement:
+        """One period, a minute, and what comes of it."""
+        self.follow()
+        latest = self.frontend.period()
+        self.frontend.clock.advance(60)
+        self.bed.clock.advance(60)
+        self.follow()
+        return latest
+
+    def settled(self) -> Announcement:
+        """After so many periods that nothing has to change."""
+        for _ in range(12):
+            latest = self.period()
+            if latest.seen.period > 2 and not latest.decided.steps:
+                return latest
+        raise AssertionError(f"still changing: {latest.decided.steps}")
+
+    def domain(self, vm: int) -> Any:
+        """A VM's domain, wherever it is."""
+        return next(h.domains[f"one-{vm}"] for h in self.hosts.values() if f"one-{vm}" in h.domains)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """Six VMs with bids from 1 to 6."""
+    found = Site()
+    for bid in range(1, 7):
+        found.vm(float(bid))
+    yield found
+    found.frontend.close()
+
+
+def on_hosts(latest: Announcement) -> list[Any]:
+    """What hosts were told in a period."""
+    return [step for step in latest.decided.steps if isinstance(step, ON_HOST)]
+
+
+def test_shares_become_quotas_and_nothing_is_sent_again(site: Site) -> None:
+    """Each VM's quota is its share; VMs of the host with pins have one for the whole of them."""
+    latest = site.settled()
+    snapshot, decision = latest.seen.snapshot, latest.decided.decision
+    for vm in site.vms:
+        row = snapshot.vm_row(vm)
+        there = site.domain(vm).scheduler
+        units = decision.allocations[row, 0]
+        if snapshot.hosts.name[snapshot.vms.host[row]] == "host000":
+            assert there["global_quota"] == pytest.approx(units * 1_000, rel=0.03)
+            assert all(sum(may) == 1 for may in site.domain(vm).pins)
+        else:
+            assert there["vcpu_quota"] == pytest.approx(units * 500, rel=0.03)
+    before = {number: host.changes() for number, host in site.hosts.items()}
+    for _ in range(3):
+        site.period()
+    assert {number: host.changes() for number, host in site.hosts.items()} == before
+
+
+def test_what_others_change_is_put_right(site: Site) -> None:
+    """Within as many periods as there are parts, and one."""
+    site.settled()
+    there = site.domain(site.vms[0]).scheduler
+    before = dict(there)
+    quota = "vcpu_quota" if there["vcpu_quota"] != NO_QUOTA else "global_quota"
+    there[quota] = 177_000
+    for _ in range(3):
+        site.period()
+    assert there == before
+    assert site.bed.adapter.reach().drift >= 1
+
+
+def test_a_vm_that_is_started_again_is_limited_again(site: Site) -> None:
+    """OpenNebula gives it its own weight and no quota; the next period sees that."""
+    site.settled()
+    vm = site.vms[5]
+    number = site.frontend.host_of(vm)
+    before = dict(site.domain(vm).scheduler)
+    site.hosts[number].start(vm, vcpus=2, memory_mib=2048)
+    assert site.domain(vm).scheduler != before
+    site.period()
+    assert site.domain(vm).scheduler == before
+
+
+def test_hosts_that_are_away_are_told_nothing(site: Site) -> None:
+    """Not even in the journal: what is decided for others goes on."""
+    site.settled()
+    site.hosts[1].up = False
+    site.vm(40.0)
+    site.vm(40.0)
+    for _ in range(3):
+        latest = site.period()
+        told = {int(latest.seen.observation.vm_host[step.vm]) for step in on_hosts(latest)}
+        assert 1 not in told
+    assert latest.acted.refused == 0
+    site.hosts[1].up = True
+    site.bed.clock.advance(1_000)
+    assert any(
+        int(latest.seen.observation.vm_host[step.vm]) == 1
+        for latest in (site.period() for _ in range(3))
+        for step in on_hosts(latest)
+    )
+
+
+def test_pins_are_cleared_before_a_migration(site: Site) -> None:
+    """The host that it goes to need not have such cores; where it comes from it was pinned."""
+    site.settled()
+    pinned = [vm for vm in site.vms if site.frontend.host_of(vm) == 0]
+    assert pinned
+    for vm in pinned:
+        assert any(not all(may) for may in site.domain(vm).pins)
+    freed: list[tuple[int, ...]] = []
+    host = site.hosts[0]
+    send = site.frontend.scheduler.world.cloud.send
+
+    async def watched(step: Any) -> Any:
+        if isinstance(step, Migrate) and step.source == 0:
+            freed.append(tuple(map(sum, host.domains[f"one-{step.vm}"].pins)))
+        return await send(step)
+
+    site.frontend.scheduler.world.cloud.send = watched  # type: ignore[method-assign]
+    site.frontend.order(Order.DRAIN, 0)
+    for _ in range(6):
+        site.period()
+    assert freed
+    assert set(freed) == {(4, 4)}
+
+
+def test_vms_that_opennebula_pins_keep_their_cores(site: Site) -> None:
+    """They are limited as a whole, and never pinned by us."""
+    text = 'CPU=1\nVCPU=2\nMEMORY=2048\nMERKAT_BID_CPU=3\nTOPOLOGY=[PIN_POLICY="CORE"]'
+    vm = site.frontend.bench.new(text)
+    site.vms.append(vm)
+    site.frontend.bench.ok("one.vm.deploy", vm, 0)
+    site.frontend.clock.advance(60)
+    site.follow()
+    at = site.hosts[site.frontend.host_of(vm)]
+    theirs = [(False, False, False, True), (False, True, False, False)]
+    site.domain(vm).pins = list(theirs)
+    latest = site.settled()
+    assert vm in latest.seen.observation.pin_policy
+    assert site.domain(vm).pins == theirs
+    assert site.domain(vm).scheduler["global_quota"] > 0
+    assert site.domain(vm).scheduler["vcpu_quota"] == NO_QUOTA
+    assert at.domains[f"one-{vm}"].emulator == (True,) * 4

@@ -1,0 +1,130 @@
+"""Where hosts are: addresses from patterns, and what is said of wrong ones."""
+
+from random import Random
+
+import libvirt
+import pytest
+
+from merkatd.config import ConfigError, parse
+from merkatd.hypervisor.libvirt import (
+    Addresses,
+    LibvirtHypervisors,
+    LibvirtSettings,
+    MissingError,
+    Place,
+    binding,
+)
+from merkatd.hypervisor.libvirt.described import Described
+from merkatd.hypervisor.libvirt.guest import Guest
+from merkatd.hypervisor.libvirt.host import Host
+from merkatd.hypervisor.libvirt.kvm import Kvm
+from merkatd.hypervisor.libvirt.places import wrong_pattern
+from merkatd.hypervisor.libvirt.settings import wrong_command
+from tests.hypervisor.bed import OneThread
+
+HERE = Place(7, "node-7.example", 101)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "address"),
+    [
+        ("qemu+ssh://oneadmin@{host}/system", "qemu+ssh://oneadmin@node-7.example/system"),
+        ("qemu+tls://{host}/system", "qemu+tls://node-7.example/system"),
+        ("xen+ssh://root@{host}", "xen+ssh://root@node-7.example"),
+        ("lxc:///system", "lxc:///system"),
+        ("qemu+unix:///system?socket=/run/{cluster}/{id}", "qemu+unix:///system?socket=/run/101/7"),
+    ],
+)
+def test_patterns(pattern: str, address: str) -> None:
+    """Of every transport, and on this machine."""
+    assert wrong_pattern(pattern) is None
+    assert Addresses(pattern, {})(HERE) == address
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["qemu+ssh://{hots}/system", "{}", "{host", "node-7", "vbox:///session", "{host.name}:///", ""],
+)
+def test_wrong_patterns_are_refused(pattern: str) -> None:
+    """With what would be right."""
+    assert wrong_pattern(pattern)
+
+
+def test_the_first_name_that_fits_counts() -> None:
+    """Others have the common address."""
+    addresses = Addresses("qemu:///a", {"node-7*": "lxc:///{id}", "node*": "xen:///b"})
+    assert addresses(HERE) == "lxc:///7"
+    assert addresses(Place(1, "node-1")) == "xen:///b"
+    assert addresses(Place(2, "big")) == "qemu:///a"
+
+
+def test_configuration() -> None:
+    """Every key is read; a wrong one is named."""
+    text = """
+[hypervisor]
+kind = "libvirt"
+uri = "qemu+tls://{host}/system"
+uris = { "lxc*" = "lxc+ssh://{host}/system" }
+call_limit = "3s"
+pin_hosts = ["node*"]
+reserved_cores = [0, 1]
+"""
+    hypervisor = parse(text).hypervisor
+    assert hypervisor.uris == {"lxc*": "lxc+ssh://{host}/system"}
+    assert hypervisor.call_limit_s == 3.0
+    assert hypervisor.pin_hosts == frozenset({"node*"})
+    assert hypervisor.reserved_cores == frozenset({0, 1})
+    for wrong in (
+        'uri = "node"',
+        'uris = { a = "b" }',
+        "check_every = 0",
+        'xen_pin_command = "xl"',
+    ):
+        with pytest.raises(ConfigError):
+            parse(f"[hypervisor]\n{wrong}\n")
+
+
+def test_commands_that_pin() -> None:
+    """Must say which domain, which virtual CPU and where."""
+    assert wrong_command("ssh {host} xl vcpu-pin {domain} {vcpu} {cores}") is None
+    for command in ("", "xl {domain} {vcpu}", "xl {domain} {vcpu} {cores} {x}", "xl '{domain}"):
+        assert wrong_command(command)
+
+
+def test_without_libvirt_s_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said what to install."""
+    monkeypatch.setattr(binding, "libvirt", None)
+    with pytest.raises(MissingError, match=r"merkat\[kvm\].*libvirt-dev"):
+        LibvirtHypervisors(OneThread(), lambda _place: "qemu:///system")
+
+
+def test_libvirt_s_own_test_driver() -> None:
+    """Real calls, as far as it knows them: found, described, its memory moved, its pins read.
+
+    It has no quotas.
+    """
+    settings = LibvirtSettings()
+    chance = Random(1)  # noqa: S311 - keeps no secret
+    host = Host(HERE, "test:///default", settings, OneThread().seconds, chance, pins=True)
+    connection = host.connection()
+    connection.lookupByName("test").destroy()
+    connection.createXML(
+        "<domain type='test'><name>one-3</name><memory>1048576</memory><vcpu>2</vcpu>"
+        "<os><type>hvm</type></os><devices><memballoon model='virtio'/></devices></domain>"
+    )
+    driver = Kvm()
+    (sight,) = driver.survey(host, [3, 4])
+    guest = Guest(vm=3, domain=sight.domain, opening=host.openings, run=1, sight=sight)
+    driver.describe(host, guest)
+    assert guest.described == Described(vcpus=2, balloon=True)
+    assert driver.cores(host, guest) == ()
+    driver.set_memory(host, guest, 512)
+    assert sight.domain.info()[2] == 512 * 1024
+    assert host.topology is not None
+    assert host.topology.usable == 16
+    connection.lookupByName("one-3").destroy()
+    assert driver.survey(host, [3]) == []
+    with pytest.raises(libvirt.libvirtError) as raised:
+        driver.words(host, guest)
+    assert raised.value.get_error_code()
+    host.close()

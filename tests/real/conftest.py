@@ -1,0 +1,10 @@
+"""These tests run in namespaces of their own, by `make test-real`; nothing else collects them."""
+
+import os
+
+if "MERKAT_REAL" in os.environ:
+    from tests.real.fixtures import hosts, mortal_hosts, plugs, port, port_lxc, real_time
+
+    __all__ = ["hosts", "mortal_hosts", "plugs", "port", "port_lxc", "real_time"]
+else:
+    collect_ignore_glob = ["test_*.py"]

@@ -1,0 +1,220 @@
+"""Guests on real hosts: started as OpenNebula would, and measured from outside."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import libvirt
+
+from merkatd.demo.domains import Kind, described, disk
+from tests.real import guest
+from tests.real.host import RealHost, until
+
+NS_PER_S = 1e9
+BURNT_S = 0.2
+KIB_PER_MIB = 1024
+
+_QEMU = """\
+<domain type='qemu'>
+  <name>{name}</name>
+  <memory unit='MiB'>{memory_mib}</memory>
+  <vcpu>{vcpus}</vcpu>
+  <cputune><shares>{shares}</shares></cputune>
+  <os>
+    <type arch='x86_64' machine='pc'>hvm</type>
+    <kernel>{kernel}</kernel>
+    <initrd>{initrd}</initrd>
+    <cmdline>console=ttyS0 quiet mitigations=off {words}</cmdline>
+  </os>
+  <features><acpi/></features>
+  <on_crash>destroy</on_crash>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <serial type='file'><source path='{console}'/></serial>
+    <memballoon model='virtio'><stats period='1'/></memballoon>
+  </devices>
+</domain>
+"""
+_LXC = """\
+<domain type='lxc'>
+  <name>{name}</name>
+  <memory unit='MiB'>{memory_mib}</memory>
+  <vcpu>{vcpus}</vcpu>
+  <cputune><shares>{shares}</shares></cputune>
+  <os><type>exe</type><init>/bin/sh</init><initarg>-c</initarg><initarg>{words}</initarg></os>
+  <devices><emulator>/usr/lib/libvirt/libvirt_lxc</emulator><console type='pty'/></devices>
+</domain>
+"""
+
+
+class Guest:
+    """The domain one-N, wherever it is at the moment."""
+
+    def __init__(self, host: RealHost, vm: int, driver: str = "qemu") -> None:
+        self.vm = vm
+        self.host = host
+        self.driver = driver
+        self.name = f"one-{vm}"
+
+    @property
+    def domain(self) -> Any:
+        """Libvirt's handle; libvirtError where the host does not know the guest."""
+        return self.host.connection(self.driver).lookupByName(self.name)
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time since it started."""
+        return float(self.domain.info()[4]) / NS_PER_S
+
+    @property
+    def scheduling(self) -> dict[str, int]:
+        """Shares and quotas, as the host has them."""
+        return dict(self.domain.schedulerParameters())
+
+    def quota_us(self) -> int | None:
+        """Of each virtual CPU; None while the host can't say, as when libvirtd has just come."""
+        try:
+            return self.scheduling["vcpu_quota"]
+        except libvirt.libvirtError:
+            return None
+
+    @property
+    def balloon_mib(self) -> int:
+        """What the guest holds."""
+        return int(self.domain.info()[2]) // KIB_PER_MIB
+
+    def cores_used(self, seconds: float) -> float:
+        """How many cores it really gets, over so long."""
+        (cores,) = cores_used([self], seconds)
+        return cores
+
+    def threads(self) -> dict[str, set[int]]:
+        """By name, the cores that each of its threads may use, as the kernel says."""
+        found = {}
+        for task in Path(f"/proc/{self._process()}/task").iterdir():
+            status = dict(
+                line.split(":\t", maxsplit=1)
+                for line in (task / "status").read_text().splitlines()
+                if ":\t" in line
+            )
+            found[status["Name"]] = _cores(status["Cpus_allowed_list"])
+        return found
+
+    def _process(self) -> int:
+        # Its number inside the host's namespace would not help here.
+        wanted = f"guest={self.name},".encode()
+        (found,) = [
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/cmdline")
+            if wanted in path.read_bytes() and path.parent.joinpath("root").readlink() != Path()
+        ]
+        return found
+
+    def migrate(self, target: RealHost) -> None:
+        """Move it live."""
+        self.domain.migrate3(target.connection(self.driver), {}, libvirt.VIR_MIGRATE_LIVE)
+        self.host = target
+
+    def destroy(self) -> None:
+        """Pull its plug."""
+        self.domain.destroy()
+
+
+def boot(
+    host: RealHost,
+    vm: int,
+    *,
+    vcpus: int = 2,
+    memory_mib: int = 192,
+    burn: int | None = None,
+    eat_mib: int = 0,
+) -> Guest:
+    """A guest under software emulation, once it has said that it is up.
+
+    It burns as much CPU as its virtual CPUs can, or `burn` of them, and fills some memory.
+    """
+    console = _console(host.directory, vm)
+    words = f"burn={vcpus if burn is None else burn}" + (f" eat={eat_mib}" if eat_mib else "")
+    text = machine_xml(host.directory, vm, vcpus, memory_mib, words)
+    host.connection().createXML(text, 0)
+    until(lambda: _said(console, guest.READY), f"one-{vm} is up", patience_s=60.0)
+    assert "GUEST-FAILED" not in console.read_text(), console.read_text()
+    return Guest(host, vm)
+
+
+def burner(host: RealHost, vm: int, *, vcpus: int = 1) -> Guest:
+    """A guest without an operating system or a balloon, which burns all it can at once."""
+    path = host.directory / "disk"
+    path.write_bytes(disk())
+    host.connection().createXML(described(Kind.QEMU, vm, vcpus, 32, str(path)), 0)
+    found = Guest(host, vm)
+
+    def burns() -> bool:
+        return all(state[2] > BURNT_S * NS_PER_S for state in found.domain.vcpus()[0])
+
+    until(burns, f"one-{vm} burns on all virtual CPUs")
+    return found
+
+
+def machine_xml(directory: Path, vm: int, vcpus: int, memory_mib: int, words: str) -> str:
+    """A domain that boots the guest; its console is a file in the directory."""
+    image = guest.built()
+    console = _console(directory, vm)
+    console.unlink(missing_ok=True)
+    return _QEMU.format(
+        name=f"one-{vm}",
+        memory_mib=memory_mib,
+        vcpus=vcpus,
+        shares=vcpus * 1024,
+        kernel=image.kernel,
+        initrd=image.initrd,
+        words=words,
+        console=console,
+    )
+
+
+def contain(host: RealHost, vm: int, *, vcpus: int = 2, memory_mib: int = 64) -> Guest:
+    """A container that burns as much CPU as it has virtual CPUs."""
+    loops = "while :; do :; done &amp; " * vcpus
+    text = _LXC.format(
+        name=f"one-{vm}",
+        memory_mib=memory_mib,
+        vcpus=vcpus,
+        shares=vcpus * 1024,
+        words=f"{loops} wait",
+    )
+    host.connection("lxc").createXML(text, 0)
+    return Guest(host, vm, "lxc")
+
+
+def cores_used(guests: list[Guest], seconds: float) -> list[float]:
+    """How many cores each of them really gets, over the same time."""
+    began_s, before = time.monotonic(), [one.cpu_s for one in guests]
+    time.sleep(seconds)
+    after, ended_s = [one.cpu_s for one in guests], time.monotonic()
+    passed_s = ended_s - began_s
+    return [(last - first) / passed_s for first, last in zip(before, after, strict=True)]
+
+
+def until_true(met: Callable[[], bool], what: str, *, patience_s: float) -> float:
+    """Wait for something; how long it took."""
+    began_s = time.monotonic()
+    until(met, what, patience_s=patience_s)
+    return time.monotonic() - began_s
+
+
+def _console(directory: Path, vm: int) -> Path:
+    return directory / f"one-{vm}.console"
+
+
+def _said(console: Path, text: str) -> bool:
+    return console.exists() and text in console.read_text(errors="replace")
+
+
+def _cores(text: str) -> set[int]:
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found

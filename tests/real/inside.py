@@ -1,0 +1,57 @@
+"""The first process of the tests' namespaces: it starts pytest and buries whoever dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.real import controls
+
+_SSH = Path("/etc/ssh/ssh_config.d")
+
+
+def main(group: str, tests: list[str]) -> int:
+    """The exit code of pytest."""
+    # Beside the hosts' groups and before them: guests that burn must not hold up the tests.
+    controls.make(f"{group}/tests", heavy=True)
+    controls.enter(f"{group}/tests")
+    place = os.environ["MERKAT_REAL"]
+    for command in (
+        ("mount", "--make-rprivate", "/"),
+        ("mount", "-t", "proc", "proc", "/proc"),
+        ("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", place),
+        ("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(_SSH)),
+        ("ip", "link", "set", "lo", "up"),
+    ):
+        subprocess.run(command, check=True)
+    # Nobody's list of known hosts is to learn of these.
+    (_SSH / "tests.conf").write_text("UserKnownHostsFile /dev/null\nLogLevel ERROR\n")
+    _prepare_control_groups()
+    os.environ["MERKAT_REAL_GROUP"] = group
+    os.environ["TMPDIR"] = place
+    tempfile.tempdir = None
+    pytest = subprocess.Popen([sys.executable, "-m", "pytest", *tests])
+    return _buried(pytest.pid)
+
+
+def _prepare_control_groups() -> None:
+    # libvirt mistakes a machine with both versions for one with the second alone.
+    for name in ("unified", "systemd"):
+        if not controls.unified() and (controls.TOP / name).is_mount():
+            subprocess.run(["umount", controls.TOP / name], check=True)
+
+
+def _buried(until: int) -> int:
+    """Wait for all that is orphaned here, until this process ends; its exit code."""
+    # Ctrl-C is for pytest, which closes what it has open.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        pid, status = os.wait()
+        if pid == until:
+            return os.waitstatus_to_exitcode(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,86 @@
+"""The Debian packages that real hosts and guests are made of, and their installation."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+
+PACKAGES = {
+    "libvirt-daemon": "/usr/sbin/libvirtd",
+    "libvirt-daemon-system": "/etc/libvirt/libvirtd.conf",
+    "libvirt-daemon-driver-qemu": "/usr/lib/x86_64-linux-gnu/libvirt/connection-driver/"
+    "libvirt_driver_qemu.so",
+    "libvirt-daemon-driver-lxc": "/usr/lib/libvirt/libvirt_lxc",
+    "libvirt-clients": "/usr/bin/virsh",
+    "libvirt-dev": "/usr/include/libvirt/libvirt.h",
+    "pkg-config": "/usr/bin/pkg-config",
+    "gcc": "/usr/bin/gcc",
+    "python3-dev": "/usr/include/python3.11/Python.h",
+    "qemu-system-x86": "/usr/bin/qemu-system-x86_64",
+    "openssh-server": "/usr/sbin/sshd",
+    "iproute2": "/usr/sbin/ip",
+    "cpio": "/usr/bin/cpio",
+}
+"""By name, each with a file by which it is recognised."""
+
+SERVICES_STAY_OFF = Path("/usr/sbin/policy-rc.d")
+
+
+class MissingError(Exception):
+    """Something that the tests need is not there and could not be had."""
+
+
+def install(more: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Install what is missing, without starting any service; raises MissingError.
+
+    `more` packages are given as PACKAGES are.
+    """
+    if os.geteuid() != 0:
+        raise MissingError("real hosts need root: their namespaces, bridges and control groups")
+    wanted = {**PACKAGES, **more}
+    missing = [name for name, file in wanted.items() if not Path(file).exists()]
+    if missing:
+        say(f"installing {', '.join(missing)}")
+        _install(missing)
+    if find_spec("libvirt") is None:
+        say("building libvirt-python")
+        run(sys.executable, "-m", "pip", "install", "--quiet", "libvirt-python")
+
+
+def _install(names: list[str]) -> None:
+    if shutil.which("apt-get") is None:
+        raise MissingError(f"{', '.join(names)}: this is no Debian, install them by hand")
+    off = not SERVICES_STAY_OFF.exists()
+    if off:
+        SERVICES_STAY_OFF.write_text("#!/bin/sh\nexit 101\n")
+        SERVICES_STAY_OFF.chmod(0o755)
+    try:
+        run("apt-get", "-qq", "update")
+        run("apt-get", "-qq", "install", "-y", "--no-install-recommends", *names)
+    finally:
+        if off:
+            SERVICES_STAY_OFF.unlink()
+
+
+def run(*words: str) -> None:
+    """Run a command to its end. Raises MissingError with what it said last."""
+    done = subprocess.run(
+        words,
+        env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        raise MissingError(f"{' '.join(words)}: exit code {done.returncode}\n{said}")
+
+
+def say(what: str) -> None:
+    """Tell whoever started the tests."""
+    sys.stderr.write(f"real hosts: {what}\n")

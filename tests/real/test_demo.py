@@ -1,0 +1,53 @@
+"""`merkatd demo --hypervisor libvirt` on a machine with libvirtd: real guests, gone afterwards."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.real.host import RealHost, until
+
+SECONDS = 24
+
+
+def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
+    """They are ours by name, limited while it plays, and none is left at its end."""
+    host = mortal_hosts[0]
+    log = tmp_path / "demo.log"
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            host.words(
+                *(sys.executable, "-W", "error", "-m", "merkatd.cli", "demo", "--plain"),
+                *("--hypervisor", "libvirt", "--seconds", str(SECONDS)),
+            ),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        ) as demo,
+    ):
+        seen: dict[str, set[int]] = {}
+        until(
+            lambda: _look(host, seen) or demo.poll() is not None,
+            f"the demo ends: {log.read_text()}",
+            patience_s=SECONDS + 40,
+        )
+        while demo.poll() is None:
+            _look(host, seen)
+        said = log.read_text()
+        assert demo.wait() == 0, said
+    sys.stdout.write(said)
+    assert "Who got what for how much:" in said
+    quotas = [found - {-1} for found in seen.values()]
+    assert max(map(len, quotas), default=0) > 1, seen
+    assert not host.connection().listAllDomains()
+
+
+def _look(host: RealHost, seen: dict[str, set[int]]) -> bool:
+    """Note the limits that each guest has now; never true."""
+    for domain in host.connection().listAllDomains():
+        try:
+            quota = int(domain.schedulerParameters()["vcpu_quota"])
+            seen.setdefault(domain.name(), set()).add(quota)
+        except Exception:  # noqa: BLE001, S112 - it ended while it was looked at
+            continue
+    return False

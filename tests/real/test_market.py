@@ -1,0 +1,102 @@
+"""The whole of Merkat on real hosts: guests slow down and speed up with the price."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.domains import cores_used, until_true
+from tests.real.host import RealHost, until
+from tests.real.site import INTERVAL_S, Site, running
+
+WINDOW_S = 4.0
+CHECK_EVERY = 3
+"""Each VM's limits are read back once in so many periods."""
+_LATE_S = 3 * INTERVAL_S
+
+
+@pytest.fixture
+def site(mortal_hosts: list[RealHost], tmp_path: Path) -> Iterator[Site]:
+    """One host of one core, where two guests are in each other's way."""
+    host = mortal_hosts[0]
+    host.keep_to(0)
+    more = f'check_every = {CHECK_EVERY}\nretry_least = "1s"\nretry_most = "2s"'
+    with running(tmp_path, [host], cores=1, more=more) as found:
+        yield found
+
+
+def test_bids_divide_a_core_and_move_with_it(site: Site) -> None:
+    """1 to 3 within 10 %; when the other one bids more it is 3 to 1; whoever is alone has all."""
+    vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
+    site.after_periods(3)
+    one, three = cores_used([site.guest(vm) for vm in vms], WINDOW_S)
+    assert three / one == pytest.approx(3.0, rel=0.1)
+    assert 0.225 <= one <= 0.2625
+    site.call("one.vm.update", vms[0], 'MERKAT_BID_CPU="9"', 1)
+    site.after_periods(3)
+    nine, three = cores_used([site.guest(vm) for vm in vms], WINDOW_S)
+    assert nine / three == pytest.approx(3.0, rel=0.1)
+    site.call("one.vm.action", "terminate-hard", vms[0])
+    site.after_periods(4)
+    assert site.guest(vms[1]).cores_used(1.0) > 0.9
+    assert not site.failed
+
+
+def test_what_somebody_else_changes_is_put_right(site: Site) -> None:
+    """Within the periods after which each VM has been looked at, and it is counted."""
+    vm = site.new(1.0, vcpus=1)
+    site.new(3.0, vcpus=1)
+    site.after_periods(CHECK_EVERY + 1)
+    assert site.status()["drift"] == 0
+    guest = site.guest(vm)
+    wanted = guest.scheduling
+    assert wanted["vcpu_quota"] == 25_000
+    changed = {"vcpu_quota": 90_000, "cpu_shares": 77}
+    guest.domain.setSchedulerParametersFlags(changed, 1)
+    took_s = until_true(
+        lambda: guest.scheduling == wanted, "limits put right", patience_s=4 * CHECK_EVERY
+    )
+    assert took_s <= (CHECK_EVERY + 2) * INTERVAL_S
+    assert site.status()["drift"] == len(changed)
+
+
+def test_nothing_is_sent_while_nothing_changes(site: Site) -> None:
+    """Limits stand as they are: no step is made of them, and libvirtd is only asked."""
+    vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
+    site.after_periods(4)
+    host = site.hosts[0]
+    steps, changes = site.steps_sent(), host.changes()
+    assert changes >= len(vms)
+    site.after_periods(5)
+    assert (site.steps_sent(), host.changes()) == (steps, changes)
+    assert [site.guest(vm).scheduling["vcpu_quota"] for vm in vms] == [25_000, 75_000]
+
+
+def test_release_leaves_no_trace(site: Site) -> None:
+    """Quotas, shares and pins are as OpenNebula had set them, once Merkat has let go."""
+    vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
+    site.after_periods(3)
+    assert site.guest(vms[0]).scheduling["vcpu_quota"] == 25_000
+    site.command("release", "--yes")
+    for vm in vms:
+        guest = site.guest(vm)
+        assert guest.scheduling["vcpu_quota"] < 0
+        assert guest.scheduling["global_quota"] < 0
+        assert guest.scheduling["cpu_shares"] == 1024
+        assert guest.threads()["CPU 0/TCG"] == {0}
+
+
+def test_libvirtd_may_die_and_come_back(site: Site) -> None:
+    """Guests keep their limits meanwhile; afterwards they follow the bids again."""
+    host = site.hosts[0]
+    vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
+    site.after_periods(3)
+    host.kill_libvirtd()
+    site.after_periods(2)
+    host.start_libvirtd()
+    guests = [site.guest(vm) for vm in vms]
+    until(lambda: None not in [one.quota_us() for one in guests], "it knows its guests again")
+    assert [one.quota_us() for one in guests] == [25_000, 75_000]
+    site.call("one.vm.update", vms[0], 'MERKAT_BID_CPU="9"', 1)
+    until_true(lambda: guests[0].quota_us() == 75_000, "the new bid's limit", patience_s=15.0)
+    assert not site.failed

@@ -1,0 +1,74 @@
+"""Shares are real: what a guest really gets of a processor is what it was given."""
+
+import time
+
+import numpy as np
+import pytest
+
+from merkatd.limits import to_cgroup
+from merkatd.limits.cpu import quotas
+from tests.real.domains import Guest, boot, contain
+from tests.real.host import RealHost
+from tests.real.port import PERIOD_US, Port, limit, pin
+
+WINDOW_S = 4.0
+VM = 3
+ABOVE, BELOW = 1.05, 0.90
+SETTLING_S = 0.5
+"""A few of the kernel's own periods: what was saved up before a quota came may still be spent."""
+
+
+@pytest.fixture(scope="module")
+def guest(hosts: list[RealHost]) -> Guest:
+    """A guest with two virtual CPUs that wants all of both; it is alone on the machine."""
+    return boot(hosts[0], VM, vcpus=2)
+
+
+@pytest.mark.parametrize("units", [10, 25, 50, 120])
+def test_a_share_is_what_is_really_got(port: Port, guest: Guest, units: int) -> None:
+    """At most 5 % above it and 10 % below, in percent of a core, over two virtual CPUs."""
+    quota = quotas(np.array([float(units)]), np.array([2]), np.array([False]), PERIOD_US)
+    port.read({VM: 0})
+    port.apply(limit(VM, vcpu=int(quota.vcpu_us[0])))
+    got = _settled(guest) * 100
+    assert units * BELOW <= got <= units * ABOVE, got
+    use = port.read({VM: 0})
+    assert use.in_force.vcpu_quota_us.tolist() == [quota.vcpu_us[0]]
+
+
+@pytest.mark.parametrize("units", [25, 120])
+def test_so_is_that_of_a_pinned_vm(port: Port, guest: Guest, units: int) -> None:
+    """Which has one quota for the whole of it, while it has its own cores."""
+    quota = quotas(np.array([float(units)]), np.array([2]), np.array([True]), PERIOD_US)
+    port.read({VM: 0})
+    port.apply(pin(VM, (1,), (0,)), limit(VM, whole=int(quota.global_us[0])))
+    got = _settled(guest) * 100
+    assert units * BELOW <= got <= units * ABOVE, got
+    threads = guest.threads()
+    assert (threads["CPU 0/TCG"], threads["CPU 1/TCG"]) == ({1}, {0})
+    port.apply(pin(VM), limit(VM, vcpu=PERIOD_US))
+    assert guest.threads()["CPU 0/TCG"] == guest.threads()["CPU 1/TCG"] == {0, 1}
+    assert guest.scheduling["global_quota"] < 0
+
+
+def test_what_is_read_is_what_was_used(port: Port, guest: Guest) -> None:
+    """CPU time in core-seconds, as it passes."""
+    port.apply(limit(VM, vcpu=25_000))
+    before = port.read({VM: 0}).cpu_s[0]
+    used = guest.cores_used(1.0)
+    assert port.read({VM: 0}).cpu_s[0] - before == pytest.approx(used, rel=0.15)
+
+
+def test_containers_are_limited_alike(port_lxc: Port, hosts: list[RealHost]) -> None:
+    """Through the same steps: 25 % for each of two virtual CPUs is half a core."""
+    held = contain(hosts[1], 8)
+    port_lxc.read({8: 1})
+    port_lxc.apply(limit(8, vcpu=25_000, shares=512))
+    got = _settled(held)
+    assert 0.5 * BELOW <= got <= 0.5 * ABOVE, got
+    assert held.scheduling["cpu_shares"] == to_cgroup(512)
+
+
+def _settled(guest: Guest) -> float:
+    time.sleep(SETTLING_S)
+    return guest.cores_used(WINDOW_S)
