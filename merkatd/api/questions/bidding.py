@@ -1,21 +1,18 @@
 """A new bid: the newest word wins, so it holds from the next period on until somebody says more."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
-from merkatd.api.questions.present import PAYS, Present
-from merkatd.api.questions.words import Arguments, QuestionError, number
-from merkatd.cluster import Floats, Snapshot
+from merkatd.api.questions.prepared import Prepared
+from merkatd.api.questions.present import Present
+from merkatd.api.questions.quoting import only_sold, vm_subject
+from merkatd.api.questions.words import Arguments, QuestionError, finite, number
 from merkatd.database import bids
 from merkatd.database.bids import Bid, BidSource
-from merkatd.market.charge import charges
-from merkatd.market.price import price
-from merkatd.market.view import NOWHERE, view_of
-from merkatd.scheduler.settings import Market
+from merkatd.market.view import NOWHERE
 from merkatd.scheduler.wishes import MOST
 
 
@@ -33,6 +30,7 @@ def offered(now: Present, row: int, arguments: Arguments, word: Bid | None) -> O
     """The bid that `cpu`, `memory` ... make of the one in force. Raises QuestionError."""
     snapshot = now.snapshot
     vm = int(snapshot.vms.id[row])
+    only_sold(snapshot.resources, arguments)
     said = {
         name: amount
         for name in snapshot.resources
@@ -51,55 +49,34 @@ def keep(connection: sa.Connection, offer: Offer, at_s: float) -> bool:
     return offer.vm in bids.say(connection, [word])
 
 
-def expected(now: Present, row: int, market: Market, offer: Offer) -> list[dict[str, Any]]:
+def expected(prepared: Prepared, row: int, offer: Offer) -> list[dict[str, Any]]:
     """By resource, what the old and the new bid get and cost while all others stay as they are."""
-    snapshot = now.snapshot
-    before = _outcome(now, snapshot, row, market, offer.old)
-    after = _outcome(now, snapshot, row, market, offer.new)
+    names = prepared.now.snapshot.resources
+    before = _outcome(prepared, row, [offer.old[name] for name in names])
+    after = _outcome(prepared, row, [offer.new[name] for name in names])
     return [
         {
             "resource": name,
             "old": offer.old[name],
             "new": offer.new[name],
-            "share": float(before[0][column]),
-            "new_share": float(after[0][column]),
-            "cost": float(before[1][column]),
-            "new_cost": float(after[1][column]),
+            "share": was[0],
+            "new_share": will[0],
+            "cost": was[1],
+            "new_cost": will[1],
         }
-        for column, name in enumerate(snapshot.resources)
+        for name, was, will in zip(names, before, after, strict=True)
     ]
 
 
 def _outcome(
-    now: Present, snapshot: Snapshot, row: int, market: Market, bid: Mapping[str, float]
-) -> tuple[Floats, Floats]:
-    """[resources]: the share on its host, and what a period costs, with this bid."""
-    bid_column = snapshot.vms.bid.copy()
-    bid_column[row] = [bid[name] for name in snapshot.resources]
-    changed = replace(snapshot, vms=replace(snapshot.vms, bid=bid_column))
-    view = view_of(changed, int(snapshot.vms.market[row]))
-    local = np.full(len(snapshot.hosts) + 1, NOWHERE)
-    local[view.hosts] = np.arange(len(view.hosts))
-    place = local[now.host[view.vms]]
-    at = np.flatnonzero(view.vms == row)
-    nothing = np.zeros(len(snapshot.resources))
-    if len(at) == 0 or place[at[0]] == NOWHERE:
-        return nothing, nothing
-    share = view.on_hosts(place).allocation[at[0]]
-    if snapshot.vms.state[row] not in PAYS:
-        return share, nothing
-    prices = price(
-        market.pricing.rule,
-        view.bid[place != NOWHERE],
-        view.total,
-        view.first(place != NOWHERE).level[0],
-        market.pricing.reserve_prices(snapshot.resources),
-    )
-    owed = charges(
-        market.pricing.rule,
-        bid_column[row][np.newaxis],
-        share[np.newaxis],
-        prices[np.newaxis],
-        1.0,
-    )
-    return share, owed[0]
+    prepared: Prepared, row: int, bid: Sequence[float]
+) -> list[tuple[float, float | None]]:
+    """By resource: the share on its host, and what a period costs, with this bid."""
+    try:
+        subject = vm_subject(prepared, row)
+    except QuestionError:
+        return [(0.0, 0.0)] * len(bid)
+    if subject.place.now is None:
+        return [(0.0, 0.0)] * len(bid)
+    quotes = subject.quotes.quote(subject.place, bid)
+    return [(one.share, finite(one.cost)) for one in quotes]

@@ -1,16 +1,23 @@
 """The questions of a daemon with its scheduler, by name."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from merkatd.api.questions import bidding, history, lists
+from merkatd.api.questions import bidding, history, limits, lists
 from merkatd.api.questions.explaining import explained
-from merkatd.api.questions.present import Present, present
+from merkatd.api.questions.money import MoneyQuestions
+from merkatd.api.questions.ordering import order_host, who
+from merkatd.api.questions.platforms import PlatformQuestions
+from merkatd.api.questions.prepared import Preparing
+from merkatd.api.questions.present import Present
+from merkatd.api.questions.quoting import new_subject, quoted, vm_subject
 from merkatd.api.questions.rehearsal import rehearsed
 from merkatd.api.questions.words import (
     Arguments,
+    NotNowError,
     QuestionError,
     as_id,
     finite,
@@ -22,11 +29,12 @@ from merkatd.api.questions.words import (
     whole,
 )
 from merkatd.cluster.json_form import dumps
+from merkatd.currency import MICRO
 from merkatd.database import accounts, audit, bids, decisions, periods
 from merkatd.database.accounts import AccountKind
-from merkatd.scheduler.charge import MICRO
+from merkatd.database.orders import Order
+from merkatd.ledger import Ledger
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.tell import Announcement
 
 TREND = 60
 """Periods that a trend of prices shows."""
@@ -44,13 +52,21 @@ class Questions(Protocol):
 class DaemonQuestions:
     """The questions of a daemon with its scheduler."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        platforms: PlatformQuestions | None = None,
+    ) -> None:
+        """`platforms` answers about platforms, where any are kept."""
         self._scheduler = scheduler
-        self._present: tuple[Announcement, Present] | None = None
+        self.platforms = platforms
+        self.preparing = Preparing(scheduler)
         self._known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
             "status": self._status,
             "pause": self._pause,
             "resume": self._resume,
+            "drain": self._drain,
+            "undrain": self._undrain,
             "snapshot": self._snapshot,
             "steps": self._steps,
             "accounts": self._accounts,
@@ -61,9 +77,17 @@ class DaemonQuestions:
             "price_history": self._price_history,
             "explain": self._explain,
             "bid": self._bid,
+            "quote": self._quote,
             "plan": self._plan,
+            "limits": self._limits,
+            "release": self._release,
             "overview": self._overview,
         }
+        world = scheduler.world
+        ledger = Ledger(world.database, world.now, world.money)
+        self._known = {**self._known, **MoneyQuestions(ledger, world.now).known}
+        if self.platforms is not None:
+            self._known = {**self._known, **self.platforms.known}
 
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
         """The answer to a question of this name."""
@@ -79,6 +103,7 @@ class DaemonQuestions:
         """How the daemon is, and the latest prices."""
         scheduler = self._scheduler
         latest = scheduler.latest
+        reach = scheduler.world.hypervisors.reach()
 
         def read(connection: sa.Connection) -> dict[str, Any]:
             newest = periods.newest(connection)
@@ -86,12 +111,14 @@ class DaemonQuestions:
                 "outstanding_steps": len(decisions.outstanding(connection)),
                 "newest_period": None if newest is None else newest.number,
                 "newest_state": None if newest is None else str(newest.state),
-                "accounts_sound": audit.audit(connection).sound,
+                "accounts_sound": audit.total(connection) == 0,
             }
 
         stored = await scheduler.world.database.read(read)
         return stored | {
             "paused": scheduler.paused,
+            "standby": scheduler.standby,
+            "drained_hosts": sorted(scheduler.drained),
             "failures": scheduler.failures,
             "interval_s": scheduler.world.rhythm.interval_s,
             "now_s": scheduler.world.now(),
@@ -100,32 +127,55 @@ class DaemonQuestions:
             "prices": None if latest is None else _by_market(latest.prices),
             "hosts": None if latest is None else len(latest.seen.snapshot.hosts),
             "vms": None if latest is None else len(latest.seen.snapshot.vms),
+            "hosts_away": {str(host): why for host, why in reach.away.items()},
+            "drift": reach.drift,
         }
 
-    async def _pause(self, _arguments: Arguments) -> bool:
-        """Begin no more periods until told to resume."""
-        self._scheduler.paused = True
-        return True
+    async def _pause(self, arguments: Arguments) -> bool:
+        """Begin no more periods until told to resume; false where that was so before."""
+        return await self._scheduler.order(Order.PAUSE, who(arguments))
 
-    async def _resume(self, _arguments: Arguments) -> bool:
-        """Go on."""
-        self._scheduler.paused = False
-        return True
+    async def _resume(self, arguments: Arguments) -> bool:
+        """Go on; false where there was no pause."""
+        return await self._scheduler.order(Order.RESUME, who(arguments))
+
+    async def _drain(self, arguments: Arguments) -> dict[str, Any]:
+        """Empty `host` and put nothing there."""
+        return await self._order_host(Order.DRAIN, arguments)
+
+    async def _undrain(self, arguments: Arguments) -> dict[str, Any]:
+        """Use `host` again."""
+        return await self._order_host(Order.UNDRAIN, arguments)
+
+    async def _order_host(self, what: Order, arguments: Arguments) -> dict[str, Any]:
+        snapshot = self.preparing.latest.seen.snapshot
+        return await order_host(self._scheduler, snapshot, what, arguments)
 
     async def _snapshot(self, _arguments: Arguments) -> str:
         """What the latest decision was made from, as JSON text."""
-        snapshot = self._latest().seen.snapshot
+        snapshot = self.preparing.latest.seen.snapshot
         return await self._scheduler.world.executor.run(lambda: dumps(snapshot))
 
     async def _plan(self, _arguments: Arguments) -> dict[str, Any]:
         """What a period that begins now would do."""
         return await rehearsed(self._scheduler.world)
 
+    async def _limits(self, arguments: Arguments) -> list[dict[str, Any]]:
+        """Limits wanted, set and used, of all VMs or those that `of` names."""
+        prepared = await self.preparing.prepared()
+        seen = prepared.latest.seen
+        return await limits.limits(self._scheduler.world, prepared.now, seen, arguments)
+
+    async def _release(self, arguments: Arguments) -> Any:
+        """Pause, and say which VMs there are; then give `vms` their full size back."""
+        return await limits.release(self._scheduler, arguments, who(arguments))
+
     # -- the present --------------------------------------------------------------------------
 
     async def _hosts(self, _arguments: Arguments) -> list[dict[str, Any]]:
         """Every host."""
-        return await self._from_present(lists.hosts)
+        drained = self._scheduler.drained
+        return await self._from_present(lambda now: lists.hosts(now, drained))
 
     async def _vms(self, _arguments: Arguments) -> list[dict[str, Any]]:
         """Every VM."""
@@ -138,7 +188,7 @@ class DaemonQuestions:
 
     async def _explain(self, arguments: Arguments) -> dict[str, Any]:
         """One VM: `vm` is its id or its name."""
-        now = self._now()
+        now = await self._now()
         row = vm_row(now.snapshot, arguments)
         vm = int(now.snapshot.vms.id[row])
         word, steps = await self._scheduler.world.database.read(
@@ -148,11 +198,13 @@ class DaemonQuestions:
             )
         )
         balance = (await self._balances()).get(int(now.snapshot.vms.owner[row]))
-        return explained(now, row, word, steps, balance)
+        work = partial(explained, now, row, word, steps, balance)
+        return await self._scheduler.world.executor.run(work)
 
     async def _bid(self, arguments: Arguments) -> dict[str, Any]:
-        """A new bid for `vm` where `cpu` or `memory` is given, else the present one."""
-        now = self._now()
+        """A new bid for `vm` where `cpu`, `memory` ... is given, else the present one."""
+        prepared = await self.preparing.prepared()
+        now = prepared.now
         world = self._scheduler.world
         row = vm_row(now.snapshot, arguments)
         vm = int(now.snapshot.vms.id[row])
@@ -165,14 +217,22 @@ class DaemonQuestions:
 
         offer, stored = await world.database.run(say)
         if not stored:
-            raise QuestionError(f"VM {vm}: somebody has said a newer word on its bid; look again")
-        market = world.markets[int(now.snapshot.vms.market[row])]
+            raise NotNowError(f"VM {vm}: somebody has said a newer word on its bid; look again")
         return {
             "id": vm,
             "name": now.snapshot.vms.name[row],
             "changed": offer.changes,
-            "resources": bidding.expected(now, row, market, offer),
+            "resources": bidding.expected(prepared, row, offer),
         }
+
+    async def _quote(self, arguments: Arguments) -> dict[str, Any]:
+        """What bids would get and cost `vm`, or one that there is not yet."""
+        prepared = await self.preparing.prepared()
+        if arguments.get("vm") is None:
+            markets = self._scheduler.world.markets
+            return quoted(new_subject(prepared, markets, arguments), arguments)
+        row = vm_row(prepared.now.snapshot, arguments)
+        return quoted(vm_subject(prepared, row), arguments)
 
     async def _overview(self, _arguments: Arguments) -> dict[str, Any]:
         """All that a live view shows, of one moment."""
@@ -191,7 +251,7 @@ class DaemonQuestions:
 
     async def _price(self, arguments: Arguments) -> list[dict[str, Any]]:
         """The present price of each resource in one `market` or in all, with its trend."""
-        latest = self._latest()
+        latest = self.preparing.latest
         chosen = one_of(arguments, "market", list(latest.prices))
         past = await self._price_history({"periods": TREND})
         rows = []
@@ -218,7 +278,9 @@ class DaemonQuestions:
         """The prices of the newest `periods`, of one `market` or of all."""
         world = self._scheduler.world
         names = [market.name for market in world.markets]
-        return await world.database.read(history.price_history(arguments, names))
+        return await world.database.read(
+            history.price_history(arguments, names, world.goods.resources)
+        )
 
     async def _steps(self, arguments: Arguments) -> list[dict[str, Any]]:
         """The newest steps, newest first, filtered by vm, host, kind, state, periods, time."""
@@ -239,23 +301,14 @@ class DaemonQuestions:
 
     # -- what they have in common -------------------------------------------------------------
 
-    def _latest(self) -> Announcement:
-        if self._scheduler.latest is None:
-            raise QuestionError("there was no period yet: try again in a moment")
-        return self._scheduler.latest
-
-    def _now(self) -> Present:
-        """Worked out once a period."""
-        latest = self._latest()
-        if self._present is None or self._present[0] is not latest:
-            self._present = (latest, present(latest, self._scheduler.world.markets))
-        return self._present[1]
+    async def _now(self) -> Present:
+        return (await self.preparing.prepared()).now
 
     async def _from_present(
         self, rows: Callable[[Present], list[dict[str, Any]]]
     ) -> list[dict[str, Any]]:
         """Rows made where they hold nobody up."""
-        now = self._now()
+        now = await self._now()
         return await self._scheduler.world.executor.run(lambda: rows(now))
 
     async def _balances(self) -> dict[int, float]:
@@ -275,7 +328,7 @@ class DaemonQuestions:
         number = as_id(wanted)
         if number is not None:
             return whole({what: number}, what)
-        snapshot = self._latest().seen.snapshot
+        snapshot = self.preparing.latest.seen.snapshot
         if what == "vm":
             return int(snapshot.vms.id[vm_row(snapshot, arguments)])
         return int(snapshot.hosts.id[host_row(snapshot, arguments)])

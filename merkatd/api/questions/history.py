@@ -18,10 +18,10 @@ from merkatd.cluster import (
     Stop,
     Suspend,
     Terminate,
+    Throttle,
 )
 from merkatd.database import decisions, prices
 from merkatd.database.steps import StepState, StoredStep
-from merkatd.scheduler.settings import RESOURCES
 
 Row = dict[str, Any]
 Read = Callable[[sa.Connection], list[Row]]
@@ -39,6 +39,7 @@ KINDS = tuple(
         Limit,
         Pin,
         Balloon,
+        Throttle,
     )
 )
 STATES = tuple(str(state) for state in StepState)
@@ -48,7 +49,7 @@ LONGEST_S = 1e12
 """No time since the epoch that anybody asks for is later."""
 
 
-def price_history(arguments: Arguments, markets: Sequence[str]) -> Read:
+def price_history(arguments: Arguments, markets: Sequence[str], resources: Sequence[str]) -> Read:
     """The newest `periods` of one market or of all, oldest first: a row a period and market."""
     chosen = one_of(arguments, "market", markets)
     wanted = whole(arguments, "periods")
@@ -59,7 +60,7 @@ def price_history(arguments: Arguments, markets: Sequence[str]) -> Read:
     def read(connection: sa.Connection) -> list[Row]:
         rows: dict[tuple[int, str], Row] = {}
         for market in [chosen] if chosen else markets:
-            points = prices.history(connection, market, 0.0, periods * len(RESOURCES))
+            points = prices.history(connection, market, 0.0, periods * len(resources))
             for point in points:
                 row = rows.setdefault(
                     (point.period, market),

@@ -1,6 +1,7 @@
 """The lists: hosts, VMs and applications of the present, a row each, as JSON has it."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,11 @@ HOST_STATES = {HostState.ON: "on", HostState.DRAINED: "dsbl", HostState.OFF: "of
 _RUNS = (VmState.RUNNING, VmState.BUSY)
 
 
-def hosts(now: Present) -> list[Row]:
-    """Every host: what it has, gives away, is bid for, and was last seen to use."""
+def hosts(now: Present, drained: AbstractSet[int] = frozenset()) -> list[Row]:
+    """Every host: what it has, gives away, is bid for, and was last seen to use.
+
+    `drained` are the ids of those that are being emptied by order.
+    """
     table, snapshot = now.snapshot.hosts, now.snapshot
     there = np.flatnonzero(now.host != NOWHERE)
     count = np.bincount(now.host[there], minlength=len(table))
@@ -30,10 +34,13 @@ def hosts(now: Present) -> list[Row]:
         {
             "id": int(table.id[row]),
             "name": table.name[row],
-            "state": HOST_STATES[HostState(int(table.state[row]))],
+            "state": "drain"
+            if int(table.id[row]) in drained
+            else HOST_STATES[HostState(int(table.state[row]))],
             "market": now.market_name(int(table.market[row])),
             "vms": int(count[row]),
-            "note": now.limits.overfull.get(int(table.id[row])),
+            "note": now.limits.overfull.get(int(table.id[row]))
+            or _drained(int(table.id[row]) in drained, int(count[row])),
         }
         for row in range(len(table))
     ]
@@ -46,6 +53,12 @@ def hosts(now: Present) -> list[Row]:
             found[f"bids_{name}"] = float(bid[row])
             found[f"used_{name}"] = finite(table.used[row, column])
     return rows
+
+
+def _drained(drained: bool, vms: int) -> str | None:
+    if not drained:
+        return None
+    return f"drained, {vms} VMs still there" if vms else "drained and empty"
 
 
 def _sums(now: Present, values: Any) -> Any:

@@ -10,8 +10,10 @@ import sqlalchemy as sa
 
 from merkatd.api.questions.plans import plan_value
 from merkatd.api.questions.words import QuestionError
-from merkatd.database import bids, decisions, periods
+from merkatd.database import bids, decisions, fleets, periods
 from merkatd.database.steps import StoredStep
+from merkatd.scheduler.afford import afforded, beside
+from merkatd.scheduler.charge import purse_of
 from merkatd.scheduler.decide import worked_out
 from merkatd.scheduler.observe import Look, look, new_words, seen_from
 from merkatd.scheduler.ports import UnreachableError
@@ -32,19 +34,24 @@ async def rehearsed(world: World) -> dict[str, Any]:
             decisions.outstanding(connection),
             periods.memory(connection, label),
             periods.newest(connection),
+            purse_of(connection, looked.observation),
+            fleets.applications(connection),
         )
     )
-    present, outstanding, memory, newest = stored
+    present, outstanding, memory, newest, purse, applications = stored
     number = 1 if newest is None else newest.number + 1
     own = replace(world, rng=copy.deepcopy(world.rng))  # the real period draws the same again
 
     def work() -> dict[str, Any]:
-        verdicts = judge(outstanding, looked.observation, own.rhythm)
-        seen = seen_from(own, number, looked, verdicts, present)
+        verdicts = judge(outstanding, looked.observation, own.rhythm, handing=own.handing)
+        look_from = seen_from(own, number, looked, verdicts, present, applications)
+        affordable = afforded(own, look_from, purse)
+        seen = affordable.seen
         begin = time.perf_counter()
-        decision, limits = worked_out(own, seen, memory)
+        decision, limits = worked_out(own, seen, memory, affordable.unpaid)
         took_ms = (time.perf_counter() - begin) * 1e3
-        reasons = {**decision.reasons, **limits.postponed}
+        reasons = {**decision.reasons, **beside(decision.reasons, affordable.messages)}
+        reasons |= limits.postponed
         value = plan_value(seen.snapshot, decision, limits.plan, label, took_ms, reasons)
         return value | {
             "under_way": [_under_way(one) for one in seen.verdicts.waiting],

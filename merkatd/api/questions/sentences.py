@@ -3,7 +3,12 @@
 from merkatd.cluster import VmState
 from merkatd.market.explain import Explanation, LimitedBy, Part
 
-UNITS = {"cpu": "% of CPU", "memory": "MiB of memory"}
+UNITS = {
+    "cpu": "% of CPU",
+    "memory": "MiB of memory",
+    "network": "Mbit/s of network",
+    "disk": "MiB/s of disk",
+}
 """How the resources read in a sentence; another one is called by its name."""
 
 _PLAIN = {

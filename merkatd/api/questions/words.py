@@ -17,6 +17,10 @@ class QuestionError(Exception):
     """A question that can't be answered; the message says what would be right."""
 
 
+class NotNowError(QuestionError):
+    """A question that may be answered if it is asked again."""
+
+
 def whole(arguments: Arguments, name: str) -> int | None:
     """A whole number from 0 on; None where it is not given."""
     value = arguments.get(name)

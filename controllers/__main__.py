@@ -1,0 +1,72 @@
+"""How the daemon starts a process: python -m controllers controller|monitor KIND FOLDER."""
+
+import asyncio
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from controllers.controller import Controller
+from controllers.handed import passport
+from controllers.kinds import CONTROLLERS, MONITORS, file_of, known
+from controllers.monitors.monitor import Monitor
+from controllers.running import run_controller, run_monitor
+
+_BASES: dict[str, tuple[type, dict[str, str], Any]] = {
+    "controller": (Controller, dict(CONTROLLERS), run_controller),
+    "monitor": (Monitor, dict(MONITORS), run_monitor),
+}
+
+
+class UnknownError(Exception):
+    """There is no such controller or monitor, or its file holds none; the message says why."""
+
+
+def found(what: str, kind: str, folder: Path) -> type:
+    """The class of a kind, of those that come with Merkat or of a site's own."""
+    base, built_in, _ = _BASES[what]
+    if kind in built_in:
+        return _only(importlib.import_module(built_in[kind]), base)
+    path = file_of(kind, folder)
+    if path is None:
+        there = ", ".join(known(folder, built_in)) or "none"
+        raise UnknownError(f"there is no {what} {kind!r}; there are: {there}")
+    return _only(_loaded(path), base)
+
+
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem.replace("-", "_"), path)
+    if spec is None or spec.loader is None:
+        raise UnknownError(f"{path} can't be read")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _only(module: ModuleType, base: type) -> type:
+    classes = [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, base) and one.__module__ == module.__name__
+    ]
+    if len(classes) != 1:
+        raise UnknownError(f"{module.__file__} must hold one {base.__name__}, not {len(classes)}")
+    return classes[0]
+
+
+def main(words: list[str]) -> int:
+    """Run one process; its exit code."""
+    what, kind, folder = words
+    run = _BASES[what][2]
+    try:
+        asyncio.run(run(found(what, kind, Path(folder)), passport()))
+    except UnknownError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Monitors: what watches the application of a virtual cluster and tells its controller."""

@@ -1,0 +1,44 @@
+"""The base of every monitor: looks at an application, and tells the platform's controller."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from controllers.controller import Hand
+from merkatd.bus.messages import Measured
+from merkatd.platforms.ports import Assignment, ClusterTerms
+
+EVERY_S = 20.0
+
+
+class Monitor:
+    """Watches one virtual cluster. Override `look`."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        cluster: ClusterTerms,
+        hand: Hand,
+        wait: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+    ) -> None:
+        """`wait` is how time passes between looks."""
+        self.assignment = assignment
+        self.cluster = cluster
+        self.parameters: Mapping[str, Any] = cluster.monitor.parameters if cluster.monitor else {}
+        self.every_s = float(self.parameters.get("every_s", EVERY_S))
+        self._hand = hand
+        self._wait = wait
+
+    async def look(self) -> tuple[float, Mapping[str, float]] | None:
+        """When something was true, in seconds since the epoch, and what; None: nothing new."""
+        raise NotImplementedError
+
+    async def watch(self) -> None:
+        """Look and tell, again and again."""
+        while True:
+            seen = await self.look()
+            if seen is not None:
+                at_s, values = seen
+                told = Measured(cluster=self.cluster.name, at_s=at_s, values=values)
+                await self._hand.ask(told)
+            await self._wait(self.every_s)

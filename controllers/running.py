@@ -1,0 +1,78 @@
+"""The life of a controller or monitor as a process: from its passport to SIGTERM."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from controllers.controller import Controller
+from controllers.monitors.monitor import Monitor
+from merkatd.bus.keys import Passport
+from merkatd.bus.messages import Measured
+from merkatd.bus.peer import Peer
+from merkatd.platforms.ports import News
+
+
+async def run_controller(kind: type[Controller], passport: Passport) -> None:
+    """Until it is told to end; whatever is in hand then is finished first."""
+    peer = Peer(passport)
+    try:
+        welcome = await peer.open()
+        controller = kind(welcome.assignment, peer)
+        await controller.on_start()
+        if welcome.news is not None:
+            await controller.take(welcome.news)
+        await _until_told(peer, _controlling(controller, peer))
+    finally:
+        await peer.close()
+
+
+async def _controlling(controller: Controller, peer: Peer) -> None:
+    async for event in _current(peer):
+        taking = asyncio.ensure_future(controller.take(event))
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await taking
+            raise
+
+
+async def _current(peer: Peer) -> AsyncIterator[News | Measured]:
+    """What is published, but of news that came meanwhile only the newest."""
+    async for first in peer.news():
+        waiting: list[News | Measured] = [first]
+        while (one := peer.waiting()) is not None:
+            waiting.append(one)
+        newest = max((row for row, one in enumerate(waiting) if isinstance(one, News)), default=-1)
+        for row, one in enumerate(waiting):
+            if isinstance(one, Measured) or row == newest:
+                yield one
+
+
+async def run_monitor(kind: type[Monitor], passport: Passport) -> None:
+    """Look, report, wait; until it is told to end."""
+    peer = Peer(passport)
+    try:
+        welcome = await peer.open()
+        row = int(passport.role.rpartition("-")[2])
+        monitor = kind(welcome.assignment, welcome.assignment.clusters[row], peer)
+        await _until_told(peer, monitor.watch())
+    finally:
+        await peer.close()
+
+
+async def _until_told(peer: Peer, work: Coroutine[Any, Any, None]) -> None:
+    """Work until SIGTERM, or until the daemon is lost or the work fails: then that is raised."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    tasks = [asyncio.ensure_future(one) for one in (told.wait(), peer.lost(), work)]
+    ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    for task in ended:
+        await task

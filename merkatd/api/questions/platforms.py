@@ -1,0 +1,183 @@
+"""Questions about platforms, and orders to them; whoever may open the socket may do all."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from merkatd.api.questions.ordering import who
+from merkatd.api.questions.words import (
+    LONGEST_NAME,
+    Arguments,
+    QuestionError,
+    as_id,
+    number,
+    shown,
+    whole,
+)
+from merkatd.database import platforms
+from merkatd.database.platforms import Platform
+from merkatd.ledger import MOST_CREDITS, Ledger, LedgerError
+from merkatd.platforms import fields, showing
+from merkatd.platforms.inventory import Ask, vm_templates
+from merkatd.platforms.manager import Manager
+from merkatd.platforms.ordering import Update, found
+from merkatd.platforms.reading import read_template
+from merkatd.platforms.template import Moment, TemplateError
+from merkatd.scheduler.period import Scheduler
+
+Row = dict[str, Any]
+
+
+class PlatformQuestions:
+    """The questions that the manager of platforms answers."""
+
+    def __init__(self, scheduler: Scheduler, manager: Manager, ask: Ask) -> None:
+        """`ask` calls OpenNebula in the daemon's own name."""
+        self._scheduler = scheduler
+        self.manager = manager
+        self._ask = ask
+        world = scheduler.world
+        self._ledger = Ledger(world.database, world.now, world.money)
+        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
+            name: _refusing(answer)
+            for name, answer in (
+                ("platforms", self._platforms),
+                ("platform", self._platform),
+                ("platform_submit", self._submit),
+                ("platform_update", self._update),
+                ("platform_suspend", self._suspend),
+                ("platform_resume", self._resume),
+                ("platform_stop", self._stop),
+            )
+        }
+
+    # -- for every door -----------------------------------------------------------------------
+
+    async def owner_of(self, platform: int) -> int:
+        """Whose it is. Raises NotFoundError."""
+        return await self._scheduler.world.database.read(
+            lambda connection: found(connection, platform).owner
+        )
+
+    async def shown(self, platform: int) -> Row:
+        """All that is known of it. Raises NotFoundError."""
+        world, latest = self._scheduler.world, self._scheduler.latest
+
+        def read(connection: sa.Connection) -> Row:
+            return showing.shown(connection, found(connection, platform), world, latest)
+
+        return await world.database.read(read)
+
+    async def listed(self, owner: int | None) -> list[Row]:
+        """All, or those of one tenant, in short."""
+        return await self._scheduler.world.database.read(
+            lambda connection: showing.rows(connection, platforms.every(connection, owner))
+        )
+
+    async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:
+        """A new platform of a tenant; `ask` calls OpenNebula in its name. Raises QuestionError."""
+        if not isinstance(text, str) or not text:
+            raise QuestionError(f"template: {shown(text)}: the text of a template is right")
+        try:
+            template = read_template(text)
+            given = await vm_templates(template, ask, admin=admin)
+            new = await self.manager.submit(owner, text, given, who_)
+        except TemplateError as error:
+            raise QuestionError(f"template: {'; '.join(error.problems)}") from None
+        return await self.shown(new.id)
+
+    async def change(self, platform: int, given: Arguments, who_: str) -> Row:
+        """Another deadline, budget, replenishment. Raises QuestionError, LedgerError."""
+        new = Update(
+            deadline=deadline_of(given.get("deadline")),
+            budget=number(given, "budget", MOST_CREDITS),
+            replenishment=number(given, "replenishment", MOST_CREDITS),
+        )
+        await self.manager.update(platform, new, who_)
+        return await self.shown(platform)
+
+    async def order(
+        self, what: Callable[[int, str], Awaitable[Platform]], platform: int, who_: str
+    ) -> Row:
+        """What it is then. Raises LedgerError."""
+        await what(platform, who_)
+        return await self.shown(platform)
+
+    # -- for the control socket ---------------------------------------------------------------
+
+    async def _platforms(self, arguments: Arguments) -> list[Row]:
+        """All platforms, or those of one `tenant`, in short."""
+        if arguments.get("tenant") is None:
+            return await self.listed(None)
+        return await self.listed(await self._tenant(arguments))
+
+    async def _platform(self, arguments: Arguments) -> Row:
+        """One `platform` by its id."""
+        return await self.shown(_id(arguments))
+
+    async def _submit(self, arguments: Arguments) -> Row:
+        """A new platform of `tenant`, from the text of a `template`."""
+        owner = await self._tenant(arguments)
+        text = arguments.get("template")
+        return await self.submit(owner, text, self._ask, who(arguments), admin=True)
+
+    async def _update(self, arguments: Arguments) -> Row:
+        """Another `deadline`, `budget` or `replenishment` for a `platform`."""
+        return await self.change(_id(arguments), arguments, who(arguments))
+
+    async def _suspend(self, arguments: Arguments) -> Row:
+        """Suspend a `platform` until it is told to resume."""
+        return await self.order(self.manager.suspend, _id(arguments), who(arguments))
+
+    async def _resume(self, arguments: Arguments) -> Row:
+        """Resume a `platform`."""
+        return await self.order(self.manager.resume, _id(arguments), who(arguments))
+
+    async def _stop(self, arguments: Arguments) -> Row:
+        """End a `platform`."""
+        return await self.order(self.manager.stop, _id(arguments), who(arguments))
+
+    async def _tenant(self, arguments: Arguments) -> int:
+        """The id that `tenant` names."""
+        wanted = arguments.get("tenant")
+        if not isinstance(wanted, str) or not 1 <= len(wanted) <= LONGEST_NAME:
+            raise QuestionError(f"tenant: {shown(wanted)}: the id or the name of a user is right")
+        number_ = as_id(wanted)
+        if number_ is not None:
+            return whole({"tenant": number_}, "tenant") or 0
+        named = [one.owner for one in await self._ledger.tenants() if one.name == wanted]
+        if len(named) != 1:
+            raise QuestionError(f"no tenant is called {shown(wanted)}, by id or by name")
+        return named[0]
+
+
+def deadline_of(value: Any) -> Moment | None:
+    """A deadline: "6h" from now, or a time as the template has it. Raises QuestionError."""
+    if value is None:
+        return None
+    try:
+        return fields.moment_of_text(value)
+    except ValueError as error:
+        raise QuestionError(f"deadline: {shown(value)}: {error}") from None
+
+
+def _id(arguments: Arguments) -> int:
+    value = whole(arguments, "platform")
+    if value is None:
+        raise QuestionError("platform: the id of a platform is right")
+    return value
+
+
+def _refusing(
+    answer: Callable[[Arguments], Awaitable[Any]],
+) -> Callable[[Arguments], Awaitable[Any]]:
+    """What the ledger refuses is told in its words."""
+
+    async def refusing(arguments: Arguments) -> Any:
+        try:
+            return await answer(arguments)
+        except LedgerError as error:
+            raise QuestionError(str(error)) from None
+
+    return refusing

@@ -1,0 +1,130 @@
+"""The question `quote`: what bids get and cost now, or which bids it takes to get so much."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from merkatd.api.questions.prepared import Prepared
+from merkatd.api.questions.words import Arguments, QuestionError, finite, number, one_of
+from merkatd.market.quote import Place, Quotes
+from merkatd.market.view import NOWHERE
+from merkatd.scheduler.settings import FURTHER, Market
+from merkatd.scheduler.wishes import MOST
+
+SIZE_WORDS = ("most", "least")
+"""Of a VM that there is not yet: what it can use at most, and can't live without."""
+
+
+def only_sold(resources: Sequence[str], arguments: Arguments) -> None:
+    """Raises QuestionError where something is said of a good that is not sold."""
+    for good in FURTHER:
+        for word in (good, f"want_{good}", *(f"{what}_{good}" for what in SIZE_WORDS)):
+            if good not in resources and arguments.get(word) is not None:
+                raise QuestionError(f"{word}: {good} is not sold; {', '.join(resources)} are")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a quote is for."""
+
+    quotes: Quotes
+    place: Place
+    bid: Sequence[float]
+    """What it bids at present, or would where nobody said anything."""
+    about: Mapping[str, Any]
+    """Its id and name, where it has any, host and market."""
+
+
+def vm_subject(prepared: Prepared, row: int) -> Subject:
+    """The VM in this row. Raises QuestionError where it has no part in a market."""
+    now = prepared.now
+    snapshot = now.snapshot
+    vm, at = int(snapshot.vms.id[row]), int(now.host[row])
+    market = int(snapshot.vms.market[row] if at == NOWHERE else snapshot.hosts.market[at])
+    if snapshot.vms.market[row] == NOWHERE or market == NOWHERE:
+        raise QuestionError(f"VM {vm} belongs to no market: no bid gets it anything")
+    quotes = prepared.quotes[market]
+    place = quotes.place_of(row)
+    if place is None:
+        raise QuestionError(f"VM {vm} is {now.states[row]}: it holds nothing, so no bid counts")
+    about = {"id": vm, "name": snapshot.vms.name[row]}
+    return _subject(prepared, market, place, snapshot.vms.bid[row].tolist(), about)
+
+
+def new_subject(prepared: Prepared, markets: Sequence[Market], arguments: Arguments) -> Subject:
+    """A VM that there could be: `market`, `most_cpu`, `least_memory` ... say which."""
+    names = [market.name for market in markets]
+    chosen = one_of(arguments, "market", names)
+    row = 0 if chosen is None else names.index(chosen)
+    quotes = prepared.quotes[row]
+    floor, cap = [], []
+    for column, name in enumerate(quotes.resources):
+        most = number(arguments, f"most_{name}", MOST)
+        least = number(arguments, f"least_{name}", MOST) or 0.0
+        largest = float(quotes.hosts.capacity[column :: len(quotes.resources)].max(initial=0.0))
+        cap.append(max(largest, least) if most is None else most)
+        floor.append(least)
+        if least > cap[-1]:
+            raise QuestionError(f"least_{name}: {least:g}: at most most_{name}, {most:g}, is right")
+    bid = [markets[row].default_bid.get(name, 0.0) for name in quotes.resources]
+    return _subject(prepared, row, quotes.place_for(floor, cap), bid, {})
+
+
+def _subject(
+    prepared: Prepared,
+    market: int,
+    place: Place,
+    bid: Sequence[float],
+    about: Mapping[str, Any],
+) -> Subject:
+    hosts = prepared.now.snapshot.hosts
+    where = {
+        "host": None if place.host == NOWHERE else hosts.name[place.host],
+        "market": prepared.now.market_name(market),
+        "period": prepared.latest.period,
+    }
+    return Subject(prepared.quotes[market], place, bid, {**about, **where})
+
+
+def quoted(subject: Subject, arguments: Arguments) -> dict[str, Any]:
+    """The quote for `cpu`, `memory` ... as bids and `want_cpu`, `want_memory` ... as amounts.
+
+    A resource of which nothing is said keeps its bid. Where no bid gets what is wanted, none
+    is named, and the share is the most that could be had.
+    """
+    quotes = subject.quotes
+    names = quotes.resources
+    only_sold(names, arguments)
+    said = [number(arguments, name, MOST) for name in names]
+    wanted = [number(arguments, f"want_{name}", MOST) for name in names]
+    for name, bid, amount in zip(names, said, wanted, strict=True):
+        if bid is not None and amount is not None:
+            raise QuestionError(f"{name} and want_{name}: one of the two is right")
+    needed = quotes.bid_for(subject.place, wanted)
+    none = [
+        amount is not None and (bid is None or bid > MOST)
+        for amount, bid in zip(wanted, needed, strict=True)
+    ]
+    bids = [
+        MOST if hopeless else (bid or 0.0) if amount is not None else held if at is None else at
+        for hopeless, bid, amount, held, at in zip(
+            none, needed, wanted, subject.bid, said, strict=True
+        )
+    ]
+    rows: list[dict[str, Any]] = [
+        {
+            "resource": one.resource,
+            "wanted": amount,
+            "bid": None if hopeless else one.bid,
+            "share": one.share,
+            "most": most,
+            "price": None if hopeless else finite(one.price),
+            "cost": None if hopeless else finite(one.cost),
+        }
+        for one, amount, hopeless, most in zip(
+            quotes.quote(subject.place, bids), wanted, none, subject.place.cap, strict=True
+        )
+    ]
+    costs = [row["cost"] for row in rows]
+    total = None if None in costs else sum(costs)
+    return {**subject.about, "cost": total, "resources": rows}

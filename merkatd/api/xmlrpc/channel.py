@@ -1,0 +1,180 @@
+"""One connection and its calls: what is too large is let go by, what is too slow is ended."""
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+from twisted.web.http import HTTPChannel, Request
+
+from merkatd.api.xmlrpc import encoding
+from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault
+
+if TYPE_CHECKING:
+    from merkatd.api.xmlrpc.server import CallFactory
+
+_PATHS = frozenset({b"/RPC2", b"/"})
+_LET_BY = 64
+"""A call so many times too large is read to its end, to be answered; a larger one is cut off."""
+
+_log = Logger()
+_Request: Any = Request  # Twisted's web has no types
+
+
+class Call(_Request):  # type: ignore[misc]  # so it is
+    """One request."""
+
+    content: BytesIO
+    channel: "Channel"
+
+    def __init__(self, channel: "Channel", _queued: object) -> None:
+        # A call is no form: looking whether it is one would cost as much as the rest of HTTP.
+        super().__init__(channel, parsePOSTFormSubmission=False)
+
+    def gotLength(self, length: int | None) -> None:  # noqa: N802 - Twisted's name
+        """The body begins; it never touches a disk."""
+        self.content = BytesIO()
+        self.size = 0
+        self._running: Deferred[None] | None = None
+        self._answered = False
+        if length is not None and length > _LET_BY * self.channel.factory.body_bytes:
+            self._cut_off()
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """A piece of the body: kept as long as the whole is not too large."""
+        self.size += len(data)
+        limit = self.channel.factory.body_bytes
+        if self.size <= limit:
+            self.content.write(data)
+        elif self.size > _LET_BY * limit:
+            self._cut_off()
+
+    def process(self) -> None:
+        """All of it is there."""
+        if self.path not in _PATHS:
+            self._say(404, b"text/plain", b"XML-RPC is spoken at /RPC2\n")
+        elif self.method != b"POST":
+            self._say(_NOT_ALLOWED, b"text/plain", b"XML-RPC is spoken here, by POST\n")
+        elif self.size > (most := self.channel.factory.body_bytes):
+            text = f"a call may have {most} bytes at most"
+            self.answer(encoding.fault(RpcFault(FaultCode.TOO_LARGE, text)))
+        else:
+            self._running = ensureDeferred(self._run(self.content.getvalue()))
+            self._running.addErrback(self._broken)
+
+    def answer(self, body: bytes) -> None:
+        """Send the answer, unless there was one or nobody is there any more."""
+        self._say(200, b"text/xml; charset=utf-8", body)
+
+    def late(self) -> None:
+        """It takes too long: say so; what was begun may be done all the same."""
+        text = "No answer in time: what was asked for may have been done or not."
+        self.answer(encoding.refused("merkat", Refusal(Code.INTERNAL, text)))
+        if self._running is not None:
+            self._running.cancel()
+
+    def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
+        """The caller has gone."""
+        self._answered = True
+        super().connectionLost(reason)
+
+    async def _run(self, body: bytes) -> None:
+        factory = self.channel.factory
+        self.answer(await factory.answer(body, self.channel.address))
+
+    def _broken(self, failure: Any) -> None:
+        if not self._answered:
+            _log.failure("A call could not be answered", failure=failure)
+            text = "the daemon failed to answer; its log says why"
+            self.answer(encoding.refused("merkat", Refusal(Code.INTERNAL, text)))
+
+    def _say(self, code: int, kind: bytes, body: bytes) -> None:
+        """The whole response at once: nothing in it needs what Twisted would do for headers."""
+        if self._answered:
+            return
+        self._answered = True
+        self.startedWriting = 1
+        last = b"" if self.channel.persistent else b"Connection: close\r\n"
+        head = b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s%s\r\n" % (
+            code,
+            _REASONS[code],
+            kind,
+            len(body),
+            b"Allow: POST\r\n" if code == _NOT_ALLOWED else b"",
+            last,
+        )
+        self.channel.transport.write(head if self.method == b"HEAD" else head + body)
+        self.finish()
+
+    def _cut_off(self) -> None:
+        if not self._answered:
+            self._answered = True
+            self.channel.transport.write(
+                b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            )
+            self.channel.abort_after_writing()
+
+
+_NOT_ALLOWED = 405
+_REASONS = {200: b"OK", 404: b"Not Found", _NOT_ALLOWED: b"Method Not Allowed"}
+
+
+class Channel(HTTPChannel):
+    """One connection."""
+
+    factory: "CallFactory"
+    transport: Any
+
+    def __init__(self, factory: "CallFactory", address: str, seconds: Callable[[], float]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Twisted's web has no types
+        self.factory = factory
+        self.requestFactory: Any = Call
+        self.timeOut = None
+        self.address = address
+        self._seconds = seconds
+        self._heard_s = seconds()
+        self._began_s: float | None = self._heard_s
+        """When the call that is arriving began to; None between calls."""
+
+    def getPeer(self) -> None:  # noqa: N802 - Twisted's name
+        """Nobody asks a call for it: the connection knows the address."""
+
+    getHost = getPeer  # noqa: N815 - Twisted's name
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Something arrives."""
+        self._heard_s = self._seconds()
+        if self._began_s is None:
+            self._began_s = self._heard_s
+        super().dataReceived(data)  # type: ignore[no-untyped-call]  # so it is
+
+    def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
+        """A call has arrived: from now on it is ours to be quick."""
+        self._began_s = None
+        super().allContentReceived()  # type: ignore[no-untyped-call]  # so it is
+
+    def look_at_the_clock(self, now_s: float) -> None:
+        """End what has taken too long."""
+        settings = self.factory.settings
+        if self._handlingRequest:
+            if now_s - self._heard_s > settings.answer_s:
+                self.requests[0].late()
+        elif self._began_s is not None:
+            if now_s - self._began_s > settings.call_s:
+                self.abort()
+        elif now_s - self._heard_s > settings.idle_s:
+            self.abort()
+
+    def abort_after_writing(self) -> None:
+        """End it; what arrives meanwhile is not read."""
+        super().loseConnection()  # type: ignore[no-untyped-call]  # so it is
+
+    def abort(self) -> None:
+        """End it at once."""
+        self.transport.abortConnection()
+
+    def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
+        """It has ended."""
+        self.factory.gone(self, self.address)
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]  # so it is

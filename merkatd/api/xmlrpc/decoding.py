@@ -1,0 +1,157 @@
+"""A call from its bytes: only what a call is made of, to a depth, and no entities of its own."""
+
+import re
+from typing import Any, NamedTuple
+from xml.parsers.expat import ExpatError, ParserCreate
+
+from merkatd.api.xmlrpc.words import FaultCode, RpcFault
+
+_SCALARS = frozenset({"string", "int", "i4", "i8", "boolean", "double"})
+_NEVER_TAKEN = frozenset({"base64", "dateTime.iso8601", "nil", "ex:nil"})
+_VALUE = _SCALARS | {"array", "struct"}
+_INSIDE = {
+    "": frozenset({"methodCall"}),
+    "methodCall": frozenset({"methodName", "params"}),
+    "params": frozenset({"param"}),
+    "param": frozenset({"value"}),
+    "value": _VALUE,
+    "array": frozenset({"data"}),
+    "data": frozenset({"value"}),
+    "struct": frozenset({"member"}),
+    "member": frozenset({"name", "value"}),
+}
+_NOTHING: frozenset[str] = frozenset()
+_TAGS_PER_LEVEL = 3
+_TAGS_AROUND = 5
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_DOUBLE = re.compile(
+    r"[+-]?([0-9.]{1,400}([eE][+-]?[0-9]{1,4})?|nan|inf|infinity)", re.ASCII | re.IGNORECASE
+)
+_UNSAID: Any = object()
+
+
+class RpcCall(NamedTuple):
+    """A method's name and what goes with it."""
+
+    method: str
+    arguments: list[Any]
+
+
+def call_of(body: bytes, depth: int) -> RpcCall:
+    """The call in these bytes. Raises RpcFault."""
+    reading = _Reading(_TAGS_AROUND + _TAGS_PER_LEVEL * depth)
+    parser = ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = reading.start
+    parser.EndElementHandler = reading.end
+    parser.CharacterDataHandler = reading.text.append
+    parser.StartDoctypeDeclHandler = _no_doctype
+    try:
+        parser.Parse(body, True)
+    except ExpatError as error:
+        raise RpcFault(FaultCode.NO_CALL, f"the call is no XML: {error}") from None
+    except (LookupError, ValueError):  # encodings that nobody knows
+        raise RpcFault(FaultCode.NO_CALL, "the call is no XML in UTF-8") from None
+    if not reading.method:
+        raise RpcFault(FaultCode.NO_CALL, "the call names no method")
+    return RpcCall(reading.method, reading.arguments)
+
+
+def _no_doctype(*_arguments: Any) -> None:
+    raise RpcFault(FaultCode.NO_CALL, "a call has no document type, and no entities of its own")
+
+
+class _Reading:
+    """What was read until now."""
+
+    def __init__(self, most_tags: int) -> None:
+        self.method = ""
+        self.arguments: list[Any] = []
+        self.text: list[str] = []
+        self._most_tags = most_tags
+        self._path = [""]
+        self._values: list[Any] = []
+        self._inside: list[Any] = []
+        self._names: list[str | None] = []
+
+    def start(self, tag: str, _attributes: Any) -> None:
+        """An element begins."""
+        path = self._path
+        if tag not in _INSIDE.get(path[-1], _NOTHING):
+            raise _misplaced(tag, path[-1])
+        path.append(tag)
+        if len(path) > self._most_tags:
+            raise RpcFault(FaultCode.NO_CALL, "arrays and structs stand too deep in each other")
+        if tag == "value":
+            self._values.append(_UNSAID)
+        elif tag == "array":
+            self._inside.append([])
+        elif tag == "struct":
+            self._inside.append({})
+        elif tag == "member":
+            self._names.append(None)
+        self.text.clear()
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+        self._path.pop()
+        if tag in _SCALARS:
+            self._say(_scalar(tag, "".join(self.text)))
+        elif tag == "value":
+            self._keep(self._values.pop())
+        elif tag in {"array", "struct"}:
+            self._say(self._inside.pop())
+        elif tag == "name":
+            self._names[-1] = "".join(self.text)
+        elif tag == "member":
+            if self._names.pop() is not None:
+                raise RpcFault(FaultCode.NO_CALL, "a member of a struct has a name and a value")
+        elif tag == "methodName":
+            self.method = "".join(self.text).strip()
+        self.text.clear()
+
+    def _say(self, value: Any) -> None:
+        if self._values[-1] is not _UNSAID:
+            raise RpcFault(FaultCode.NO_CALL, "a value holds one value")
+        self._values[-1] = value
+
+    def _keep(self, value: Any) -> None:
+        """A value is whole: it belongs to a parameter, an array, or a member."""
+        if value is _UNSAID:  # without a type it is a string
+            value = "".join(self.text)
+        where = self._path[-1]
+        if where == "param":
+            self.arguments.append(value)
+        elif where == "data":
+            self._inside[-1].append(value)
+        else:
+            name, self._names[-1] = self._names[-1], None
+            if name is None or name in self._inside[-1]:
+                raise RpcFault(FaultCode.NO_CALL, "each member of a struct has a name of its own")
+            self._inside[-1][name] = value
+
+
+def _misplaced(tag: str, where: str) -> RpcFault:
+    shown = tag[:20]
+    if where == "value" and tag in _NEVER_TAKEN:
+        return RpcFault(FaultCode.WRONG_TYPE, f"no method takes a value of the type {shown}")
+    inside = f"inside {where}" if where else "at the top"
+    return RpcFault(FaultCode.NO_CALL, f"a call has no {shown!r} {inside}")
+
+
+def _scalar(tag: str, text: str) -> Any:
+    if tag == "string":
+        return text
+    text = text.strip()
+    if tag == "boolean":
+        if text in {"0", "1"}:
+            return text == "1"
+    elif tag == "double":
+        if _DOUBLE.fullmatch(text):
+            try:
+                return float(text)
+            except ValueError:
+                pass
+    elif _WHOLE.fullmatch(text):
+        return int(text)
+    raise RpcFault(FaultCode.WRONG_TYPE, f"{text[:40]!r} is no {tag}")

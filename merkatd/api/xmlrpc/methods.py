@@ -1,0 +1,10 @@
+"""All methods by name: the modules that hold them put them into the table."""
+
+from collections.abc import Mapping
+
+from merkatd.api.xmlrpc import market_calls, money_calls, platform_calls, system_calls, table
+
+_HOLD_METHODS = (market_calls, money_calls, platform_calls, system_calls)
+
+METHODS: Mapping[str, table.Method] = table.METHODS
+"""Every method that there is."""

@@ -1,0 +1,40 @@
+"""How often somebody may call: a bucket that fills steadily, and from which each call takes."""
+
+_MOST_KNOWN = 10_000
+
+
+class Rates:
+    """Buckets by name: users, or addresses."""
+
+    def __init__(self, per_s: float, burst_s: float) -> None:
+        self._per_s = per_s
+        self._full = per_s * burst_s
+        self._buckets: dict[object, tuple[float, float]] = {}
+        """What each held, and when."""
+
+    def take(self, who: object, now_s: float, calls: float = 1.0) -> float:
+        """Take so many calls; 0, or the seconds after which there will be enough."""
+        held = self._held(who, now_s)
+        if held < calls:
+            return (calls - held) / self._per_s
+        self._keep(who, held - calls, now_s)
+        return 0.0
+
+    def fine(self, who: object, now_s: float, calls: float) -> None:
+        """Take so many calls, also where there are not as many left."""
+        self._keep(who, max(self._held(who, now_s) - calls, -self._full), now_s)
+
+    def _held(self, who: object, now_s: float) -> float:
+        held, at_s = self._buckets.get(who, (self._full, now_s))
+        return min(held + (now_s - at_s) * self._per_s, self._full)
+
+    def _keep(self, who: object, held: float, now_s: float) -> None:
+        if len(self._buckets) >= _MOST_KNOWN and who not in self._buckets:
+            self._forget(now_s)
+        self._buckets[who] = (held, now_s)
+
+    def _forget(self, now_s: float) -> None:
+        """Drop who would have a full bucket by now; all, where everybody is at it."""
+        held = {who: self._held(who, now_s) for who in self._buckets}
+        kept = {who: (left, now_s) for who, left in held.items() if left < self._full}
+        self._buckets = kept if len(kept) < _MOST_KNOWN else {}

@@ -1,0 +1,132 @@
+"""The port where tenants call: HTTP bounded in size, time and number, with or without TLS."""
+
+import ipaddress
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.web.http import HTTPFactory
+
+from merkatd.api.xmlrpc.channel import Channel
+from merkatd.api.xmlrpc.dispatch import Dispatch
+from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.xmlrpc.table import House
+from merkatd.api.xmlrpc.tls import CertificateError, context_of
+
+_SWEEP_S = 1.0
+_MIB = 1 << 20
+
+
+class NotServedError(Exception):
+    """The tenants' interface can't be opened as configured; the message says why."""
+
+
+class Door:
+    """The open port."""
+
+    def __init__(self, port: Any, factory: "CallFactory", *, secure: bool) -> None:
+        self._port = port
+        self._factory = factory
+        host: Any = self._port.getHost()
+        scheme, name = "https" if secure else "http", f"[{host.host}]"
+        self.port: int = host.port
+        self.endpoint = f"{scheme}://{name if ':' in host.host else host.host}:{host.port}/RPC2"
+
+    async def close(self) -> None:
+        """Close the port, and every connection."""
+        await self._port.stopListening()
+        self._factory.drop_all()
+
+
+def serve(reactor: Any, settings: Settings, house: House) -> Door:
+    """Open the port. Raises NotServedError."""
+    secure = bool(settings.certificate)
+    if not (secure or settings.plain or _is_loopback(settings.address)):
+        raise NotServedError(
+            f"api.address: {settings.address}: other machines can reach it; name a certificate,"
+            " or set api.plain to let passwords travel in the clear"
+        )
+    dispatch = Dispatch(house, settings, reactor)
+    factory = CallFactory(reactor, settings, dispatch.answer)
+    where = {"interface": settings.address}
+    try:
+        if secure:
+            context = context_of(
+                Path(settings.certificate), Path(settings.key or settings.certificate)
+            )
+            port = reactor.listenSSL(settings.port, factory, context, **where)
+        else:
+            port = reactor.listenTCP(settings.port, factory, **where)
+    except CertificateError as error:
+        raise NotServedError(f"api.certificate: {error}") from None
+    except OSError as error:
+        raise NotServedError(f"api.port: {settings.address}:{settings.port}: {error}") from None
+    return Door(port, factory, secure=secure)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+class CallFactory(HTTPFactory):
+    """Makes a connection for each who comes, and ends those that keep others from coming."""
+
+    noisy = False
+
+    def __init__(
+        self, reactor: Any, settings: Settings, answer: Callable[[bytes, str], Any]
+    ) -> None:
+        # Times are looked after below, all at once, rather than by a timer a connection.
+        super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None is none
+        self._clock = reactor
+        self.answer = answer
+        self.settings = settings
+        self.body_bytes = int(settings.body_mib * _MIB)
+        self.channels: set[Channel] = set()
+        self._by_address: Counter[str] = Counter()
+        self._sweeping: Any = None
+
+    def startFactory(self) -> None:  # noqa: N802 - Twisted's name
+        """The port is open."""
+        self._sweeping = self._clock.callLater(_SWEEP_S, self._sweep)
+
+    def stopFactory(self) -> None:  # noqa: N802 - Twisted's name
+        """The port is closed."""
+        if self._sweeping is not None and self._sweeping.active():
+            self._sweeping.cancel()
+
+    def buildProtocol(self, address: Any) -> Any:  # noqa: N802 - Twisted's name
+        """A connection; None, which ends it, where there are too many."""
+        host = address.host
+        if len(self.channels) >= self.settings.connections:
+            return None
+        if self._by_address[host] >= self.settings.connections_per_address:
+            return None
+        self._by_address[host] += 1
+        channel = Channel(self, host, self._clock.seconds)
+        self.channels.add(channel)
+        return channel
+
+    def gone(self, channel: Channel, host: str) -> None:
+        """A connection has ended."""
+        self.channels.discard(channel)
+        self._by_address[host] -= 1
+        if self._by_address[host] <= 0:
+            del self._by_address[host]
+
+    def drop_all(self) -> None:
+        """End every connection at once."""
+        for channel in list(self.channels):
+            channel.abort()
+
+    def log(self, request: Any) -> None:
+        """Nothing: there are thousands of calls, and each holds a password."""
+
+    def _sweep(self) -> None:
+        for channel in list(self.channels):
+            channel.look_at_the_clock(self._clock.seconds())
+        self._sweeping = self._clock.callLater(_SWEEP_S, self._sweep)

@@ -1,0 +1,51 @@
+"""What the tenants' interface is told: where it listens, and how much it puts up with."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The tenants' XML-RPC interface."""
+
+    enabled: bool = True
+    """Whether there is one."""
+    address: str = "127.0.0.1"
+    """Where it listens. An address that other machines can reach needs a certificate, or the
+    word that it may do without."""
+    port: int = 0
+    """The port; with 0 the system chooses. Either way the file `merkat_xmlrpc` in the state
+    directory holds the address that tenants need."""
+    certificate: str = ""
+    """A PEM file with the server's certificate and those that it was signed with. With one, TLS
+    alone is spoken."""
+    key: str = ""
+    """The PEM file with the certificate's key, if that is not in the same file."""
+    plain: bool = False
+    """Without a certificate, listen on addresses that other machines can reach all the same:
+    passwords then travel in the clear."""
+    body_mib: float = 0.25
+    """The largest call that is read."""
+    depth: int = 16
+    """How deep arrays and structs may stand inside each other."""
+    connections: int = 512
+    """The most connections at a time,"""
+    connections_per_address: int = 128
+    """and from one address."""
+    in_flight: int = 64
+    """The most calls that are worked on at a time; others wait."""
+    call_s: float = 10.0
+    """How long a call may take to arrive."""
+    answer_s: float = 30.0
+    """How long an answer may take; after that the caller is told that it took too long."""
+    idle_s: float = 30.0
+    """How long a connection is kept that nothing comes through."""
+    login_s: float = 10.0
+    """How long OpenNebula's word on a login is trusted before it is asked again."""
+    refusal_s: float = 2.0
+    """The same for a login that it refused."""
+    user_calls: float = 50.0
+    """Calls a second of one user, on average,"""
+    address_calls: float = 500.0
+    """and of one address. A refused login counts as ten calls."""
+    burst_s: float = 4.0
+    """So many seconds' worth of calls may come at once."""

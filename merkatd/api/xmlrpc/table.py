@@ -1,0 +1,140 @@
+"""The table of methods: what each takes, gives and does, from which the reference is made too."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from merkatd.api.questions import DaemonQuestions
+from merkatd.api.questions.prepared import Preparing
+from merkatd.api.xmlrpc.identity import Identity, Logins
+from merkatd.api.xmlrpc.words import FaultCode, RpcFault
+from merkatd.api.xmlrpc.written import WrittenPrices
+from merkatd.ledger import Ledger
+from merkatd.scheduler.world import World
+
+SELF = -1
+"""Whoever calls."""
+_NEEDED: Any = object()
+
+MOST = 2**31
+"""OpenNebula's ids are smaller."""
+
+KINDS: Mapping[str, type] = {"string": str, "int": int, "struct": dict}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument after the session string."""
+
+    name: str
+    kind: str
+    does: str
+    default: Any = _NEEDED
+
+    @property
+    def needed(self) -> bool:
+        """Whether it can't be left out."""
+        return self.default is _NEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """What a method answers with."""
+
+    kind: str
+    does: str
+    members: Mapping[str, str]
+    """Of the struct, or of each struct of the array."""
+    inner: Mapping[str, str]
+    """Of each struct of the member `resources`, `vms` or `movements`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class House:
+    """What methods work with."""
+
+    questions: DaemonQuestions
+    preparing: Preparing
+    world: World
+    ledger: Ledger
+    logins: Logins
+    version: str
+    prices: WrittenPrices = field(default_factory=WrittenPrices)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, and with which login."""
+
+    identity: Identity
+    session: str
+
+    def __repr__(self) -> str:
+        return f"Caller({self.identity.name!r})"
+
+
+Function = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method."""
+
+    name: str
+    does: str
+    parameters: tuple[Parameter, ...]
+    returns: Returns
+    example: str
+    """Its arguments as Python has them; `vm` and `application` stand for ids of one's own."""
+    function: Function
+
+    def completed(self, arguments: list[Any]) -> list[Any]:
+        """The arguments after the session string, with those that were left out."""
+        if len(arguments) > len(self.parameters):
+            raise RpcFault(
+                FaultCode.WRONG_TYPE,
+                f"{self.name} takes {len(self.parameters) + 1} arguments at most,"
+                f" not {len(arguments) + 1}",
+            )
+        found = list(arguments)
+        for parameter in self.parameters[len(arguments) :]:
+            if parameter.needed:
+                raise RpcFault(FaultCode.WRONG_TYPE, f"{self.name} needs {parameter.name}")
+            found.append(parameter.default)
+        for parameter, value in zip(self.parameters, found, strict=True):
+            large = type(value) is int and not -MOST <= value < MOST
+            if large or type(value) is not KINDS[parameter.kind]:
+                raise RpcFault(
+                    FaultCode.WRONG_TYPE,
+                    f"{self.name}: {parameter.name} is a {parameter.kind},"
+                    f" not {'a larger one' if large else f'a {type(value).__name__}'}",
+                )
+        return found
+
+
+METHODS: dict[str, Method] = {}
+
+
+def method(
+    name: str, *parameters: Parameter, returns: Returns, example: str
+) -> Callable[[Function], Function]:
+    """Add a function to the table; its docstring says what the method does."""
+
+    def register(function: Function) -> Function:
+        does = " ".join((function.__doc__ or "").split())
+        METHODS[name] = Method(name, does, parameters, returns, example, function)
+        return function
+
+    return register
+
+
+def struct(
+    does: str, members: Mapping[str, str], inner: Mapping[str, str] | None = None
+) -> Returns:
+    """An answer that is one struct."""
+    return Returns("struct", does, members, inner or {})
+
+
+def structs(does: str, members: Mapping[str, str]) -> Returns:
+    """An answer that is an array of structs."""
+    return Returns("array of structs", does, members, {})

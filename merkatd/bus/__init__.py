@@ -1,0 +1,1 @@
+"""ZeroMQ between the daemon and the processes that look after platforms: messages, both ends."""

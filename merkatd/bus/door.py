@@ -1,0 +1,147 @@
+"""The daemon's sockets: who comes in is known by their key, and nobody there is waited for."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+import zmq.asyncio
+from twisted.logger import Logger
+
+from merkatd.bus.allowing import DOMAIN, Allowing
+from merkatd.bus.keys import KeyPair
+from merkatd.bus.throttle import Throttle
+from merkatd.bus.wire import LARGEST_BYTES, topic_of
+
+_log = Logger()
+
+_USER = "User-Id"
+_WAITING = 100
+"""Messages that wait for one peer, each way; what comes on top is not sent to it."""
+_HANDSHAKE_MS = 10_000
+_TURN = 16
+"""After so many messages in a row others get the event loop."""
+_SUBSCRIBE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Bytes that came, and from whom."""
+
+    platform: int
+    route: bytes
+    data: bytes
+
+
+class Door:
+    """Open from its making to its closing."""
+
+    def __init__(
+        self,
+        keys: KeyPair,
+        endpoint: str,
+        throttle: Throttle,
+        heard: Callable[[Heard], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._heard = heard
+        self._throttle = throttle
+        self._context = zmq.asyncio.Context()
+        self.allowing = Allowing(self._context, throttle)
+        self._asked = self._socket(zmq.ROUTER, keys)
+        self._published = self._socket(zmq.XPUB, keys)
+        self._published.set(zmq.XPUB_MANUAL, 1)
+        self.asking = self._bound(self._asked, endpoint)
+        self.listening = self._bound(self._published, endpoint)
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._hear()),
+            loop.create_task(self._let_listen()),
+        ]
+
+    def _socket(self, kind: int, keys: KeyPair) -> zmq.asyncio.Socket:
+        socket = self._context.socket(kind)
+        for option, value in (
+            (zmq.LINGER, 0),
+            (zmq.SNDHWM, _WAITING),
+            (zmq.RCVHWM, _WAITING),
+            # Larger ones cost the connection before they cost memory.
+            (zmq.MAXMSGSIZE, 4 * LARGEST_BYTES),
+            (zmq.HANDSHAKE_IVL, _HANDSHAKE_MS),
+            (zmq.BACKLOG, 1024),
+            (zmq.CURVE_SERVER, 1),
+        ):
+            socket.set(option, value)
+        socket.set(zmq.CURVE_SECRETKEY, keys.secret.encode())
+        socket.set(zmq.ZAP_DOMAIN, DOMAIN)
+        return socket
+
+    @staticmethod
+    def _bound(socket: zmq.asyncio.Socket, endpoint: str) -> str:
+        socket.bind(endpoint)
+        return str(socket.getsockopt_string(zmq.LAST_ENDPOINT))
+
+    async def _hear(self) -> None:
+        while True:
+            for _ in range(_TURN):
+                frames = await self._asked.recv_multipart(copy=False)
+                await self._take(frames)
+            await asyncio.sleep(0)
+
+    async def _take(self, frames: list[zmq.Frame]) -> None:
+        platform = self.allowing.platform_of(frames[-1].get(_USER))
+        if platform is None:
+            return
+        if len(frames) != 2:
+            self._warn(platform, "a message in several parts")
+            return
+        try:
+            await self._heard(Heard(platform, frames[0].bytes, frames[1].bytes))
+        except Exception:  # noqa: BLE001 - one message is never the end of the others
+            _log.failure("A message of platform {platform} was lost", platform=platform)
+
+    async def _let_listen(self) -> None:
+        """Let each hear what is for its own platform, and nothing else."""
+        while True:
+            for _ in range(_TURN):
+                frame = await self._published.recv(copy=False)
+                self._subscribe(frame.get(_USER), frame.bytes)
+            await asyncio.sleep(0)
+
+    def _subscribe(self, user: object, wanted: bytes) -> None:
+        platform = self.allowing.platform_of(user)
+        if platform is None or not wanted or wanted[0] != _SUBSCRIBE:
+            return
+        if wanted[1:] == topic_of(platform):
+            # It is the sender of the message just read that libzmq enters.
+            self._published.subscribe(wanted[1:])
+        else:
+            self._warn(platform, f"to hear {wanted[1:41]!r}, which is not for it")
+
+    def _warn(self, platform: int, what: str) -> None:
+        if self._throttle.allows(("warned", platform)):
+            _log.warn(
+                "Refused on the bus: platform {platform} wanted {what}",
+                platform=platform,
+                what=what,
+            )
+
+    async def answer(self, route: bytes, data: bytes) -> None:
+        """Send this to one connection; where that takes nothing more, it is lost."""
+        with suppress(zmq.ZMQError):
+            await self._asked.send_multipart([route, data], zmq.NOBLOCK)
+
+    def publish(self, platform: int, data: bytes) -> None:
+        """Send this to all who listen for a platform; who is slow misses it."""
+        # Done at once: what a peer has no room for is dropped by libzmq.
+        self._published.send(topic_of(platform) + data, zmq.NOBLOCK)
+
+    def close(self) -> None:
+        """Let go of everybody."""
+        for task in self._tasks:
+            task.cancel()
+        self.allowing.close()
+        self._asked.close()
+        self._published.close()
+        self._context.term()

@@ -1,0 +1,121 @@
+"""What is said on the bus, by kind. What controllers ask for and are told stands in the ports.
+
+`VERSION` rises whenever a message changes; who speaks another version is refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from merkatd.platforms import ports
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """The first word of a process: opens a session."""
+
+    role: str
+    """Its name among the processes of its platform."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """Still here; answered with `Beaten`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The latest news, please: some was missed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remember:
+    """Keep this, and hand it to whoever comes after me."""
+
+    memory: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a monitor saw; the daemon passes it on to the platform's controller."""
+
+    cluster: str
+    at_s: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome:
+    """A session is open; its messages are numbered from 1."""
+
+    session: str
+    life: str
+    """Of the daemon: what is published carries it."""
+    beat_s: float
+    """So often a `Beat` is expected."""
+    assignment: ports.Assignment
+    news: ports.News | None
+    published: int
+    """The number of the last publication for this platform."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beaten:
+    """The daemon is here too, and this was its last publication for the platform."""
+
+    published: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest:
+    """The answer to `Look`."""
+
+    news: ports.News | None
+    published: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The answer to `Remember` and `Measured`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A message was not taken."""
+
+    why: str
+    greet: bool = False
+    """Whether the session is unknown here: say `Hello`, and it can be said again."""
+
+
+Action = ports.SetBids | ports.SetSize | ports.Suspend | ports.Done | ports.GiveUp | ports.Report
+Said = Hello | Beat | Look | Remember | Measured | Action
+Heard = Welcome | Beaten | Latest | Kept | Refused | ports.Outcome | ports.News | Measured
+
+ACTIONS: dict[str, type] = {
+    "set_bids": ports.SetBids,
+    "set_size": ports.SetSize,
+    "suspend": ports.Suspend,
+    "done": ports.Done,
+    "give_up": ports.GiveUp,
+    "report": ports.Report,
+}
+TO_DAEMON: dict[str, type] = ACTIONS | {
+    "hello": Hello,
+    "beat": Beat,
+    "look": Look,
+    "remember": Remember,
+    "measured": Measured,
+}
+FROM_DAEMON: dict[str, type] = {
+    "welcome": Welcome,
+    "beaten": Beaten,
+    "latest": Latest,
+    "kept": Kept,
+    "refused": Refused,
+    "outcome": ports.Outcome,
+    "news": ports.News,
+    "measured": Measured,
+}

@@ -1,0 +1,159 @@
+"""Runs the controllers and monitors of platforms: a process for each, and the bus to them."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.bus.hub import Hub
+from merkatd.bus.keys import daemon_keys
+from merkatd.bus.settings import Settings
+from merkatd.platforms.ports import Assignment, Attendant, News
+from merkatd.platforms.processes.backoff import Patience
+from merkatd.platforms.processes.program import Bounds, Program
+from merkatd.platforms.processes.supervisor import Ended, Supervisor
+
+_log = Logger()
+
+CONTROLLER = "controller"
+_MONITOR = "monitor-"
+_HANDED = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
+"""Of the daemon's own environment; what else stands there is nobody's business."""
+_GRACE_S = 2.0
+_MODULE = "controllers"
+
+
+class PlatformProcesses:
+    """The `Controllers` of the ports; made on the event loop, closed when the daemon ends."""
+
+    def __init__(
+        self, home: Path, clock: Any, rng: np.random.Generator, settings: Settings
+    ) -> None:
+        self._home = home
+        self._clock = clock
+        self._settings = settings
+        self._attendant: Attendant | None = None
+        self._hub: Hub | None = None
+        self._programs: dict[int, Mapping[str, str]] = {}
+        patience = Patience(
+            least_s=settings.restart_least_s,
+            most_s=settings.restart_most_s,
+            tries=settings.restart_tries,
+        )
+        self._supervisor = Supervisor(home, clock, rng, patience, self._ended)
+        self._look: Any = None
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """What keeps the processes."""
+        return self._supervisor
+
+    def attend(self, attendant: Attendant) -> None:
+        """Bring to this one whatever controllers ask for."""
+        self._attendant = attendant
+
+    async def start(self, assignment: Assignment) -> None:
+        """Have the platform's controller and monitors run; what runs for it already stays."""
+        if assignment.platform in self._programs:
+            return
+        monitored = {
+            f"{_MONITOR}{row}": one.monitor.kind
+            for row, one in enumerate(assignment.clusters)
+            if one.monitor is not None
+        }
+        kinds = {CONTROLLER: assignment.controller} | monitored
+        self._opened.admit(assignment, frozenset(kinds))
+        names = {_name(assignment.platform, role): role for role in kinds}
+        self._programs[assignment.platform] = names
+        for name, role in names.items():
+            self._supervisor.start(name, self._program(assignment.platform, role, kinds[role]))
+
+    async def stop(self, platform: int, grace_s: float) -> None:
+        """End them: asked first, ended for certain after the grace."""
+        names = self._programs.pop(platform, {})
+        await self._supervisor.stop(list(names), grace_s)
+        # Another may have been started meanwhile.
+        if self._hub is not None and platform not in self._programs:
+            self._hub.dismiss(platform)
+
+    def announce(self, news: Sequence[News]) -> None:
+        """Tell each platform's processes what the last period came to."""
+        if self._hub is not None:
+            for one in news:
+                self._hub.announce(one)
+
+    async def close(self) -> None:
+        """End all processes; the platforms go on at the next start."""
+        self._programs.clear()
+        self._supervisor.close()
+        if self._hub is not None:
+            self._look.cancel()
+            self._hub.close()
+            self._hub = None
+
+    @property
+    def _opened(self) -> Hub:
+        """The bus, from the first platform on: who has none needs no sockets."""
+        if self._hub is None:
+            if self._attendant is None:
+                raise RuntimeError("nobody attends to the controllers")
+            keys = daemon_keys(self._home)
+            self._hub = Hub(keys, self._attendant, self._clock.seconds, self._settings)
+            self._look = self._clock.callLater(self._settings.silence_s / 4, self._find_silent)
+        return self._hub
+
+    def _program(self, platform: int, role: str, kind: str) -> Program:
+        settings = self._settings
+        what = CONTROLLER if role == CONTROLLER else "monitor"
+        folder = self._home / settings.controllers.expanduser()
+        return Program(
+            arguments=(sys.executable, "-m", _MODULE, what, kind, str(folder)),
+            environment={name: os.environ[name] for name in _HANDED if name in os.environ},
+            secret=self._opened.passport(platform, role).written(),
+            log=str(self._home / "platforms" / str(platform) / f"{role}.log"),
+            log_bytes=int(settings.log_mib * 2**20),
+            logs=settings.logs,
+            bounds=Bounds(
+                memory_bytes=settings.memory_mib * 2**20,
+                cpu_s=int(settings.cpu_s),
+                files=settings.files,
+            ),
+        )
+
+    def _ended(self, ended: Ended) -> None:
+        platform, role = _parts(ended.name)
+        if self._attendant is None or role != CONTROLLER:
+            return
+        told = self._attendant.ended(platform, ended.why, final=ended.wait_s is None)
+        ensureDeferred(told).addErrback(
+            lambda failure: _log.failure(
+                "The end of {name} was not noted", failure, name=ended.name
+            )
+        )
+
+    def _find_silent(self) -> None:
+        """End those who run but are not heard: they hang."""
+        limit_s = self._settings.silence_s
+        self._look = self._clock.callLater(limit_s / 4, self._find_silent)
+        if self._hub is None:
+            return
+        now_s = self._clock.seconds()
+        for name, since_s in self._supervisor.since.items():
+            heard_s = self._hub.heard_s(*_parts(name))
+            if now_s - max(since_s, heard_s or since_s) > limit_s:
+                _log.warn("Process {name} is silent; it is ended", name=name)
+                self._supervisor.again(name, _GRACE_S)
+
+
+def _name(platform: int, role: str) -> str:
+    return f"{platform}/{role}"
+
+
+def _parts(name: str) -> tuple[int, str]:
+    platform, _, role = name.partition("/")
+    return int(platform), role

@@ -1,0 +1,39 @@
+"""What an administrator can choose about the bus and the processes at its other end."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Controllers and monitors: how they are reached, and how they are kept."""
+
+    endpoint: str = "tcp://127.0.0.1:*"
+    """Where the daemon listens for them; * stands for a port that is free."""
+    controllers: Path = Path("controllers")
+    """The folder of tenants' controllers and monitors: kind "mine" is the file mine.py there. They
+    run as the daemon's user: whoever may write here may do what that user may."""
+    beat_s: float = 10.0
+    """How often a process says that it is there."""
+    silence_s: float = 60.0
+    """A process that is not heard for so long is ended and started again."""
+    messages: float = 50.0
+    """How many messages one platform may send in a second; what is beyond it is thrown away."""
+    messages_at_once: int = 200
+    """So many may come together."""
+    restart_least_s: float = 1.0
+    """How long to wait before a process that ended is started again; twice as long each time,"""
+    restart_most_s: float = 300.0
+    """up to this."""
+    restart_tries: int = 10
+    """After so many starts in a row that came to nothing, a platform's controller is given up."""
+    memory_mib: int = 1024
+    """The address space of each process."""
+    cpu_s: float = 86_400.0
+    """The CPU time of each; then it is ended and started again."""
+    files: int = 256
+    """How many files each may have open."""
+    log_mib: float = 1.0
+    """How much of the output of each process is kept in a file,"""
+    logs: int = 4
+    """and in how many files."""

@@ -1,0 +1,137 @@
+"""Messages as bytes: JSON in an envelope with version, session and number, read strictly."""
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any, cast
+
+from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION
+from merkatd.bus.shape import Reader, ShapeError, reader
+
+LARGEST_BYTES = 1 << 18
+"""Of what the daemon takes: a hundred bids need 6 KiB."""
+LARGEST_NEWS_BYTES = 1 << 22
+"""Of what a process takes."""
+
+
+TOPIC_END = b"/"
+
+
+def topic_of(platform: int) -> bytes:
+    """What begins each publication for a platform; no topic begins another."""
+    return b"%d" % platform + TOPIC_END
+
+
+class MalformedError(ValueError):
+    """These bytes are no message; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message with what it needs on its way."""
+
+    body: Any
+    session: str = ""
+    number: int = 0
+    """Rises within a session. An answer has that of what it answers."""
+    id: str = ""
+    """Of an action: the same however often it is asked for."""
+
+
+_KIND_OF = {kind: name for name, kind in (TO_DAEMON | FROM_DAEMON).items()}
+
+
+def pack(envelope: Envelope) -> bytes:
+    """The bytes of a message; ValueError where it has numbers that nobody can read."""
+    written = {
+        "v": VERSION,
+        "kind": _KIND_OF[type(envelope.body)],
+        "session": envelope.session,
+        "number": envelope.number,
+        "id": envelope.id,
+        "body": envelope.body,
+    }
+    return _ENCODER.encode(written).encode()
+
+
+def _written(value: Any) -> Mapping[str, Any]:
+    kind = type(value)
+    if not is_dataclass(kind):
+        return dict(value)  # a mapping that is no dictionary
+    names, values = _columns(cast("Hashable", kind))
+    return dict(zip(names, values(value), strict=True))
+
+
+@cache
+def _columns(kind: Any) -> tuple[tuple[str, ...], Any]:
+    names = tuple(one.name for one in fields(kind))
+    if len(names) > 1:
+        return names, attrgetter(*names)
+    return names, lambda value: [getattr(value, name) for name in names]
+
+
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_written
+)
+
+
+def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES) -> Envelope:
+    """The message that these bytes are, if it is one of these kinds; MalformedError otherwise."""
+    if len(data) > largest:
+        raise MalformedError(f"{len(data)} bytes are more than the {largest} that are taken")
+    try:
+        return _envelope(_DECODER.decode(data.decode()), kinds)
+    except ShapeError as error:
+        raise MalformedError(f"body{error}" if str(error).startswith(".") else str(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"no JSON that can be taken: {str(error)[:80]}") from None
+
+
+def _envelope(given: Any, kinds: Mapping[str, type]) -> Envelope:
+    if not isinstance(given, dict) or given.keys() != _KEYS:
+        raise MalformedError(f"must be an object with {', '.join(sorted(_KEYS))}")
+    if given["v"] != VERSION or type(given["v"]) is not int:
+        raise MalformedError(f"speaks version {str(given['v'])[:20]}, here it is {VERSION}")
+    kind = given["kind"]
+    if not isinstance(kind, str) or kind not in kinds:
+        raise MalformedError(f"{str(kind)[:40]!r} is no kind of message here")
+    number = _INTEGER(given["number"])
+    if not 0 <= number < 2**53:
+        raise MalformedError("number must be from 0 to 2^53")
+    return Envelope(
+        _reader(kinds[kind])(given["body"]),
+        _short(given["session"], "session"),
+        number,
+        _short(given["id"], "id"),
+    )
+
+
+_KEYS = {"v", "kind", "session", "number", "id", "body"}
+_INTEGER: Reader = reader(int)
+
+
+@cache
+def _reader(kind: Hashable) -> Reader:
+    return reader(kind)
+
+
+def _short(value: Any, name: str) -> str:
+    if isinstance(value, str) and len(value) <= 64:
+        return value
+    raise MalformedError(f"{name} must be a text of at most 64 characters")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ShapeError("names a key twice")
+    return found
+
+
+def _no_constant(text: str) -> float:
+    raise ShapeError(f"{text} is no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)

@@ -1,0 +1,62 @@
+"""A small client for tenants' own programs: blocking, typed, and nothing but the standard library.
+
+from merkatd.client import Merkat
+
+with Merkat() as merkat:  # as ONE_AUTH and MERKAT_XMLRPC say
+print(merkat.prices())
+print(merkat.quote(7, cpu=4.0).cost)
+merkat.bid(7, cpu=4.0)
+"""
+
+from merkatd.client.answers import (
+    Budget,
+    Explanation,
+    NewBid,
+    PastPrice,
+    Price,
+    Quote,
+    QuotedResource,
+    Share,
+    Statement,
+    StatementVm,
+    Tenant,
+    VmBid,
+)
+from merkatd.client.errors import (
+    AuthenticationError,
+    BadCallError,
+    ForbiddenError,
+    InternalError,
+    MerkatError,
+    MissingError,
+    NotNowError,
+    UnreachableError,
+)
+from merkatd.client.merkat import Merkat
+from merkatd.client.where import default_endpoint, default_session
+
+__all__ = [
+    "AuthenticationError",
+    "BadCallError",
+    "Budget",
+    "Explanation",
+    "ForbiddenError",
+    "InternalError",
+    "Merkat",
+    "MerkatError",
+    "MissingError",
+    "NewBid",
+    "NotNowError",
+    "PastPrice",
+    "Price",
+    "Quote",
+    "QuotedResource",
+    "Share",
+    "Statement",
+    "StatementVm",
+    "Tenant",
+    "UnreachableError",
+    "VmBid",
+    "default_endpoint",
+    "default_session",
+]

@@ -1,0 +1,198 @@
+"""The answers as values. What the daemon leaves out, as there is none, is None."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from merkatd.client.errors import UnreachableError
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a unit of a resource costs: a percent of a core, or a MiB, for a period."""
+
+    market: str
+    resource: str
+    period: int
+    at_s: float
+    price: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastPrice:
+    """The prices of one period of a market."""
+
+    period: int
+    at_s: float
+    market: str
+    cpu: float | None = None
+    memory: float | None = None
+    network: float | None = None
+    disk: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotedResource:
+    """What a bid gets and costs; no bid where none gets what was wanted."""
+
+    resource: str
+    share: float
+    most: float
+    wanted: float | None = None
+    bid: float | None = None
+    price: float | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What bids would get and cost a VM now."""
+
+    market: str
+    period: int
+    resources: Sequence[QuotedResource]
+    id: int | None = None
+    name: str | None = None
+    host: str | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a VM bids for a resource, gets of it and pays."""
+
+    resource: str
+    bid: float
+    share: float
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmBid:
+    """What a VM bids."""
+
+    id: int
+    name: str
+    resources: Sequence[Share]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBid:
+    """The old and the new bid for a resource, and what each gets and costs now."""
+
+    resource: str
+    old: float
+    new: float
+    share: float
+    new_share: float
+    cost: float | None = None
+    new_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a VM gets what it gets."""
+
+    id: int
+    name: str
+    state: str
+    period: int
+    at_s: float
+    sentence: str
+    bid_source: str
+    cost: float
+    resources: Sequence[Mapping[str, Any]]
+    owner: int | None = None
+    host: str | None = None
+    market: str | None = None
+    message: str | None = None
+    why_here: Mapping[str, Any] | None = None
+    bid_at_s: float | None = None
+    balance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A tenant; amounts in credits."""
+
+    id: int
+    weight: float
+    entitlement: float
+    balance: float
+    in_applications: float
+    name: str | None = None
+    group: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """An application's budget; amounts in credits."""
+
+    application: int
+    name: str
+    owner: int
+    budget: float
+    replenishment: float
+    balance: float
+    opened_s: float
+    ended_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementVm:
+    """What a VM used in a month, and what it cost; amounts in credits."""
+
+    vm: int
+    name: str
+    account: int
+    hours: float
+    cpu_core_hours: float
+    memory_gib_hours: float
+    cpu_cost: float
+    memory_cost: float
+    total_cost: float
+    network_mbit_hours: float = 0.0
+    network_cost: float = 0.0
+    disk_mib_hours: float = 0.0
+    disk_cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A month of a tenant; amounts in credits."""
+
+    id: int
+    month: str
+    opening: float
+    closing: float
+    charged: float
+    missing: float
+    movements: Mapping[str, float]
+    vms: Sequence[StatementVm]
+    name: str | None = None
+
+
+def read(kind: type[Answer], value: Any, **parts: type) -> Answer:
+    """A struct as a value; `parts` are what the members that are arrays of structs become.
+
+    Members that this client does not know are passed over: a newer daemon may send them.
+    """
+    if not isinstance(value, dict):
+        raise UnreachableError(f"what answers is no merkatd: {str(value)[:80]}")
+    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
+    found = {name: member for name, member in value.items() if name in known}
+    for name, part in parts.items():
+        found[name] = read_all(part, found.get(name))
+    try:
+        return kind(**found)
+    except TypeError as error:
+        raise UnreachableError(f"what answers speaks otherwise than this client: {error}") from None
+
+
+def read_all(kind: type[Answer], value: Any) -> tuple[Answer, ...]:
+    """An array of structs as values."""
+    if not isinstance(value, list):
+        raise UnreachableError(f"what answers is no merkatd: {str(value)[:80]}")
+    return tuple(read(kind, one) for one in value)

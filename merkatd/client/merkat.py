@@ -1,0 +1,192 @@
+"""Merkat: the daemon, as a tenant's program sees it."""
+
+import http.client
+import ssl
+import xmlrpc.client
+from types import TracebackType
+from typing import Any, Self
+from xml.parsers.expat import ExpatError
+
+from merkatd.client.answers import (
+    Budget,
+    Explanation,
+    NewBid,
+    PastPrice,
+    Price,
+    Quote,
+    QuotedResource,
+    Share,
+    Statement,
+    StatementVm,
+    Tenant,
+    VmBid,
+    read,
+    read_all,
+)
+from merkatd.client.errors import BadCallError, UnreachableError, value_of
+from merkatd.client.where import default_endpoint, default_session
+
+SELF = -1
+"""Whoever asks, in the place of a tenant's id."""
+NEW_VM = -1
+"""A VM that there is not yet, in the place of a VM's id."""
+
+_BAD_CALLS = frozenset({-501, -503, -506, -509})
+_LOST = (OSError, http.client.HTTPException, xmlrpc.client.Error, ExpatError, ValueError)
+
+
+class Merkat:
+    """One daemon and one login. It keeps a connection: each thread needs one of its own."""
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        session: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        """Where nothing is said, as MERKAT_XMLRPC and ONE_AUTH say.
+
+        `context` is for an https address whose certificate this machine does not know.
+        """
+        self.endpoint = default_endpoint() if endpoint is None else endpoint
+        self._session = default_session() if session is None else session
+        secure = self.endpoint.startswith("https:")
+        transport = _Secure(timeout_s, context) if secure else _Plain(timeout_s)
+        self._server = xmlrpc.client.ServerProxy(
+            self.endpoint, transport=transport, use_builtin_types=True
+        )
+
+    def __repr__(self) -> str:
+        return f"Merkat({self.endpoint!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._server("close")()
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """The value that a method answers with. Raises MerkatError."""
+        try:
+            reply = getattr(self._server, method)(self._session, *arguments)
+        except xmlrpc.client.Fault as fault:
+            if fault.faultCode in _BAD_CALLS:
+                raise BadCallError(fault.faultString, fault.faultCode) from None
+            raise UnreachableError(fault.faultString, fault.faultCode) from None
+        except (OverflowError, TypeError) as error:
+            raise BadCallError(f"XML-RPC can't carry this: {error}") from None
+        except _LOST as error:
+            why = str(error) or type(error).__name__
+            raise UnreachableError(f"{self.endpoint}: no answer: {why}") from None
+        return value_of(reply)
+
+    # -- the market ---------------------------------------------------------------------------
+
+    def version(self) -> str:
+        """Which version of Merkat answers."""
+        return str(self.call("merkat.system.version"))
+
+    def prices(self, market: str = "") -> tuple[Price, ...]:
+        """The present prices, of one market or of all."""
+        return read_all(Price, self.call("merkat.price.info", market))
+
+    def price_history(self, periods: int = 60, market: str = "") -> tuple[PastPrice, ...]:
+        """The prices of the newest periods, oldest first."""
+        return read_all(PastPrice, self.call("merkat.price.history", periods, market))
+
+    def quote(self, vm: int = NEW_VM, *, size: dict[str, Any] | None = None, **bid: float) -> Quote:
+        """What bids (`cpu`, `memory`) would get now, and cost, the VM or a new one of a size."""
+        return self._quote("merkat.quote.bid", vm, bid, size)
+
+    def quote_for(
+        self, vm: int = NEW_VM, *, size: dict[str, Any] | None = None, **wanted: float
+    ) -> Quote:
+        """What it would take to get so much `cpu` (percent of a core) or `memory` (MiB)."""
+        return self._quote("merkat.quote.want", vm, wanted, size)
+
+    def bid_of(self, vm: int) -> VmBid:
+        """What a VM bids, gets and pays."""
+        return read(VmBid, self.call("merkat.bid.info", vm), resources=Share)
+
+    def bid(self, vm: int, **bid: float) -> tuple[NewBid, ...]:
+        """Change what a VM bids (`cpu`, `memory`), from the next period on."""
+        return read_all(NewBid, self.call("merkat.bid.set", vm, bid)["resources"])
+
+    def explain(self, vm: int) -> Explanation:
+        """Why a VM gets what it gets."""
+        return read(Explanation, self.call("merkat.vm.explain", vm))
+
+    # -- money --------------------------------------------------------------------------------
+
+    def tenant(self, tenant: int = SELF) -> Tenant:
+        """What a tenant holds and is entitled to."""
+        return read(Tenant, self.call("merkat.tenant.info", tenant))
+
+    def tenants(self) -> tuple[Tenant, ...]:
+        """All that the login may see."""
+        return read_all(Tenant, self.call("merkat.tenant.list"))
+
+    def budgets(self, tenant: int = SELF) -> tuple[Budget, ...]:
+        """The budgets of a tenant's applications."""
+        return read_all(Budget, self.call("merkat.budget.info", tenant))
+
+    def set_budget(
+        self,
+        application: int,
+        *,
+        budget: float | None = None,
+        replenishment: float | None = None,
+    ) -> Budget:
+        """Change what an application may spend; None leaves it as it is."""
+        said = {"budget": budget, "replenishment": replenishment}
+        change = {name: amount for name, amount in said.items() if amount is not None}
+        return read(Budget, self.call("merkat.budget.set", application, change))
+
+    def statement(self, tenant: int = SELF, month: str = "") -> Statement:
+        """A tenant's month, as 2026-05; the present one unless said."""
+        answer = self.call("merkat.statement.info", tenant, month)
+        return read(Statement, answer, vms=StatementVm)
+
+    def _quote(
+        self, method: str, vm: int, amounts: dict[str, float], size: dict[str, Any] | None
+    ) -> Quote:
+        return read(Quote, self.call(method, vm, amounts, size or {}), resources=QuotedResource)
+
+
+class _Plain(xmlrpc.client.Transport):
+    """HTTP that waits for an answer only so long."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(use_builtin_types=True)
+        self._timeout_s = timeout_s
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        """A new connection, or the one that is kept."""
+        connection = super().make_connection(host)
+        connection.timeout = self._timeout_s
+        return connection
+
+
+class _Secure(xmlrpc.client.SafeTransport):
+    """The same over TLS."""
+
+    def __init__(self, timeout_s: float, context: ssl.SSLContext | None) -> None:
+        super().__init__(use_builtin_types=True, context=context)
+        self._timeout_s = timeout_s
+
+    def make_connection(self, host: Any) -> http.client.HTTPSConnection:
+        """A new connection, or the one that is kept."""
+        connection = super().make_connection(host)
+        connection.timeout = self._timeout_s
+        return connection

@@ -1,0 +1,179 @@
+"""A controller's actions: each taken once, and only as far as its own platform goes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from math import isfinite
+from typing import Final
+
+import sqlalchemy as sa
+
+from merkatd.database import bids, doings, fleets, platforms
+from merkatd.database.bids import Bid, BidSource
+from merkatd.database.doings import Doing
+from merkatd.database.platforms import Platform
+from merkatd.platforms.keeping import parsed
+from merkatd.platforms.life import ATTENDED, UP_OR_COMING, Event, State
+from merkatd.platforms.passing import passed, resized
+from merkatd.platforms.ports import (
+    Action,
+    Done,
+    GiveUp,
+    Outcome,
+    Report,
+    SetBids,
+    SetSize,
+    Suspend,
+)
+from merkatd.platforms.turning import Happening
+from merkatd.scheduler.settings import RESOURCES
+from merkatd.scheduler.wishes import MOST
+
+CONTROLLER: Final = "controller"
+_LONGEST = 2_000
+"""Characters of a reason that are kept."""
+
+
+class ActionError(ValueError):
+    """The action can't be taken; the message says what would be right."""
+
+
+def act(
+    connection: sa.Connection, platform: int, action_id: str, action: Action, at_s: float
+) -> Outcome:
+    """Take the action; one that was taken before changes nothing."""
+    if not 1 <= len(action_id) <= 64:
+        return Outcome(accepted=False, why="an action's id has 1 to 64 characters")
+    found = platforms.locked(connection, platform)
+    if found is None:
+        return Outcome(accepted=False, why=f"there is no platform {platform}")
+    before = doings.taken(connection, platform, action_id)
+    if before is not None:
+        return Outcome(not before.refused, before.text if before.refused else "")
+    try:
+        _check_attended(found)
+        _TAKE[type(action)](connection, found, action_id, action, at_s)
+    except ActionError as error:
+        doing = _doing(found, action_id, _WORD[type(action)], str(error), at_s, refused=True)
+        doings.add(connection, doing)
+        return Outcome(accepted=False, why=str(error))
+    return Outcome(accepted=True)
+
+
+def _check_attended(platform: Platform) -> None:
+    if State(platform.state) not in ATTENDED:
+        raise ActionError(f"platform {platform.id} is {platform.state}")
+
+
+def _bids(
+    connection: sa.Connection, platform: Platform, action_id: str, action: SetBids, at_s: float
+) -> None:
+    own = {one.vm for one in fleets.present(connection, platform.id)}
+    words = []
+    for vm, amounts in action.bids.items():
+        if vm not in own:
+            raise ActionError(f"VM {vm} is not the platform's")
+        _check_amounts(vm, amounts)
+        words.append(Bid(vm=vm, bid=dict(amounts), source=BidSource.CONTROLLER, at_s=at_s))
+    bids.say(connection, words)
+    text = action.reason or f"bids for {len(words)} VMs"
+    doings.add(connection, _doing(platform, action_id, "bids", text, at_s))
+
+
+def _check_amounts(vm: int, amounts: Mapping[str, float]) -> None:
+    for name, amount in amounts.items():
+        if name not in RESOURCES or not 0 <= amount <= MOST:
+            raise ActionError(
+                f"VM {vm} can't bid {amount!r} for {name!r}: a number from 0 to {MOST:g} for"
+                f" {' and '.join(RESOURCES)} is right"
+            )
+
+
+def _size(
+    connection: sa.Connection, platform: Platform, action_id: str, action: SetSize, at_s: float
+) -> None:
+    template = parsed(platform.template)
+    cluster = next((one for one in template.clusters if one.name == action.cluster), None)
+    if cluster is None:
+        names = ", ".join(one.name for one in template.clusters)
+        raise ActionError(f"{action.cluster!r} is no cluster of it; there are {names}")
+    if State(platform.state) not in UP_OR_COMING:
+        raise ActionError(f"platform {platform.id} is {platform.state}")
+    members = fleets.present(connection, platform.id)
+    own = {one.vm: one for one in members if one.cluster == cluster.name and not one.leaving}
+    strangers = set(action.victims) - own.keys()
+    if strangers:
+        raise ActionError(f"VM {min(strangers)} is not in cluster {cluster.name}")
+    count = action.count
+    if count is None:
+        count = platform.sizes.get(cluster.name, 0) - len(set(action.victims))
+    if not cluster.least <= count <= cluster.most:
+        raise ActionError(
+            f"{count} VMs in {cluster.name}: from {cluster.least} to {cluster.most} are right"
+        )
+    fleets.leave(connection, [own[vm].key for vm in set(action.victims)])
+    text = action.reason or f"{count} VMs in {cluster.name}"
+    resized(
+        connection,
+        platform,
+        {cluster.name: count},
+        _doing(platform, action_id, "size", text, at_s),
+    )
+
+
+def _report(
+    connection: sa.Connection, platform: Platform, action_id: str, action: Report, at_s: float
+) -> None:
+    numbers = (action.projected_end_s, action.performance, action.reference, action.done)
+    if not all(isfinite(one) for one in numbers if one is not None):
+        raise ActionError("what is reported must be finite numbers")
+    said = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
+    platforms.change(connection, platform.id, report=said)
+    doings.replace(connection, _doing(platform, action_id, "report", action.text, at_s))
+
+
+def _pass(what: Event, ending: State) -> Callable[..., None]:
+    def take(
+        connection: sa.Connection,
+        platform: Platform,
+        action_id: str,
+        action: Suspend | Done | GiveUp,
+        at_s: float,
+    ) -> None:
+        event = Happening(event=what, why=action.reason[:_LONGEST], ending=ending)
+        after = passed(connection, platform, event, at_s, CONTROLLER, action_id)
+        if after.state == platform.state:
+            raise ActionError(f"platform {platform.id} is {platform.state}")
+
+    return take
+
+
+def _doing(
+    platform: Platform, action: str, what: str, text: str, at_s: float, *, refused: bool = False
+) -> Doing:
+    return Doing(
+        platform=platform.id,
+        at_s=at_s,
+        who=CONTROLLER,
+        what=what,
+        text=text[:_LONGEST],
+        action=action,
+        refused=refused,
+    )
+
+
+_TAKE: Final[Mapping[type, Callable[..., None]]] = {
+    SetBids: _bids,
+    SetSize: _size,
+    Report: _report,
+    Suspend: _pass(Event.SUSPEND, State.FAILED),
+    Done: _pass(Event.STOP, State.DONE),
+    GiveUp: _pass(Event.STOP, State.FAILED),
+}
+_WORD: Final[Mapping[type, str]] = {
+    SetBids: "bids",
+    SetSize: "size",
+    Report: "report",
+    Suspend: "suspend",
+    Done: "done",
+    GiveUp: "give up",
+}

@@ -1,0 +1,197 @@
+"""Reading TOML tables key by key: what is wrong is collected, so that all of it is told at once."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from merkatd.platforms.template import Moment
+
+Value = TypeVar("Value")
+MOST = 1e15
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(s|m|h|d)", re.ASCII)
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+class Table:
+    """One table of the template; keys that nobody takes are wrong."""
+
+    def __init__(self, values: Any, path: str, problems: list[str]) -> None:
+        self._path = path
+        self.problems = problems
+        self._known: list[str] = []
+        self._values: Mapping[str, Any] = {}
+        if isinstance(values, Mapping):
+            self._values = values
+        else:
+            problems.append(f"{path}: a table is right")
+
+    def take(self, key: str, read: Callable[[Any], Value], default: Value) -> Value:
+        """The value of a key, or the default; `read` raises ValueError for what would be right."""
+        self._known.append(key)
+        if key not in self._values:
+            return default
+        try:
+            return read(self._values[key])
+        except (ValueError, OverflowError) as error:
+            self.wrong(key, str(error))
+            return default
+
+    def need(self, key: str, read: Callable[[Any], Value], default: Value) -> Value:
+        """The value of a key that can't be left out."""
+        if key not in self._values:
+            self.wrong(key, "is missing")
+        return self.take(key, read, default)
+
+    def table(self, key: str) -> "Table":
+        """The table of this name, an empty one where there is none."""
+        self._known.append(key)
+        return Table(self._values.get(key, {}), self._name(key), self.problems)
+
+    def tables(self, key: str) -> "list[Table]":
+        """All tables of this name."""
+        self._known.append(key)
+        given = self._values.get(key, [])
+        if not isinstance(given, list):
+            self.wrong(key, f"[[{key}]], a table for each, is right")
+            return []
+        name = self._name(key)
+        return [Table(one, f"{name}[{at}]", self.problems) for at, one in enumerate(given, start=1)]
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there."""
+        return key in self._values
+
+    def wrong(self, key: str, what: str) -> None:
+        """Say what is wrong with a key."""
+        given = f" = {_short(self._values[key])}" if key in self._values else ""
+        self.problems.append(f"{self._name(key)}{given}: {what}")
+
+    def end(self) -> None:
+        """All keys were taken that there can be: complain about the others."""
+        for key in self._values:
+            if key not in self._known:
+                near = get_close_matches(key, self._known, n=1, cutoff=0.6)
+                hint = f"did you mean {near[0]!r}?" if near else f"{listed(self._known)} are known"
+                self.problems.append(f"{self._name(key[:40])}: is unknown; {hint}")
+
+    def _name(self, key: str) -> str:
+        return f"{self._path}.{key}" if self._path else key
+
+
+def listed(names: Sequence[str]) -> str:
+    """For people."""
+    return ", ".join(names)
+
+
+def name(value: Any) -> str:
+    """What something may be called."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError("a letter, then at most 31 letters, digits, _ or -, are right")
+    return value
+
+
+def text(value: Any) -> str:
+    """Any text that is not too long."""
+    if not isinstance(value, str) or not 1 <= len(value) <= 16_384 or "\x00" in value:
+        raise ValueError("a text of 1 to 16384 characters is right")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """Yes or no."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false is right")  # noqa: TRY004 - all that is wrong is a value
+    return value
+
+
+def number(value: Any) -> float:
+    """A number from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
+        raise ValueError(f"a number from 0 to {MOST:g} is right")
+    return float(value)
+
+
+def count(most: int) -> Callable[[Any], int]:
+    """A whole number up to that."""
+
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise ValueError(f"a whole number from 0 to {most} is right")
+        return value
+
+    return read
+
+
+def duration(value: Any) -> float:
+    """Seconds, from a text with a unit."""
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('a time like "90s", "45m", "2h" or "1d" is right')
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def moment(value: Any) -> Moment:
+    """So long after the submission, or a date and time with its zone."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("a time of which zone? 2026-05-01T09:00:00Z is right")
+        return Moment(at_s=value.timestamp())
+    try:
+        return Moment(after_s=duration(value))
+    except ValueError:
+        raise ValueError(
+            'a time after the submission like "6h", or one like 2026-05-01T09:00:00Z, is right'
+        ) from None
+
+
+def moment_of_text(value: Any) -> Moment:
+    """The same from a text."""
+    try:
+        return moment(datetime.fromisoformat(value))
+    except (TypeError, ValueError):
+        return moment(value)
+
+
+def one_of(*known: str) -> Callable[[Any], str]:
+    """One of these words."""
+
+    def read(value: Any) -> str:
+        if value not in known:
+            near = get_close_matches(str(value)[:40], known, n=1, cutoff=0.6)
+            hint = f"did you mean {str(near[0])!r}?" if near else f"one of {listed(known)} is right"
+            raise ValueError(hint)
+        return str(value)
+
+    return read
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """A table that is handed on as it is; what JSON can't carry is refused."""
+    if not isinstance(value, Mapping):
+        raise ValueError("a table is right")  # noqa: TRY004 - all that is wrong is a value
+    _check_plain(value, 0)
+    return dict(value)
+
+
+def _check_plain(value: Any, depth: int) -> None:
+    if depth > 8:
+        raise ValueError("at most eight tables inside each other are right")
+    if isinstance(value, Mapping):
+        for one in value.values():
+            _check_plain(one, depth + 1)
+    elif isinstance(value, list):
+        for one in value:
+            _check_plain(one, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("finite numbers are right")
+    elif not isinstance(value, bool | int | float | str):
+        raise ValueError("texts, numbers, true and false, lists and tables are right")
+
+
+def _short(value: Any) -> str:
+    said = repr(value)
+    return said if len(said) <= 60 else f"{said[:57]}..."

@@ -1,0 +1,175 @@
+"""The VMs of one platform: which are to be made, ended, suspended or resumed now."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
+from merkatd.database.fleets import Member
+from merkatd.platforms.life import ENDS, UP_OR_COMING, State
+
+MOST_REFUSALS = 3
+"""After so many refusals a VM is not asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the period saw."""
+
+    period: int
+    states: Mapping[int, VmState]
+    """By VM id; VMs with a step under way are BUSY."""
+    ailing: AbstractSet[int] = frozenset()
+    """VMs that are there, but can't be read."""
+    creating: AbstractSet[str] = frozenset()
+    """Keys of the VMs whose creation is under way."""
+    refused: Mapping[str, tuple[int, str]] | None = None
+    """By key: how often a creation was refused, and with what answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many VMs there are."""
+
+    running: Mapping[str, int]
+    """By cluster; those that are to be ended are in none of these."""
+    kept: Mapping[str, int]
+    active: int
+    """All that run, wait for a host, or are being made."""
+    left: int
+    """All that are not gone."""
+    trouble: str = ""
+    """Why VMs can't be made, where that is so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What is to be done with a platform's VMs."""
+
+    add: tuple[Member, ...] = ()
+    leave: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+def lost(members: Sequence[Member], sight: Sight) -> tuple[str, ...]:
+    """Keys of those that are gone, or were given up before they were made."""
+    return tuple(one.key for one in members if _is_lost(one, sight))
+
+
+def counts(members: Sequence[Member], sight: Sight) -> Counts:
+    """How many there are of those that are not lost."""
+    kept = [one for one in members if not one.leaving]
+    running = [one for one in kept if _state(one, sight) is VmState.RUNNING]
+    active = [one for one in members if _is_active(one, sight)]
+    return Counts(
+        running=Counter(one.cluster for one in running),
+        kept=Counter(one.cluster for one in kept),
+        active=len(active),
+        left=len(members),
+        trouble=next((why for one in kept if (why := _why_refused(one, sight))), ""),
+    )
+
+
+def orders(
+    state: State,
+    sizes: Mapping[str, int],
+    members: Sequence[Member],
+    sight: Sight,
+    *,
+    new: Callable[[str, int], Member],
+    make: Callable[[Member], Create],
+    may_resume: bool,
+) -> Orders:
+    """What to do in this state, so that there are as many VMs as there should be.
+
+    `new` gives a further VM of a cluster, `make` the step that creates one.
+    """
+    kept = [one for one in members if not one.leaving]
+    add: list[Member] = []
+    if state is State.STOPPING or state in ENDS:
+        leaving = kept
+    elif state in UP_OR_COMING:
+        leaving = _too_many(kept, sizes)
+        add = _too_few(kept, sizes, new)
+    else:
+        leaving = [one for one in kept if _state(one, sight) is VmState.PENDING or one.vm is None]
+    going = {one.key for one in leaving} | {one.key for one in members if one.leaving}
+    staying = [one for one in (*kept, *add) if one.key not in going]
+    steps: list[Step | None] = [_end(one, sight, state) for one in members if one.key in going]
+    if state in UP_OR_COMING:
+        steps += [_bring_up(one, sight, make, may_resume=may_resume) for one in staying]
+    else:
+        steps += [_take_down(one, sight) for one in staying]
+    return Orders(
+        add=tuple(add),
+        leave=tuple(one.key for one in leaving),
+        steps=tuple(step for step in steps if step is not None),
+    )
+
+
+def _too_many(kept: Sequence[Member], sizes: Mapping[str, int]) -> list[Member]:
+    """The newest of each cluster that has more than it should."""
+    found = []
+    for cluster, number in Counter(one.cluster for one in kept).items():
+        excess = number - sizes.get(cluster, 0)
+        if excess > 0:
+            found += [one for one in kept if one.cluster == cluster][-excess:]
+    return found
+
+
+def _too_few(
+    kept: Sequence[Member], sizes: Mapping[str, int], new: Callable[[str, int], Member]
+) -> list[Member]:
+    have = Counter(one.cluster for one in kept)
+    missing = [
+        cluster for cluster, size in sizes.items() for _ in range(max(0, size - have[cluster]))
+    ]
+    return [new(cluster, at) for at, cluster in enumerate(missing, start=1)]
+
+
+def _bring_up(
+    one: Member, sight: Sight, make: Callable[[Member], Create], *, may_resume: bool
+) -> Step | None:
+    if one.vm is None:
+        refused = (sight.refused or {}).get(one.key, (0, ""))[0]
+        return None if one.key in sight.creating or refused >= MOST_REFUSALS else make(one)
+    if _state(one, sight) is VmState.SUSPENDED and may_resume:
+        return Resume(period=sight.period, vm=one.vm, reason="its platform goes on")
+    return None
+
+
+def _take_down(one: Member, sight: Sight) -> Step | None:
+    if one.vm is None or _state(one, sight) is not VmState.RUNNING:
+        return None
+    return Suspend(period=sight.period, vm=one.vm, reason="its platform is suspended")
+
+
+def _end(one: Member, sight: Sight, state: State) -> Step | None:
+    if one.vm is None or _state(one, sight) in {None, VmState.BUSY}:
+        return None
+    ends = state is State.STOPPING or state in ENDS
+    reason = "its platform ends" if ends else "its platform needs it no longer"
+    return Terminate(period=sight.period, vm=one.vm, reason=reason)
+
+
+def _state(one: Member, sight: Sight) -> VmState | None:
+    return None if one.vm is None else sight.states.get(one.vm)
+
+
+def _is_lost(one: Member, sight: Sight) -> bool:
+    if one.vm is None:
+        return one.leaving and one.key not in sight.creating
+    return one.vm not in sight.states and one.vm not in sight.ailing
+
+
+def _is_active(one: Member, sight: Sight) -> bool:
+    if one.vm is None:
+        return one.key in sight.creating
+    state = _state(one, sight)
+    return state is None or state in {VmState.PENDING, VmState.RUNNING, VmState.BUSY}
+
+
+def _why_refused(one: Member, sight: Sight) -> str:
+    times, why = (sight.refused or {}).get(one.key, (0, ""))
+    return why if one.vm is None and times >= MOST_REFUSALS else ""

@@ -1,0 +1,110 @@
+"""OpenNebula's own VM templates, read as whoever submits a platform may read them.
+
+A platform's VMs are made by the daemon's account and given to their owner. What OpenNebula would
+refuse the owner must therefore be refused before: attributes that only administrators may set,
+and images and networks that the owner may not use.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from merkatd.opennebula.elements import BrokenError, Element, children, one, rows, whole
+from merkatd.opennebula.errors import OneError
+from merkatd.platforms.template import Cluster, Template, TemplateError
+from merkatd.scheduler.ports import UnreachableError
+
+Ask = Callable[..., Awaitable[Any]]
+"""A call of OpenNebula's, in somebody's name: the method and what follows the session."""
+
+_ALL: Final = (-2, -1, -1)
+_REFERS: Final = (
+    (re.compile(r"\bIMAGE_ID[ \t]*=[ \t]*\"?(\d{1,9})", re.IGNORECASE), "one.image.info"),
+    (re.compile(r"\bNETWORK_ID[ \t]*=[ \t]*\"?(\d{1,9})", re.IGNORECASE), "one.vn.info"),
+)
+_BY_NAME: Final = re.compile(
+    r"\b(IMAGE|IMAGE_UNAME|IMAGE_UID|NETWORK|NETWORK_UNAME|NETWORK_UID)[ \t]*=", re.IGNORECASE
+)
+_RESTRICTED: Final = re.compile(
+    r"\b(SOURCE|MAC|VLAN_ID|BRIDGE|BRIDGE_TYPE|PHYDEV|FILTER|FILES|FILES_DS|KERNEL_DS|INITRD_DS"
+    r"|RAW|EMULATOR|TM_MAD|DATASTORE_ID|DATASTORE|CLUSTER_ID|SCHED_DS_\w+|PIN_POLICY|NUMA_NODE"
+    r"|USER_PRIORITY|SCHED_RANK|PCI|USB|IMPORT_VM_ID|DEPLOY_ID|(?:CPU|MEMORY|DISK)_COST"
+    r"|(?:TOTAL|READ|WRITE)_(?:BYTES|IOPS)_SEC\w*|SIZE_IOPS_SEC|(?:INBOUND|OUTBOUND)_\w+"
+    r"|ORIGINAL_SIZE|OPENNEBULA_MANAGED|VCENTER_\w+)[ \t]*=",
+    re.IGNORECASE,
+)
+
+
+async def vm_templates(template: Template, ask: Ask, *, admin: bool) -> dict[str, str]:
+    """By cluster: the lines of its VM template. Raises TemplateError."""
+    found = {}
+    for cluster in template.clusters:
+        text = cluster.template
+        if text is None:
+            text = await _text_of(cluster, ask)
+        if not admin:
+            await _check(cluster.name, text, ask)
+        found[cluster.name] = text
+    return found
+
+
+async def _text_of(cluster: Cluster, ask: Ask) -> str:
+    what = f"cluster {cluster.name}: VM template"
+    try:
+        wanted = cluster.template_id
+        if wanted is None:
+            wanted = await _id_of(cluster.template_name or "", ask)
+        shown = one(str(await ask("one.template.info", wanted, False)), "VMTEMPLATE")
+        return _as_text(children(shown)["TEMPLATE"])
+    except (OneError, BrokenError, LookupError, UnreachableError) as error:
+        raise TemplateError([f"{what}: {error}"]) from None
+
+
+async def _id_of(name: str, ask: Ask) -> int:
+    pool = str(await ask("one.templatepool.info", *_ALL))
+    found = [_own_id(row) for row in rows(pool, "VMTEMPLATE_POOL", "VMTEMPLATE") if _is(row, name)]
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} are called {name!r}: its id is right")
+    return found[0]
+
+
+def _is(row: Element, name: str) -> bool:
+    return row.findtext("NAME") == name
+
+
+def _own_id(row: Element) -> int:
+    return whole(children(row), "ID")
+
+
+async def _check(cluster: str, text: str, ask: Ask) -> None:
+    """Whether its owner could have made such a VM. Raises TemplateError."""
+    restricted = _RESTRICTED.search(text)
+    if restricted is not None:
+        raise TemplateError([f"cluster {cluster}: {restricted[1]} is for administrators to set"])
+    by_name = _BY_NAME.search(text)
+    if by_name is not None:
+        raise TemplateError(
+            [f"cluster {cluster}: {by_name[1]}: images and networks by IMAGE_ID and NETWORK_ID"]
+        )
+    for pattern, method in _REFERS:
+        for wanted in sorted(set(pattern.findall(text))):
+            try:
+                await ask(method, int(wanted), False)
+            except (OneError, UnreachableError) as error:
+                raise TemplateError([f"cluster {cluster}: {method} {wanted}: {error}"]) from None
+
+
+def _as_text(template: Element) -> str:
+    """The lines of a template that OpenNebula shows as XML."""
+    return "\n".join(_line(one) for one in template)
+
+
+def _line(one: Element) -> str:
+    if len(one):
+        inner = ", ".join(f'{part.tag}="{_escaped(part.text)}"' for part in one)
+        return f"{one.tag}=[ {inner} ]"
+    return f'{one.tag}="{_escaped(one.text)}"'
+
+
+def _escaped(text: str | None) -> str:
+    return (text or "").replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,214 @@
+"""A period's look after all platforms: what happens to each, and the steps that follow."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.cluster import Create, Step, VmState
+from merkatd.database import decisions, fleets, periods, platforms, prices
+from merkatd.database.doings import Doing
+from merkatd.database.fleets import Member
+from merkatd.database.platforms import Platform
+from merkatd.platforms.conditions import Offer
+from merkatd.platforms.fleet import MOST_REFUSALS, Counts, Sight, counts, lost, orders
+from merkatd.platforms.life import ENDS, UP_OR_COMING, State
+from merkatd.platforms.making import bids_by_cluster, created, numbered
+from merkatd.platforms.passing import MANAGER, passed, resized
+from merkatd.platforms.ports import Amounts
+from merkatd.platforms.purses import most_per_vm, purse_of, terms_of
+from merkatd.platforms.reading import read_template
+from merkatd.platforms.template import Template
+from merkatd.platforms.turning import Standing, happening
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.settings import Market
+
+_HISTORY_PERIODS = 10
+
+parsed = lru_cache(maxsize=1000)(read_template)
+"""Templates were right when they were stored, and don't change."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Circumstances:
+    """What is the same for all platforms in a period."""
+
+    at_s: float
+    interval_s: float
+    replenishment_s: float
+    markets: Sequence[Market]
+    entropy: bytes
+    """Of this period alone: keys are made from it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scene:
+    """All that was read."""
+
+    sight: Sight
+    prices: Mapping[str, Amounts] | None
+    past: Mapping[str, Mapping[str, list[float]]]
+    members: Mapping[int, list[Member]]
+    numbers: Mapping[int, int]
+
+
+def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> list[Step]:
+    """Let happen what happens to each platform; the steps that its VMs need.
+
+    All of it is one transaction before any step is recorded: after a crash the next period
+    finds the same keys, and creates nothing twice.
+    """
+    present = fleets.present(connection)
+    living = {one.id: one for one in platforms.living(connection)}
+    late = {one.platform for one in present} - living.keys()
+    if late:
+        living |= {one.id: one for one in platforms.of_ids(connection, late)}
+    if not living:
+        return []
+    scene = _scene(connection, seen, present, [*living.values()], now)
+    steps: list[Step] = []
+    for platform in living.values():
+        steps += _tend_one(connection, platform, scene, now)
+    return steps
+
+
+def _scene(
+    connection: sa.Connection,
+    seen: Seen,
+    present: Sequence[Member],
+    living: Sequence[Platform],
+    now: Circumstances,
+) -> _Scene:
+    # Where OpenNebula deploys, VMs whose turn it is not are out of the snapshot's sight.
+    busy = seen.snapshot.vms.state == int(VmState.BUSY)
+    state = np.where(busy, int(VmState.BUSY), seen.observation.vm_state)
+    states = zip(seen.observation.vm_id.tolist(), state.tolist(), strict=True)
+    unmade = [one.key for one in present if one.vm is None]
+    creating = {
+        stored.step.key
+        for stored in decisions.outstanding(connection)
+        if isinstance(stored.step, Create)
+    }
+    members: dict[int, list[Member]] = {one.id: [] for one in living}
+    for one in present:
+        members[one.platform].append(one)
+    newest = periods.newest_decided(connection)
+    sight = Sight(
+        period=seen.period,
+        states={vm: VmState(state) for vm, state in states},
+        ailing=seen.observation.ailing.keys(),
+        creating=frozenset(creating),
+        refused=fleets.refusals(connection, unmade),
+    )
+    return _Scene(
+        sight=sight,
+        prices=None if newest is None else prices.load(connection, newest),
+        past=_past(connection, now),
+        members=members,
+        numbers=fleets.numbers(connection),
+    )
+
+
+def _past(connection: sa.Connection, now: Circumstances) -> Mapping[str, Mapping[str, list[float]]]:
+    """By market and resource: the prices of the last periods."""
+    since_s = now.at_s - _HISTORY_PERIODS * now.interval_s
+    found: dict[str, dict[str, list[float]]] = {}
+    for market in now.markets:
+        by_resource = found.setdefault(market.name, {})
+        for point in prices.history(connection, market.name, since_s):
+            by_resource.setdefault(point.resource, []).append(point.price)
+    return found
+
+
+def _tend_one(
+    connection: sa.Connection, platform: Platform, scene: _Scene, now: Circumstances
+) -> Sequence[Step]:
+    sight, template = scene.sight, parsed(platform.template)
+    known = scene.members[platform.id]
+    gone = set(lost(known, sight))
+    fleets.lose(connection, gone, now.at_s)
+    members: Sequence[Member] = [one for one in known if one.key not in gone]
+    budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
+    purse = purse_of(budget, now.replenishment_s)
+    market = market_of(template, now.markets)
+    offer = Offer(
+        now_s=now.at_s,
+        interval_s=now.interval_s,
+        prices=None if scene.prices is None else scene.prices.get(market.name),
+    )
+    counted = counts(members, sight)
+    if State(platform.state) not in ENDS:
+        standing = Standing(
+            state=State(platform.state),
+            held=platform.held,
+            terms=terms_of(platform, template, purse),
+            least={one.name: one.least for one in template.clusters},
+            over_budget=template.over_budget,
+            counts=counted,
+        )
+        platform = passed(connection, platform, happening(standing, offer), now.at_s)
+        platform, members = _without_refused(
+            connection, platform, members, counted, sight, now.at_s
+        )
+    bids = bids_by_cluster(
+        platform,
+        template,
+        offer.prices,
+        scene.past.get(market.name, {}),
+        market.default_bid,
+        most_per_vm(platform, purse, now.at_s, now.interval_s),
+    )
+    result = orders(
+        State(platform.state),
+        platform.sizes,
+        members,
+        sight,
+        new=numbered(platform.id, scene.numbers.get(platform.id, 0), now.entropy),
+        make=lambda one: created(platform, template, one, sight.period, bids[one.cluster]),
+        may_resume=purse.credits > 0,
+    )
+    fleets.add(connection, result.add)
+    fleets.leave(connection, result.leave)
+    return result.steps
+
+
+def market_of(template: Template, markets: Sequence[Market]) -> Market:
+    """Where its VMs are: as it says, or the first one."""
+    return next((one for one in markets if one.name == template.market), markets[0])
+
+
+def _without_refused(
+    connection: sa.Connection,
+    platform: Platform,
+    members: Sequence[Member],
+    counted: Counts,
+    sight: Sight,
+    at_s: float,
+) -> tuple[Platform, Sequence[Member]]:
+    """One that runs goes on without the VMs that OpenNebula refuses to make."""
+    if not counted.trouble or State(platform.state) not in UP_OR_COMING:
+        return platform, members
+    refused = sight.refused or {}
+    given_up = [
+        one
+        for one in members
+        if one.vm is None and refused.get(one.key, (0, ""))[0] >= MOST_REFUSALS
+    ]
+    fleets.lose(connection, [one.key for one in given_up], at_s)
+    fewer = Counter(one.cluster for one in given_up if not one.leaving)
+    sizes = {name: max(size - fewer[name], 0) for name, size in platform.sizes.items()}
+    doing = Doing(
+        platform=platform.id,
+        at_s=at_s,
+        who=MANAGER,
+        what="size",
+        text=f"goes on without {len(given_up)} VMs: {counted.trouble}",
+        refused=True,
+    )
+    keys = {one.key for one in given_up}
+    left = [one for one in members if one.key not in keys]
+    return resized(connection, platform, sizes, doing), left

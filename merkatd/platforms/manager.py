@@ -1,0 +1,188 @@
+"""The manager of platforms: hands their steps to the period, and brings them their controllers.
+
+It changes nothing in the cloud: what it wants done goes to the period as steps, and what it knows
+is in the database. Controllers are started and stopped by comparing: which platforms are to be
+attended now, and which are. After a restart none is, so all are started again.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.cluster import Step
+from merkatd.database import doings, platforms
+from merkatd.database.doings import Doing
+from merkatd.database.platforms import Platform
+from merkatd.platforms import ordering
+from merkatd.platforms.acting import CONTROLLER, act
+from merkatd.platforms.announcing import Attended, attended
+from merkatd.platforms.keeping import Circumstances, tend
+from merkatd.platforms.life import Event, State
+from merkatd.platforms.ordering import Submission, Update
+from merkatd.platforms.passing import passed
+from merkatd.platforms.ports import Action, Controllers, Outcome
+from merkatd.platforms.reading import read_template
+from merkatd.platforms.turning import Happening
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.transactions import Transactions
+from merkatd.scheduler.world import World
+
+_log = Logger()
+_LONGEST_MEMORY = 1_000_000
+_TIDY_PERIODS = 60
+
+
+class Manager:
+    """Keeps all platforms. Implements `merkatd.platforms.ports.Attendant`."""
+
+    def __init__(
+        self, world: World, controllers: Controllers, rng: np.random.Generator | None = None
+    ) -> None:
+        self._world = world
+        self._rng = rng or world.rng
+        self._controllers = controllers
+        self._running: dict[int, Attended] = {}
+        self._turn = DeferredLock()
+        self._closed = False
+        controllers.attend(self)
+
+    # -- for the period -----------------------------------------------------------------------
+
+    async def proposals(self, database: Transactions, seen: Seen) -> Sequence[Step]:
+        """The steps that platforms need in this period."""
+        world = self._world
+        now = Circumstances(
+            at_s=world.now(),
+            interval_s=world.rhythm.interval_s,
+            replenishment_s=world.money.replenishment_s,
+            markets=world.markets,
+            entropy=self._rng.bytes(32),
+        )
+        return await database.run(partial(tend, seen=seen, now=now))
+
+    def told(self, announcement: Announcement) -> None:
+        """Bring everybody the news of a period; nobody waits for it."""
+        ensureDeferred(self._tell(announcement))
+
+    async def _tell(self, announcement: Announcement) -> None:
+        await self._turn.acquire()
+        try:
+            if not self._closed:
+                await self._compare(announcement)
+        except Exception:  # noqa: BLE001 - the next period's news are brought all the same
+            _log.failure("The platforms' controllers could not be told the news")
+        finally:
+            self._turn.release()
+
+    async def _compare(self, announcement: Announcement) -> None:
+        """Start and stop controllers until those run that should, and tell them the news."""
+        world = self._world
+        rhythm, money = world.rhythm, world.money
+        now = await world.database.read(
+            lambda connection: attended(
+                connection, announcement, world.markets, rhythm.interval_s, money.replenishment_s
+            )
+        )
+        for platform in self._running.keys() - now.keys():
+            gone = self._running.pop(platform)
+            await self._controllers.stop(platform, gone.grace_s)
+        for platform in sorted(now.keys() - self._running.keys()):
+            await self._controllers.start(now[platform].assignment)
+            self._running[platform] = now[platform]
+        self._controllers.announce([now[platform].news for platform in sorted(now)])
+        if announcement.period % _TIDY_PERIODS == 0:
+            before_s = world.now() - rhythm.keep_allocations * rhythm.interval_s
+            await world.database.run(lambda connection: doings.forget(connection, before_s))
+
+    async def close(self) -> None:
+        """End all controllers; the platforms go on at the next start."""
+        self._closed = True
+        await self._controllers.close()
+
+    # -- for tenants --------------------------------------------------------------------------
+
+    async def submit(
+        self, owner: int, text: str, vm_templates: dict[str, str], who: str
+    ) -> Platform:
+        """A new platform of a tenant. Raises TemplateError, LedgerError."""
+        read_template(text)
+        given = Submission(
+            token=uuid4().hex, owner=owner, text=text, vm_templates=vm_templates, who=who
+        )
+        world, at_s = self._world, self._world.now()
+        return await world.database.run(
+            lambda connection: ordering.submit(connection, given, world.markets, world.money, at_s)
+        )
+
+    async def update(self, platform: int, new: Update, who: str) -> Platform:
+        """Change what it is to reach, or may spend. Raises LedgerError."""
+        token, at_s = uuid4().hex, self._world.now()
+        return await self._world.database.run(
+            lambda connection: ordering.update(connection, platform, new, token, who, at_s)
+        )
+
+    async def suspend(self, platform: int, who: str) -> Platform:
+        """Until its tenant resumes it. Raises LedgerError."""
+        return await self._order(ordering.suspend, platform, who)
+
+    async def resume(self, platform: int, who: str) -> Platform:
+        """Now, whatever the price. Raises LedgerError."""
+        return await self._order(ordering.resume, platform, who)
+
+    async def stop(self, platform: int, who: str) -> Platform:
+        """End it. Raises LedgerError."""
+        return await self._order(ordering.stop, platform, who)
+
+    async def _order(
+        self, what: Callable[[sa.Connection, int, str, float], Platform], platform: int, who: str
+    ) -> Platform:
+        at_s = self._world.now()
+        return await self._world.database.run(
+            lambda connection: what(connection, platform, who, at_s)
+        )
+
+    # -- for controllers ----------------------------------------------------------------------
+
+    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+        """Take an action of a platform's controller, once."""
+        at_s = self._world.now()
+        return await self._world.database.run(
+            lambda connection: act(connection, platform, action_id, action, at_s)
+        )
+
+    async def remember(self, platform: int, memory: Any) -> None:
+        """Keep this for the controller. Raises ValueError for what can't be kept."""
+        if len(json.dumps(memory, allow_nan=False)) > _LONGEST_MEMORY:
+            raise ValueError(f"at most {_LONGEST_MEMORY} characters of JSON can be kept")
+        await self._world.database.run(
+            lambda connection: platforms.change(connection, platform, memory=memory)
+        )
+
+    async def ended(self, platform: int, why: str, *, final: bool) -> None:
+        """A controller ended unasked; one that can't be kept running ends its platform."""
+        at_s = self._world.now()
+
+        def store(connection: sa.Connection) -> None:
+            one = platforms.locked(connection, platform)
+            if one is None:
+                return
+            if not final:
+                doing = Doing(platform=platform, at_s=at_s, who=CONTROLLER, what="ended", text=why)
+                doings.add(connection, doing)
+                return
+            event = Happening(
+                event=Event.STOP,
+                why=f"its controller can't be kept running: {why}",
+                ending=State.FAILED,
+            )
+            passed(connection, one, event, at_s)
+
+        await self._world.database.run(store)

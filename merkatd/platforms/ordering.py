@@ -1,0 +1,234 @@
+"""What tenants order: to submit, change, suspend, resume and stop their platforms."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.currency import micro
+from merkatd.currency.settings import Money
+from merkatd.database import doings, platforms
+from merkatd.database.doings import Doing
+from merkatd.database.platforms import Platform
+from merkatd.ledger import LedgerError, NotFoundError
+from merkatd.platforms.conditions import Answer, Judged, Offer, judged
+from merkatd.platforms.keeping import market_of, parsed
+from merkatd.platforms.life import ENDS, WAITING, Event, State
+from merkatd.platforms.passing import passed
+from merkatd.platforms.purses import purse_of, terms_of
+from merkatd.platforms.template import Moment, Template, TemplateError
+from merkatd.platforms.turning import Happening
+from merkatd.platforms.vm_text import wrong
+from merkatd.platforms.words import at, credit
+from merkatd.scheduler.settings import Market
+
+MOST_LIVING = 100
+"""Platforms of one tenant that are not over."""
+
+
+class OrderError(LedgerError):
+    """It can't be done; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A template, and whose platform it is to become."""
+
+    token: str
+    """The same submission counts once."""
+    owner: int
+    text: str
+    vm_templates: Mapping[str, str]
+    """By cluster, for those whose template is OpenNebula's."""
+    who: str
+
+
+def submit(
+    connection: sa.Connection,
+    given: Submission,
+    markets: Sequence[Market],
+    money: Money,
+    at_s: float,
+) -> Platform:
+    """A new platform, its budget moved to an account of its own. Raises LedgerError."""
+    before = platforms.submitted(connection, given.token)
+    if before is not None:
+        return before
+    template = parsed(given.text)
+    known = [one.name for one in markets]
+    if template.market is not None and template.market not in known:
+        raise TemplateError([f"market = {template.market!r}: one of {', '.join(known)} is right"])
+    ledger.meet(connection, given.owner, money, at_s)
+    living = [
+        one for one in platforms.every(connection, given.owner) if State(one.state) not in ENDS
+    ]
+    if len(living) >= MOST_LIVING:
+        raise OrderError(f"a tenant has at most {MOST_LIVING} platforms that are not over")
+    deadline = template.goal.deadline
+    stored = platforms.add(
+        connection,
+        Platform(
+            token=given.token,
+            owner=given.owner,
+            name=template.name,
+            account=None,
+            template=given.text,
+            vm_templates=_vm_templates(template, given.vm_templates),
+            state=State.SUBMITTED,
+            why="its conditions were not looked at yet",
+            submitted_s=at_s,
+            since_s=at_s,
+            deadline_s=None if deadline is None else deadline.seconds(at_s),
+            sizes={one.name: one.initial for one in template.clusters},
+        ),
+    )
+    budget = ledger.open_application(
+        connection,
+        given.owner,
+        f"{template.name}-{stored.id}",
+        micro(template.budget.credits),
+        micro(template.budget.replenishment),
+        at_s,
+    )
+    platforms.change(connection, stored.id, account=budget.application)
+    _note(connection, stored, at_s, given.who, State.SUBMITTED, f"with {_credits(template)}")
+    return found(connection, stored.id)
+
+
+def found(connection: sa.Connection, platform: int) -> Platform:
+    """The platform of this id. Raises NotFoundError."""
+    one = platforms.locked(connection, platform)
+    if one is None:
+        raise NotFoundError(f"there is no platform {platform}")
+    return one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """What is to be different; None stays."""
+
+    deadline: Moment | None = None
+    """After now, or a certain time."""
+    budget: float | None = None
+    replenishment: float | None = None
+
+
+def update(
+    connection: sa.Connection, platform: int, new: Update, token: str, who: str, at_s: float
+) -> Platform:
+    """Change what it is to reach, and what it may spend, from now on. Raises LedgerError."""
+    one = found(connection, platform)
+    if State(one.state) in {*ENDS, State.STOPPING}:
+        raise OrderError(f"platform {platform} is {one.state}")
+    said = []
+    if new.deadline is not None:
+        deadline_s = new.deadline.seconds(at_s)
+        if deadline_s <= at_s:
+            raise OrderError(f"deadline: {at(deadline_s)} has passed")
+        platforms.change(connection, platform, deadline_s=deadline_s)
+        said.append(f"deadline {at(deadline_s)}")
+    if (new.budget is not None or new.replenishment is not None) and one.account is not None:
+        changed = ledger.set_budget(
+            connection,
+            one.account,
+            None if new.budget is None else micro(new.budget),
+            None if new.replenishment is None else micro(new.replenishment),
+            token,
+            who,
+            at_s,
+        )
+        said.append(
+            f"budget {credit(changed.initial / ledger.MICRO)}, replenishment"
+            f" {credit(changed.replenishment / ledger.MICRO)}"
+        )
+    if not said:
+        raise OrderError("a deadline, a budget or a replenishment is right")
+    _note(connection, one, at_s, who, "update", "; ".join(said))
+    return found(connection, platform)
+
+
+def suspend(connection: sa.Connection, platform: int, who: str, at_s: float) -> Platform:
+    """Suspend it until its tenant resumes it; one that waits to start waits for that too."""
+    one = found(connection, platform)
+    if State(one.state) in {*ENDS, State.STOPPING}:
+        raise OrderError(f"platform {platform} is {one.state}")
+    platforms.change(connection, platform, held=True)
+    if State(one.state) in WAITING:
+        _note(connection, one, at_s, who, "hold", "its tenant holds it back")
+    event = Happening(event=Event.SUSPEND, why="its tenant suspended it")
+    passed(connection, one, event, at_s, who)
+    return found(connection, platform)
+
+
+def resume(connection: sa.Connection, platform: int, who: str, at_s: float) -> Platform:
+    """Resume it now, whatever the price; one that was held back waits for the rest."""
+    one = found(connection, platform)
+    if one.held and State(one.state) in WAITING:
+        platforms.change(connection, platform, held=False)
+        _note(connection, one, at_s, who, "release", "its tenant holds it back no longer")
+        return found(connection, platform)
+    event = Happening(event=Event.RESUME, why="its tenant resumed it")
+    if passed(connection, one, event, at_s, who).state == one.state:
+        raise OrderError(f"platform {platform} is {one.state}: there is nothing to resume")
+    platforms.change(connection, platform, held=False)
+    return found(connection, platform)
+
+
+def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> Platform:
+    """End it. Raises LedgerError."""
+    one = found(connection, platform)
+    if State(one.state) in {*ENDS, State.STOPPING}:
+        raise OrderError(f"platform {platform} is {one.state}")
+    event = Happening(event=Event.STOP, why="its tenant stopped it", ending=State.CANCELLED)
+    passed(connection, one, event, at_s, who)
+    return found(connection, platform)
+
+
+def outlook(
+    connection: sa.Connection,
+    one: Platform,
+    prices: Mapping[str, Mapping[str, float]] | None,
+    interval_s: float,
+    replenishment_s: float,
+    markets: Sequence[Market],
+    now_s: float,
+) -> Judged:
+    """Whether it could start, or go on as it is to, at present prices, and what it would take."""
+    template = parsed(one.template)
+    budget = None if one.account is None else ledger.budget_of(connection, one.account)
+    terms = terms_of(one, template, purse_of(budget, replenishment_s))
+    market = market_of(template, markets)
+    offer = Offer(
+        now_s=now_s,
+        interval_s=interval_s,
+        prices=None if prices is None else prices.get(market.name),
+    )
+    if State(one.state) in {*ENDS, State.STOPPING}:
+        return Judged(Answer.START)
+    return judged(terms, offer)
+
+
+def _vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str]:
+    """Every cluster's own words."""
+    texts: dict[str, str] = {}
+    for cluster in template.clusters:
+        text = cluster.template if cluster.template is not None else given.get(cluster.name)
+        if text is None:
+            raise TemplateError([f"cluster {cluster.name}: nobody could read its VM template"])
+        problem = wrong(text)
+        if problem is not None:
+            raise TemplateError([f"cluster {cluster.name}: its VM template: {problem}"])
+        texts[cluster.name] = text
+    return texts
+
+
+def _credits(template: Template) -> str:
+    budget = template.budget
+    return f"{credit(budget.credits)} credits, replenishment {credit(budget.replenishment)}"
+
+
+def _note(
+    connection: sa.Connection, one: Platform, at_s: float, who: str, what: str, text: str
+) -> None:
+    doings.add(connection, Doing(platform=one.id, at_s=at_s, who=who, what=str(what), text=text))

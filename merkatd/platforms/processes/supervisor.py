@@ -1,0 +1,234 @@
+"""Keeps processes running: starts them again when they end, and ends them when they are not wanted.
+
+A process is known by a name that its owner chooses. What a warden lost with its life is found by
+a mark in its environment and ended before anything is started again.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.logger import Logger
+
+from merkatd.platforms.processes import tree
+from merkatd.platforms.processes.backoff import Patience, Restarts
+from merkatd.platforms.processes.program import HOME, Program
+from merkatd.platforms.processes.wardship import Wardship
+
+_log = Logger()
+
+_HANGING_S = 10.0
+"""A warden that has not ended a process so long after its grace does not listen any more."""
+_LOOKS, _LOOK_S = 200, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process that was to run has ended."""
+
+    name: str
+    why: str
+    wait_s: float | None
+    """After which it is started again; None: not any more."""
+
+
+@dataclass
+class _Kept:
+    """One that is to run, or is still to end."""
+
+    name: str
+    program: Program | None
+    """None: it is not to run any more."""
+    restarts: Restarts = field(default_factory=Restarts)
+    running: bool = False
+    pid: int | None = None
+    started_s: float = 0.0
+    call: Any = None
+    """That starts it again."""
+    gone: list[Deferred[None]] = field(default_factory=list)
+
+
+class Supervisor:
+    """All processes of a daemon."""
+
+    def __init__(
+        self,
+        home: Path,
+        clock: Any,
+        rng: np.random.Generator,
+        patience: Patience,
+        ended: Callable[[Ended], None],
+    ) -> None:
+        self._home = str(home.resolve())
+        self._clock = clock
+        self._rng = rng
+        self._patience = patience
+        self._ended = ended
+        self._kept: dict[str, _Kept] = {}
+        self._warden: Wardship | None = None
+        self._closed = False
+        self._sweep()
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """The processes that run, by name."""
+        return {
+            name: one.pid for name, one in self._kept.items() if one.running and one.pid is not None
+        }
+
+    @property
+    def since(self) -> Mapping[str, float]:
+        """When each that runs was started, on the clock."""
+        return {name: one.started_s for name, one in self._kept.items() if one.running}
+
+    @property
+    def warden_pid(self) -> int | None:
+        """The process that is their parent."""
+        return self._warden.pid if self._warden else None
+
+    def start(self, name: str, program: Program) -> None:
+        """Have this run from now on, until it is stopped; one that is to run already stays."""
+        kept = self._kept.get(name)
+        if kept is None:
+            kept = self._kept[name] = _Kept(name, program)
+            self._launch(kept)
+        elif kept.program is None:  # it is ending: the new one follows
+            kept.program, kept.restarts = program, Restarts()
+
+    def stop(self, names: Sequence[str], grace_s: float) -> Deferred[None]:
+        """End these, by force after the grace; what is returned fires when they are gone."""
+        waiting = []
+        for name in names:
+            kept = self._kept.get(name)
+            if kept is None:
+                continue
+            kept.program = None
+            if not kept.running:
+                self._forget(kept)
+                continue
+            gone: Deferred[None] = Deferred()
+            kept.gone.append(gone)
+            waiting.append(gone)
+            self._order_end(name, grace_s)
+        if not waiting:
+            none: Deferred[None] = Deferred()
+            none.callback(None)
+            return none
+        hanging = self._clock.callLater(grace_s + _HANGING_S, self._hangs)
+
+        def over(_: Any) -> None:
+            if hanging.active():
+                hanging.cancel()
+
+        return DeferredList(waiting).addCallback(over)
+
+    def again(self, name: str, grace_s: float) -> None:
+        """End one that is of no use any more; it is started again like any that ended."""
+        if name in self._kept and self._kept[name].running:
+            self._order_end(name, grace_s)
+
+    def close(self) -> None:
+        """End all by force, and wait for it."""
+        self._closed = True
+        for kept in list(self._kept.values()):
+            kept.program = None
+            kept.running = False
+            self._forget(kept)
+        if self._warden is not None:
+            self._warden.end()
+            self._warden = None
+        self._sweep()
+
+    def _order_end(self, name: str, grace_s: float) -> None:
+        if self._warden is not None:
+            self._warden.order(stop=name, grace_s=grace_s)
+
+    def _launch(self, kept: _Kept) -> None:
+        kept.call = None
+        program = kept.program
+        if program is None:
+            return
+        if self._warden is None:
+            self._warden = Wardship(self._home, self._told, self._lost)
+        kept.running, kept.started_s = True, self._clock.seconds()
+        order = asdict(program) | {"environment": {**program.environment, HOME: self._home}}
+        self._warden.order(start=kept.name, **order)
+
+    def _told(self, said: Mapping[str, Any]) -> None:
+        name = said.get("started") or said.get("ended") or said.get("failed")
+        kept = self._kept.get(str(name))
+        if kept is None:
+            return
+        if "started" in said:
+            kept.pid = said["pid"]
+        elif "ended" in said:
+            self._parted(kept, _words(said["code"]))
+        else:
+            self._parted(kept, f"could not be started: {said['why']}")
+
+    def _lost(self) -> None:
+        """The warden was killed: nobody is watched any more, so nobody may go on."""
+        _log.error("The warden of the controllers ended; they are ended and started again")
+        self._warden = None
+        self._sweep()
+        for kept in list(self._kept.values()):
+            if kept.running:
+                self._parted(kept, "ended with its warden")
+
+    def _hangs(self) -> None:
+        if self._warden is not None:
+            _log.error("The warden of the controllers does not listen; it is ended")
+            self._warden.kill()
+
+    def _parted(self, kept: _Kept, why: str) -> None:
+        lived_s = self._clock.seconds() - kept.started_s
+        kept.running, kept.pid = False, None
+        waiting, kept.gone = kept.gone, []
+        if kept.program is None:
+            self._forget(kept)
+        elif waiting:  # another was to follow
+            self._launch(kept)
+        else:
+            self._later(kept, why, lived_s)
+        for one in waiting:
+            one.callback(None)
+
+    def _later(self, kept: _Kept, why: str, lived_s: float) -> None:
+        kept.restarts = kept.restarts.after(lived_s, self._patience)
+        wait_s = kept.restarts.wait_s(self._patience, float(self._rng.random()))
+        _log.warn(
+            "Process {name} {why}; again in {wait}",
+            name=kept.name,
+            why=why,
+            wait="no time" if wait_s is None else f"{wait_s:.1f} s",
+        )
+        if wait_s is None:
+            del self._kept[kept.name]
+        else:
+            kept.call = self._clock.callLater(wait_s, self._launch, kept)
+        self._ended(Ended(kept.name, why, wait_s))
+
+    def _forget(self, kept: _Kept) -> None:
+        if kept.call is not None:
+            kept.call.cancel()
+            kept.call = None
+        self._kept.pop(kept.name, None)
+
+    def _sweep(self) -> None:
+        """End whatever a warden or a daemon before left behind."""
+        for _ in range(_LOOKS):
+            found = tree.marked(self._home)
+            if not found:
+                return
+            tree.kill(found)
+            # For as long as the kernel needs.
+            time.sleep(_LOOK_S)
+        _log.error("Processes can't be ended: {pids}", pids=sorted(found))
+
+
+def _words(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"

@@ -1,0 +1,67 @@
+"""What a platform has to spend, and what it asks of the moment in which it starts or resumes."""
+
+from controllers.policies.deadline import Purse, bid_max
+from merkatd.currency import MICRO
+from merkatd.database.budgets import Budget
+from merkatd.database.platforms import Platform
+from merkatd.platforms.conditions import Terms
+from merkatd.platforms.life import WAITING
+from merkatd.platforms.ports import Amounts
+from merkatd.platforms.template import Cluster, Template
+from merkatd.platforms.vm_text import size
+from merkatd.scheduler.settings import RESOURCES
+
+_HORIZON_S = 86_400.0
+"""Without a deadline a first bid is one that could be kept up for a day."""
+
+
+def purse_of(budget: Budget | None, replenishment_s: float) -> Purse:
+    """What it has, and gets as time goes by."""
+    if budget is None:
+        return Purse(credits=0.0)
+    return Purse(
+        credits=budget.balance / MICRO,
+        renewal=budget.replenishment / MICRO,
+        renewal_s=replenishment_s,
+    )
+
+
+def terms_of(platform: Platform, template: Template, purse: Purse) -> Terms:
+    """Its conditions, for what is left of its work; the start's own count before it only."""
+    goal, start = template.goal, template.start
+    done = float((platform.report or {}).get("done") or 0.0)
+    waits = platform.state in WAITING
+    not_before = start.not_before if waits else None
+    latest = start.latest if waits else None
+    return Terms(
+        deadline_s=platform.deadline_s,
+        ideal_s=None if goal.ideal_s is None else goal.ideal_s * (1.0 - min(max(done, 0.0), 1.0)),
+        give_up=goal.give_up,
+        not_before_s=None if not_before is None else not_before.seconds(platform.submitted_s),
+        latest_s=None if latest is None else latest.seconds(platform.submitted_s),
+        price_ceiling=start.price_ceiling,
+        full=_full(platform, template),
+        purse=purse,
+    )
+
+
+def wanted_by(cluster: Cluster, vm_template: str) -> dict[str, float]:
+    """All that one VM of a cluster can use."""
+    whole = size(vm_template)
+    return {name: min(whole[name], cluster.ceiling.get(name, whole[name])) for name in RESOURCES}
+
+
+def most_per_vm(platform: Platform, purse: Purse, now_s: float, interval_s: float) -> float:
+    """What may be bid for a VM in a period, so that the budget lasts (section 3.1.1)."""
+    deadline_s = platform.deadline_s
+    left_s = _HORIZON_S if deadline_s is None else deadline_s - now_s
+    return bid_max(purse, max(left_s, interval_s), interval_s, sum(platform.sizes.values()))
+
+
+def _full(platform: Platform, template: Template) -> Amounts:
+    found = dict.fromkeys(RESOURCES, 0.0)
+    for cluster in template.clusters:
+        each = wanted_by(cluster, platform.vm_templates[cluster.name])
+        for name in RESOURCES:
+            found[name] += each[name] * platform.sizes.get(cluster.name, 0)
+    return found

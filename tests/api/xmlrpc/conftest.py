@@ -1,0 +1,15 @@
+"""One daemon for all tests of the tenants' interface that don't need their own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.xmlrpc.site import Site
+
+
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Ended with SIGTERM."""
+    made = Site(tmp_path_factory.mktemp("site"))
+    yield made
+    made.end()

@@ -1,0 +1,172 @@
+"""A whole daemon on its embedded cloud, and two tenants with a VM each, over real HTTP."""
+
+import hashlib
+import http.client
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+import xmlrpc.client
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from merkatd.api.control import ControlError, ask
+from merkatd.client import Merkat
+
+PASSWORD = "hush-hush-secret"  # noqa: S105 - of users of a cloud that lives as long as a test
+ANN, BOB = f"ann:{PASSWORD}", f"bob:{PASSWORD}"
+_PATIENCE_S = 30.0
+_VM = (
+    'CPU="1"\nVCPU="2"\nMEMORY="2048"\nMERKAT_BID_CPU="{bid}"\nMERKAT_BID_MEMORY="1"\nNAME="{name}"'
+)
+_CONFIG = """
+[daemon]
+state_directory = "{folder}/state"
+[period]
+interval = "5s"
+[cloud]
+hosts = 1
+host_cores = 2
+speed = 20.0
+[money]
+starting_credits = 1000.0
+[api]
+call = "1s"
+idle = "5s"
+user_calls = 100000.0
+address_calls = 100000.0
+{more}
+"""
+
+
+def until(met: Callable[[], object], what: str) -> None:
+    """Wait for a condition; AssertionError where it is not met in time."""
+    ending = time.monotonic() + _PATIENCE_S
+    while not met():
+        assert time.monotonic() < ending, f"{what}: not within {_PATIENCE_S:g} s"
+        time.sleep(0.02)
+
+
+class Site:
+    """One daemon; VM 0 is Ann's, VM 1 Bob's."""
+
+    def __init__(self, folder: Path, more: str = "") -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        config = folder / "merkatd.toml"
+        config.write_text(_CONFIG.format(folder=folder, more=more))
+        self.log = folder / "log"
+        words = [sys.executable, "-W", "error", "-m", "merkatd.cli", "run", "--config", str(config)]
+        with self.log.open("wb") as log:
+            # So small a cloud is decided sooner than its code would be compiled.
+            environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+            self.program = subprocess.Popen(words, stdout=log, stderr=log, env=environment)
+        try:
+            self._settle()
+        except BaseException:
+            self._kill()
+            raise
+
+    def _settle(self) -> None:
+        until(lambda: self.period() is not None, "a period")
+        self.endpoint = (self.state / "merkat_xmlrpc").read_text().strip()
+        self.admin = (self.state / "one_auth").read_text().strip()
+        one: Any = xmlrpc.client.ServerProxy((self.state / "one_xmlrpc").read_text().strip())
+        self.users = {
+            name: self._one(one.one.user.allocate(self.admin, name, PASSWORD, "core"))
+            for name in ("ann", "bob")
+        }
+        for name, session, bid in (("a", ANN, 2), ("b", BOB, 6)):
+            self._one(one.one.vm.allocate(session, _VM.format(bid=bid, name=name), False))
+        until(self._running, "both VMs running")
+        self._one(one.one.vm.update(ANN, 0, 'NOTE="mine"', 1))
+        one("close")()
+
+    @staticmethod
+    def _one(answer: Any) -> Any:
+        assert answer[0] is True, answer
+        return answer[1]
+
+    def period(self) -> int | None:
+        """The number of the latest period; None where nobody answers yet."""
+        assert self.program.poll() is None, self.log.read_text()
+        try:
+            found: int | None = ask(self.state / "control.sock", "status")["period"]
+        except ControlError:
+            return None
+        return found
+
+    def _running(self) -> bool:
+        rows = ask(self.state / "control.sock", "vms")
+        return len(rows) == 2 and all(row["state"] == "RUNNING" and row["host"] for row in rows)
+
+    def pause(self) -> None:
+        """Begin no more periods; the one in hand has ended when this returns."""
+        ask(self.state / "control.sock", "pause")
+        seen: list[str] = []
+
+        def quiet() -> bool:
+            seen.append(self.kept())
+            return len(seen) > 3 and len(set(seen[-3:])) == 1
+
+        until(quiet, "no more periods")
+
+    def resume(self) -> None:
+        """Go on."""
+        ask(self.state / "control.sock", "resume")
+
+    def merkat(self, session: str = ANN) -> Merkat:
+        """A tenant's client."""
+        return Merkat(self.endpoint, session)
+
+    def kept(self) -> str:
+        """A hash of every row in the database."""
+        path = f"file:{self.state / 'merkat.db'}?mode=ro"
+        found = hashlib.sha256()
+        connection = sqlite3.connect(path, uri=True)
+        try:
+            for line in connection.iterdump():
+                found.update(line.encode())
+        finally:
+            connection.close()
+        return found.hexdigest()
+
+    def post(self, body: bytes, *, verb: str = "POST", path: str = "/RPC2") -> tuple[int, bytes]:
+        """The status and the body of an answer to any bytes."""
+        host, port = self.endpoint.removeprefix("http://").removesuffix("/RPC2").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        try:
+            connection.request(verb, path, body, {"Content-Type": "text/xml"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def raw(self, method: str, *arguments: Any) -> Any:
+        """The whole answer to a call, or its fault's code."""
+        status, body = self.post(xmlrpc.client.dumps(arguments, method).encode())
+        assert status == 200
+        return self.value(body)
+
+    @staticmethod
+    def value(body: bytes) -> Any:
+        """What an answer says, or a fault's code."""
+        try:
+            (found,), _ = xmlrpc.client.loads(body)
+        except xmlrpc.client.Fault as fault:
+            return fault.faultCode
+        return found
+
+    def end(self) -> None:
+        """End the daemon as an administrator does."""
+        try:
+            self.program.terminate()
+            assert self.program.wait(20) == 0, self.log.read_text()
+        finally:
+            self._kill()
+
+    def _kill(self) -> None:
+        self.program.kill()
+        self.program.wait()

@@ -1,0 +1,268 @@
+"""What tenants ask for and get, over real HTTP from a whole daemon."""
+
+import sqlite3
+import ssl
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from merkatd.api.xmlrpc.methods import METHODS
+from merkatd.api.xmlrpc.reference import PAGE, example, page
+from merkatd.api.xmlrpc.table import Method
+from merkatd.client import (
+    AuthenticationError,
+    ForbiddenError,
+    Merkat,
+    MissingError,
+    UnreachableError,
+)
+from tests.api.xmlrpc.site import ANN, BOB, PASSWORD, Site, until
+
+ROOT = Path(__file__).parents[3]
+
+PLATFORM = '''
+name = "later"
+controller = { kind = "none" }
+budget = { credits = 1 }
+start = { not_before = "30d" }
+
+[[cluster]]
+name = "nodes"
+template = """
+CPU=1
+MEMORY=64
+"""
+'''
+
+
+def application(site: Site, owner: int) -> int:
+    """An application of a tenant with a budget of 100 credits, as its platform would open it."""
+    from merkatd.database.engine import make_engine  # noqa: PLC0415 - blocking, for this alone
+    from merkatd.ledger import open_application  # noqa: PLC0415 - the same
+
+    engine = make_engine(f"sqlite:///{site.state / 'merkat.db'}")
+    with engine.begin() as connection:
+        found = open_application(connection, owner, "runs", 100_000_000, 0, time.time())
+    engine.dispose()
+    return found.application
+
+
+class TestReference:
+    def test_the_page_is_up_to_date(self) -> None:
+        """`python -m merkatd.api.xmlrpc.reference` writes exactly what is there."""
+        assert (ROOT / PAGE).read_text(encoding="utf-8") == page()
+
+    @pytest.mark.parametrize("name", sorted(METHODS))
+    def test_each_example_does_what_the_page_says(self, name: str, site: Site) -> None:
+        """It succeeds, and every member of its answer is on the page."""
+
+        class Caller:
+            def __getattr__(self, part: str) -> Any:
+                return Part(part)
+
+        class Part:
+            def __init__(self, path: str) -> None:
+                self.path = path
+
+            def __getattr__(self, part: str) -> Any:
+                return Part(f"{self.path}.{part}")
+
+            def __call__(self, *arguments: Any) -> Any:
+                return site.raw(self.path, *arguments)
+
+        method = METHODS[name]
+        known = {"server": Caller(), "session": ANN, "vm": 0}
+        known["application"] = application(site, site.users["ann"])
+        known["template"] = PLATFORM
+        if "platform" in method.example:
+            known["platform"] = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
+        if name == "merkat.platform.resume":
+            site.raw("merkat.platform.suspend", ANN, known["platform"])
+        success, value, code = eval(example(method), {}, known)  # noqa: S307 - our own page
+        assert (success, code) == (True, 0)
+        for one in value if isinstance(value, list) else [value]:
+            described(method, one)
+
+
+def described(method: Method, value: Any) -> None:
+    """Every member is on the page; those of the structs within too."""
+    if not method.returns.members:
+        assert isinstance(value, str)
+        return
+    assert value.keys() <= method.returns.members.keys()
+    for inner in value.get("resources", value.get("vms", [])):
+        assert inner.keys() <= method.returns.inner.keys()
+
+
+class TestMarket:
+    def test_a_bid_counts_in_the_next_period_as_it_was_quoted(self, site: Site) -> None:
+        """Quote, bid, and what comes of it; the two VMs share two cores."""
+        with site.merkat() as ann:
+            quoted = ann.quote(0, cpu=3.0)
+            assert quoted.resources[0].share == pytest.approx(200 * 3 / 9, rel=1e-6)
+            ann.bid(0, cpu=3.0)
+            until(lambda: ann.bid_of(0).resources[0].bid == 3.0, "the new bid in force")
+            until(
+                lambda: (
+                    ann.explain(0).resources[0]["share"] == pytest.approx(quoted.resources[0].share)
+                ),
+                "the share that was quoted",
+            )
+            back = ann.quote_for(0, cpu=50.0).resources[0]
+            assert back.bid == pytest.approx(2.0)
+            ann.bid(0, cpu=2.0)
+            until(lambda: ann.bid_of(0).resources[0].bid == 2.0, "the old bid in force")
+
+    def test_a_vm_that_there_is_not_yet_is_quoted_too(self, site: Site) -> None:
+        """By its size; what can't be had has no bid."""
+        with site.merkat() as ann:
+            quoted = ann.quote(cpu=1000.0, size={"most_cpu": 100.0, "least_memory": 64.0})
+            assert (quoted.id, quoted.host, quoted.market) == (None, "host000", "default")
+            assert quoted.resources[0].share == pytest.approx(100.0)
+            never = ann.quote_for(cpu=201.0).resources[0]
+            assert (never.bid, never.cost) == (None, None)
+            assert never.share <= 200.0
+
+    def test_prices_now_and_before(self, site: Site) -> None:
+        """Of each resource, and of each period."""
+        with site.merkat(BOB) as bob:
+            assert {one.resource for one in bob.prices()} == {"cpu", "memory"}
+            until(lambda: len(bob.price_history(5)) == 5, "five periods")
+            assert bob.price_history(5)[-1].cpu is not None
+            assert bob.version()
+
+
+class TestRights:
+    def test_others_vms_and_money_are_nobodys_business(self, site: Site) -> None:
+        """Neither to look at nor to change; administrators may."""
+        owned = application(site, site.users["ann"])
+        with site.merkat(BOB) as bob:
+            for ask in (
+                lambda: bob.bid(0, cpu=100.0),
+                lambda: bob.bid_of(0),
+                lambda: bob.quote(0, cpu=1.0),
+                lambda: bob.explain(0),
+                lambda: bob.tenant(site.users["ann"]),
+                lambda: bob.budgets(site.users["ann"]),
+                lambda: bob.statement(site.users["ann"]),
+                lambda: bob.set_budget(owned, budget=0.0),
+            ):
+                with pytest.raises(ForbiddenError) as refused:
+                    ask()
+                assert "Not authorized" in str(refused.value)
+            assert [one.id for one in bob.tenants()] == [site.users["bob"]]
+            with pytest.raises(MissingError):
+                bob.bid(999, cpu=1.0)
+        with site.merkat(site.admin) as admin:
+            assert admin.bid_of(0).id == 0
+            assert len(admin.tenants()) >= 2
+            assert admin.tenant(site.users["ann"]).balance > 0
+
+    def test_permissions_by_group_are_honoured(self, site: Site) -> None:
+        """To see with USE, to change with MANAGE, and no longer once they are taken back."""
+        one = xmlrpc_of(site)
+        with site.merkat(BOB) as bob:
+            one.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 0, 0, 0, 0, 0)
+            assert bob.bid_of(0).id == 0
+            with pytest.raises(ForbiddenError, match="MANAGE VM"):
+                bob.bid(0, memory=1.0)
+            one.one.vm.chmod(ANN, 0, -1, -1, -1, 1, 1, 0, 0, 0, 0)
+            assert bob.bid(0, memory=1.0)[1].new == 1.0
+            one.one.vm.chmod(ANN, 0, -1, -1, -1, 0, 0, 0, 0, 0, 0)
+            with pytest.raises(ForbiddenError):
+                bob.bid_of(0)
+        one("close")()
+
+    def test_budgets_are_their_tenants_to_change(self, site: Site) -> None:
+        """What an application gets comes from its tenant, to the micro-credit, and goes back."""
+        with site.merkat() as ann:
+            owned = application(site, site.users["ann"])
+            ann.set_budget(owned, budget=100.0)
+            changed = ann.set_budget(owned, budget=40.25, replenishment=1.0)
+            assert (changed.balance, changed.budget, changed.replenishment) == (40.25, 40.25, 1.0)
+            with pytest.raises(Exception, match="can't be moved"):
+                ann.set_budget(owned, budget=1e9)
+            assert {one.application: one.balance for one in ann.budgets()}[owned] == 40.25
+            statement = ann.statement()
+            moved = statement.opening + sum(statement.movements.values())
+            assert moved == pytest.approx(statement.closing, abs=1e-5)
+            ann.set_budget(owned, budget=100.0)
+
+
+def xmlrpc_of(site: Site) -> Any:
+    """The cloud behind it."""
+    from xmlrpc import client  # noqa: PLC0415 - this package has the same name
+
+    return client.ServerProxy((site.state / "one_xmlrpc").read_text().strip())
+
+
+class TestLogins:
+    def test_a_new_password_counts_after_seconds_and_a_wrong_one_never(
+        self, tmp_path: Path
+    ) -> None:
+        """OpenNebula's word is kept for as long as the configuration says."""
+        made = Site(tmp_path, 'login = "300ms"\nrefusal = "50ms"')
+        try:
+            one = xmlrpc_of(made)
+            with made.merkat() as ann, made.merkat("ann:another") as other:
+                ann.version()
+                with pytest.raises(AuthenticationError, match="couldn't be authenticated"):
+                    other.version()
+                assert one.one.user.passwd(made.admin, made.users["ann"], "another")[0]
+                until(lambda: works(other), "the new password good")
+                until(lambda: not works(ann), "the old one bad")
+            one("close")()
+        finally:
+            made.end()
+
+
+def works(merkat: Merkat) -> bool:
+    """Whether the login is good."""
+    try:
+        merkat.version()
+    except AuthenticationError:
+        return False
+    return True
+
+
+def test_tls_by_configuration(tmp_path: Path) -> None:
+    """With a certificate nothing else is spoken, and clients that trust it are served."""
+    pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    words += " -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(
+        ["openssl", *words.split(), "-keyout", key, "-out", pem],
+        check=True,
+        capture_output=True,
+    )
+    made = Site(tmp_path, f'certificate = "{pem}"\nkey = "{key}"')
+    try:
+        assert made.endpoint.startswith("https://127.0.0.1:")
+        context = ssl.create_default_context(cafile=str(pem))
+        with Merkat(made.endpoint, ANN, context=context) as ann:
+            assert ann.bid_of(0).id == 0
+        plain = Merkat(made.endpoint.replace("https", "http"), ANN)
+        with pytest.raises(UnreachableError, match="no answer"):
+            plain.version()
+        plain.close()
+    finally:
+        made.end()
+
+
+def test_nothing_of_a_password_is_kept(site: Site) -> None:
+    """Neither in the log nor in any row, nor in the files beside; also after a refused login."""
+    for session in (ANN, f"nobody:{PASSWORD}", f"{PASSWORD}", f"ann:{PASSWORD}x"):
+        site.raw("merkat.price.info", session)
+        site.raw("merkat.no.method", session)
+        site.raw("merkat.bid.set", session, 0, session)
+    assert PASSWORD not in site.log.read_text()
+    assert "Traceback" not in site.log.read_text()
+    connection = sqlite3.connect(f"file:{site.state / 'merkat.db'}?mode=ro", uri=True)
+    assert PASSWORD not in "\n".join(connection.iterdump())
+    connection.close()
+    for path in site.state.iterdir():
+        if path.is_file() and path.name not in {"cloud.db", "cloud.db-wal"}:
+            assert PASSWORD.encode() not in path.read_bytes(), path

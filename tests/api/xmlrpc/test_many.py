@@ -1,0 +1,91 @@
+"""Fifty tenants' programs at once: every call is answered, and no credit is spent twice."""
+
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from merkatd.client import BadCallError, Merkat
+from merkatd.database import accounts
+from merkatd.database.accounts import AccountKind
+from merkatd.database.audit import audit
+from merkatd.database.engine import make_engine
+from merkatd.ledger import MICRO, open_application
+from tests.api.xmlrpc.site import ANN, BOB, Site
+
+CLIENTS = 50
+CALLS = 100
+EACH = 20
+"""Applications of each of the two tenants: they want more than there is."""
+
+
+def test_fifty_clients_overdraw_nothing(tmp_path: Path) -> None:
+    """Bids, budgets and quotes in 5,000 calls; what was refused is refused in words."""
+    made = Site(tmp_path)
+    engine = make_engine(f"sqlite:///{made.state / 'merkat.db'}")
+    try:
+        owned: dict[str, list[int]] = {ANN: [], BOB: []}
+        for session, name in ((ANN, "ann"), (BOB, "bob")):
+            for number in range(EACH):
+                with engine.begin() as connection:
+                    budget = open_application(
+                        connection, made.users[name], f"app{number}", 0, 0, time.time()
+                    )
+                owned[session].append(budget.application)
+        answered: Counter[str] = Counter()
+        threads = [
+            threading.Thread(target=calls, args=(made, number, owned, answered))
+            for number in range(CLIENTS)
+        ]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert answered.total() == CLIENTS * CALLS
+        assert answered["refused"] > 20, "the budgets never came to more than there is"
+        assert answered["budget"] > 20
+        assert set(answered) <= {"bid", "budget", "quote", "refused"}
+        made.pause()
+        with engine.connect() as connection:
+            assert audit(connection).sound
+            for row in accounts.every(connection):
+                assert row.balance >= 0 or row.kind is AccountKind.ISSUANCE
+            for name, session in (("ann", ANN), ("bob", BOB)):
+                held = accounts.of_owner(connection, made.users[name])
+                assert sum(one.balance for one in held) <= 1000 * MICRO
+                assert len(held) == 1 + len(owned[session])
+    finally:
+        engine.dispose()
+        made.end()
+
+
+def calls(site: Site, number: int, owned: dict[str, list[int]], answered: Counter[str]) -> None:
+    """One program of a tenant; nine in ten calls only ask."""
+    rng = np.random.default_rng(number)
+    session, vm = ((ANN, 0), (BOB, 1))[number % 2]
+    mine: Counter[str] = Counter()
+    with Merkat(site.endpoint, session, timeout_s=60.0) as merkat:
+        for kind in rng.choice(["bid", "budget", "quote"], CALLS, p=[0.05, 0.05, 0.9]):
+            mine[one_call(merkat, str(kind), vm, owned[session], rng)] += 1
+    answered.update(mine)
+
+
+def one_call(
+    merkat: Merkat, kind: str, vm: int, applications: list[int], rng: np.random.Generator
+) -> str:
+    """What came of a call."""
+    amount = float(rng.uniform(1, 200))
+    if kind == "bid":
+        assert merkat.bid(vm, cpu=amount)[0].new == amount
+    elif kind == "quote":
+        assert merkat.quote(vm, cpu=amount).resources[0].share > 0
+    else:
+        application = applications[int(rng.integers(len(applications)))]
+        try:
+            merkat.set_budget(application, budget=amount)
+        except BadCallError as error:
+            assert "can't be moved" in str(error)  # noqa: PT017 - others are failures
+            return "refused"
+    return kind

@@ -1,0 +1,98 @@
+"""A daemon with nothing but platforms' processes: `python -m tests.bus.daemon_probe HOME N`.
+
+Its manager notes each action in a file before it answers, and knows them again after a restart.
+It publishes a period every tenth of a second.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger, globalLogBeginner, textFileLogObserver
+
+from merkatd.bus.running import PlatformProcesses
+from merkatd.bus.settings import Settings
+from merkatd.commands.reactor import asyncio_reactor
+from merkatd.platforms.ports import Action, Outcome, SetSize
+from tests.bus.rig import assignment, news, watched
+
+PERIOD_S = 0.1
+QUICK = Settings(
+    beat_s=0.5, silence_s=20.0, restart_least_s=0.05, restart_most_s=0.2, restart_tries=1_000
+)
+
+
+class Book:
+    """A manager that remembers."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._done: set[str] = set()
+        book = home / "actions"
+        if book.exists():
+            self._done = {line.split()[1] for line in book.read_text().splitlines()}
+        self._file = book.open("a")
+
+    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+        """Note it, once."""
+        assert isinstance(action, SetSize)
+        if action_id not in self._done:
+            self._done.add(action_id)
+            self._file.write(f"{platform} {action_id} {action.reason}\n")
+            self._file.flush()
+        return Outcome(accepted=True)
+
+    async def remember(self, platform: int, memory: Any) -> None:
+        """Keep it, whole or not at all."""
+        half = self._home / f"memory-{platform}.new"
+        half.write_text(json.dumps(memory))
+        half.rename(self._home / f"memory-{platform}")
+
+    def remembered(self, platform: int) -> Any:
+        """What was kept last."""
+        kept = self._home / f"memory-{platform}"
+        return json.loads(kept.read_text()) if kept.exists() else None
+
+    async def ended(self, platform: int, why: str, *, final: bool) -> None:
+        """It is in the log."""
+
+
+def main() -> None:
+    """Run until killed."""
+    home, platforms = Path(sys.argv[1]), int(sys.argv[2])
+    reactor = asyncio_reactor()
+    log: Any = textFileLogObserver
+    globalLogBeginner.beginLoggingTo([log(sys.stderr)], redirectStandardIO=False)
+    book = Book(home)
+
+    async def begin() -> None:
+        processes = PlatformProcesses(home, reactor, np.random.default_rng(), QUICK)
+        processes.attend(book)
+        for platform in range(1, platforms + 1):
+            one = watched(
+                assignment(platform, "counting", memory=book.remembered(platform)),
+                "ticking",
+                every_s=0.1,
+            )
+            await processes.start(one)
+        periods = iter(range(1, 10**9))
+
+        def announce() -> None:
+            period = next(periods)
+            processes.announce([news(one, period) for one in range(1, platforms + 1)])
+
+        LoopingCall(announce).start(PERIOD_S)
+
+    # asyncio's loop does not turn yet when the reactor says that it runs.
+    reactor.callLater(
+        0, lambda: ensureDeferred(begin()).addErrback(lambda why: Logger().failure("Failed", why))
+    )
+    reactor.run()
+
+
+if __name__ == "__main__":
+    main()

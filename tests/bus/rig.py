@@ -1,0 +1,163 @@
+"""What tests of the bus share: platforms, a manager that notes what it is asked, an event loop."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+from merkatd.bus.hub import Hub
+from merkatd.bus.keys import Passport, fresh
+from merkatd.bus.peer import Peer
+from merkatd.bus.settings import Settings
+from merkatd.platforms.ports import (
+    Action,
+    Assignment,
+    ClusterTerms,
+    Monitor,
+    News,
+    Outcome,
+    VmNow,
+)
+
+PATIENCE_S = 20.0
+CONTROLLER, MONITOR = "controller", "monitor-0"
+ROLES = frozenset({CONTROLLER, MONITOR})
+
+
+def assignment(platform: int = 1, controller: str = "best_effort", **others: Any) -> Assignment:
+    """A platform with one virtual cluster."""
+    terms = ClusterTerms(
+        name="workers",
+        least=1,
+        most=4,
+        floor={"cpu": 10.0, "memory": 64.0},
+        ceiling={"cpu": 100.0, "memory": 512.0},
+    )
+    return Assignment(
+        platform=platform,
+        name=f"platform {platform}",
+        owner=2,
+        controller=controller,
+        parameters={},
+        clusters=(terms,),
+        deadline_s=None,
+        ideal_s=None,
+        performance=None,
+        started_s=1_000.0,
+        interval_s=60.0,
+        budget=100.0,
+        replenishment=0.0,
+        replenishment_s=3_600.0,
+        **others,
+    )
+
+
+def watched(one: Assignment, monitor: str, **parameters: Any) -> Assignment:
+    """The same with a monitor for its cluster."""
+    (terms,) = one.clusters
+    return replace(
+        one, clusters=(replace(terms, monitor=Monitor(kind=monitor, parameters=parameters)),)
+    )
+
+
+def news(platform: int = 1, period: int = 1, **others: Any) -> News:
+    """One running VM, as a period left it."""
+    vm = VmNow(
+        vm=100 + platform,
+        cluster="workers",
+        state="running",
+        bid={"cpu": 1.0, "memory": 1.0},
+        allocation={"cpu": 50.0, "memory": 256.0},
+    )
+    known: dict[str, Any] = {
+        "platform": platform,
+        "period": period,
+        "at_s": 1_000.0 + 60.0 * period,
+        "state": "running",
+        "prices": {"cpu": 0.01, "memory": 0.001},
+        "vms": (vm,),
+        "balance": 100.0,
+        "deadline_s": None,
+        "sizes": {"workers": 1},
+    }
+    return News(**known | others)
+
+
+class Notes:
+    """A manager of platforms that takes everything, and notes it."""
+
+    def __init__(self) -> None:
+        self.actions: list[tuple[int, str, Action]] = []
+        self.taken: dict[str, Outcome] = {}
+        self.memories: dict[int, Any] = {}
+        self.ends: list[tuple[int, str, bool]] = []
+        self.before: Callable[[int], Coroutine[Any, Any, None]] | None = None
+        """What acting waits for, by platform."""
+
+    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+        """Done once."""
+        if self.before is not None:
+            await self.before(platform)
+        if action_id not in self.taken:
+            self.actions.append((platform, action_id, action))
+            self.taken[action_id] = Outcome(accepted=True, why=f"the {len(self.actions)}th")
+        return self.taken[action_id]
+
+    async def remember(self, platform: int, memory: Any) -> None:
+        """Kept."""
+        self.memories[platform] = memory
+
+    async def ended(self, platform: int, why: str, *, final: bool) -> None:
+        """Noted."""
+        self.ends.append((platform, why, final))
+
+
+class Site:
+    """A hub with some platforms, and peers that are closed with it."""
+
+    def __init__(self, stack: AsyncExitStack, platforms: int = 2, **settings: Any) -> None:
+        self.notes = Notes()
+        self.stack = stack
+        self.hub = Hub(fresh(), self.notes, time.monotonic, replace(Settings(), **settings))
+        stack.callback(self.hub.close)
+        for platform in range(1, platforms + 1):
+            self.hub.admit(assignment(platform), ROLES)
+
+    def peer(self, passport: Passport, **options: Any) -> Peer:
+        """Somebody with this passport, who has said nothing yet."""
+        one = Peer(passport, **options)
+        self.stack.push_async_callback(one.close)
+        return one
+
+    async def joined(self, platform: int = 1, role: str = CONTROLLER, **options: Any) -> Peer:
+        """A process of a platform that has greeted."""
+        one = self.peer(self.hub.passport(platform, role), **options)
+        await one.open()
+        return one
+
+
+def on_site(
+    story: Callable[[Site], Coroutine[Any, Any, None]], platforms: int = 2, **settings: Any
+) -> None:
+    """Play a story with a hub on an event loop of its own."""
+
+    async def played() -> None:
+        async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
+            await story(Site(stack, platforms, **settings))
+
+    asyncio.run(played())
+
+
+async def until(met: Callable[[], object], what: str) -> None:
+    """Wait for a condition; AssertionError where it is never met."""
+    ending_s = time.monotonic() + PATIENCE_S
+    while not met():
+        assert time.monotonic() < ending_s, f"{what}: not within {PATIENCE_S:g} s"
+        await asyncio.sleep(0.005)
+
+
+async def soon(wanted: Awaitable[Any], limit_s: float = 5.0) -> Any:
+    """What it comes to, in time."""
+    return await asyncio.wait_for(wanted, limit_s)

@@ -1,0 +1,151 @@
+"""Platforms' processes as a daemon runs them: who hangs is replaced, who fails is given up."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
+
+from merkatd.bus.running import PlatformProcesses
+from merkatd.bus.settings import Settings
+from merkatd.platforms.ports import SetSize
+from merkatd.platforms.processes import tree
+from tests.bus.rig import Notes, assignment, news, until
+
+HANGING = """
+import time
+from controllers.controller import Controller
+
+class Hanging(Controller):
+    async def on_start(self):
+        self.memory.setdefault("lives", 0)
+
+    async def on_price(self, news):
+        await self.set_size("workers", 2)
+        time.sleep(600)
+"""
+FAILING = """
+from controllers.controller import Controller
+
+class Failing(Controller):
+    async def on_start(self):
+        raise RuntimeError("a bug of mine")
+"""
+
+
+class House:
+    """Processes whose clock is moved by hand."""
+
+    def __init__(self, home: Path) -> None:
+        self.notes = Notes()
+        self.clock: Any = Clock()
+        self.processes = PlatformProcesses(
+            home, self.clock, np.random.default_rng(1), Settings(restart_tries=2)
+        )
+        self.processes.attend(self.notes)
+
+    async def do(self, work: Coroutine[Any, Any, None]) -> None:
+        """One of the coroutines of the ports."""
+        await ensureDeferred(work).asFuture(asyncio.get_running_loop())
+
+
+def in_house(home: Path, story: Callable[[House], Coroutine[Any, Any, None]], **files: str) -> None:
+    """Play a story with a site's own controllers; nobody is left after it."""
+    (home / "controllers").mkdir()
+    for name, text in files.items():
+        (home / "controllers" / f"{name}.py").write_text(text)
+
+    async def played() -> None:
+        house = House(home)
+        try:
+            with capturedLogs():
+                await story(house)
+        finally:
+            await house.do(house.processes.close())
+            assert not tree.marked(str(home))
+            assert not house.clock.getDelayedCalls()
+
+    asyncio.run(played())
+
+
+def test_a_controller_that_hangs_is_ended_and_another_goes_on(tmp_path: Path) -> None:
+    """It was heard last when it acted; after a minute of silence that is noticed."""
+
+    async def story(house: House) -> None:
+        await house.do(house.processes.start(assignment(1, "hanging")))
+
+        def acted(times: int) -> bool:
+            house.processes.announce([news(1)])
+            wishes = [one for *_, one in house.notes.actions if isinstance(one, SetSize)]
+            return len(wishes) >= times
+
+        await until(lambda: acted(1), "an action")
+        (first,) = house.processes.supervisor.pids.values()
+        house.clock.pump([15.0] * 3)
+        assert not house.notes.ends
+        house.clock.pump([15.0] * 2)
+        await until(lambda: house.notes.ends, "its end")
+        assert house.notes.ends[0][::2] == (1, False)
+        house.clock.advance(1.0)
+        await until(lambda: acted(2), "an action of the next")
+        assert list(house.processes.supervisor.pids.values()) != [first]
+
+    in_house(tmp_path, story, hanging=HANGING)
+
+
+def test_a_controller_that_fails_each_time_is_given_up(tmp_path: Path) -> None:
+    """The manager is told of each end, and of the last; the reason is in its output."""
+
+    async def story(house: House) -> None:
+        await house.do(house.processes.start(assignment(1, "failing")))
+        for number in (1, 2, 3):
+            await until(lambda: len(house.notes.ends) == number, "an end")  # noqa: B023
+            house.clock.advance(2.0)
+        assert [final for *_, final in house.notes.ends] == [False, False, True]
+        said = (tmp_path / "platforms" / "1" / "controller.log").read_text()
+        assert said.count("RuntimeError: a bug of mine") == 3
+
+    in_house(tmp_path, story, failing=FAILING)
+
+
+def test_a_kind_that_there_is_not_is_said_so(tmp_path: Path) -> None:
+    """In the output, with those that there are."""
+
+    async def story(house: House) -> None:
+        await house.do(house.processes.start(assignment(1, "no-such")))
+        await until(lambda: house.notes.ends, "an end")
+        said = (tmp_path / "platforms" / "1" / "controller.log").read_text()
+        assert "there is no controller 'no-such'; there are: best_effort, failing" in said
+
+    in_house(tmp_path, story, failing=FAILING)
+
+
+def test_best_effort_bids_for_what_there_is(tmp_path: Path) -> None:
+    """The one that comes with Merkat, as a process."""
+
+    async def story(house: House) -> None:
+        await house.do(house.processes.start(assignment(1)))
+
+        def acted() -> bool:
+            house.processes.announce([news(1)])
+            return bool(house.notes.actions)
+
+        await until(acted, "an action")
+        await until(lambda: house.notes.memories, "its memory")
+
+    in_house(tmp_path, story)
+
+
+def test_nobody_is_started_where_there_are_no_platforms(tmp_path: Path) -> None:
+    """No socket, no key, no process."""
+
+    async def story(house: House) -> None:
+        house.processes.announce([])
+        await house.do(house.processes.stop(7, 1.0))
+        assert [one.name for one in tmp_path.iterdir()] == ["controllers"]
+
+    in_house(tmp_path, story)

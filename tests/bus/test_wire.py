@@ -1,0 +1,129 @@
+"""Messages: what is written is read again, and nothing else is."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, Measured
+from merkatd.bus.wire import LARGEST_BYTES, Envelope, MalformedError, pack, unpack
+from merkatd.platforms.ports import SetSize
+
+KINDS = TO_DAEMON | FROM_DAEMON
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+FREE = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    int: st.integers(0, 2**40),
+    str: TEXTS,
+    bool: st.booleans(),
+    type(None): st.none(),
+    Any: FREE,
+}
+
+
+def values(hint: Any) -> st.SearchStrategy[Any]:
+    """Any value of a type that messages are made of."""
+    if hint in PLAIN:
+        return PLAIN[hint]
+    inner = get_args(hint)
+    if get_origin(hint) is Mapping:
+        return st.dictionaries(values(inner[0]), values(inner[1]), max_size=3)
+    if get_origin(hint) is tuple:
+        return st.lists(values(inner[0]), max_size=2).map(tuple)
+    if inner:
+        return st.one_of(*map(values, inner))
+    hints = get_type_hints(hint)
+    return st.builds(hint, **{one.name: values(hints[one.name]) for one in fields(hint)})
+
+
+BODIES = st.sampled_from(sorted(KINDS)).flatmap(lambda name: values(KINDS[name]))
+
+
+def written(**changes: Any) -> bytes:
+    """A good message but for these changes."""
+    good = {"v": 1, "kind": "beat", "session": "s", "number": 1, "id": "", "body": {}}
+    return json.dumps(good | changes).encode()
+
+
+@settings(max_examples=150, deadline=None)
+@given(BODIES, TEXTS, st.integers(0, 2**53 - 1))
+def test_what_is_written_is_read_again(body: Any, session: str, number: int) -> None:
+    """Every kind, to the last bit of its numbers."""
+    envelope = Envelope(body, session, number, "an id")
+    assert unpack(pack(envelope), KINDS) == envelope
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200) | FREE.map(lambda one: json.dumps(one).encode()))
+def test_any_other_bytes_are_refused(data: bytes) -> None:
+    """And never with another error."""
+    with pytest.raises(MalformedError):
+        unpack(data, KINDS)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(sorted(TO_DAEMON)), FREE)
+def test_any_body_at_all_is_one_of_its_kind_or_refused(kind: str, body: Any) -> None:
+    """What comes through is of the type that is promised."""
+    try:
+        envelope = unpack(written(kind=kind, body=body), TO_DAEMON)
+    except MalformedError:
+        return
+    assert isinstance(envelope.body, TO_DAEMON[kind])
+    assert unpack(pack(envelope), TO_DAEMON) == envelope
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\xff", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"9" * 5_000, "no JSON"),
+        (b" " * (LARGEST_BYTES + 1), "more than"),
+        (written(v=2), "speaks version 2, here it is 1"),
+        (written(v=True), "version"),
+        (written(kind="welcome"), "'welcome' is no kind"),
+        (written(kind=["beat"]), "is no kind"),
+        (written(number=-1), "number must be"),
+        (written(number=1.0), "must be a whole number"),
+        (written(session="x" * 65), "session must be"),
+        (written(extra=1), "must be an object with"),
+        (written(body={"more": 1}), "knows no 'more'"),
+        (written(kind="hello"), "lacks role"),
+        (written(kind="hello", body={"role": 3}), "body.role must be a text"),
+        (written(kind="set_bids", body={"bids": {"1": {"cpu": "2"}}}), "body.bids.1.cpu must be"),
+        (written(kind="set_bids", body={"bids": {"01": {}}}), "named by a whole number"),
+        (written(kind="set_bids", body={"bids": {"1": {"cpu": True}}}), "must be a number"),
+        (written(kind="set_size", body={"cluster": "a", "victims": [1.5]}), "victims.0 must be"),
+        (written(kind="remember").replace(b"{}", b'{"memory":NaN}'), "NaN is no JSON"),
+        (written(kind="remember").replace(b"{}", b'{"memory":1e999}'), "beyond all bounds"),
+        (written(kind="remember").replace(b"{}", b'{"memory":1,"memory":2}'), "a key twice"),
+        (written(kind="remember").replace(b"{}", b'{"memory":' + b"[" * 50 + b"]" * 50 + b"}"),
+         "deeper than 20"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(data: bytes, why: str) -> None:
+    """Where it is and what would be right."""
+    with pytest.raises(MalformedError, match=why):
+        unpack(data, TO_DAEMON)
+
+
+def test_numbers_that_nobody_can_read_are_not_sent() -> None:
+    """A monitor that divides by zero hears of it at home."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        pack(Envelope(Measured(cluster="a", at_s=0.0, values={"v": float("nan")})))
+
+
+def test_what_may_be_left_out_has_its_default() -> None:
+    """As in the ports."""
+    envelope = unpack(written(kind="set_size", body={"cluster": "a"}), TO_DAEMON)
+    assert envelope.body == SetSize(cluster="a")

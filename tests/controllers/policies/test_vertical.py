@@ -1,0 +1,193 @@
+"""Algorithm 2: each branch, its bounds, and that it settles."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.policies.vertical import Means, Performance, Standing, Trace, adapt
+from tests.controllers.policies.markets import Constant
+
+MEANS = Means(bid_min=0.1, bid_max=1000.0)
+
+
+def standing(
+    bid: tuple[float, float] = (4.0, 4.0),
+    allocation: tuple[float, float] = (50.0, 500.0),
+    keeping: tuple[float, float] = (20.0, 20.0),
+) -> Standing:
+    """A VM with half of what it could use."""
+    return Standing(
+        bid=bid, allocation=allocation, least=(10.0, 100.0), most=(100.0, 1000.0), keeping=keeping
+    )
+
+
+def at(value: float) -> Performance:
+    """An application whose iterations take so long, of one second that they should."""
+    return Performance(value=value, reference=1.0, low=0.75, high=0.95)
+
+
+class TestBranches:
+    def test_slow_doubles(self) -> None:
+        """Just above the upper threshold."""
+        assert adapt(standing(), at(1.2), MEANS).bid == (8.0, 8.0)
+
+    def test_very_slow_is_raised_by_the_gap(self) -> None:
+        """Four times, where an iteration takes four times as long."""
+        assert adapt(standing(), at(4.0), MEANS).bid == (16.0, 16.0)
+
+    def test_fast_halves(self) -> None:
+        """Just below the lower threshold."""
+        assert adapt(standing(), at(0.7), MEANS).bid == (2.0, 2.0)
+
+    def test_very_fast_is_lowered_by_the_gap(self) -> None:
+        """To a quarter, where an iteration takes a quarter."""
+        assert adapt(standing(), at(0.25), MEANS).bid == (1.0, 1.0)
+
+    def test_between_the_thresholds_nothing_changes(self) -> None:
+        """There it is as it should be."""
+        assert adapt(standing(), at(0.85), MEANS).bid == (4.0, 4.0)
+
+    def test_below_its_least_a_resource_is_raised_however_fast_all_goes(self) -> None:
+        """The other is judged by speed."""
+        poor = standing(allocation=(5.0, 500.0))
+        assert adapt(poor, at(0.85), MEANS).bid == (8.0, 4.0)
+        assert adapt(poor, at(0.5), MEANS).bid == (8.0, 2.0)
+
+    def test_at_its_least_a_resource_is_not_lowered(self) -> None:
+        """The other one is."""
+        assert adapt(standing(allocation=(10.0, 500.0)), at(0.5), MEANS).bid == (4.0, 2.0)
+
+    def test_at_its_most_a_bid_falls_to_what_keeps_it(self) -> None:
+        """More would buy nothing."""
+        full = standing(bid=(50.0, 4.0), allocation=(100.0, 500.0))
+        assert adapt(full, at(0.85), MEANS).bid == (20.0, 4.0)
+        assert adapt(full, at(1.2), MEANS).bid == (20.0, 8.0)
+
+    def test_at_its_most_and_fast_it_falls_at_least_that_far(self) -> None:
+        """Half of 50 would still be too much."""
+        full = standing(bid=(50.0, 4.0), allocation=(100.0, 500.0))
+        assert adapt(full, at(0.7), MEANS).bid == (20.0, 2.0)
+
+    def test_a_change_back_is_at_most_half_as_large(self) -> None:
+        """So that bids settle."""
+        up = (Trace(change=2.0, run=1),) * 2
+        assert adapt(standing(), at(0.7), MEANS, up).bid == (3.0, 3.0)
+        down = (Trace(change=-4.0, run=1),) * 2
+        assert adapt(standing(), at(1.2), MEANS, down).bid == (6.0, 6.0)
+
+    def test_too_small_a_budget_goes_where_most_is_lacking(self) -> None:
+        """Two thirds to the one that lacks twice the part."""
+        one = standing(allocation=(50.0, 750.0), bid=(6.0, 6.0))
+        assert adapt(one, at(1.2), Means(bid_min=0.1, bid_max=9.0)).bid == pytest.approx((6, 3))
+
+    def test_who_has_the_most_leaves_the_rest_of_the_budget_to_the_other(self) -> None:
+        """All of it."""
+        one = standing(bid=(4.0, 6.0), allocation=(100.0, 500.0), keeping=(3.0, 50.0))
+        bids = adapt(one, at(1.2), Means(bid_min=0.1, bid_max=11.0)).bid
+        assert bids == pytest.approx((3.0, 8.0))
+
+    def test_who_makes_no_progress_at_all_bids_what_there_is(self) -> None:
+        """Even from nothing."""
+        bids = adapt(standing(bid=(0.0, 0.0)), at(inf), Means(bid_min=0.1, bid_max=10.0)).bid
+        assert sum(bids) == pytest.approx(10.0)
+
+
+positive = st.floats(1e-6, 1e6)
+pair = st.tuples(positive, positive)
+traces = st.tuples(
+    *[st.builds(Trace, st.floats(-1e6, 1e6), positive, st.integers(0, 5), positive, positive)] * 2
+)
+
+
+@given(pair, st.tuples(st.floats(0, 1), st.floats(0, 1)), pair, st.floats(0, 1e3), positive, traces)
+def test_bids_stay_within_the_budget_and_above_nothing(
+    bid: tuple[float, float],
+    part: tuple[float, float],
+    most: tuple[float, float],
+    value: float,
+    bid_max: float,
+    seen: tuple[Trace, Trace],
+) -> None:
+    """Whatever there was before."""
+    now = Standing(
+        bid=bid,
+        allocation=(part[0] * most[0], part[1] * most[1]),
+        least=(0.1 * most[0], 0.1 * most[1]),
+        most=most,
+        keeping=bid,
+    )
+    new = adapt(now, at(value), Means(bid_min=1e-9, bid_max=bid_max), seen).bid
+    assert sum(new) <= bid_max * (1 + 1e-9)
+    assert min(new) >= 0
+
+
+STEPS = 40
+"""Within so many periods bids settle when nothing else changes."""
+
+
+@given(
+    others=st.tuples(st.floats(0.1, 1e4), st.floats(0.1, 1e4)),
+    need=st.floats(0.1, 1.0),
+    start=st.tuples(st.floats(0.1, 1e3), st.floats(0.1, 1e3)),
+    bid_max=st.floats(1.0, 1e5),
+    memory_counts=st.booleans(),
+)
+def test_settles_under_constant_conditions(
+    others: tuple[float, float],
+    need: float,
+    start: tuple[float, float],
+    bid_max: float,
+    memory_counts: bool,
+) -> None:
+    """Also where what is needed is nearly all that there can be."""
+    market = Constant(
+        others=others,
+        capacity=(800.0, 16384.0),
+        most=(100.0, 2048.0),
+        least=(10.0, 204.8),
+        reference_s=1.0 / (need * 0.85),
+        share_needed=(1.0, 0.5 if memory_counts else 0.0),
+    )
+    bids = market.played(start, Means(bid_min=0.01, bid_max=bid_max), STEPS + 20)
+    late = bids[STEPS:]
+    for row in range(2):
+        values = [bid[row] for bid in late]
+        assert max(values) - min(values) <= 0.02 * max(values)
+
+
+@given(st.floats(0.5, 100.0), st.floats(0.2, 0.9))
+def test_meets_what_it_can_afford(others: float, need: float) -> None:
+    """With enough money the application is not slow once its bids have settled."""
+    market = Constant(
+        others=(others, others),
+        capacity=(800.0, 16384.0),
+        most=(100.0, 2048.0),
+        least=(10.0, 204.8),
+        reference_s=1.0 / (need * 0.9),
+    )
+    last = market.played((1.0, 1.0), Means(bid_min=0.01, bid_max=1e6), STEPS)[-1]
+    assert not market.performance(last).slow
+
+
+def test_two_who_only_care_for_themselves_do_not_spiral() -> None:
+    """Both want three quarters of what there is; neither outbids the other for ever."""
+    bids: list[tuple[float, ...]] = [(1.0,), (1.0,)]
+    known: list[tuple[Trace, ...]] = [(), ()]
+    sums = []
+    for _ in range(100):
+        whole = bids[0][0] + bids[1][0]
+        new = []
+        for row, own in enumerate(bids):
+            got = min(90.0, 100.0 * own[0] / whole)
+            now = Standing(
+                bid=own, allocation=(got,), least=(1.0,), most=(90.0,), keeping=(whole * 9,)
+            )
+            adapted = adapt(now, at(75.0 / got), Means(bid_min=0.01, bid_max=50.0), known[row])
+            known[row] = adapted.traces
+            new.append(adapted.bid)
+        bids = new
+        sums.append(bids[0][0] + bids[1][0])
+    assert sums[-1] <= 100.0
+    assert max(sums[50:]) - min(sums[50:]) <= 0.02 * max(sums[50:])

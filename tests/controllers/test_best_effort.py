@@ -1,0 +1,145 @@
+"""Best effort: never beyond what the budget allows, and all of it where it can be used."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.applications.best_effort import BestEffort, part, wish
+from merkatd.bus.messages import Kept, Remember
+from merkatd.platforms.ports import News, Outcome, SetBids, SetSize, VmNow
+from tests.bus.rig import assignment, news
+
+(TERMS,) = assignment().clusters
+PRICES = {"cpu": 0.01, "memory": 0.001}
+FULL = {"cpu": 100.0, "memory": 512.0}
+
+
+class Market:
+    """A cloud with one price and more room than anybody can use: an allocation is bid / price."""
+
+    def __init__(self, balance: float, **assigned: Any) -> None:
+        self.balance = balance
+        self.period = 0
+        self.bids: dict[int, dict[str, float]] = {1: dict.fromkeys(PRICES, 1e-6)}
+        self.size = 1
+        self.one = BestEffort(replace(assignment(), **assigned), self)
+        self.memory: Any = None
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """Do it, from the next period on."""
+        assert not action_id
+        if isinstance(body, Remember):
+            self.memory = body.memory
+            return Kept()
+        if isinstance(body, SetBids):
+            for vm, bid in body.bids.items():
+                self.bids[vm] = dict(bid)
+        elif isinstance(body, SetSize):
+            assert body.count is not None
+            self.size = body.count
+        return Outcome(accepted=True)
+
+    def allocation(self, vm: int) -> dict[str, float]:
+        """What its bid buys."""
+        bid = self.bids[vm]
+        return {name: min(FULL[name], bid[name] / price) for name, price in PRICES.items()}
+
+    def pass_a_period(self, deadline_s: float | None = None) -> float:
+        """Charge, tell the news; what was paid."""
+        allocations = {vm: self.allocation(vm) for vm in self.bids}
+        paid = sum(
+            PRICES[name] * given for one in allocations.values() for name, given in one.items()
+        )
+        self.balance -= paid
+        self.period += 1
+        vms = tuple(
+            VmNow(vm=vm, cluster="workers", state="running", bid=bid, allocation=allocations[vm])
+            for vm, bid in self.bids.items()
+        )
+        told: News = news(
+            period=self.period,
+            vms=vms,
+            balance=self.balance,
+            deadline_s=deadline_s,
+            sizes={"workers": self.size},
+            prices=PRICES,
+        )
+        asyncio.run(self.one.take(told))
+        while len(self.bids) < self.size:
+            self.bids[max(self.bids) + 1] = dict.fromkeys(PRICES, 1e-6)
+        for vm in sorted(self.bids)[self.size :]:
+            del self.bids[vm]
+        return paid
+
+
+def test_where_there_is_plenty_all_vms_get_their_full_size_for_no_more_than_it_takes() -> None:
+    """Four of them; a full size costs 1 + 0.512 credits a period."""
+    market = Market(1e7)
+    for _ in range(60):
+        paid = market.pass_a_period()
+    assert market.size == 4
+    assert all(market.allocation(vm) == FULL for vm in market.bids)
+    assert paid == pytest.approx(4 * 1.512)
+    assert all(sum(bid.values()) < 1.1 * 1.512 for bid in market.bids.values())
+
+
+def test_a_budget_lasts_until_the_deadline_and_is_used() -> None:
+    """Too small for more than a part of one VM: nearly all is spent, and never more."""
+    market = Market(50.0)
+    end_s = 1_000.0 + 60.0 * 100
+    for _ in range(99):
+        market.pass_a_period(end_s)
+        assert market.balance >= 0
+    assert market.size == 1
+    assert market.balance < 5.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.floats(0, 1e6),
+    st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=6),
+    st.floats(0, 10),
+    st.sampled_from(["running", "pending", "suspended"]),
+)
+def test_bids_never_come_to_more_than_may_be_spent(
+    spending: float, held: list[tuple[float, float]], price: float, state: str
+) -> None:
+    """Whatever was bid before; and sizes stay within their bounds."""
+    vms = [
+        VmNow(
+            vm=row,
+            cluster="workers",
+            state=state,
+            bid={"cpu": bid, "memory": bid},
+            allocation={"cpu": given, "memory": given},
+        )
+        for row, (bid, given) in enumerate(held)
+    ]
+    wished = wish(TERMS, vms, {"cpu": price, "memory": price / 10}, spending, {})
+    total = sum(sum(one.values()) for one in wished.bids.values())
+    assert total <= spending * (1 + 1e-9)
+    assert TERMS.least <= wished.size <= TERMS.most
+    assert set(wished.bids) == (set() if state == "suspended" else set(range(len(held))))
+
+
+def test_after_the_deadline_and_without_credits_nothing_is_bid() -> None:
+    """Also not with debts."""
+    assert part(assignment(), news(deadline_s=1.0), 86_400.0) == 0.0
+    assert part(assignment(), news(balance=-5.0), 86_400.0) == 0.0
+    assert wish(TERMS, news().vms, PRICES, 0.0, {}).bids == {101: {"cpu": 0.0, "memory": 0.0}}
+
+
+def test_what_it_remembers_is_json_and_goes_on_where_it_was() -> None:
+    """A controller that was started anew says the same as one that was not."""
+    market, other = Market(40.0), Market(40.0)
+    for one in (market, other):
+        for _ in range(5):
+            one.pass_a_period(20_000.0)
+    other.one = BestEffort(replace(assignment(), memory=other.memory), other)
+    for one in (market, other):
+        one.pass_a_period(20_000.0)
+    assert market.bids == other.bids

@@ -1,0 +1,118 @@
+"""The base of controllers: what they say is said once, and what they know is kept."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.__main__ import UnknownError, found
+from controllers.applications.best_effort import BestEffort
+from controllers.controller import Controller
+from controllers.kinds import known
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import (
+    ClusterTerms,
+    Done,
+    GiveUp,
+    News,
+    Outcome,
+    Report,
+    SetBids,
+    SetSize,
+    Suspend,
+)
+from tests.bus.rig import assignment, news
+
+
+class Memo:
+    """A daemon that takes everything."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """Noted."""
+        assert not action_id
+        self.asked.append(body)
+        return Kept() if isinstance(body, Remember) else Outcome(accepted=True)
+
+
+class Saying(Controller):
+    """Says everything there is to say."""
+
+    async def on_price(self, news: News) -> None:
+        """All of it."""
+        self.memory["period"] = news.period // 2
+        await self.set_bids({1: {"cpu": 2.0}}, "so")
+        await self.set_size("workers", 3)
+        await self.set_size("workers", victims=[4, 5])
+        await self.suspend("dear")
+        await self.done()
+        await self.give_up("late")
+        await self.report(on_track=False)
+
+    async def on_progress(self, measured: Measured) -> None:
+        """Noted."""
+        self.memory["seen"] = dict(measured.values)
+
+
+def test_each_word_of_a_controller_is_an_action() -> None:
+    """In the order in which they were said."""
+    memo = Memo()
+    asyncio.run(Saying(assignment(), memo).take(news()))
+    assert memo.asked == [
+        SetBids(bids={1: {"cpu": 2.0}}, reason="so"),
+        SetSize(cluster="workers", count=3),
+        SetSize(cluster="workers", victims=(4, 5)),
+        Suspend(reason="dear"),
+        Done(),
+        GiveUp(reason="late"),
+        Report(on_track=False),
+        Remember(memory={"period": 0}),
+    ]
+
+
+def test_memory_is_kept_when_it_changed_and_is_there_again() -> None:
+    """And not sent in vain."""
+    memo = Memo()
+    one = Saying(assignment(memory={"old": True}), memo)
+    for period in (1, 2, 3):
+        asyncio.run(one.take(news(period=period)))
+    asyncio.run(one.take(Measured(cluster="workers", at_s=1.0, values={"v": 2.0})))
+    kept = [body.memory for body in memo.asked if isinstance(body, Remember)]
+    assert len(kept) == 3
+    assert kept[-1] == {"old": True, "period": 1, "seen": {"v": 2.0}}
+
+
+def test_time_is_the_daemons() -> None:
+    """Nothing else passes it."""
+    one = Saying(assignment(), Memo())
+    asyncio.run(one.take(news(at_s=500.0, deadline_s=800.0)))
+    assert (one.now_s, one.left_s()) == (500.0, 300.0)
+
+
+def test_kinds_are_found_by_name_alone(tmp_path: Any) -> None:
+    """Those that come with Merkat, and a site's own; no path leads out of its folder."""
+    (tmp_path / "mine.py").write_text(
+        "from controllers.controller import Controller\nclass Mine(Controller):\n    pass\n"
+    )
+    (tmp_path / "empty.py").write_text("")
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    assert found("controller", "best_effort", tmp_path) is BestEffort
+    assert found("controller", "mine", tmp_path).__name__ == "Mine"
+    assert known(tmp_path) == ("best_effort", "empty", "mine")
+    for kind, why in (("../mine", "there is no"), ("Mine", "there is no"), ("empty", "not 0")):
+        with pytest.raises(UnknownError, match=why):
+            found("controller", kind, folder if "/" in kind else tmp_path)
+
+
+def test_a_best_effort_platform_without_a_known_size_keeps_its_vms() -> None:
+    """It spends its part all the same."""
+    memo = Memo()
+    unsized = replace(assignment(), clusters=(ClusterTerms(name="workers", least=1, most=4),))
+    asyncio.run(BestEffort(unsized, memo).take(news()))
+    kinds = [type(body) for body in memo.asked]
+    assert SetSize not in kinds
+    assert SetBids in kinds

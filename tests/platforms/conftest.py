@@ -1,0 +1,16 @@
+"""A site for each test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.platforms.site import Site
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """Three hosts of four cores and 8 GiB, two tenants, no platform yet."""
+    made = Site()
+    yield made
+    made.agree()
+    made.close()

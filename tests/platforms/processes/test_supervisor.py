@@ -1,0 +1,317 @@
+"""Processes are kept running while they are wanted, and none is left when they are not."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
+
+from merkatd.platforms.processes import tree
+from merkatd.platforms.processes.backoff import Patience
+from merkatd.platforms.processes.program import SECRET_FD, Bounds, Program
+from merkatd.platforms.processes.supervisor import Ended, Supervisor
+from tests.bus.rig import until
+
+PATIENCE = Patience(least_s=1.0, most_s=8.0, tries=3)
+SLEEPS = "import time; print('here', flush=True); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
+BRANCHED = (
+    "import subprocess, sys\n"
+    "nap = [sys.executable, '-S', '-c', 'import time; time.sleep(600)']\n"
+    "subprocess.Popen(nap)\n"
+    "subprocess.Popen(nap, start_new_session=True)\n" + SLEEPS
+)
+"""Has one child in its own session and one that left it."""
+
+
+class Nursery:
+    """A supervisor whose clock is moved by hand."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.clock: Any = Clock()
+        self.ends: list[Ended] = []
+        self.supervisor = self.another()
+
+    def another(self) -> Supervisor:
+        """As a daemon makes it when it starts."""
+        rng = np.random.default_rng(1)
+        return Supervisor(self.home, self.clock, rng, PATIENCE, self.ends.append)
+
+    def program(self, code: str, **changes: Any) -> Program:
+        """Some Python, as a process of a platform."""
+        bounds: dict[str, Any] = {"memory_bytes": 2**30, "cpu_s": 100, "files": 64}
+        return Program(
+            arguments=(sys.executable, "-S", "-c", code),
+            environment={},
+            secret="the secret",  # noqa: S106 - of a test
+            log=str(self.home / "one.log"),
+            log_bytes=10_000,
+            logs=2,
+            bounds=Bounds(**(bounds | changes)),
+        )
+
+    async def started(self, code: str, name: str = "one", **changes: Any) -> int:
+        """Start it and wait until it says something; its process."""
+        self.supervisor.start(name, self.program(code, **changes))
+        await until(self.said, f"{name} has said something")
+        return self.supervisor.pids[name]
+
+    def said(self) -> str:
+        """What was said until now."""
+        log = self.home / "one.log"
+        return log.read_text() if log.exists() else ""
+
+    @property
+    def everybody(self) -> frozenset[int]:
+        """All that there are, wherever they went, but for the warden."""
+        return tree.marked(str(self.home)) - {self.supervisor.warden_pid or 0}
+
+
+def in_nursery(home: Path, story: Callable[[Nursery], Coroutine[Any, Any, None]]) -> None:
+    """Play a story; nobody is left after it."""
+
+    async def played() -> None:
+        nursery = Nursery(home)
+        try:
+            await story(nursery)
+        finally:
+            nursery.supervisor.close()
+            assert not tree.marked(str(home))
+
+    asyncio.run(played())
+
+
+def test_a_process_that_ends_is_started_again_ever_later_and_then_given_up(tmp_path: Path) -> None:
+    """And each end is told, with its reason."""
+
+    async def story(nursery: Nursery) -> None:
+        with capturedLogs():
+            nursery.supervisor.start("one", nursery.program("raise SystemExit(3)"))
+            for number in range(1, 5):
+                await until(lambda: len(nursery.ends) == number, "an end")  # noqa: B023
+                last = nursery.ends[-1]
+                assert last.why == "ended with code 3"
+                if last.wait_s is not None:
+                    assert 2 ** (number - 2) <= last.wait_s <= 2 ** (number - 1)
+                    nursery.clock.advance(last.wait_s)
+        assert nursery.ends[-1].wait_s is None
+        assert not nursery.clock.getDelayedCalls()
+
+    in_nursery(tmp_path, story)
+
+
+def test_a_killed_process_is_another_one_afterwards(tmp_path: Path) -> None:
+    """And what it had started is gone with it, also what had left its session."""
+
+    async def story(nursery: Nursery) -> None:
+        pid = await nursery.started(BRANCHED)
+        await until(lambda: len(nursery.everybody) == 3, "all three")
+        with capturedLogs():
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda: nursery.ends, "its end")
+        assert nursery.ends[0].why == "was killed by signal 9"
+        await until(lambda: not nursery.everybody, "nobody")
+        nursery.clock.advance(8.0)
+        await until(lambda: nursery.supervisor.pids, "another")
+        assert nursery.supervisor.pids["one"] != pid
+
+    in_nursery(tmp_path, story)
+
+
+def test_who_is_stopped_may_end_well(tmp_path: Path) -> None:
+    """It is asked first, is waited for, and is not started again."""
+
+    async def story(nursery: Nursery) -> None:
+        good = (
+            "import signal, sys\n"
+            "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit()))\n"
+        )
+        await nursery.started(good + SLEEPS)
+        stopped = nursery.supervisor.stop(["one"], 10.0)
+        await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
+        assert nursery.said().split() == ["here", "bye"]
+        assert not nursery.everybody
+        assert not nursery.ends
+        assert not nursery.clock.getDelayedCalls()
+
+    in_nursery(tmp_path, story)
+
+
+def test_who_does_not_end_is_ended_after_the_grace(tmp_path: Path) -> None:
+    """However stubborn."""
+
+    async def story(nursery: Nursery) -> None:
+        await nursery.started(STUBBORN)
+        stopped = nursery.supervisor.stop(["one"], 0.1)
+        await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
+        assert not nursery.everybody
+
+    in_nursery(tmp_path, story)
+
+
+def test_what_is_wanted_again_while_it_ends_follows(tmp_path: Path) -> None:
+    """One after the other, never both."""
+
+    async def story(nursery: Nursery) -> None:
+        pid = await nursery.started(STUBBORN)
+        stopped = nursery.supervisor.stop(["one"], 0.1)
+        nursery.supervisor.start("one", nursery.program(SLEEPS))
+        await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
+        await until(lambda: nursery.supervisor.pids, "the next")
+        assert nursery.supervisor.pids["one"] != pid
+        assert not nursery.ends
+
+    in_nursery(tmp_path, story)
+
+
+def test_when_the_warden_is_killed_nobody_goes_on_unwatched(tmp_path: Path) -> None:
+    """All are ended, and started again under a new one."""
+
+    async def story(nursery: Nursery) -> None:
+        pid = await nursery.started(BRANCHED)
+        await until(lambda: len(nursery.everybody) == 3, "all three")
+        warden = nursery.supervisor.warden_pid
+        assert warden is not None
+        with capturedLogs():
+            os.kill(warden, signal.SIGKILL)
+            await until(lambda: nursery.ends, "its end")
+        assert not tree.marked(str(nursery.home))
+        nursery.clock.advance(8.0)
+        await until(lambda: nursery.supervisor.pids, "another")
+        assert nursery.supervisor.pids["one"] != pid
+        assert nursery.supervisor.warden_pid != warden
+
+    in_nursery(tmp_path, story)
+
+
+def test_a_warden_that_does_not_listen_is_replaced(tmp_path: Path) -> None:
+    """Stopping waits for it no longer than it must."""
+
+    async def story(nursery: Nursery) -> None:
+        await nursery.started(SLEEPS)
+        warden = nursery.supervisor.warden_pid
+        assert warden is not None
+        os.kill(warden, signal.SIGSTOP)
+        stopped = nursery.supervisor.stop(["one"], 1.0)
+        with capturedLogs():
+            nursery.clock.advance(20.0)
+            await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
+        assert not tree.marked(str(nursery.home))
+
+    in_nursery(tmp_path, story)
+
+
+def test_one_that_hangs_is_started_again(tmp_path: Path) -> None:
+    """When its owner says so."""
+
+    async def story(nursery: Nursery) -> None:
+        await nursery.started(STUBBORN)
+        with capturedLogs():
+            nursery.supervisor.again("one", 0.05)
+            await until(lambda: nursery.ends, "its end")
+        nursery.clock.advance(1.0)
+        await until(lambda: nursery.supervisor.pids, "another")
+
+    in_nursery(tmp_path, story)
+
+
+def test_what_can_not_be_started_is_told(tmp_path: Path) -> None:
+    """Like any other end."""
+
+    async def story(nursery: Nursery) -> None:
+        program = nursery.program(SLEEPS)
+        missing = Program(
+            **{name: getattr(program, name) for name in program.__slots__}
+            | {"arguments": ("/no/such/program",)}
+        )
+        with capturedLogs():
+            nursery.supervisor.start("one", missing)
+            await until(lambda: nursery.ends, "its end")
+        assert "could not be started" in nursery.ends[0].why
+
+    in_nursery(tmp_path, story)
+
+
+def test_a_secret_is_read_once_and_stands_nowhere(tmp_path: Path) -> None:
+    """Neither among the arguments nor in the environment."""
+
+    async def story(nursery: Nursery) -> None:
+        code = f"import os; fd = int(os.environ['{SECRET_FD}']); print(os.read(fd, 99)); "
+        pid = await nursery.started(code + "print(os.read(fd, 99)); " + SLEEPS)
+        await until(lambda: "here" in nursery.said(), "all said")
+        assert nursery.said().split("\n")[:2] == ["b'the secret'", "b''"]
+        for name in ("cmdline", "environ"):
+            assert b"the secret" not in Path(f"/proc/{pid}/{name}").read_bytes()
+
+    in_nursery(tmp_path, story)
+
+
+def test_memory_cpu_time_and_files_are_bounded(tmp_path: Path) -> None:
+    """Each bound as it was given."""
+
+    async def story(nursery: Nursery) -> None:
+        pid = await nursery.started(SLEEPS, memory_bytes=2**28, cpu_s=7, files=33)
+        limits = Path(f"/proc/{pid}/limits").read_text()
+        for name, most in (("address space", 2**28), ("cpu time", 7), ("open files", 33)):
+            (line,) = (one for one in limits.splitlines() if one.startswith(f"Max {name}"))
+            assert line.split()[len(name.split()) + 1] == str(most)
+        assert os.getpriority(os.PRIO_PROCESS, pid) >= 5
+
+    in_nursery(tmp_path, story)
+
+
+def test_a_process_that_takes_too_much_memory_fails_by_itself(tmp_path: Path) -> None:
+    """And is told why in its own output."""
+
+    async def story(nursery: Nursery) -> None:
+        with capturedLogs():
+            greedy = nursery.program("x = bytearray(2**30)", memory_bytes=2**28)
+            nursery.supervisor.start("one", greedy)
+            await until(lambda: nursery.ends, "its end")
+        assert "MemoryError" in nursery.said()
+
+    in_nursery(tmp_path, story)
+
+
+def test_output_without_end_fills_no_disk(tmp_path: Path) -> None:
+    """Two files of ten thousand bytes, the newest."""
+
+    async def story(nursery: Nursery) -> None:
+        talks = "import itertools\nfor row in itertools.count(): print(row)"
+        await nursery.started(talks)
+        await until((nursery.home / "one.log.1").exists, "a full file")
+        await asyncio.sleep(0.1)
+        stopped = nursery.supervisor.stop(["one"], 0.0)
+        await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
+        sizes = [one.stat().st_size for one in nursery.home.glob("one.log*")]
+        assert len(sizes) == 2
+        assert max(sizes) <= 10_000
+
+    in_nursery(tmp_path, story)
+
+
+def test_what_a_daemon_before_left_is_ended_at_the_start(tmp_path: Path) -> None:
+    """Of the same state directory only."""
+
+    async def story(nursery: Nursery) -> None:
+        await nursery.started(BRANCHED)
+        elsewhere = Nursery(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").mkdir()
+        other = await elsewhere.started(SLEEPS)
+        await until(lambda: len(nursery.everybody) == 3, "all three")
+        with capturedLogs():
+            second = nursery.another()
+            assert not tree.marked(str(nursery.home))
+            assert tree.parent_of(other) is not None
+            second.close()
+            await until(lambda: nursery.ends, "the first has noticed")
+        elsewhere.supervisor.close()
+
+    in_nursery(tmp_path, story)

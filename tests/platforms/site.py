@@ -1,0 +1,186 @@
+"""A frontend in virtual time with a manager of platforms, and controllers that only take notes."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.currency import micro
+from merkatd.currency.settings import Money
+from merkatd.database import doings, fleets, platforms
+from merkatd.database.doings import Doing
+from merkatd.database.fleets import Member
+from merkatd.database.platforms import Platform
+from merkatd.ledger import Ledger
+from merkatd.platforms.manager import Manager
+from merkatd.platforms.ports import Action, Assignment, Attendant, News, Outcome
+from merkatd.scheduler.ports import UnreachableError
+from tests.scheduler.frontend import PASSWORD, Frontend
+
+BOB = f"bob:{PASSWORD}"
+
+VM = """\
+CPU="1"
+VCPU="2"
+MEMORY="1024"
+EMBEDDED=[WORK="1000000",DEMAND="1",MEMORY_USE="256"]
+"""
+
+
+def template(**changes: str) -> str:
+    """A platform of two VMs, at least one; parts are replaced or added by their names."""
+    parts = {
+        "top": 'name = "weather"',
+        "controller": '[controller]\nkind = "notes"',
+        "budget": "[budget]\ncredits = 50000",
+        "slo": "",
+        "start": "",
+        "cluster": f'[[cluster]]\nname = "nodes"\nleast = 1\ninitial = 2\nmost = 4\n'
+        f'template = """\n{VM}"""',
+    } | changes
+    return "\n\n".join(parts.values())
+
+
+class Notes:
+    """Implements `merkatd.platforms.ports.Controllers`."""
+
+    def __init__(self) -> None:
+        self.running: dict[int, Assignment] = {}
+        self.started: list[Assignment] = []
+        self.stopped: list[tuple[int, float]] = []
+        self.news: list[News] = []
+
+    def attend(self, attendant: Attendant) -> None:
+        """Whom to ask."""
+        self.attendant = attendant
+
+    async def start(self, assignment: Assignment) -> None:
+        """Write it down."""
+        assert assignment.platform not in self.running
+        self.running[assignment.platform] = assignment
+        self.started.append(assignment)
+
+    async def stop(self, platform: int, grace_s: float) -> None:
+        """Write it down."""
+        del self.running[platform]
+        self.stopped.append((platform, grace_s))
+
+    def announce(self, news: Sequence[News]) -> None:
+        """Write it down."""
+        self.news += news
+
+    async def close(self) -> None:
+        """Nobody runs any more."""
+        self.running.clear()
+
+
+class Site(Frontend):
+    """Two users, `ann` and `bob`, with credits."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**({"money": Money(supply=1_000_000)} | settings))
+        self.ann = self._tenant("ann")
+        self.bob = self._tenant("bob")
+
+    def start_daemon(self) -> None:
+        """With a manager, and nothing in its memory."""
+        super().start_daemon()
+        self.notes = Notes()
+        self.manager = Manager(self.scheduler.world, self.notes)
+        world = replace(self.scheduler.world, proposals=self.manager.proposals)
+        self.scheduler.world = world
+        self.scheduler.listen(self.manager.told)
+
+    def period(self) -> Any:
+        """With the news, which nobody waits for."""
+        announcement = super().period()
+        self.manager.told(announcement)
+        return announcement
+
+    def submit(self, owner: int | None = None, **changes: str) -> int:
+        """The id of a new platform."""
+        text = template(**changes)
+        owner = self.ann if owner is None else owner
+        found: Platform = self.wait(self.manager.submit(owner, text, {}, "ann"))
+        return found.id
+
+    def wait(self, coroutine: Any) -> Any:
+        """What it comes to."""
+        return self.result(ensureDeferred(coroutine))
+
+    def act(self, platform: int, action: Action, action_id: str = "1") -> Outcome:
+        """As the platform's controller."""
+        found: Outcome = self.wait(self.manager.act(platform, action_id, action))
+        return found
+
+    def platform(self, platform: int) -> Platform:
+        """As it is stored."""
+        found: Platform | None = self.read(lambda c: platforms.get(c, platform))
+        assert found is not None
+        return found
+
+    def members(self, platform: int) -> tuple[Member, ...]:
+        """Those of its VMs that are not gone."""
+        found: tuple[Member, ...] = self.read(lambda c: fleets.present(c, platform))
+        return found
+
+    def vms(self, platform: int) -> list[int]:
+        """Their ids."""
+        return [one.vm for one in self.members(platform) if one.vm is not None]
+
+    def doings(self, platform: int) -> tuple[Doing, ...]:
+        """What was done, newest first."""
+        found: tuple[Doing, ...] = self.read(lambda c: doings.recent(c, platform, 100))
+        return found
+
+    def until(self, platform: int, state: str, most: int = 20) -> Platform:
+        """After as many periods as it takes to come into a state."""
+        for _ in range(most):
+            if self.platform(platform).state == state:
+                return self.platform(platform)
+            self.periods(1)
+        raise AssertionError(f"it is {self.platform(platform)}, not {state}")
+
+    def cut_off_after(self, count: int) -> Any:
+        """From now on the cloud does what it is asked `count` times more, and says nothing then.
+
+        Only what changes the cloud is counted; what is returned restores it.
+        """
+        real, left = self.transport.call, [count]
+
+        async def call(method: str, session: str, *arguments: Any) -> Any:
+            if method not in {"one.vm.allocate", "one.vm.chown"}:
+                return await real(method, session, *arguments)
+            left[0] -= 1
+            if left[0] < 0:
+                raise OSError("cut off before")
+            done = await real(method, session, *arguments)
+            if left[0] == 0:
+                raise OSError("cut off after")
+            return done
+
+        self.transport.call = call  # type: ignore[method-assign]
+        return real
+
+    def mend(self, real: Any) -> None:
+        """The cloud answers again."""
+        self.transport.call = real  # type: ignore[method-assign]
+
+    def stumble(self) -> None:
+        """A period that may fail."""
+        with suppress(UnreachableError):
+            self.period()
+
+    def alive(self) -> list[int]:
+        """Ids of all VMs that the cloud has and that are not done."""
+        return [vm.id for vm in self.cloud.world.vms.rows.values() if vm.state != 6]
+
+    def _tenant(self, name: str) -> int:
+        self.user(name)
+        owner = max(self.cloud.world.users.rows)
+        ledger = Ledger(self.scheduler.world.database, self.clock.seconds)
+        self.wait(ledger.meet(owner, name))
+        self.wait(ledger.grant(owner, micro(100_000.0), "root"))
+        return owner

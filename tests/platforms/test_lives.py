@@ -1,0 +1,327 @@
+"""Whole lives of platforms, in virtual time, on the embedded cloud."""
+
+import pytest
+
+from merkatd.database import platforms
+from merkatd.ledger import LedgerError
+from merkatd.platforms.ordering import OrderError, Update
+from merkatd.platforms.ports import Action, Done, GiveUp, Report, SetBids, SetSize, Suspend
+from merkatd.platforms.template import Moment
+from tests.platforms.site import BOB, Site
+
+
+class TestLife:
+    def test_from_the_template_to_the_end(self, site: Site) -> None:
+        """Its VMs are its owner's and run; done, they are gone, and what is left goes back."""
+        before = site.balances()[site.ann]
+        platform = site.submit()
+        assert site.balances()[site.ann] == before - 50_000
+        site.until(platform, "running")
+        vms = site.vms(platform)
+        assert len(vms) == 2
+        assert {site.bench.vm(vm).uid for vm in vms} == {site.ann}
+        assert [site.state(vm) for vm in vms] == ["RUNNING", "RUNNING"]
+        assert platform in site.notes.running
+        site.periods(5)
+        assert site.act(platform, Done(reason="all is computed")).accepted
+        assert site.until(platform, "done").why == "all is computed"
+        assert site.alive() == []
+        assert site.notes.running == {}
+        assert before - 10 < site.balances()[site.ann] < before
+
+    def test_the_platform_pays_and_its_owner_does_not(self, site: Site) -> None:
+        """Charges come from the application's account from the first one on."""
+        platform = site.submit()
+        held = site.balances()[site.ann]
+        site.until(platform, "running")
+        site.periods(10)
+        assert site.balances()[site.ann] == held
+        assert site.notes.news[-1].balance < 50_000
+
+    def test_a_controller_grows_shrinks_and_bids(self, site: Site) -> None:
+        """Within its limits; the newest VMs or the ones that are named go."""
+        platform = site.submit()
+        site.until(platform, "running")
+        first, second = site.vms(platform)
+        assert not site.act(platform, SetSize(cluster="nodes", count=5), "too many").accepted
+        assert site.act(platform, SetSize(cluster="nodes", count=4), "grow").accepted
+        site.periods(3)
+        assert len(site.vms(platform)) == 4
+        bid = {"cpu": 7.0, "memory": 2.0}
+        assert site.act(platform, SetBids(bids={second: bid}), "bid").accepted
+        site.periods(1)
+        assert {one.vm: one.bid for one in site.notes.news[-1].vms}[second] == bid
+        assert site.act(platform, SetSize(cluster="nodes", victims=(first,)), "shrink").accepted
+        site.periods(3)
+        assert first not in site.vms(platform)
+        assert len(site.vms(platform)) == 3
+        assert site.act(platform, SetSize(cluster="nodes", count=1), "least").accepted
+        site.periods(3)
+        assert site.vms(platform) == [second]
+        assert site.alive() == [second]
+
+    def test_an_action_counts_once(self, site: Site) -> None:
+        """Asked for again, by the same id, it is answered as before and changes nothing."""
+        platform = site.submit()
+        site.until(platform, "running")
+        assert site.act(platform, SetSize(cluster="nodes", count=3), "a").accepted
+        assert site.act(platform, SetSize(cluster="nodes", count=2), "b").accepted
+        assert site.act(platform, SetSize(cluster="nodes", count=3), "a").accepted
+        assert site.platform(platform).sizes == {"nodes": 2}
+        refused = site.act(platform, SetSize(cluster="nodes", count=9), "c")
+        assert site.act(platform, SetSize(cluster="nodes", count=2), "c") == refused
+
+    def test_nobody_touches_what_is_not_his(self, site: Site) -> None:
+        """Neither another platform's VMs, nor what there is none of."""
+        one, other = site.submit(), site.submit(site.bob)
+        site.until(one, "running")
+        site.until(other, "running")
+        foreign = site.vms(other)[0]
+        actions: tuple[Action, ...] = (
+            SetBids(bids={foreign: {"cpu": 1.0}}),
+            SetSize(cluster="nodes", victims=(foreign,)),
+            SetSize(cluster="elsewhere", count=1),
+            SetBids(bids={site.vms(one)[0]: {"cpu": float("nan")}}),
+            SetBids(bids={site.vms(one)[0]: {"gold": 1.0}}),
+            Report(performance=float("inf")),
+        )
+        for number, action in enumerate(actions):
+            outcome = site.act(one, action, str(number))
+            assert not outcome.accepted
+            assert outcome.why
+        assert site.doings(one)[0].refused
+        assert not site.act(999, Done()).accepted
+
+    def test_suspended_by_its_controller_resumed_by_the_manager(self, site: Site) -> None:
+        """Once the price allows it again; its controller does not run meanwhile."""
+        platform = site.submit(start="[start.price_ceiling]\ncpu = 0.05")
+        site.until(platform, "running")
+        dear = [site.vm(50.0, BOB) for _ in range(6)]
+        site.periods(2)
+        assert site.act(platform, Suspend(reason="too dear")).accepted
+        site.until(platform, "suspended")
+        assert platform not in site.notes.running
+        assert {site.state(vm) for vm in site.vms(platform)} == {"SUSPENDED"}
+        waits = site.platform(platform)
+        site.periods(2)
+        waits = site.platform(platform)
+        assert waits.state == "suspended"
+        assert "cpu costs" in waits.why
+        assert "0.05 or less" in waits.needs
+        for vm in dear:
+            site.bench.ok("one.vm.action", "terminate-hard", vm)
+        site.until(platform, "running")
+        assert site.notes.running.keys() == {platform}
+
+    def test_suspended_by_its_tenant_it_waits_for_him(self, site: Site) -> None:
+        """However low the price."""
+        platform = site.submit()
+        site.until(platform, "running")
+        site.wait(site.manager.suspend(platform, "ann"))
+        site.until(platform, "suspended")
+        site.periods(3)
+        assert site.platform(platform).state == "suspended"
+        site.wait(site.manager.resume(platform, "ann"))
+        site.until(platform, "running")
+
+    def test_held_back_before_it_starts(self, site: Site) -> None:
+        """And let go again."""
+        platform = site.submit()
+        site.wait(site.manager.suspend(platform, "ann"))
+        site.periods(3)
+        assert site.platform(platform).state == "postponed"
+        site.wait(site.manager.resume(platform, "ann"))
+        site.until(platform, "running")
+
+    def test_vms_that_are_lost_are_made_anew(self, site: Site) -> None:
+        """Whoever ended them."""
+        platform = site.submit()
+        site.until(platform, "running")
+        lost = site.vms(platform)[0]
+        site.bench.ok("one.vm.action", "terminate-hard", lost)
+        site.periods(4)
+        assert lost not in site.vms(platform)
+        assert [site.state(vm) for vm in site.vms(platform)] == ["RUNNING", "RUNNING"]
+
+
+class TestConditions:
+    def test_postponed_while_it_is_too_dear(self, site: Site) -> None:
+        """With the reason, and what would be needed; it starts once the price has fallen."""
+        dear = [site.vm(50.0, BOB) for _ in range(6)]
+        site.periods(3)
+        platform = site.submit(start="[start.price_ceiling]\ncpu = 0.05")
+        site.periods(2)
+        waits = site.platform(platform)
+        assert waits.state == "postponed"
+        assert "cpu costs 0.25" in waits.why
+        assert waits.needs == "cpu at 0.05 or less"
+        assert site.vms(platform) == []
+        for vm in dear:
+            site.bench.ok("one.vm.action", "terminate-hard", vm)
+        site.until(platform, "running")
+
+    def test_cancelled_where_waiting_cant_help(self, site: Site) -> None:
+        """Less time to the deadline than the ideal run time: the budget comes back at once."""
+        before = site.balances()[site.ann]
+        platform = site.submit(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"')
+        site.periods(1)
+        found = site.platform(platform)
+        assert found.state == "cancelled"
+        assert "the least deadline that could be met is 1970-01-12T15:46:40Z" in found.needs
+        assert site.balances()[site.ann] == before
+
+    def test_not_before_and_latest(self, site: Site) -> None:
+        """One waits, the other is cancelled once it is too late."""
+        later = site.submit(start='[start]\nnot_before = "5m"')
+        never = site.submit(start='[start]\nlatest = "3m"\n[start.price_ceiling]\ncpu = 0.0')
+        site.vm(10.0, BOB)
+        site.periods(4)
+        assert site.platform(later).state == "postponed"
+        site.until(later, "running", 6)
+        assert site.clock.seconds() >= 1_000_300
+        assert site.platform(never).state == "cancelled"
+
+    def test_a_deadline_that_has_passed_ends_it(self, site: Site) -> None:
+        """And another one, given in time, lets it go on."""
+        slo = '[slo]\ndeadline = "10m"\nideal_run = "5m"'
+        one, other = site.submit(slo=slo), site.submit(slo=slo)
+        site.until(one, "running")
+        new = Update(deadline=Moment(after_s=3600.0))
+        site.wait(site.manager.update(other, new, "ann"))
+        site.periods(12)
+        assert site.platform(one).state == "failed"
+        assert "has passed" in site.platform(one).why
+        assert site.platform(other).state == "running"
+        assert site.notes.news[-1].deadline_s == site.platform(other).deadline_s
+
+
+class TestMoney:
+    @pytest.mark.parametrize(("choice", "state"), [("stop", "failed"), ("go on", "running")])
+    def test_over_budget_the_tenants_choice_holds(
+        self, site: Site, choice: str, state: str
+    ) -> None:
+        """Stop, or go on with what there is."""
+        platform = site.submit(
+            top=f'name = "weather"\nover_budget = "{choice}"', budget="[budget]\ncredits = 2"
+        )
+        site.vm(500.0, BOB)
+        site.until(platform, "running")
+        site.periods(20)
+        assert site.platform(platform).state == state
+
+    def test_a_budget_that_its_tenant_does_not_have(self, site: Site) -> None:
+        """Is refused, and nothing is left of it."""
+        with pytest.raises(LedgerError, match="can't be moved"):
+            site.submit(budget="[budget]\ncredits = 1e9")
+        site.periods(2)
+        assert site.notes.started == []
+        assert site.read(platforms.every) == ()
+
+    def test_a_budget_is_changed_while_it_runs(self, site: Site) -> None:
+        """It holds the new amount from then on."""
+        platform = site.submit()
+        site.until(platform, "running")
+        site.wait(site.manager.update(platform, Update(budget=70_000.0), "ann"))
+        site.periods(1)
+        assert 69_990 < site.notes.news[-1].balance <= 70_000
+
+
+class TestRestart:
+    @pytest.mark.parametrize(
+        "state",
+        ["postponed", "starting", "running", "suspending", "suspended", "resuming", "stopping"],
+    )
+    def test_in_every_state_it_goes_on(self, site: Site, state: str) -> None:
+        """A daemon that knows nothing but the database brings it where it should be."""
+        platform = site.submit()
+        if state in {"suspending", "suspended", "resuming"}:
+            site.until(platform, "running")
+            site.wait(site.manager.suspend(platform, "ann"))
+        if state == "resuming":
+            site.until(platform, "suspended")
+            site.wait(site.manager.resume(platform, "ann"))
+        if state == "stopping":
+            site.until(platform, "running")
+            site.wait(site.manager.stop(platform, "ann"))
+        site.until(platform, state)
+        site.start_daemon()
+        if state in {"suspending", "suspended"}:
+            site.until(platform, "suspended")
+            site.wait(site.manager.resume(platform, "ann"))
+        if state == "stopping":
+            site.until(platform, "cancelled")
+            assert site.alive() == []
+            return
+        site.until(platform, "running")
+        site.periods(1)
+        assert site.notes.running.keys() == {platform}
+        assert len(site.alive()) == 2
+
+    @pytest.mark.parametrize("lost_after", [0, 1, 2, 3, 4, 5])
+    def test_a_crash_while_vms_are_made_makes_none_twice(self, site: Site, lost_after: int) -> None:
+        """Wherever the daemon ends: before the call, after it, before its answer is stored."""
+        platform = site.submit()
+        site.periods(1)
+        calls = site.cut_off_after(lost_after)
+        site.stumble()
+        site.mend(calls)
+        site.clock.advance(60)
+        site.start_daemon()
+        site.until(platform, "running")
+        site.periods(8)
+        assert len(site.alive()) == 2
+        assert sorted(site.alive()) == sorted(site.vms(platform))
+
+    def test_what_its_controller_kept_is_there_again(self, site: Site) -> None:
+        """In the assignment that it is started with."""
+        platform = site.submit()
+        site.until(platform, "running")
+        site.wait(site.manager.remember(platform, {"step": [1, 2.5, "three"]}))
+        site.act(platform, Report(done=0.5, on_track=True))
+        site.start_daemon()
+        site.periods(1)
+        assert site.notes.started[-1].memory == {"step": [1, 2.5, "three"]}
+        assert (site.platform(platform).report or {})["done"] == 0.5
+
+    def test_a_controller_that_cant_be_kept_running_ends_it(self, site: Site) -> None:
+        """One that was started again is written down only."""
+        platform = site.submit()
+        site.until(platform, "running")
+        site.wait(site.manager.ended(platform, "exit code 1", final=False))
+        site.periods(1)
+        assert site.platform(platform).state == "running"
+        site.wait(site.manager.ended(platform, "exit code 1, ten times", final=True))
+        assert "ten times" in site.until(platform, "failed").why
+
+
+class TestStrangers:
+    def test_a_key_in_somebody_elses_template_catches_no_vm(self, site: Site) -> None:
+        """Nobody gets his VM paid, or ended, by writing another's key into it."""
+        platform = site.submit()
+        site.periods(2)
+        key = site.members(platform)[0].key
+        site.vm(1.0, BOB, MERKAT_KEY=key)
+        site.until(platform, "running")
+        site.periods(3)
+        owners = {site.bench.vm(vm).uid for vm in site.vms(platform)}
+        assert owners == {site.ann}
+
+    def test_vms_that_opennebula_refuses(self, site: Site) -> None:
+        """The platform says so and fails, with its budget back."""
+        before = site.balances()[site.ann]
+        platform = site.submit(
+            cluster='[[cluster]]\nname = "nodes"\ntemplate = """\nCPU="1"\nMEMORY="64"\nNIC=["""'
+        )
+        found = site.until(platform, "failed", 30)
+        assert "can't be made" in found.why
+        assert site.balances()[site.ann] == before
+
+    def test_what_has_ended_can_be_ordered_nothing(self, site: Site) -> None:
+        """It says so."""
+        platform = site.submit()
+        site.wait(site.manager.stop(platform, "ann"))
+        assert site.platform(platform).state == "cancelled"
+        for order in (site.manager.stop, site.manager.suspend, site.manager.resume):
+            with pytest.raises(OrderError, match="is cancelled"):
+                site.wait(order(platform, "ann"))
+        assert not site.act(platform, GiveUp(reason="late")).accepted

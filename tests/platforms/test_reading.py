@@ -1,0 +1,166 @@
+"""Templates: what is right is read once, what is wrong is named with what would be right."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.platforms.reading import LONGEST, read_template
+from merkatd.platforms.template import Moment, OverBudget, TemplateError
+from merkatd.platforms.vm_text import size
+from tests.platforms.site import VM, template
+
+ROOT = Path(__file__).parents[2]
+
+
+def wrong(text: str) -> str:
+    """What is said of a template that can't be used."""
+    with pytest.raises(TemplateError) as caught:
+        read_template(text)
+    return str(caught.value)
+
+
+def test_all_that_can_be_said_is_read() -> None:
+    """Each key arrives where it belongs."""
+    found = read_template(
+        template(
+            top='name = "weather"\nover_budget = "go on"\nmarket = "night"\ngrace = "2m"',
+            controller='[controller]\nkind = "deadline"\nparameters = { steps = 3, b = [1.5] }',
+            budget="[budget]\ncredits = 5\nreplenishment = 0.5",
+            slo='[slo]\ndeadline = 2026-05-01T09:00:00Z\nideal_run = "90m"\nperformance = 2\n'
+            "give_up = false",
+            start='[start]\nnot_before = "1h"\nlatest = "2h"\n[start.price_ceiling]\ncpu = 0.5',
+        )
+    )
+    assert (found.over_budget, found.market, found.grace_s) == (OverBudget.GO_ON, "night", 120.0)
+    assert found.parameters == {"steps": 3, "b": [1.5]}
+    assert (found.budget.credits, found.budget.replenishment) == (5.0, 0.5)
+    assert found.goal.deadline == Moment(at_s=1_777_626_000.0)
+    assert (found.goal.ideal_s, found.goal.performance, found.goal.give_up) == (5400.0, 2.0, False)
+    assert found.start.not_before == Moment(after_s=3600.0)
+    assert found.start.price_ceiling == {"cpu": 0.5}
+    assert [(one.least, one.initial, one.most) for one in found.clusters] == [(1, 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"top": 'name = "a"\nover_bugdet = "stop"'}, "did you mean 'over_budget'?"),
+        ({"top": 'name = "a"\nover_budget = "stopp"'}, "did you mean 'stop'?"),
+        ({"top": 'nane = "a"'}, "did you mean 'name'?"),
+        ({"top": 'name = "a b"'}, "name = 'a b'"),
+        ({"controller": ""}, "controller.kind: is missing"),
+        ({"controller": '[controller]\nkind = "x"\nparametres = {}'}, "did you mean 'parameters'?"),
+        ({"controller": '[controller]\nkind = "x"\nparameters = { a = nan }'}, "finite numbers"),
+        ({"budget": ""}, "budget: is missing"),
+        ({"budget": "[budget]\ncredits = -1"}, "a number from 0"),
+        ({"budget": "[budget]\ncredits = nan"}, "a number from 0"),
+        ({"budget": "[budget]\ncredits = true"}, "a number from 0"),
+        ({"budget": "", "top": 'name = "a"\nbudget = 5'}, "budget: a table is right"),
+        ({"slo": '[slo]\ndeadline = "soon"'}, "a time after the submission"),
+        ({"slo": "[slo]\ndeadline = 2026-05-01T09:00:00"}, "of which zone?"),
+        ({"slo": '[slo]\nideal_run = "0s"'}, "more than no time"),
+        ({"start": "[start.price_ceiling]\ncpus = 1"}, "did you mean 'cpu'?"),
+        ({"cluster": ""}, "1 to 16 tables"),
+        ({"cluster": "", "top": 'name = "a"\ncluster = 3'}, "[[cluster]], a table for each"),
+        ({"cluster": '[[cluster]]\nname = "a"'}, "one of template, template_id"),
+        (
+            {"cluster": '[[cluster]]\nname = "a"\ntemplate_id = 1\nleast = 3\ninitial = 2'},
+            "from least (3) to most",
+        ),
+        (
+            {"cluster": '[[cluster]]\nname = "a"\ntemplate = "CPU=1\\nMEMORY=1\\nMERKAT_KEY=x"'},
+            "MERKAT_KEY is not for it",
+        ),
+        ({"cluster": '[[cluster]]\nname = "a"\ntemplate = "CPU=1"'}, "MEMORY"),
+        ({"cluster": '[[cluster]]\nname = "a"\ntemplate = "<VM/>"'}, "not XML"),
+        (
+            {
+                "cluster": '[[cluster]]\nname = "a"\ntemplate_id = 1\n'
+                "floor = { cpu = 9 }\nceiling = { cpu = 8 }"
+            },
+            "above its ceiling",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, str], said: str) -> None:
+    """In words that say what would be right."""
+    assert said in wrong(template(**changes))
+
+
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    """Nobody has to submit it three times to learn three things."""
+    said = wrong(template(budget="", controller="", slo="[slo]\ndeadlin = 1"))
+    assert said.count("\n") >= 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x" * (LONGEST + 1), "a=" + "[" * 5000, "\x00", "name = ", "a.b.c = 1\na.b = 2", "é" * 9],
+)
+def test_hostile_texts_are_refused(text: str) -> None:
+    """Neither their length nor their depth does any harm."""
+    assert wrong(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Nothing else ever comes of it, wherever in a template it stands."""
+    for whole in (text, template(slo=text), template(top=f'name = "a"\nmarket = {text!r}')):
+        with suppress(TemplateError):
+            assert read_template(whole).clusters
+
+
+_VALUES = st.recursive(
+    st.one_of(
+        st.booleans(),
+        st.integers(-5, 5).map(str),
+        st.sampled_from(['"x"', '"2h"', "nan", "inf", "1979-05-27T07:32:00Z", "1e300", "{}", "[]"]),
+    ),
+    lambda inner: st.lists(inner.map(str), max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+    max_leaves=4,
+).map(lambda value: str(value).lower() if isinstance(value, bool) else str(value))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "controller",
+                "budget",
+                "slo",
+                "start",
+                "cluster",
+                "name",
+                "market",
+                "grace",
+                "over_budget",
+                "odd",
+            ]
+        ),
+        _VALUES,
+    )
+)
+def test_any_value_at_any_key_is_read_or_refused(given_: dict[str, str]) -> None:
+    """A wrong type is an error in words, never one of the program."""
+    with pytest.raises(TemplateError):
+        read_template("\n".join(f"{key} = {value}" for key, value in given_.items()))
+
+
+def test_the_size_of_a_vm_is_what_it_can_use() -> None:
+    """VCPU x 100, or CPU rounded up; MiB."""
+    assert size(VM) == {"cpu": 200.0, "memory": 1024.0}
+    assert size('cpu = 0.5\nmemory="64"') == {"cpu": 100.0, "memory": 64.0}
+
+
+def test_the_pages_examples_are_right() -> None:
+    """All three are read as they stand, and use most of what there is."""
+    page = (ROOT / "docs/platforms.md").read_text()
+    found = [read_template(text) for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
+    assert [one.name for one in found] == ["weather", "queue", "spare"]
+    assert [len(one.clusters) for one in found] == [1, 2, 1]

@@ -1,0 +1,233 @@
+"""The pure rules: conditions, the life's states, the fleet's orders, the first bid."""
+
+from collections import Counter
+from math import inf, isclose
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from controllers.policies.deadline import Purse
+from merkatd.cluster import Create, Step, Terminate, VmState
+from merkatd.database.fleets import Member
+from merkatd.platforms.conditions import Answer, Offer, Terms, judged, least_deadline_s
+from merkatd.platforms.first_bid import first_bid, reference_price
+from merkatd.platforms.fleet import Orders, Sight, lost, orders
+from merkatd.platforms.life import ENDS, UP_OR_COMING, WAITING, Event, State, leads_to
+
+NOW_S = 1_000_000.0
+amounts = st.floats(0.01, 1000.0)
+
+
+@st.composite
+def terms_and_offers(draw: st.DrawFn) -> tuple[Terms, Offer]:
+    """A platform with work, a budget that is filled up or not, and prices."""
+    renewal = draw(st.sampled_from([0.0, 5.0, 300.0]))
+    terms = Terms(
+        deadline_s=NOW_S + draw(st.floats(60.0, 1e6)),
+        ideal_s=draw(st.floats(60.0, 1e5)),
+        price_ceiling={},
+        full={"cpu": draw(amounts), "memory": draw(amounts)},
+        purse=Purse(
+            credits=draw(st.floats(0.0, 1e6)),
+            renewal=renewal,
+            renewal_s=3600.0 if renewal else inf,
+        ),
+    )
+    prices = {"cpu": draw(st.floats(0.0, 2.0)), "memory": draw(st.floats(0.0, 0.1))}
+    return terms, Offer(now_s=NOW_S, interval_s=60.0, prices=prices)
+
+
+def with_deadline(terms: Terms, left_s: float) -> Terms:
+    """The same, due so long from now."""
+    return Terms(
+        deadline_s=NOW_S + left_s,
+        ideal_s=terms.ideal_s,
+        price_ceiling={},
+        full=terms.full,
+        purse=terms.purse,
+    )
+
+
+class TestConditions:
+    @given(terms_and_offers())
+    def test_the_least_deadline_can_be_met_and_none_before_it(
+        self, given_: tuple[Terms, Offer]
+    ) -> None:
+        """What a tenant is told holds: with that deadline it starts, with less it does not."""
+        terms, offer = given_
+        least_s = least_deadline_s(terms, offer)
+        if least_s is None:
+            far = with_deadline(terms, 1e9)
+            assert judged(far, offer).answer is not Answer.START
+            return
+        assert judged(with_deadline(terms, least_s * 1.001), offer).answer is Answer.START
+        assume(not isclose(least_s, 60.0))
+        assert judged(with_deadline(terms, least_s * 0.99), offer).answer is not Answer.START
+
+    @given(terms_and_offers())
+    def test_waiting_is_only_for_what_can_come(self, given_: tuple[Terms, Offer]) -> None:
+        """It is cancelled where less time is left than the ideal run, and says what it needs."""
+        terms, offer = given_
+        found = judged(terms, offer)
+        late = (terms.deadline_s or 0.0) - NOW_S < (terms.ideal_s or 0.0)
+        assert (found.answer is Answer.CANCEL) == late
+        assert bool(found.needs) == (found.answer is not Answer.START)
+
+    @given(terms_and_offers(), st.floats(0.5, 2.0))
+    def test_lower_prices_never_hinder(self, given_: tuple[Terms, Offer], factor: float) -> None:
+        """Who may start may start at a lower price."""
+        terms, offer = given_
+        prices = {name: price * min(factor, 1 / factor) for name, price in offer.prices.items()}  # type: ignore[union-attr]
+        cheaper = Offer(now_s=NOW_S, interval_s=60.0, prices=prices)
+        if judged(terms, offer).answer is Answer.START:
+            assert judged(terms, cheaper).answer is Answer.START
+
+
+class TestLife:
+    @given(st.lists(st.sampled_from(Event), max_size=30), st.sampled_from(ENDS))
+    def test_whatever_happens(self, events: list[Event], ending: State) -> None:
+        """What is over stays over, and whoever has VMs ends by way of stopping only."""
+        state = State.SUBMITTED
+        for event in events:
+            after = leads_to(state, event, ending)
+            if after is None:
+                continue
+            assert state not in ENDS
+            if after in ENDS:
+                assert state is State.STOPPING or state in WAITING
+            if after is State.RUNNING:
+                assert state in {State.STARTING, State.RESUMING}
+            state = after
+
+    def test_every_state_can_be_stopped_and_reached(self) -> None:
+        """There is a way from submitted to each state, and from each to its end."""
+        reached = {State.SUBMITTED}
+        for _ in State:
+            reached |= {
+                after
+                for state in reached
+                for event in Event
+                for ending in ENDS
+                if (after := leads_to(state, event, ending)) is not None
+            }
+        assert reached == set(State)
+        for state in set(State) - {*ENDS, State.STOPPING}:
+            assert leads_to(state, Event.STOP, State.DONE) in {State.STOPPING, State.DONE}
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> tuple[list[Member], Sight]:
+    """Members of two clusters, made or not, and what was seen of them."""
+    members, states, creating = [], {}, set()
+    for number in range(1, draw(st.integers(0, 8)) + 1):
+        made = draw(st.booleans())
+        key = f"k{number}"
+        members.append(
+            Member(
+                key=key,
+                platform=1,
+                cluster=draw(st.sampled_from("ab")),
+                number=number,
+                vm=number if made else None,
+                leaving=draw(st.booleans()),
+            )
+        )
+        if made and draw(st.integers(0, 4)):
+            states[number] = draw(st.sampled_from(VmState))
+        if not made and draw(st.booleans()):
+            creating.add(key)
+    return members, Sight(period=7, states=states, creating=creating)
+
+
+def new(cluster: str, at: int) -> Member:
+    """A further one."""
+    return Member(key=f"n{at}", platform=1, cluster=cluster, number=100 + at)
+
+
+def make(one: Member) -> Create:
+    """Its step."""
+    return Create(period=7, key=one.key, template="", owner=1, reason="")
+
+
+def ordered(state: State, sizes: dict[str, int], members: list[Member], sight: Sight) -> Orders:
+    """What is to be done."""
+    return orders(state, sizes, members, sight, new=new, make=make, may_resume=True)
+
+
+class TestFleet:
+    @given(fleets(), st.sampled_from(State), st.fixed_dictionaries({"a": st.integers(0, 4)}))
+    def test_orders_fit_what_was_seen(
+        self, fleet: tuple[list[Member], Sight], state: State, sizes: dict[str, int]
+    ) -> None:
+        """One step a VM, none for what is busy or gone, and as many VMs as there should be."""
+        known, sight = fleet
+        gone = set(lost(known, sight))
+        members = [one for one in known if one.key not in gone]
+        found = ordered(state, sizes, members, sight)
+        subjects = [step.subject for step in found.steps]
+        assert len(set(subjects)) == len(subjects)
+        for step in found.steps:
+            assert_possible(step, sight)
+        kept = [one for one in (*members, *found.add) if not one.leaving]
+        kept = [one for one in kept if one.key not in found.leave]
+        if state in UP_OR_COMING:
+            assert Counter(one.cluster for one in kept) == Counter(
+                {name: size for name, size in sizes.items() if size}
+            )
+        elif state in {*ENDS, State.STOPPING}:
+            assert kept == []
+
+    @given(fleets())
+    def test_asked_again_it_asks_for_the_same(self, fleet: tuple[list[Member], Sight]) -> None:
+        """Orders that were stored and not carried out are given again, with the same keys."""
+        known, sight = fleet
+        members = [one for one in known if one.key not in lost(known, sight)]
+        sizes = {"a": 2, "b": 1}
+        first = ordered(State.RUNNING, sizes, members, sight)
+        stored = [
+            Member(
+                key=one.key,
+                platform=1,
+                cluster=one.cluster,
+                number=one.number,
+                vm=one.vm,
+                leaving=one.leaving or one.key in first.leave,
+            )
+            for one in (*members, *first.add)
+        ]
+        gone = lost(stored, sight)
+        again = ordered(State.RUNNING, sizes, [one for one in stored if one.key not in gone], sight)
+        assert again.add == ()
+        assert {step.id for step in again.steps} == {step.id for step in first.steps}
+
+
+def assert_possible(step: Step, sight: Sight) -> None:
+    """It fits the state that its VM was seen in."""
+    if isinstance(step, Create):
+        assert step.key not in sight.creating
+        return
+    wanted = {
+        "suspend": {VmState.RUNNING},
+        "resume": {VmState.SUSPENDED},
+        "terminate": set(VmState) - {VmState.BUSY},
+    }
+    assert sight.states[step.vm] in wanted[step.kind]
+    assert isinstance(step, Terminate) or step.kind in wanted
+
+
+class TestFirstBid:
+    def test_it_buys_all_it_can_use_at_the_higher_of_present_and_past_prices(self) -> None:
+        """200 units at 0.03 are worth 6; what nobody pays for has its default."""
+        price = reference_price(0.03, [0.01, 0.03, inf])
+        assert price == 0.03
+        bid = first_bid(
+            {"cpu": price, "memory": 0.0}, {"cpu": 200, "memory": 64}, {"memory": 1}, 99
+        )
+        assert bid == {"cpu": 6.0, "memory": 1.0}
+        assert reference_price(0.01, [0.03, 0.05]) == 0.04
+
+    @given(amounts, amounts, amounts)
+    def test_never_more_than_may_be_spent(self, price: float, units: float, most: float) -> None:
+        """All resources together."""
+        bid = first_bid({"cpu": price, "memory": price}, {"cpu": units, "memory": units}, {}, most)
+        assert sum(bid.values()) <= most * (1 + 1e-9)
