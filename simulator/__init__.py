@@ -1,0 +1,1 @@
+"""Virtual time: the daemon's own heart against traces, models and other schedulers."""

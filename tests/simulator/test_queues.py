@@ -1,0 +1,76 @@
+"""The batch schedulers, on cases worked out by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.baselines.easy import easy
+from simulator.baselines.fcfs import TooLargeError, fcfs
+from simulator.workloads import SwfJob
+
+
+def job(submit_s: float, run_s: float, procs: int, said_s: float = -1.0) -> SwfJob:
+    """A job of which only these things matter."""
+    return SwfJob(0, submit_s, run_s, procs, said_s, -1.0, 0)
+
+
+def test_nobody_overtakes() -> None:
+    """A small job waits behind a large one, though there would be room."""
+    jobs = [job(0, 10, 3), job(1, 10, 4), job(2, 1, 1)]
+    queued = fcfs(jobs, 4)
+    assert queued.start_s == [0, 10, 20]
+    assert queued.mean_wait_s(jobs) == pytest.approx((0 + 9 + 18) / 3)
+    assert queued.mean_slowdown(jobs) == pytest.approx((1 + 1.9 + 19) / 3)
+
+
+def test_backfilling_uses_the_gap_and_delays_nobody_first() -> None:
+    """One that would end too late does not start, unless the first leaves it room."""
+    jobs = [job(0, 10, 3), job(1, 10, 4), job(2, 8, 1), job(2, 9, 1)]
+    assert easy(jobs, 4).start_s == [0, 10, 2, 20]
+    jobs = [job(0, 10, 3), job(1, 10, 3), job(2, 50, 1)]
+    assert easy(jobs, 4).start_s == [0, 10, 2]
+
+
+def test_backfilling_goes_by_what_users_say() -> None:
+    """Who says too much does not get the gap; who ends early frees processors at once."""
+    jobs = [job(0, 10, 3, 20), job(1, 10, 4), job(2, 8, 1, 19)]
+    assert easy(jobs, 4).start_s == [0, 10, 20]
+    jobs = [job(0, 10, 3, 20), job(1, 10, 4), job(2, 8, 1, 18)]
+    assert easy(jobs, 4).start_s == [0, 10, 2]
+
+
+@pytest.mark.parametrize("queue", [fcfs, easy])
+def test_a_job_larger_than_everything(queue: object) -> None:
+    """Is named at once."""
+    with pytest.raises(TooLargeError, match="wants 5 of 4"):
+        queue([job(0, 1, 5)], 4)  # type: ignore[operator]
+
+
+jobs_lists = st.lists(
+    st.tuples(st.integers(0, 50), st.integers(1, 30), st.integers(1, 8)), max_size=25
+).map(lambda rows: sorted((job(s, r, p) for s, r, p in rows), key=lambda one: one.submit_s))
+
+
+@given(jobs_lists)
+def test_never_more_than_there_is_and_all_run(jobs: list[SwfJob]) -> None:
+    """At the start of each job those that run fit together."""
+    for queue in (fcfs, easy):
+        start_s = queue(jobs, 8).start_s
+        for at_s, first in zip(start_s, jobs, strict=True):
+            assert at_s >= first.submit_s
+            running = sum(
+                one.procs
+                for begun_s, one in zip(start_s, jobs, strict=True)
+                if begun_s <= at_s < begun_s + one.run_s
+            )
+            assert running <= 8
+
+
+@given(jobs_lists)
+def test_fcfs_starts_in_order_and_as_early_as_that_allows(jobs: list[SwfJob]) -> None:
+    """Each job starts when it comes, when the one before it starts, or when one ends."""
+    start_s = fcfs(jobs, 8).start_s
+    assert start_s == sorted(start_s)
+    ends = {begun_s + one.run_s for begun_s, one in zip(start_s, jobs, strict=True)}
+    for row, (at_s, one) in enumerate(zip(start_s, jobs, strict=True)):
+        assert at_s == one.submit_s or at_s in ends or (row and at_s == start_s[row - 1])
