@@ -4,15 +4,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BENCHMARKS := decide balance period
-# Debian packages that tests use, each with a program of its name.
-PACKAGES := zsh
+BENCHMARKS := decide balance period observe requirements charge storage limits api
+# Debian packages that tests use, each with a file of it.
+PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
+	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \
+	libvirt-dev:/usr/include/libvirt/libvirt.h
 
-.PHONY: help venv demo check test packages soak bench clean
+.PHONY: help venv demo check test test-real test-xen packages libvirt soak bench clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(STAMP)  ## the virtual environment in .venv, with all that development needs
 
@@ -33,19 +35,30 @@ check: venv  ## layers, types and lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: check packages  ## everything; Debian packages that it lacks are installed first
-	$(BIN)/python -m pytest
+test: packages check libvirt  ## everything; Debian packages that it lacks are installed first
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 packages:
-	@missing=$$(for name in $(PACKAGES); do command -v $$name >/dev/null || printf '%s ' $$name; done); \
+	@missing=$$(for pair in $(PACKAGES); do ls $${pair#*:} >/dev/null 2>&1 || printf '%s ' $${pair%:*}; done); \
 	test -n "$$missing" || exit 0; \
 	if [ "$$(id -u)" = 0 ]; then as=env; else as='sudo -n env'; fi; \
 	{ $$as apt-get -qq update && $$as DEBIAN_FRONTEND=noninteractive \
 	  apt-get -qq install -y --no-install-recommends $$missing; } >/dev/null 2>&1 \
 	|| printf '\n*** LEFT OUT: the tests that need %s, which could not be installed ***\n\n' "$$missing" >&2
 
+libvirt: venv packages
+	@$(BIN)/python -c 'import libvirt' 2>/dev/null \
+	|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[kvm]' >/dev/null 2>&1 \
+	|| printf '\n*** LEFT OUT: the tests of libvirt, whose Python module could not be built ***\n\n' >&2
+
+test-real: venv  ## real hosts, real guests: root on Debian 12; installs what it lacks
+	$(BIN)/python -m tests.real
+
+test-xen: venv  ## a real Xen under software emulation: root on Debian 12; installs what it lacks
+	$(BIN)/python -m tests.xen
+
 soak: venv  ## the faults by the hundred
-	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py
+	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py tests/ledger/test_kill.py
 
 bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
 	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.cli import main
+from merkatd.cli import main, parser
 from merkatd.cluster.columns import forms
 from merkatd.cluster.json_form import loads
 from merkatd.cluster.json_read import TABLES
+from merkatd.config import parse
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,3 +44,18 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_every_command_of_the_installation_page_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """And its configuration is one that the daemon takes."""
+    page = (ROOT / "docs/install.md").read_text()
+    words = re.findall(
+        r"(?:^    |^ExecStart=\S*/|`|-u merkat )merkatd ([^\n`]+)", page, re.MULTILINE
+    )
+    assert len(words) > 12
+    for said in words:
+        assert parser().parse_args(said.split()).run is not None
+    assert capsys.readouterr().err == ""
+    tables = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    whole = parse("\n".join(tables), "docs/install.md")
+    assert whole.cloud.kind == "opennebula"

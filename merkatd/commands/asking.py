@@ -1,6 +1,7 @@
 """What commands that ask the running daemon have in common: errors in one line, exit codes."""
 
 import argparse
+import getpass
 import os
 import shutil
 import sys
@@ -49,6 +50,14 @@ def answered(command: str, arguments: argparse.Namespace, show: Callable[[Ask], 
         return complain(command, f"{error.filename or 'output'}: {error.strerror}")
     except _STRANGE:
         return complain(command, f"{socket}: what answers there speaks otherwise than this version")
+
+
+def user() -> str:
+    """Who gives the command, for the record."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user whom the system does not know by name
+        return f"uid {os.getuid()}"
 
 
 def rows_of(answer: Any) -> Sequence[Mapping[str, Any]]:

@@ -15,10 +15,12 @@ from merkatd.commands.view import add_view, show_view
 
 SUMMARY = "change or show what a VM bids"
 
+RESOURCES = ("cpu", "memory", "network", "disk")
+
 TABLE = Table(
     "BID",
     (
-        Column("RESOURCE", "resource", Kind.TEXT, "cpu or memory"),
+        Column("RESOURCE", "resource", Kind.TEXT, "cpu, memory ..."),
         Column("OLD", "old", Kind.CREDITS, "the bid until now, in credits a period"),
         Column("NEW", "new", Kind.CREDITS, "the bid from now on"),
         Column("SHARE", "share", Kind.NUMBER, "what the old one gets, in % of a core or MiB"),
@@ -36,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", metavar="Y", type=words.bid, help="bid Y credits a period for memory"
     )
+    parser.add_argument(
+        "--network", metavar="X", type=words.bid, help="bid X for network, where that is sold"
+    )
+    parser.add_argument(
+        "--disk", metavar="X", type=words.bid, help="bid X for disks, where that is sold"
+    )
     add_view(parser, {"bid": TABLE}, follow=False)
 
 
@@ -43,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Tell the daemon, and print old and new."""
 
     def fetch(ask: Ask) -> Any:
-        return ask("bid", vm=arguments.vm, cpu=arguments.cpu, memory=arguments.memory)
+        return ask("bid", **{name: getattr(arguments, name) for name in ("vm", *RESOURCES)})
 
     return show_view(
         "bid",

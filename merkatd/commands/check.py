@@ -1,23 +1,66 @@
-"""`merkatd check`: whether a configuration is right; every problem, not only the first."""
+"""`merkatd check`: whether a configuration is right, and what it will meet on its OpenNebula.
+
+Every problem is told, not only the first. With an OpenNebula configured the server is asked
+for its version, which mode fits it, who else balances there, which clusters belong to no
+market, and whether the login has the rights that are needed. Errors end with exit code 1,
+warnings do not.
+"""
 
 import argparse
 
+from merkatd.commands.complaints import DONE, NOT_DONE, complain
 from merkatd.commands.configured import INSTALLED, add_config, read_config
+from merkatd.config import Config
+from merkatd.config.sections import CloudKind, CloudMode
+from merkatd.driver.advice import Level, Wish, findings
+from merkatd.driver.inquiry import RefusedError, calling, inquire
 
-SUMMARY = "check a configuration"
+SUMMARY = "check a configuration, and the cloud that it is for"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
+    parser.add_argument(
+        "--offline", action="store_true", help="check the file alone, and ask no server"
+    )
     add_config(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when the daemon would start with it."""
+    """0 when the daemon would start with it and work."""
     config = read_config("check", arguments.config)
     if config is None:
-        return 1
+        return NOT_DONE
     chosen = arguments.config or (INSTALLED if INSTALLED.exists() else "all defaults")
     markets = ", ".join(f"{name} ({one.strategy})" for name, one in config.markets.items())
     print(f"{chosen}: right; cloud: {config.cloud.kind}; markets: {markets}")
-    return 0
+    if arguments.offline or config.cloud.kind is not CloudKind.OPENNEBULA:
+        return DONE
+    return _ask(config)
+
+
+def _ask(config: Config) -> int:
+    wish = Wish(
+        driver_mode=config.cloud.mode is CloudMode.DRIVER,
+        markets={
+            market.name: None
+            if market.has_the_rest
+            else frozenset[int | str](market.clusters or ()) | (market.cluster_names or frozenset())
+            for market in config.priced_markets()
+        },
+    )
+    try:
+        session = config.auth_file.read_text().strip()
+        with calling(config.endpoint, session, config.cloud.call_limit_s) as call:
+            found = findings(inquire(call), wish)
+    except RefusedError as error:
+        return complain("check", f"{config.endpoint}: {error}")
+    except OSError as error:
+        about = error.filename or config.endpoint
+        return complain("check", f"{about}: {error.strerror or error}")
+    for finding in found:
+        if finding.level is Level.ERROR:
+            complain("check", finding.text)
+        else:
+            print(f"{finding.level}: {finding.text}")
+    return NOT_DONE if any(one.level is Level.ERROR for one in found) else DONE

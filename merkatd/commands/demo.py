@@ -3,13 +3,19 @@
 It runs the daemon on the embedded cloud, in a temporary directory that is removed at the end,
 with a cloud's minute in a second. While it runs, all other commands work from a second
 terminal with the --config that it shows. It ends by itself, or with Ctrl-C.
+
+With --hypervisor libvirt the cloud's one host is this machine: real guests run on its libvirtd,
+which the tenants' bids slow down and speed up. They are ended with the demo.
 """
 
 import argparse
 import math
+import os
 import sys
+from dataclasses import replace
 
 from merkatd.commands.reactor import asyncio_reactor
+from merkatd.demo.scale import of_this_machine
 from merkatd.demo.site import Options
 
 SUMMARY = "watch a simulated cloud divide itself by price"
@@ -52,20 +58,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"hosts, and VMs in proportion, at most {_MOST_HOSTS} (default: {usual.hosts})",
     )
+    parser.add_argument(
+        "--hypervisor",
+        choices=("embedded", "libvirt"),
+        default="embedded",
+        help="libvirt: real guests on this machine, which is the only host"
+        " (default: embedded, simulated hosts)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where it ended by itself or with Ctrl-C."""
     reactor = asyncio_reactor()
-    from merkatd.demo.show import show  # noqa: PLC0415 - it imports what imports the reactor
+    # They import what imports the reactor.
+    from merkatd.demo.guests import GuestsError  # noqa: PLC0415
+    from merkatd.demo.show import show  # noqa: PLC0415
 
+    try:
+        options = _options(arguments)
+    except GuestsError as error:
+        sys.stderr.write(f"merkatd demo: {error}\n")
+        return 1
+    return show(reactor, options, sys.stdout, plain=arguments.plain or not sys.stdout.isatty())
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    """Raises GuestsError where real guests are wanted and there can be none."""
     options = Options(
         seconds=arguments.seconds,
         seed=arguments.seed,
         speed=arguments.speed,
         hosts=arguments.hosts,
     )
-    return show(reactor, options, sys.stdout, plain=arguments.plain or not sys.stdout.isatty())
+    if arguments.hypervisor == "embedded":
+        return options
+    from merkatd.demo.guests import kind_here  # noqa: PLC0415 - as above
+
+    minute_s = 60.0 / options.speed
+    scale = of_this_machine(kind_here(), os.cpu_count() or 1, minute_s)
+    return replace(options, hosts=1, scale=scale)
 
 
 _MOST_HOSTS = 40

@@ -2,12 +2,55 @@
 
 from merkatd.commands.table import Column, Kind, Table
 
+GOODS = (("network", "network, in Mbit/s each way"), ("disk", "disks, in MiB/s"))
+"""What may be sold besides CPU and memory."""
+
+
+def _of_a_host(good: str, what: str) -> tuple[Column, ...]:
+    name, more = good.upper(), {"sometimes": True, "optional": True}
+    return (
+        Column(name, good, Kind.NUMBER, f"its {what}", **more),
+        Column(f"GIVEN_{name}", f"given_{good}", Kind.NUMBER, "what its VMs were given", **more),
+        Column(f"BIDS_{name}", f"bids_{good}", Kind.CREDITS, "all bids for it", **more),
+    )
+
+
+def _of_a_vm(good: str, what: str) -> tuple[Column, ...]:
+    name, more = good.upper(), {"sometimes": True, "optional": True}
+    return (
+        Column(f"BID_{name}", f"bid_{good}", Kind.CREDITS, f"what it bids for {good}", **more),
+        Column(name, good, Kind.NUMBER, f"its share of the {what}", **more),
+        Column(f"CAP_{name}", f"cap_{good}", Kind.NUMBER, "the most it can use", **more),
+        Column(
+            f"FLOOR_{name}",
+            f"floor_{good}",
+            Kind.NUMBER,
+            "what it can't do without",
+            default=False,
+            sometimes=True,
+        ),
+    )
+
+
+def _of_an_application(good: str, what: str) -> tuple[Column, ...]:
+    name, more = good.upper(), {"sometimes": True, "optional": True}
+    return (
+        Column(f"BID_{name}", f"bid_{good}", Kind.CREDITS, f"their bids for {good}", **more),
+        Column(name, good, Kind.NUMBER, f"their shares of the {what}, together", **more),
+    )
+
+
 HOSTS = Table(
     "HOST",
     (
         Column("ID", "id", Kind.WHOLE, "OpenNebula's id"),
         Column("NAME", "name", Kind.TEXT, "the host's name", least=8),
-        Column("STAT", "state", Kind.TEXT, "on; dsbl: keeps what it has, takes nothing more; off"),
+        Column(
+            "STAT",
+            "state",
+            Kind.TEXT,
+            "on; dsbl (disabled) and drain (by order) take nothing and are emptied; off",
+        ),
         Column("MARKET", "market", Kind.TEXT, "the market it belongs to", least=6, optional=True),
         Column("VMS", "vms", Kind.WHOLE, "VMs there, those on their way included"),
         Column("CPU", "cpu", Kind.NUMBER, "its CPU, in percent of a core"),
@@ -20,6 +63,7 @@ HOSTS = Table(
             "BIDS_MEMORY", "bids_memory", Kind.CREDITS, "all bids for its memory", optional=True
         ),
         Column("USED_MEMORY", "used_memory", Kind.NUMBER, "as last monitored", default=False),
+        *(column for good in GOODS for column in _of_a_host(*good)),
         Column(
             "NOTE", "note", Kind.TEXT, "what an administrator should know", least=10, optional=True
         ),
@@ -64,6 +108,7 @@ VMS = Table(
         Column(
             "HELD_MEMORY", "held_memory", Kind.NUMBER, "what it was seen to hold", default=False
         ),
+        *(column for good in GOODS for column in _of_a_vm(*good)),
         Column("COST", "cost", Kind.CREDITS, "credits that a whole period costs now"),
         Column(
             "ERROR",
@@ -90,6 +135,7 @@ APPLICATIONS = Table(
         Column("CPU", "cpu", Kind.NUMBER, "their shares together, in percent of a core"),
         Column("BID_MEMORY", "bid_memory", Kind.CREDITS, "their bids for memory", optional=True),
         Column("MEMORY", "memory", Kind.NUMBER, "their shares together, in MiB"),
+        *(column for good in GOODS for column in _of_an_application(*good)),
         Column("COST", "cost", Kind.CREDITS, "credits that a whole period costs now"),
         Column("BALANCE", "balance", Kind.CREDITS, "credits its owner has left", optional=True),
         Column(

@@ -1,12 +1,12 @@
 """`merkatd pause`: no more periods begin; the one in hand is finished, and VMs run on.
 
 What hosts were told stays in force and nothing is charged anew. A daemon that is started
-again is not paused.
+again is still paused; so are all that share its database.
 """
 
 import argparse
 
-from merkatd.commands.asking import Ask, answered
+from merkatd.commands.asking import Ask, answered, user
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
 
@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Tell the daemon."""
 
     def show(ask: Ask) -> int:
-        ask("pause")
-        print("Paused: no period begins until `merkatd resume`.")
+        new = ask("pause", who=user())
+        print(f"{'Paused' if new else 'Paused already'}: no period begins until `merkatd resume`.")
         return DONE
 
     return answered("pause", arguments, show)

@@ -1,6 +1,7 @@
 """`merkatd price`: what a unit of each resource costs now, how it went, and earlier prices.
 
-A unit is a hundredth of a core, or a MiB of memory, for one period.
+A unit is a hundredth of a core, or a MiB of memory, for one period; a Mbit/s of network or a MiB/s
+of disks, where these are sold.
 """
 
 import argparse
@@ -34,6 +35,8 @@ HISTORY = Table(
         Column("MARKET", "market", Kind.TEXT, "the market", least=6),
         Column("CPU", "cpu", Kind.PRICE, "credits per percent of a core and period"),
         Column("MEMORY", "memory", Kind.PRICE, "credits per MiB and period"),
+        Column("NETWORK", "network", Kind.PRICE, "credits per Mbit/s and period", sometimes=True),
+        Column("DISK", "disk", Kind.PRICE, "credits per MiB/s and period", sometimes=True),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from merkatd.commands.asking import Ask, answered
+from merkatd.commands.asking import Ask, answered, user
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
 
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Tell the daemon."""
 
     def show(ask: Ask) -> int:
-        ask("resume")
+        ask("resume", who=user())
         print("Going on: the next period begins at the next full interval.")
         return DONE
 

@@ -29,6 +29,11 @@ _EXPECTED = (StartError, ControlError, SchemaError, OSError)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
+    parser.add_argument(
+        "--paused",
+        action="store_true",
+        help="begin no period before `merkatd resume`: for a look with `merkatd plan` first",
+    )
     add_config(parser)
 
 
@@ -40,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     reactor = asyncio_reactor()
     _log_to_stderr(config)
     running = _Running(reactor)
-    reactor.callWhenRunning(running.begin, config)
+    reactor.callWhenRunning(running.begin, config, arguments.paused)
     reactor.addSystemEventTrigger("before", "shutdown", running.end)
     reactor.run()
     return running.code
@@ -56,13 +61,13 @@ class _Running:
         self._stopping = False
         self.code = 0
 
-    def begin(self, config: Config) -> None:
+    def begin(self, config: Config, paused: bool) -> None:
         """Start it; where that fails, end with the reason."""
         # The reactor's own handlers complain of being told twice, as `timeout` and many a
         # supervisor tell.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._reactor.callFromThread(self._stop))
-        self._starting = ensureDeferred(start(self._reactor, config)).addCallbacks(
+        self._starting = ensureDeferred(start(self._reactor, config, paused=paused)).addCallbacks(
             self._started, self._failed
         )
 

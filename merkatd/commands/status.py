@@ -17,11 +17,13 @@ TABLE = Table(
         Column("HOSTS", "hosts", Kind.WHOLE, "hosts seen then"),
         Column("VMS", "vms", Kind.WHOLE, "VMs seen then"),
         Column("PAUSED", "paused", Kind.TEXT, "whether no more periods begin"),
+        Column("STANDBY", "standby", Kind.TEXT, "why another daemon acts", optional=True),
         Column("FAILURES", "failures", Kind.WHOLE, "periods failed since the last good one"),
         Column(
             "OUTSTANDING", "outstanding_steps", Kind.WHOLE, "steps neither confirmed nor given up"
         ),
         Column("SOUND", "accounts_sound", Kind.TEXT, "whether no credit is lost or too many"),
+        Column("DRIFT", "drift", Kind.WHOLE, "limits that others were found to have changed"),
         Column("NEWEST", "newest_period", Kind.WHOLE, "the period begun last", default=False),
         Column("NEWEST_STATE", "newest_state", Kind.TEXT, "how far it came", default=False),
         Column("INTERVAL", "interval_s", Kind.NUMBER, "seconds a period", default=False),
@@ -49,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _text(status: Any, _cells: int | None) -> Sequence[str]:
     lines = [f"{c.name.lower().replace('_', ' '):18} {c.text(status)}" for c in TABLE.columns]
+    for host, why in status["hosts_away"].items():
+        lines.append(f"{'host away':18} {host}: {why}")
     for market, prices in (status["prices"] or {}).items():
         for resource, price in prices.items():
             said = "none clears" if price is None else f"{price:.6g}"

@@ -4,16 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from merkatd.commands.asking import rows_of
+from merkatd.commands.bid import RESOURCES
 from merkatd.commands.list_tables import VMS
 from merkatd.commands.log import TABLE as STEPS
 from merkatd.commands.table import to_text
+from merkatd.commands.table.columns import present
 from merkatd.commands.table.screen import cut, padded, plain
 from merkatd.commands.table.spark import spark
 
 STEPS_SHOWN = 5
 _NAME = 14
 _LEAST_BAR, _LARGEST_BAR = 6, 40
-_VM_COLUMNS = "ID,NAME,STATE,HOST,BID_CPU,CPU,CAP_CPU,BID_MEMORY,MEMORY,COST,ERROR,MESSAGE"
+_VM_COLUMNS = (
+    "ID,NAME,STATE,HOST,BID_CPU,CPU,CAP_CPU,BID_MEMORY,MEMORY,BID_NETWORK,NETWORK,BID_DISK,DISK,"
+    "COST,ERROR,MESSAGE"
+)
 _STEP_COLUMNS = "PERIOD,KIND,VM,HOST,STATE,REASON"
 
 
@@ -63,18 +68,19 @@ def _prices(prices: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _hosts(hosts: Sequence[Mapping[str, Any]], cells: int) -> list[str]:
     """A bar a resource: what is given of what there is."""
-    bar = min(max((cells - _NAME - 49) // 2, _LEAST_BAR), _LARGEST_BAR)
+    sold = [name for name in RESOURCES if any(host.get(name) is not None for host in hosts)]
+    shown = [name for name in RESOURCES if name in {"cpu", "memory", *sold}]
+    room = cells - _NAME - 11 - 19 * len(shown)
+    bar = min(max(room // len(shown), _LEAST_BAR), _LARGEST_BAR)
     wide = bar + 7
-    lines = [f"{'HOST':{_NAME}} STAT  VMS  {'CPU':{wide}}  {'MEMORY':{wide}}  BIDS_CPU  BIDS_MEM"]
+    heads = [f"{name.upper():{wide}}" for name in shown]
+    bids = [f"BIDS_{name[:3].upper()}" for name in shown]
+    lines = [f"{'HOST':{_NAME}} STAT  VMS  {'  '.join([*heads, *bids])}"]
     for host in hosts:
         name = padded(cut(plain(host["name"]), _NAME), _NAME, right=False)
-        bars = "  ".join(
-            _bar(host[f"given_{resource}"], host[resource], bar) for resource in ("cpu", "memory")
-        )
-        lines.append(
-            f"{name} {host['state']:4} {host['vms']:4}  {bars}"
-            f"  {host['bids_cpu']:8.4g}  {host['bids_memory']:8.4g}"
-        )
+        bars = "  ".join(_bar(host[f"given_{resource}"], host[resource], bar) for resource in shown)
+        offers = "  ".join(format(host[f"bids_{resource}"], "8.4g") for resource in shown)
+        lines.append(f"{name} {host['state']:4} {host['vms']:4}  {bars}  {offers}")
     return lines
 
 
@@ -85,7 +91,7 @@ def _bar(given: float, capacity: float | None, cells: int) -> str:
 
 
 def _vms(vms: Sequence[Mapping[str, Any]], cells: int) -> list[str]:
-    columns = VMS.chosen(_VM_COLUMNS)
+    columns = present(VMS.chosen(_VM_COLUMNS), vms)
     return to_text(columns, vms, cells)
 
 

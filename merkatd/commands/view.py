@@ -25,6 +25,7 @@ from merkatd.commands.table import (
     to_text,
     to_xml,
 )
+from merkatd.commands.table.columns import present
 from merkatd.commands.table.screen import plain
 
 Tables = Mapping[str, Table]
@@ -151,6 +152,8 @@ def _in_form(
     arguments: argparse.Namespace, table: Table, columns: Sequence[Column], rows: Sequence[Row]
 ) -> Sequence[str]:
     header = not arguments.no_header
+    if arguments.columns is None:
+        columns = present(columns, rows)
     if arguments.csv:
         return to_csv(columns, rows, header=header)
     if arguments.json:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from merkatd.config.model import Config
 from merkatd.config.problems import Path
+from merkatd.config.sections import CloudKind, CloudMode
 
 MOST_CREDITS = 4e12
 """In micro-credits this still fits into the ledger's 64 bits, with one to spare."""
@@ -25,6 +26,7 @@ def conflicts(config: Config) -> Iterator[Conflict]:
     """Everything that doesn't go together."""
     yield from _period(config)
     yield from _markets(config)
+    yield from _goods(config)
     yield from _money(config)
     yield from _socket(config)
 
@@ -51,15 +53,36 @@ def _period(config: Config) -> Iterator[Conflict]:
 def _markets(config: Config) -> Iterator[Conflict]:
     if not config.markets:
         yield Conflict((("market",),), "holds no market: write at least [market.default]")
-    owners: dict[int | None, str] = {}
+    owners: dict[int | str | None, str] = {}
     for name, market in config.markets.items():
-        for cluster in (None,) if market.clusters is None else sorted(market.clusters):
+        listed: list[int | str | None] = [
+            *sorted(market.clusters or ()),
+            *sorted(market.cluster_names or ()),
+        ]
+        for cluster in (None,) if market.has_the_rest else listed:
             owner = owners.setdefault(cluster, name)
             if owner != name:
                 what = "what no other market has" if cluster is None else f"cluster {cluster}"
+                key = "cluster_names" if isinstance(cluster, str) else "clusters"
                 yield Conflict(
-                    (("market", name, "clusters"), ("market", owner, "clusters")),
+                    (("market", name, key), ("market", owner, key)),
                     f"{what} belongs to market {owner!r} already",
+                )
+
+
+def _goods(config: Config) -> Iterator[Conflict]:
+    for name, market in config.markets.items():
+        groups = {good: 0.0 for bid in market.group_bids.values() for good in bid}
+        said = {
+            "default_bid": market.default_bid,
+            "group_bids": groups,
+            "reserve_prices": market.reserve_prices,
+        }
+        for key, by_resource in said.items():
+            for good in sorted(by_resource.keys() - set(config.goods.resources)):
+                yield Conflict(
+                    (("market", name, key), ("goods", good)),
+                    f"speaks of {good}, which is not traded: goods.{good} must be true for that",
                 )
 
 
@@ -75,9 +98,23 @@ def _money(config: Config) -> Iterator[Conflict]:
 
 
 def _socket(config: Config) -> Iterator[Conflict]:
-    path = config.control_socket
-    if len(str(path).encode()) > LONGEST_SOCKET:
+    for key, path in (
+        (("daemon", "control_socket"), config.control_socket),
+        (("driver", "socket"), config.driver_socket),
+    ):
+        if len(str(path).encode()) > LONGEST_SOCKET:
+            yield Conflict(
+                (key, ("daemon", "state_directory")),
+                f"is too long for a socket with its directory ({path}):"
+                f" at most {LONGEST_SOCKET} bytes",
+            )
+    if config.control_socket == config.driver_socket:
         yield Conflict(
-            (("daemon", "control_socket"), ("daemon", "state_directory")),
-            f"is too long for a socket with its directory ({path}): at most {LONGEST_SOCKET} bytes",
+            (("driver", "socket"), ("daemon", "control_socket")),
+            "must be another path than daemon.control_socket",
+        )
+    if config.cloud.mode is CloudMode.DRIVER and config.cloud.kind is CloudKind.EMBEDDED:
+        yield Conflict(
+            (("cloud", "mode"), ("cloud", "kind")),
+            "must be 'daemon': the embedded cloud runs no scheduler driver",
         )

@@ -5,18 +5,31 @@ unit (`_s`, `_mib`, `_us`, `_mib_s`, `_part`) takes a text with a unit, docstrin
 comments of etc/merkatd.toml and the rows of docs/configuration.md.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from merkatd.config.sections import Cloud, Daemon, DatabaseSection, Hypervisor, Market, Period
+from merkatd.config.sections import (
+    Api,
+    Bus,
+    Cloud,
+    Daemon,
+    DatabaseSection,
+    Driver,
+    Goods,
+    Hypervisor,
+    Market,
+    Money,
+    Period,
+)
 from merkatd.config.shape import rules
 from merkatd.limits.settings import LimitsSettings
+from merkatd.opennebula import login
 from merkatd.placement.registry import STRATEGIES
 from merkatd.placement.strategy import Pricing
-from merkatd.scheduler.settings import Money
 
 _SQLITE_FILE = re.compile(r"(?P<scheme>sqlite(\+\w+)?:///)(?P<file>[^/?:][^?]*)(?P<rest>\?.*)?")
 
@@ -34,8 +47,11 @@ class Config:
     daemon: Daemon = field(default_factory=Daemon)
     period: Period = field(default_factory=Period)
     cloud: Cloud = field(default_factory=Cloud)
+    driver: Driver = field(default_factory=Driver)
+    api: Api = field(default_factory=Api)
     database: DatabaseSection = field(default_factory=DatabaseSection)
     hypervisor: Hypervisor = field(default_factory=Hypervisor)
+    goods: Goods = field(default_factory=Goods)
     markets: Mapping[str, Market] = field(
         default_factory=lambda: {"default": Market()},
         metadata=rules(
@@ -49,6 +65,7 @@ class Config:
     )
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     money: Money = field(default_factory=Money)
+    bus: Bus = field(default_factory=Bus)
 
     @property
     def state_directory(self) -> Path:
@@ -61,9 +78,36 @@ class Config:
         return self.state_directory / self.daemon.control_socket.expanduser()
 
     @property
+    def driver_socket(self) -> Path:
+        """Where OpenNebula's scheduler driver reaches the daemon."""
+        return self.state_directory / self.driver.socket.expanduser()
+
+    @property
     def auth_file(self) -> Path:
         """The file that holds the account that Merkat acts as."""
-        return self.state_directory / self.cloud.auth_file.expanduser()
+        return login.auth_file(self._file(self.cloud.auth_file), os.environ, Path.home())
+
+    @property
+    def endpoint(self) -> str:
+        """OpenNebula's address."""
+        return login.endpoint(self.cloud.endpoint, os.environ, Path.home())
+
+    @property
+    def authorities(self) -> Path | None:
+        """The file with those who may vouch for OpenNebula, None: the system's."""
+        return self._file(self.cloud.authorities)
+
+    def _file(self, name: str) -> Path | None:
+        return self.state_directory / Path(name).expanduser() if name else None
+
+    @property
+    def api_settings(self) -> Api:
+        """The tenants' interface, with the full paths of its files."""
+
+        def found(name: str) -> str:
+            return str(self.state_directory / Path(name).expanduser()) if name else ""
+
+        return replace(self.api, certificate=found(self.api.certificate), key=found(self.api.key))
 
     @property
     def database_url(self) -> str:
@@ -75,11 +119,17 @@ class Config:
         return f"{match['scheme']}{path}{match['rest'] or ''}"
 
     def priced_markets(self) -> tuple[Market, ...]:
-        """The markets in the order of the file, each with its name and its prices."""
+        """The markets in the order of the file, each with its name and its prices.
+
+        Of network and disk, where they are traded, a VM bids 1 by default if nothing is said: who
+        bids nothing for them gets next to nothing.
+        """
+        further = dict.fromkeys(self.goods.further, 1.0)
         return tuple(
             replace(
                 market,
                 name=name,
+                default_bid={**further, **market.default_bid},
                 pricing=Pricing(rule=market.price_rule, reserve=market.reserve_prices),
             )
             for name, market in self.markets.items()

@@ -28,7 +28,12 @@ Durations are written with `us`, `ms`, `s`, `m`, `h` or `d` (`"60s"`), sizes wit
 There can be several markets, each a section `[market.NAME]`.
 """
 
-_NAMES: Final[Mapping[Any, str]] = {bool: "flag", int: "whole number", float: "number"}
+_NAMES: Final[Mapping[Any, str]] = {
+    bool: "flag",
+    int: "whole number",
+    float: "number",
+    str: "text",
+}
 
 
 def toml() -> str:
@@ -70,7 +75,8 @@ def _kind(setting: Setting) -> str:
     if setting.unit is not None:
         return setting.unit.what
     if get_origin(setting.hint) is Mapping:
-        return "number by resource"
+        nested = get_origin(setting.element) is Mapping
+        return "number by resource, by name" if nested else "number by resource"
     if setting.is_set:
         return f"list of {_NAMES[setting.element]}s"
     return _NAMES.get(setting.hint, "path" if setting.hint is Path else "text")

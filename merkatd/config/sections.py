@@ -7,12 +7,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
+from merkatd.api.xmlrpc import settings as xmlrpc
+from merkatd.bus import settings as bus
 from merkatd.config.problems import closest
 from merkatd.config.shape import Rules, rules
+from merkatd.currency import settings as currency
+from merkatd.currency import supply
+from merkatd.hypervisor.libvirt.places import wrong_pattern
+from merkatd.hypervisor.libvirt.settings import LibvirtSettings, wrong_command
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import DEFAULT, STRATEGIES
 from merkatd.scheduler import settings
-from merkatd.scheduler.settings import RESOURCES, Rhythm
+from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Rhythm
 
 DATABASES = ("sqlite", "mysql", "mariadb")
 
@@ -34,10 +40,18 @@ class CloudKind(StrEnum):
     OPENNEBULA = "opennebula"
 
 
+class CloudMode(StrEnum):
+    """Who carries out deployments and migrations."""
+
+    DAEMON = "daemon"
+    DRIVER = "driver"
+
+
 class HypervisorKind(StrEnum):
     """What sets limits on hosts."""
 
     EMBEDDED = "embedded"
+    LIBVIRT = "libvirt"
 
 
 def _known_strategy(name: str) -> str | None:
@@ -46,9 +60,13 @@ def _known_strategy(name: str) -> str | None:
 
 def _known_resources(given: Mapping[str, float]) -> str | None:
     for name in given:
-        if name not in RESOURCES:
-            return f"{name!r} is no resource; {closest(name, RESOURCES)}"
+        if name not in ALL_GOODS:
+            return f"{name!r} is no resource; {closest(name, ALL_GOODS)}"
     return None
+
+
+def _known_resources_each(given: Mapping[str, Mapping[str, float]]) -> str | None:
+    return next(filter(None, map(_known_resources, given.values())), None)
 
 
 def _known_database(url: str) -> str | None:
@@ -62,9 +80,15 @@ def _known_database(url: str) -> str | None:
 
 
 def _web_address(endpoint: str) -> str | None:
-    if re.fullmatch(r"https?://[^\s/]+\S*", endpoint):
+    if not endpoint or re.fullmatch(r"https?://[^\s/]+\S*", endpoint):
         return None
     return "must be an address, for example 'http://127.0.0.1:2633/RPC2'"
+
+
+def _publisher(endpoint: str) -> str | None:
+    if not endpoint or re.fullmatch(r"(tcp://[^\s/]+:\d+|ipc://\S+)", endpoint):
+        return None
+    return "must be an address of ZeroMQ, for example 'tcp://127.0.0.1:2101'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +110,10 @@ class Period(Rhythm):
 
     RULES: ClassVar[Mapping[str, Rules]] = {
         "interval_s": Rules(above=0),
+        "least_interval_s": Rules(above=0),
         "step_limit_s": Rules(above=0),
+        "act_limit_s": Rules(above=0),
+        "boot_retries": Rules(least=0, most=100),
         "in_flight": Rules(least=1),
         "in_flight_per_host": Rules(least=1),
         "keep_allocations": Rules(least=1),
@@ -104,10 +131,21 @@ class Cloud:
 
     kind: CloudKind = CloudKind.EMBEDDED
     """Which of the two."""
-    endpoint: str = field(default="http://127.0.0.1:2633/RPC2", metadata=rules(check=_web_address))
-    """OpenNebula's XML-RPC address. Of no meaning to the embedded cloud, like the next two."""
-    auth_file: Path = Path("~/.one/one_auth")
-    """The file that holds user:password of the account that Merkat acts as."""
+    mode: CloudMode = CloudMode.DAEMON
+    """daemon: Merkat deploys and migrates by itself. driver: from OpenNebula 7.0 on, OpenNebula
+    does, and asks Merkat's scheduler driver for plans."""
+    endpoint: str = field(default="", metadata=rules(check=_web_address))
+    """OpenNebula's XML-RPC address. Empty: what ONE_XMLRPC says, else ~/.one/one_endpoint, else
+    http://localhost:2633/RPC2. Of no meaning to the embedded cloud, like the next four."""
+    authorities: str = ""
+    """A file with the certificates of those who may vouch for an https address, in PEM. Empty:
+    those that the system trusts. A server for which nobody vouches is not spoken to."""
+    auth_file: str = ""
+    """The file that holds user:password of the account that Merkat acts as. Empty: the file that
+    ONE_AUTH names, else ~/.one/one_auth."""
+    events_endpoint: str = field(default="", metadata=rules(check=_publisher))
+    """Where OpenNebula's hook manager publishes events, such as tcp://127.0.0.1:2101: a period
+    begins early where something happened. Empty: periods begin by the clock alone."""
     call_limit_s: float = field(default=30.0, metadata=rules(above=0))
     """How long the answer to one call may take."""
     hosts: int = field(default=10, metadata=rules(least=1, most=100_000))
@@ -120,6 +158,39 @@ class Cloud:
     """Of all its randomness: with the same seed the same things happen."""
     speed: float = field(default=1.0, metadata=rules(above=0))
     """How many of its seconds pass in one of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """The scheduler driver that OpenNebula runs from 7.0 on."""
+
+    socket: Path = Path("driver.sock")
+    """Where it reaches the daemon."""
+    group: str = ""
+    """The group whose users may use the socket, where OpenNebula runs as another user than the
+    daemon. Empty: only the daemon's own user."""
+    deadline_s: float = field(default=10.0, metadata=rules(above=0))
+    """How long it waits for a plan; after that nothing is placed until OpenNebula asks again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api(xmlrpc.Settings):
+    """The tenants' XML-RPC interface."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "port": Rules(most=65_535),
+        "body_mib": Rules(above=0, most=64),
+        "depth": Rules(least=2, most=100),
+        "connections": Rules(least=1, most=65_535),
+        "connections_per_address": Rules(least=1),
+        "in_flight": Rules(least=1),
+        "call_s": Rules(above=0),
+        "answer_s": Rules(above=0),
+        "idle_s": Rules(above=0),
+        "user_calls": Rules(above=0),
+        "address_calls": Rules(above=0),
+        "burst_s": Rules(above=0),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +212,16 @@ class DatabaseSection:
 class Market(settings.Market):
     """A set of clusters with a price of its own."""
 
-    RULES: ClassVar[Mapping[str, Rules]] = {"default_bid": Rules(check=_known_resources)}
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "default_bid": Rules(check=_known_resources),
+        "group_bids": Rules(check=_known_resources_each),
+    }
 
     clusters: frozenset[int] | None = None
-    """OpenNebula's cluster ids; an empty list stands for every cluster that no other market has."""
+    """OpenNebula's cluster ids; an empty list, and no names either, stands for every cluster that
+    no other market has."""
+    cluster_names: frozenset[str] | None = None
+    """More clusters, by their names."""
     strategy: str = field(default=DEFAULT, metadata=rules(check=_known_strategy))
     """What places its VMs: one of the strategies that have a section below."""
     price_rule: PriceRule = PriceRule.PAPER
@@ -159,8 +236,101 @@ class Market(settings.Market):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hypervisor:
-    """What sets limits on hosts."""
+class Goods(settings.Goods):
+    """What is traded besides CPU and memory."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "host_network_mbit_s": Rules(above=0),
+        "host_disk_mib_s": Rules(above=0),
+    }
+
+
+def _uris(patterns: Mapping[str, str]) -> str | None:
+    return next(filter(None, map(wrong_pattern, patterns.values())), None)
+
+
+# Without slots: Python takes only one class with slots as a base.
+@dataclass(frozen=True, kw_only=True)
+class HypervisorKinds:
+    """What sets limits on hosts, and where they are."""
 
     kind: HypervisorKind = HypervisorKind.EMBEDDED
-    """embedded: the simulated hosts of the embedded cloud."""
+    """embedded: the simulated hosts of the embedded cloud. libvirt: KVM, LXC and Xen hosts; what
+    follows is for these."""
+    uri: str = field(
+        default="qemu+ssh://oneadmin@{host}/system", metadata=rules(check=wrong_pattern)
+    )
+    """Where libvirt answers on a host: {host} is its name, {id} its id, {cluster} the id of its
+    cluster."""
+    uris: Mapping[str, str] = field(default_factory=dict, metadata=rules(check=_uris))
+    """The same for hosts of certain names, by patterns of them; the first that fits counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyPolicy(supply.SupplyPolicy):
+    """The supply follows prices: lowered where they rise for long, raised where they fall."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "days": Rules(least=1, most=365),
+        "drift_part": Rules(above=0),
+        "step_part": Rules(above=0),
+        "most_times": Rules(least=1),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money(currency.Money):
+    """The currency: how much there is, and when it goes where."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "renewal_s": Rules(above=0),
+        "replenishment_s": Rules(above=0),
+        "unpaid_periods": Rules(least=1),
+    }
+
+    policy: SupplyPolicy = field(default_factory=SupplyPolicy)
+    """When the supply is changed, and by how much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hypervisor(LibvirtSettings, HypervisorKinds):
+    """What sets limits on hosts."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "threads": Rules(least=1, most=1_000),
+        "call_limit_s": Rules(above=0),
+        "period_limit_s": Rules(above=0),
+        "keepalive_s": Rules(least=1),
+        "retry_least_s": Rules(above=0),
+        "retry_most_s": Rules(above=0),
+        "check_every": Rules(least=1),
+        "balloon_stats_s": Rules(least=1),
+        "xen_pin_command": Rules(check=wrong_command),
+    }
+
+
+def _bus_endpoint(value: str) -> str | None:
+    if re.fullmatch(r"tcp://(127\.\d+\.\d+\.\d+|\[::1\]):\*", value, re.ASCII):
+        return None
+    return 'must be a loopback address and any port, such as "tcp://127.0.0.1:*"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bus(bus.Settings):
+    """The processes that look after virtual platforms: how they are reached and kept."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "endpoint": Rules(check=_bus_endpoint),
+        "beat_s": Rules(above=0),
+        "silence_s": Rules(above=0),
+        "messages": Rules(above=0),
+        "messages_at_once": Rules(least=1),
+        "restart_least_s": Rules(above=0),
+        "restart_most_s": Rules(above=0),
+        "restart_tries": Rules(least=0),
+        "memory_mib": Rules(least=64),
+        "cpu_s": Rules(least=1),
+        "files": Rules(least=32),
+        "log_mib": Rules(above=0),
+        "logs": Rules(least=1, most=100),
+    }

@@ -68,6 +68,13 @@ _SECONDS: Final = {
 
 UNITS: Final = (
     Unit(
+        "bandwidth",
+        _powers("kbit/s Mbit/s Gbit/s", 1000, Fraction(1, 1000)),
+        "Mbit/s",
+        "_mbit_s",
+        example="1Gbit/s",
+    ),
+    Unit(
         "speed",
         _powers("KiB/s MiB/s GiB/s", 1024, Fraction(1, 1024)),
         "MiB/s",

@@ -8,7 +8,7 @@ from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from merkatd.config.problems import closest
 from merkatd.config.shape import Rules, Setting
@@ -38,9 +38,6 @@ def write(setting: Setting, value: Any) -> str:
     """The text in a TOML file that is read as this value."""
     if setting.unit is not None:
         return text_of(setting.unit.write(value))
-    if isinstance(value, Mapping):
-        pairs = [f"{key_text(name)} = {_write(item)}" for name, item in value.items()]
-        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
     if setting.is_set:
         return f"[{', '.join(_write(item) for item in sorted(value or ()))}]"
     return _write(value)
@@ -64,7 +61,8 @@ def _read(setting: Setting, wanted: Any, given: Any) -> Any:
         return frozenset(_read(setting, setting.element, item) for item in items) or None
     if get_origin(wanted) is Mapping:
         table = _as(dict, given)
-        return {name: _read(setting, setting.element, item) for name, item in table.items()}
+        element = get_args(wanted)[1]
+        return {name: _read(setting, element, item) for name, item in table.items()}
     return _read_plain(setting.rules, wanted, given)
 
 
@@ -145,6 +143,9 @@ def _as(wanted: type, given: Any) -> Any:
 
 
 def _write(value: Any) -> str:
+    if isinstance(value, Mapping):
+        pairs = [f"{key_text(name)} = {_write(item)}" for name, item in value.items()]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Balloon, Deploy, Limit, Migrate, Pin, Step, VmState
+from merkatd.cluster import Deploy, Migrate, OnHost, Step, VmState
 from merkatd.demo.state import Decided, HostRow, Standing, TenantRow, VmBar
 from merkatd.demo.tenant import Application, Player
 from merkatd.scheduler.tell import Announcement
@@ -81,7 +81,7 @@ def decisions(
     found = [
         _decided(latest, step.vm, _words(latest, step), step.reason, cast)
         for step in latest.decided.steps
-        if not isinstance(step, Limit | Pin | Balloon)
+        if not isinstance(step, OnHost)
     ]
     found += [
         _decided(latest, vm, f"{_vm_name(latest, vm)} waits", why, cast)
@@ -93,7 +93,7 @@ def decisions(
 
 def limits_set(latest: Announcement) -> int:
     """How many limits were changed."""
-    return sum(isinstance(step, Limit | Pin | Balloon) for step in latest.decided.steps)
+    return sum(isinstance(step, OnHost) for step in latest.decided.steps)
 
 
 def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> Decided:

@@ -6,11 +6,13 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 
+from merkatd.currency import MICRO
 from merkatd.daemon import Daemon, start
 from merkatd.database import accounts
 from merkatd.database.accounts import AccountKind
 from merkatd.database.executors import Inline
 from merkatd.demo import picture
+from merkatd.demo.real import RealGuests
 from merkatd.demo.script import CAST
 from merkatd.demo.site import Options, Site
 from merkatd.demo.state import Decided, State
@@ -18,7 +20,6 @@ from merkatd.demo.summary import Account, account, summary
 from merkatd.demo.tenant import Player
 from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.errors import OneError
-from merkatd.scheduler.charge import MICRO
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.tell import Announcement
 
@@ -54,6 +55,7 @@ class Demo:
         self._prices: list[tuple[float, float]] = []
         self._players: list[Player] = []
         self._balances: Mapping[int, float] = {}
+        self._real: RealGuests | None = None
         self._ending_s = 0.0
         self._began_s = 0.0
 
@@ -69,6 +71,17 @@ class Demo:
         """The whole of it; returns the summary."""
         self._ending_s = self._reactor.seconds() + self._options.seconds
         self._say("starting", "compiling what decides takes some ten seconds the first time")
+        scale = self._options.scale
+        if scale.real is not None:
+            place = self._site.path
+            self._real = RealGuests(self._reactor, scale.real, scale.minute_s, place)
+        try:
+            return await self._with_daemon()
+        finally:
+            if self._real is not None:
+                await self._real.close()
+
+    async def _with_daemon(self) -> list[str]:
         daemon = await start(self._reactor, self._site.config)
         transport = HttpTransport(self._reactor, self._site.endpoint, Inline())
         try:
@@ -86,7 +99,8 @@ class Demo:
             user = await administrator.call("one.user.allocate", tenant.name, _PASSWORD, "core", [])
             client = login(f"{tenant.name}:{_PASSWORD}")
             options = self._options
-            self._players.append(Player(tenant, user, client, options.seed, options.hosts))
+            player = Player(tenant, user, client, options.seed, options.hosts, options.scale)
+            self._players.append(player)
         world = daemon.scheduler.world
         self._began_s = world.now()
         self._ending_s = self._reactor.seconds() + self._options.seconds
@@ -122,6 +136,10 @@ class Demo:
 
     async def _logs(self, administrator: Client) -> dict[int, float]:
         """Core-minutes done by VM: the stand-in for the logs that tenants would read in them."""
+        if self._real is not None:
+            for player in self._players:
+                await self._real.end_finished(administrator, player)
+            return dict(await self._real.turn(administrator, self._teller(picture.NOBODY)))
         vms = sorted(vm for player in self._players if player.now for vm in player.now.alive)
         done = await gatherResults([ensureDeferred(_log(administrator, vm)) for vm in vms])
         return {vm: one for vm, one in zip(vms, done, strict=True) if one is not None}
@@ -134,7 +152,7 @@ class Demo:
         self._balances = await daemon.scheduler.world.database.read(read)
 
     def _now_min(self, daemon: Daemon) -> float:
-        return (daemon.scheduler.world.now() - self._began_s) / 60.0
+        return (daemon.scheduler.world.now() - self._began_s) / self._options.scale.minute_s
 
     def _announced(self, latest: Announcement) -> None:
         self._latest = latest
@@ -145,8 +163,8 @@ class Demo:
     def _teller(self, at: int) -> Any:
         def tell(what: str, why: str) -> None:
             period = 0 if self._latest is None else self._latest.period
-            name = self._players[at].tenant.name
-            self._told.append(Decided(period=period, tenant=at, what=f"{name} {what}", why=why))
+            name = "" if at == picture.NOBODY else f"{self._players[at].tenant.name} "
+            self._told.append(Decided(period=period, tenant=at, what=f"{name}{what}", why=why))
 
         return tell
 

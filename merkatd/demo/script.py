@@ -10,15 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.demo.bidding import Character, rounded
+from merkatd.demo.scale import SIMULATED, Scale
 
 ROUND_MIN = 32.0
 """From the start of one round to the start of the next."""
 USUAL_HOSTS = 4
 """For so many hosts the numbers of VMs below are meant."""
-
-VCPUS = 4
-MEMORY_MIB = 4096
-MEMORY_USE_MIB = 1536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +76,7 @@ CAST = (
 )
 
 
-def errand(tenant: Tenant, number: int, seed: int, hosts: int) -> Errand:
+def errand(tenant: Tenant, number: int, seed: int, hosts: int, scale: Scale = SIMULATED) -> Errand:
     """The tenant's application in a round, the first being 0: the same for the same seed."""
     part = CAST.index(tenant)
     rng = np.random.default_rng([seed, number, part])
@@ -88,24 +85,31 @@ def errand(tenant: Tenant, number: int, seed: int, hosts: int) -> Errand:
     return Errand(
         arrival_min=round(start_min + float(rng.uniform(0.0, 1.5)), 2),
         vms=max(1, round(usual.vms * hosts / USUAL_HOSTS)),
-        work=round(usual.work * float(rng.uniform(0.9, 1.1)), 1),
+        work=round(usual.work * scale.work_part * float(rng.uniform(0.9, 1.1)), 1),
         deadline_min=usual.deadline_min,
         bid=rounded(usual.bid * float(rng.uniform(0.85, 1.15))),
     )
 
 
-def vm_template(name: str, work: float, bid: float) -> str:
+def vm_template(name: str, work: float, bid: float, scale: Scale = SIMULATED) -> str:
     """What a tenant gives to one.vm.allocate for one of its VMs."""
     return "\n".join(
         (
             f'NAME="{name}"',
             'CPU="1"',
-            f'VCPU="{VCPUS}"',
-            f'MEMORY="{MEMORY_MIB}"',
+            f'VCPU="{scale.vcpus}"',
+            f'MEMORY="{scale.memory_mib}"',
             bid_template(bid),
-            f'EMBEDDED=[WORK="{work * 60:g}",MEMORY_USE="{MEMORY_USE_MIB}",ON_FINISH="poweroff"]',
+            *([_simulated(work, scale)] if scale.real is None else []),
         )
     )
+
+
+def _simulated(work: float, scale: Scale) -> str:
+    """What a simulated guest is told to do; a real one does it."""
+    use_mib = round(scale.memory_mib * scale.memory_use_part)
+    seconds = work * scale.minute_s
+    return f'EMBEDDED=[WORK="{seconds:g}",MEMORY_USE="{use_mib}",ON_FINISH="poweroff"]'
 
 
 def bid_template(bid: float) -> str:

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from merkatd.api.control import ControlError
 from merkatd.daemon import StartError
 from merkatd.demo.frame import frame
+from merkatd.demo.guests import GuestsError
 from merkatd.demo.plain import Log
 from merkatd.demo.play import Demo
 from merkatd.demo.site import Options, Site
@@ -109,5 +110,5 @@ def _complain(failure: Failure) -> None:
     error = failure.value
     if isinstance(error, BrokenPipeError):
         raise error
-    expected = isinstance(error, OSError | ControlError | StartError)
+    expected = isinstance(error, OSError | ControlError | StartError | GuestsError)
     sys.stderr.write(f"merkatd demo: {error if expected else failure.getTraceback()}\n")

@@ -9,25 +9,32 @@ from typing import Any, Self, TextIO
 from twisted.logger import LogBeginner, globalLogBeginner, textFileLogObserver
 
 from merkatd.config import Config, load
+from merkatd.demo.scale import SIMULATED, Scale
 
 _CONFIGURATION = """\
 # The demo's own, gone with it.
 [daemon]
 state_directory = "{directory}"
 [period]
-interval = "60s"
-settle = "3s"
+interval = "{interval:.6f}s"
+settle = "{settle:.6f}s"
 [cloud]
 kind = "embedded"
 hosts = {hosts}
-host_cores = 8
-host_memory = "16GiB"
+host_cores = {cores}
+host_memory = "{memory_mib}MiB"
 seed = {seed}
 speed = {speed:.6f}
 call_limit = "5m"
 [money]
 starting_credits = {credits:.1f}
 """
+_REAL = """\
+[hypervisor]
+kind = "libvirt"
+uri = "{address}"
+"""
+_SETTLE_PART = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +46,17 @@ class Options:
     speed: float = 60.0
     """Seconds of the cloud's time in one of the watcher's; a period is 60 of the cloud's."""
     hosts: int = 4
+    scale: Scale = SIMULATED
+
+    @property
+    def cloud_speed(self) -> float:
+        """How fast the cloud's time runs: that of real guests can't be compressed."""
+        return self.speed if self.scale.real is None else 1.0
 
     @property
     def starting_credits(self) -> float:
         """More than anybody can spend, and little enough to see it become less."""
-        minutes = self.seconds * self.speed / 60.0
+        minutes = self.seconds * self.cloud_speed / self.scale.minute_s
         return max(5_000.0, round(150 * minutes * self.hosts / 4, -3))
 
 
@@ -58,6 +71,22 @@ def _until_closed(log: TextIO) -> Any:
     return observer
 
 
+def _configured(options: Options, directory: Path) -> str:
+    scale = options.scale
+    text = _CONFIGURATION.format(
+        directory=directory,
+        interval=scale.minute_s,
+        settle=scale.minute_s * _SETTLE_PART,
+        hosts=options.hosts,
+        cores=scale.host_cores,
+        memory_mib=scale.host_memory_mib,
+        seed=options.seed,
+        speed=options.cloud_speed,
+        credits=options.starting_credits,
+    )
+    return text if scale.real is None else text + _REAL.format(address=scale.real.address)
+
+
 class Site:
     """The directory, and the log of the daemon in it."""
 
@@ -68,15 +97,10 @@ class Site:
         self._log: TextIO | None = None
 
     def __enter__(self) -> Self:
-        self.configuration.write_text(
-            _CONFIGURATION.format(
-                directory=self.path,
-                hosts=self._options.hosts,
-                seed=self._options.seed,
-                speed=self._options.speed,
-                credits=self._options.starting_credits,
-            )
-        )
+        self.configuration.write_text(_configured(self._options, self.path))
+        if self._options.scale.real is not None:
+            # Whoever runs the guests reads what they boot from; what is secret stays so.
+            self.path.chmod(0o711)
         self._log = (self.path / "merkatd.log").open("w")
         self._beginner.beginLoggingTo([_until_closed(self._log)], redirectStandardIO=False)
         return self

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from merkatd.demo.bidding import Pace, next_bid
+from merkatd.demo.scale import SIMULATED, Scale
 from merkatd.demo.script import Errand, Tenant, bid_template, errand, vm_template
 from merkatd.opennebula import Client
 from merkatd.opennebula.errors import OneError
@@ -58,7 +59,15 @@ class Application:
 class Player:
     """A tenant with its own login; nothing but calls tells it about its VMs."""
 
-    def __init__(self, tenant: Tenant, user: int, client: Client, seed: int, hosts: int) -> None:
+    def __init__(
+        self,
+        tenant: Tenant,
+        user: int,
+        client: Client,
+        seed: int,
+        hosts: int,
+        scale: Scale = SIMULATED,
+    ) -> None:
         self.tenant = tenant
         self.user = user
         self.past: list[Application] = []
@@ -66,6 +75,7 @@ class Player:
         self._client = client
         self._seed = seed
         self._hosts = hosts
+        self._scale = scale
         self._made = 0
         self._bid_min = 0.0
 
@@ -77,7 +87,7 @@ class Player:
     @property
     def next_errand(self) -> Errand:
         """What it will come with when it has nothing to do."""
-        return errand(self.tenant, len(self.past), self._seed, self._hosts)
+        return errand(self.tenant, len(self.past), self._seed, self._hosts, self._scale)
 
     async def act(self, now_min: float, work_done: Mapping[int, float], tell: Tell) -> None:
         """Do what is due; `work_done` is what its VMs' logs say, in core-minutes by VM."""
@@ -103,7 +113,8 @@ class Player:
         for _ in range(wanted.vms):
             self._made += 1
             name = f"{self.tenant.name}-{self._made}"
-            vm = await self._client.allocate(vm_template(name, wanted.work, wanted.bid))
+            template = vm_template(name, wanted.work, wanted.bid, self._scale)
+            vm = await self._client.allocate(template)
             self.now.vms[vm] = 0.0
             self.now.alive.add(vm)
 

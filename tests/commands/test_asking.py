@@ -300,3 +300,28 @@ def test_applications_tell_what_is_left_and_how_long_it_lasts(daemon: Daemon, sh
     for row in rows:
         assert row["balance"] == balances[row["owner"]]
         assert row["lasts"] == pytest.approx(row["balance"] / row["cost"])
+
+
+class TestQuote:
+    def test_what_a_bid_gets_is_what_the_bid_command_says(self, asked: Shell) -> None:
+        """The same share and cost; the bid in force where nothing is said."""
+        quoted = json.loads(asked.ok("quote web-0 --cpu 9 --json").out)
+        assert quoted["resources"][0]["share"] == pytest.approx(400 * 9 / 17)
+        present = json.loads(asked.ok("quote web-0 --json").out)["resources"][0]
+        bid = json.loads(asked.ok("bid web-0 --json").out)["resources"][0]
+        assert (present["bid"], present["share"]) == (bid["old"], bid["share"])
+        assert present["cost"] == bid["cost"]
+
+    def test_the_bid_that_it_would_take_gets_it(self, asked: Shell) -> None:
+        """And where no bid does, it says so."""
+        wanted = json.loads(asked.ok("quote web-0 --want-cpu 200 --json").out)["resources"][0]
+        again = json.loads(asked.ok(f"quote web-0 --cpu {wanted['bid']!r} --json").out)
+        assert again["resources"][0]["share"] == pytest.approx(200)
+        assert "is had for no bid" in asked.ok("quote web-0 --want-cpu 401").out
+        both = asked.refused("quote web-0 --cpu 1 --want-cpu 2")
+        assert "one of the two is right" in both
+
+    def test_a_new_vm_is_quoted_without_a_name(self, asked: Shell) -> None:
+        """On the host where it would be tried first."""
+        out = asked.ok("quote --cpu 4 --most-cpu 100 --least-memory 64").out
+        assert out.startswith("A new VM on host")

@@ -21,11 +21,12 @@ VIEWS = {
     "log --limit 7": (7, "PERIOD"),
     "explain web-0": (2, "RESOURCE"),
     "bid web-0": (2, "RESOURCE"),
+    "quote web-0": (2, "RESOURCE"),
     "status": (1, "PERIOD"),
     "plan": (0, "KIND"),
 }
 SHOWS_ROWS = [command for command in words_of(parser()).commands if command.tables]
-WHOLE = {"explain web-0", "bid web-0", "status", "plan"}
+WHOLE = {"explain web-0", "bid web-0", "quote web-0", "status", "plan"}
 """Their JSON is the whole answer, an object."""
 
 

@@ -72,7 +72,9 @@ def test_the_page_of_merkatd_names_all_commands(shell: Shell) -> None:
     out = shell.ok("manual").out
     for name in COMMANDS:
         assert f"\\fB{name}\\fR" in out
-    assert "no command is called 'nope'; there are: bid, check" in shell.refused("manual nope", 2)
+    assert "no command is called 'nope'; there are: bid, budget, check" in shell.refused(
+        "manual nope", 2
+    )
 
 
 def test_what_is_documented_is_there() -> None:

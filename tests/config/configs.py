@@ -37,7 +37,8 @@ def values(setting: Setting) -> SearchStrategy[Any]:
         part = setting.unit is not None and setting.unit.own == "%"
         return numbers(setting.hint, setting.rules, 1.0 if part else setting.rules.most)
     if setting.is_set:
-        return st.none() | st.frozensets(st.integers(0, 300), min_size=1, max_size=3)
+        items: SearchStrategy[Any] = TEXT if setting.element is str else st.integers(0, 300)
+        return st.none() | st.frozensets(items, min_size=1, max_size=3)
     if get_origin(setting.hint) is Mapping:
         return st.dictionaries(TEXT, st.floats(0, 1e12), max_size=3)
     return plain(setting.hint)

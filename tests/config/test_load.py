@@ -64,7 +64,7 @@ def test_every_kind_of_value_is_read() -> None:
     assert config.daemon.log_level is LogLevel.DEBUG
     assert (config.period.interval_s, config.period.most_periods_charged) == (90.0, 3.0)
     assert config.cloud.host_memory_mib == 2048
-    assert config.cloud.auth_file == Path("/etc/merkat/auth")
+    assert config.cloud.auth_file == "/etc/merkat/auth"
     market = config.markets["batch"]
     assert list(config.markets) == ["batch"]
     assert (market.clusters, market.price_rule) == (frozenset({0, 100}), PriceRule.CLEARING)

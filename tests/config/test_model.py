@@ -1,12 +1,15 @@
 """What follows from several keys together."""
 
-from dataclasses import fields
+import re
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 
 from merkatd.config import Config, ConfigError, parse
 from merkatd.config.shape import settings_of
+from merkatd.config.writer import to_toml
+from merkatd.currency import settings as currency
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import STRATEGIES
 from merkatd.placement.strategy import Pricing
@@ -27,6 +30,16 @@ from merkatd.scheduler import settings as scheduler
             "[market.a]\nclusters = [1]\n[market.b]\nclusters = [2, 1]",
             "market.b.clusters",
             "cluster 1 belongs to market 'a' already",
+        ),
+        (
+            "[market.a]\ndefault_bid = { network = 2 }",
+            "market.a.default_bid",
+            "speaks of network, which is not traded: goods.network must be true",
+        ),
+        (
+            "[goods]\nnetwork = true\n[market.a.group_bids]\ngold = { network = 2, disk = 3 }",
+            "market.a.group_bids",
+            "speaks of disk, which is not traded",
         ),
         (
             f'[daemon]\nstate_directory = "/{"x" * 120}"',
@@ -61,7 +74,7 @@ def test_the_sections_are_what_the_period_takes() -> None:
     assert isinstance(config.period, scheduler.Rhythm)
     for entry in fields(scheduler.Rhythm):
         assert getattr(config.period, entry.name) == getattr(scheduler.Rhythm(), entry.name)
-    assert config.money == scheduler.Money()
+    assert asdict(config.money) == asdict(currency.Money())
     (market,) = config.priced_markets()
     for entry in fields(scheduler.Market):
         if entry.name != "pricing":
@@ -98,3 +111,49 @@ def test_paths_start_at_the_state_directory_or_at_home(monkeypatch: pytest.Monke
     config = parse("")
     assert config.control_socket == Path("/home/one/.local/state/merkat/control.sock")
     assert config.auth_file == Path("/home/one/.one/one_auth")
+
+
+def test_markets_by_the_names_of_clusters_and_bids_by_group() -> None:
+    """Names are no ids, and a market that lists any has not all the rest."""
+    text = """
+        [market.gpu]
+        cluster_names = ["gpu", "big"]
+        group_bids = { students = { cpu = 0.5 }, staff = { cpu = 4, memory = 2.0 } }
+        [market.rest]
+    """
+    gpu, rest = parse(text).priced_markets()
+    assert gpu.cluster_names == frozenset({"gpu", "big"})
+    assert gpu.group_bids == {"students": {"cpu": 0.5}, "staff": {"cpu": 4.0, "memory": 2.0}}
+    assert (gpu.has_the_rest, rest.has_the_rest) == (False, True)
+    assert parse(to_toml(parse(text))).markets == parse(text).markets
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[market.a]\ngroup_bids = { x = { gpu = 1 } }", "'gpu' is no resource"),
+        ("[market.a]\ngroup_bids = { x = 1 }", "must be a table"),
+        (
+            '[market.a]\ncluster_names = ["x"]\n[market.b]\ncluster_names = ["x"]',
+            "cluster x belongs to market 'a' already",
+        ),
+    ],
+)
+def test_bids_and_names_that_won_t_do(text: str, message: str) -> None:
+    """As with ids."""
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse(text)
+
+
+def test_goods_are_off_unless_they_are_wanted() -> None:
+    """Then every host has so much of them, and who says nothing bids 1 for each."""
+    assert Config().goods.resources == ("cpu", "memory")
+    (market,) = Config().priced_markets()
+    assert market.default_bid == {"cpu": 1.0, "memory": 1.0}
+    text = '[goods]\nnetwork = true\ndisk = true\nhost_network = "10Gbit/s"\nhost_disk = "1GiB/s"'
+    found = parse(f"{text}\n[market.a]\ndefault_bid = {{ cpu = 2, disk = 3 }}", "merkatd.toml")
+    assert found.goods.resources == ("cpu", "memory", "network", "disk")
+    assert found.goods.of_a_host("network") == 10_000.0
+    assert found.goods.of_a_host("disk") == 1024.0
+    (market,) = found.priced_markets()
+    assert market.default_bid == {"cpu": 2.0, "network": 1.0, "disk": 3.0}

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import termios
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,11 +19,10 @@ PATIENCE_S = 30.0
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """Where the program puts what is temporary."""
-    found = tmp_path / "t"
-    found.mkdir()
-    return found
+def place() -> Iterator[Path]:
+    """Where the program puts what is temporary; near the root, for sockets' paths are short."""
+    with TemporaryDirectory() as found:
+        yield Path(found)
 
 
 def test_plain_it_ends_by_itself(place: Path) -> None:

@@ -54,6 +54,8 @@ class Column:
     """May be cut down to so many characters where the screen is narrow; None: never cut."""
     optional: bool = False
     """Left out where the screen is too narrow, the last one first."""
+    sometimes: bool = False
+    """Left out where no row has it and nobody asked for it: not every good is always sold."""
 
     def value(self, row: Row) -> Any:
         """The value as programs get it."""
@@ -98,6 +100,15 @@ class Table:
         return found
 
 
+def present(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
+    """Without those that are there only sometimes, where no row has them."""
+    return [
+        column
+        for column in columns
+        if not column.sometimes or any(column.value(row) is not None for row in rows)
+    ]
+
+
 def short(word: str, most: int = 40) -> str:
     """A word for a message: quoted, on one line, not too long."""
     said = repr(word)
@@ -113,11 +124,13 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _credits(value: Any) -> str:
+def credits_text(value: Any) -> str:
+    """Credits as people read them: four digits that count."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _time(value: Any) -> str:
+def time_text(value: Any) -> str:
+    """A time as people read it."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
 
 
@@ -125,10 +138,10 @@ _WRITE: Mapping[Kind, Callable[[Any], str]] = {
     Kind.TEXT: _word,
     Kind.WHOLE: str,
     Kind.NUMBER: figure,
-    Kind.CREDITS: _credits,
+    Kind.CREDITS: credits_text,
     Kind.PRICE: lambda value: f"{value:.6g}",
     Kind.PART: lambda value: f"{value:.4f}",
-    Kind.TIME: _time,
+    Kind.TIME: time_text,
     Kind.TREND: spark,
     Kind.LIST: lambda value: ",".join(map(str, value)),
 }

@@ -1,0 +1,81 @@
+"""The libvirt domains of guests that do nothing but use all the CPU they can get."""
+
+from enum import StrEnum
+
+SECTOR = 512
+_DISK_SIZE = 1 << 20
+_SIGNATURE = b"\x55\xaa"
+_BOOT_CODE = bytes.fromhex(
+    "fa31c08ed8"  # interrupts off; data segment 0
+    "c7060080ebfe"  # at 0x8000: jump to itself
+    "0f0116787c"  # the descriptor table at the end
+    "0f20c00c010f22c0bb08008ee324fe0f22c0"  # through protected mode: fs reaches all memory
+    "66bf0003e0fe"  # the interrupt command register of the local APIC
+    "646766c787f0fdffffff010000"  # switch the APIC on
+    "646766c70700450c00"  # to all other processors: reset,
+    "66b900000001664975fc"  # wait,
+    "646766c70708460c00"  # begin at 0x8000,
+    "66b900001000664975fc"  # wait,
+    "646766c70708460c00"  # and once more, as the manual has it
+    "ebfe"  # jump to itself
+    "6690"
+    "0000000000000000ffff00000092cf00"  # the descriptors: nothing, and all from 0 to 4 GiB
+    "0f00687c0000"  # their size and place
+)
+"""A guest without an operating system: each of its virtual CPUs runs in a circle for ever."""
+
+
+class Kind(StrEnum):
+    """What guests are made of."""
+
+    KVM = "kvm"
+    QEMU = "qemu"
+    LXC = "lxc"
+
+    @property
+    def address(self) -> str:
+        """Where this machine's own libvirtd answers for them."""
+        return "lxc:///system" if self is Kind.LXC else "qemu:///system"
+
+
+NAMES = "one-"
+"""How the names of OpenNebula's domains begin."""
+
+
+def name_of(vm: int) -> str:
+    """As OpenNebula names its domains."""
+    return f"{NAMES}{vm}"
+
+
+def disk() -> bytes:
+    """What virtual machines boot from."""
+    return (_BOOT_CODE.ljust(SECTOR - len(_SIGNATURE), b"\0") + _SIGNATURE).ljust(_DISK_SIZE, b"\0")
+
+
+def described(kind: Kind, vm: int, vcpus: int, memory_mib: int, disk_path: str) -> str:
+    """The domain's XML; `disk_path` is a file with `disk()` in it, unused by containers."""
+    inner = _container(vcpus) if kind is Kind.LXC else _machine(disk_path)
+    return (
+        f"<domain type='{kind}'><name>{name_of(vm)}</name>"
+        f"<memory unit='MiB'>{memory_mib}</memory><vcpu>{vcpus}</vcpu>"
+        f"<cputune><shares>{vcpus * 1024}</shares></cputune>{inner}</domain>"
+    )
+
+
+def _container(vcpus: int) -> str:
+    # Without a file system of its own a container sees the host's.
+    loops = "while :; do :; done &amp; " * vcpus
+    return (
+        "<os><type>exe</type><init>/bin/sh</init><initarg>-c</initarg>"
+        f"<initarg>{loops}wait</initarg></os>"
+        "<devices><console type='pty'/></devices>"
+    )
+
+
+def _machine(disk_path: str) -> str:
+    return (
+        "<os><type arch='x86_64'>hvm</type></os><features><acpi/><apic/></features>"
+        "<devices><disk type='file' device='disk'><driver name='qemu' type='raw'/>"
+        f"<source file='{disk_path}'/><target dev='vda' bus='virtio'/><readonly/></disk>"
+        "<memballoon model='none'/></devices>"
+    )

@@ -1,0 +1,73 @@
+"""Draining a host: its VMs leave, none comes, and a daemon that is started again knows it."""
+
+from merkatd.database import orders, periods
+from tests.commands.asking import Daemon, Shell
+
+
+def hosts_of(daemon: Daemon) -> set[int]:
+    """The ids of hosts on which a VM runs."""
+    frontend = daemon.frontend
+    vms = [vm for vm in range(6) if frontend.state(vm) == "RUNNING"]
+    return {frontend.host_of(vm) for vm in vms}
+
+
+def test_a_drained_host_is_emptied_and_shown_as_drained(daemon: Daemon, shell: Shell) -> None:
+    """Within the limits on migrations of a period; by its name as well as by its id."""
+    assert hosts_of(daemon) == {0, 1}
+    said = shell.ok("host drain host001").out
+    assert said.startswith("host001 is drained: ")
+    assert "VMs are to be moved away" in said
+    daemon.period(4)
+    assert hosts_of(daemon) == {0}
+    rows = shell.ok("list hosts --csv -l ID,STAT,NOTE").lines
+    assert "1,drain,drained and empty" in rows
+    assert shell.ok("host drain 1").out == "host001 is drained already: no VM is there.\n"
+
+
+def test_the_order_outlives_the_daemon_until_it_is_taken_back(daemon: Daemon, shell: Shell) -> None:
+    """It is in the database, with who gave it."""
+    shell.ok("host drain 1")
+    daemon.frontend.start_daemon()
+    frontend = daemon.frontend
+    for _ in range(4):
+        frontend.period()
+        frontend.clock.advance(60)
+    assert hosts_of(daemon) == {0}
+    given = frontend.read(orders.history)
+    assert [(one.what, one.host) for one in given] == [("drain", 1)]
+    assert given[0].who
+    assert shell.ok("host undrain 1").out == "host001 takes VMs again, from the next period on.\n"
+    assert shell.ok("host undrain 1").out == "host001 was not drained.\n"
+    new = [frontend.vm(9.0) for _ in range(2)]
+    daemon.period(12)
+    frontend.start_daemon()
+    frontend.periods(4)
+    assert frontend.scheduler.drained == frozenset()
+    assert {frontend.state(vm) for vm in new} == {"RUNNING"}
+    assert hosts_of(daemon) == {0, 1}
+
+
+def test_a_host_that_nobody_knows_is_refused(daemon: Daemon, shell: Shell) -> None:
+    """In a line."""
+    del daemon
+    assert "no host is called 'nope'" in shell.refused("host drain nope")
+    assert "invalid choice" in shell.refused("host empty 1", 2)
+
+
+def test_a_pause_outlives_the_daemon_too(daemon: Daemon, shell: Shell) -> None:
+    """Periods begin again when somebody says so, and not because it was started."""
+    shell.ok("pause")
+    assert shell.ok("pause").out.startswith("Paused already")
+    frontend = daemon.frontend
+    frontend.start_daemon()
+    frontend.scheduler.start()
+    before = frontend.read(lambda c: len(orders.history(c)))
+    frontend.clock.pump([10.0] * 30)
+    assert frontend.scheduler.paused
+    numbers = [frontend.read(periods.newest).number]
+    shell.ok("resume")
+    frontend.clock.pump([10.0] * 13)
+    numbers.append(frontend.read(periods.newest).number)
+    assert numbers[1] == numbers[0] + 2
+    assert frontend.read(lambda c: len(orders.history(c))) == before + 1
+    frontend.result(frontend.stopped())

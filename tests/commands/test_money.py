@@ -1,0 +1,130 @@
+"""The commands about money: tenants, budgets, statements."""
+
+import csv
+import json
+
+import pytest
+
+from merkatd.database.service import transaction
+from merkatd.ledger import MICRO, open_application
+from tests.commands.asking import Daemon, Shell
+
+
+class TestTenant:
+    def test_the_list_shows_everybody_and_the_supply(self, asked: Shell) -> None:
+        """And what is in the treasury; credits add up."""
+        out = asked.ok("tenant list").out
+        assert "Supply 1,000,000,000,000 credits" in out
+        row = json.loads(asked.ok("tenant list --json").out)[0]
+        assert (row["id"], row["weight"]) == (0, 1.0)
+        assert row["holdings"] == row["balance"] + row["applications"]
+
+    @pytest.mark.usefixtures("daemon")
+    def test_weights_divide_the_next_renewal(self, shell: Shell) -> None:
+        """Its own, its group's, and taken back again."""
+        shell.ok("tenant weight 7 3")
+        shell.ok("tenant weight 8 1.5")
+        shell.ok("tenant weight 0 0")
+        shell.ok("tenant renew")
+        rows = {row["id"]: row for row in json.loads(shell.ok("tenant list -j").out)}
+        assert rows[7]["holdings"] == pytest.approx(2 * rows[8]["holdings"], rel=1e-5)
+        shell.ok("tenant weight 8 default")
+        assert json.loads(shell.ok("tenant show 8 -j").out)["own_weight"] is None
+        assert "weight 1.5 -> 1" in shell.ok("tenant show 8").out
+        shell.ok("tenant weight 2.5 --group 0")
+        assert json.loads(shell.ok("tenant show 0 -j").out)["weight"] == 0.0
+
+    @pytest.mark.usefixtures("daemon")
+    def test_grants_come_from_the_treasury_and_go_back(self, shell: Shell) -> None:
+        """To the micro-credit; more than there is is refused with what there is."""
+        before = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
+        shell.ok("tenant grant 0 12.5")
+        after = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
+        assert after - before == 12_500_000
+        shell.ok("tenant grant 0 -12.5")
+        assert json.loads(shell.ok("tenant show 0 -j").out)["micro"] == before
+        assert "tenant 0 holds" in shell.refused("tenant grant 0 -2000000")
+        assert "the treasury holds" in shell.refused("tenant grant 0 3e12")
+
+    @pytest.mark.usefixtures("daemon")
+    def test_a_period_that_was_void_is_given_back_once(self, shell: Shell) -> None:
+        """With the reason on record."""
+        before = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
+        assert "were given back" in shell("tenant", "refund", "2", "--why", "power cut").out
+        after = json.loads(shell.ok("tenant show 0 -j").out)["micro"]
+        assert after > before
+        shell("tenant", "refund", "2", "--why", "power cut")
+        assert json.loads(shell.ok("tenant show 0 -j").out)["micro"] == after
+
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            ("tenant show", "TENANT is right"),
+            ("tenant list 5", "tenant list is right"),
+            ("tenant weight 5", "TENANT X is right"),
+            ("tenant weight 5 many", "a number is right"),
+            ("tenant grant 5 nan", "a number is right"),
+            ("tenant grant 5 1e40", "a number is right"),
+            ("tenant list --group 5", "--group: only with weight"),
+            ("tenant refund 5", "--why TEXT goes with refund"),
+        ],
+    )
+    def test_wrong_words_are_refused(self, asked: Shell, words: str, says: str) -> None:
+        """Before anything is asked."""
+        assert says in asked.refused(words, 2)
+
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            ("tenant show nobody", "no tenant is called 'nobody'"),
+            ("tenant show 99", "user 99 is no tenant"),
+            ("tenant weight 0 -1", "a number from 0"),
+            ("tenant grant 0 0", "0 credits can't be granted"),
+        ],
+    )
+    def test_what_can_t_be_is_refused(self, asked: Shell, words: str, says: str) -> None:
+        """In one line that says what would be right."""
+        assert says in asked.refused(words)
+
+
+class TestBudget:
+    def test_budgets_are_shown_and_changed(self, daemon: Daemon, shell: Shell) -> None:
+        """What an application lacks comes from its tenant, what it has too much goes back."""
+        opened = transaction(
+            daemon.frontend.engine,
+            lambda c: open_application(c, 0, "web", 100 * MICRO, 5 * MICRO, 0.0),
+        )
+        row = json.loads(shell.ok("budget -j").out)[0]
+        assert (row["name"], row["budget"], row["balance"]) == ("web", 100.0, 100.0)
+        shell.ok(f"budget {opened.application} --amount 40 --replenishment 2")
+        row = json.loads(shell.ok(f"budget {opened.application} -j").out)[0]
+        assert (row["budget"], row["replenishment"], row["balance"]) == (40.0, 2.0, 40.0)
+        assert "budget 40, replenishment 2" in shell.ok("tenant show 0").out
+        assert "can't be moved" in shell.refused(f"budget {opened.application} --amount 1e12")
+        assert "there is no application 99" in shell.refused("budget 99")
+        assert "APPLICATION goes with" in shell.refused("budget --amount 5", 2)
+
+
+class TestStatement:
+    def test_columns_are_those_of_showback_and_sums_are_exact(self, asked: Shell) -> None:
+        """CSV, JSON and text tell the same."""
+        whole = json.loads(asked.ok("statement 0 -j").out)
+        assert whole["difference"] == 0
+        assert whole["opening"] + sum(whole["movements"].values()) == whole["closing"]
+        lines = asked.ok(
+            "statement 0 --csv -l UID,USER_NAME,GID,VM_ID,VM_NAME,MONTH,YEAR,HOURS,RUNNING_HOURS,"
+            "COST,MICRO"
+        ).lines
+        rows = list(csv.DictReader(lines))
+        assert {row["VM_NAME"] for row in rows} == {f"web-{number}" for number in range(5)}
+        assert sum(int(row["MICRO"]) for row in rows) == -whole["movements"]["charge"]
+        assert all(float(row["HOURS"]) == pytest.approx(1 / 60 * 2, abs=1e-6) for row in rows)
+        assert "every credit is accounted for" in asked.ok("statement 0").out
+
+    def test_a_month_without_anything_is_empty(self, asked: Shell) -> None:
+        """And one that is none is refused."""
+        whole = json.loads(asked.ok("statement 0 --month 1970-03 -j").out)
+        assert (whole["lines"], whole["movements"]) == ([], {})
+        assert whole["opening"] == whole["closing"]
+        assert "a month like 2026-05 is right" in asked.refused("statement 0 --month 2026-13")
+        assert "no tenant" in asked.refused("statement eve")

@@ -1,0 +1,116 @@
+"""`merkatd platform`: what it asks, and what it shows."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from merkatd.api.questions import DaemonQuestions
+from merkatd.api.questions.platforms import PlatformQuestions
+from merkatd.opennebula import Client
+from merkatd.platforms.ports import Report
+from tests.commands.asking import Daemon, Shell
+from tests.platforms.site import Site, template
+from tests.scheduler.frontend import SESSION
+
+
+class Platforms(Daemon):
+    """A daemon that keeps platforms; it is asked as one behind a socket is."""
+
+    def __init__(self) -> None:
+        self.site = Site()
+        self.frontend = self.site
+        scheduler = self.site.scheduler
+        client = Client(self.site.transport, SESSION, self.site.clock)
+        platforms = PlatformQuestions(scheduler, self.site.manager, client.call)
+        self.questions = DaemonQuestions(scheduler, platforms)
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
+    """One for each test; commands ask it."""
+    made = Platforms()
+    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    yield made
+    made.site.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A template with a deadline."""
+    path = tmp_path / "weather.toml"
+    path.write_text(template(slo='[slo]\ndeadline = "6h"\nideal_run = "2h"'))
+    return path
+
+
+class TestPlatform:
+    def test_two_commands_from_the_file_to_how_it_fares(
+        self, daemon: Platforms, shell: Shell, file: Path
+    ) -> None:
+        """Submitted, then shown: on track and by how much, spent, left, price, deeds."""
+        assert "is submitted" in shell.ok(f"platform submit {file} --tenant ann").out
+        daemon.period(5)
+        end_s = daemon.site.platform(1).deadline_s or 0.0
+        daemon.site.act(1, Report(projected_end_s=end_s - 1800, done=0.25, text="going well"))
+        said = shell.ok("platform show 1").out
+        assert "is running" in said
+        assert "On track: done 30 min before its deadline" in said
+        assert "25.0% of its work is done" in said
+        assert "Spent" in said
+        assert "Prices now (market default): cpu" in said
+        assert "VM 0 in nodes: running, gets 200 % of a core" in said
+        assert "manager: starting: its conditions are met" in said
+        row = json.loads(shell.ok("platform list --json").out)[0]
+        assert (row["name"], row["state"], row["vms"]) == ("weather", "running", 2)
+
+    def test_orders_are_carried_out(self, daemon: Platforms, shell: Shell, file: Path) -> None:
+        """Changed, suspended, resumed, stopped."""
+        shell.ok(f"platform submit {file} --tenant ann")
+        daemon.period(4)
+        shell.ok("platform update 1 --budget 60000 --deadline 9h")
+        assert daemon.answer("platform", platform=1)["budget"] == 60_000
+        assert "suspending" in shell.ok("platform suspend 1").out
+        daemon.period(3)
+        assert "it waits to be resumed" in shell.ok("platform show 1").out
+        assert "resuming" in shell.ok("platform resume 1").out
+        daemon.period(3)
+        assert "stopping" in shell.ok("platform stop 1").out
+        daemon.period(3)
+        assert "is cancelled" in shell.ok("platform show 1").out
+
+    def test_what_it_would_take_is_said(self, daemon: Platforms, shell: Shell, file: Path) -> None:
+        """With the least deadline that could be met."""
+        file.write_text(template(slo='[slo]\ndeadline = "1h"\nideal_run = "2h"'))
+        shell.ok(f"platform submit {file} --tenant ann")
+        daemon.period(1)
+        said = shell.ok("platform list --list NAME,STATE,NEEDS").out
+        assert "cancelled" in said
+        assert "the least deadline that could be met" in said
+
+    @pytest.mark.parametrize(
+        ("words", "code", "said"),
+        [
+            ("platform submit x.toml", 2, "--tenant TENANT goes with submit"),
+            ("platform show", 2, "merkatd platform show ID is right"),
+            ("platform list 3", 2, "merkatd platform list is right"),
+            ("platform update 1", 2, "one at least"),
+            ("platform stop 1 --budget 3", 2, "go with update"),
+            ("platform show x", 2, "a whole number"),
+            ("platform show 7", 1, "there is no platform 7"),
+            ("platform submit /nowhere --tenant ann", 1, "No such file"),
+            ("platform list --tenant nobody", 1, "no tenant is called"),
+        ],
+    )
+    def test_wrong_words(
+        self, daemon: Platforms, shell: Shell, words: str, code: int, said: str
+    ) -> None:
+        """One line that says what would be right."""
+        assert daemon.site.ann
+        assert said in shell.refused(words, code)
+
+    def test_a_template_that_is_wrong(self, daemon: Platforms, shell: Shell, file: Path) -> None:
+        """Is refused in its own words."""
+        assert daemon.site.ann
+        file.write_text(file.read_text().replace("credits", "credit"))
+        assert "did you mean 'credits'?" in shell.refused(f"platform submit {file} --tenant ann")

@@ -1,0 +1,70 @@
+"""Real guests follow the cloud's VMs: what has to be done for them, as values."""
+
+from merkatd.demo.domains import Kind, described, disk
+from merkatd.demo.following import End, Move, Start, changes
+from merkatd.demo.scale import SIMULATED, of_this_machine
+from merkatd.demo.script import CAST, errand, vm_template
+from merkatd.embedded.states import Lcm, State
+from merkatd.opennebula.vm_pool import VmRow
+
+
+def row(vm: int, host: int, state: State = State.ACTIVE, life: Lcm = Lcm.RUNNING) -> VmRow:
+    """A VM with two virtual CPUs."""
+    return VmRow(
+        id=vm,
+        name="vm",
+        owner=0,
+        group=0,
+        state=state,
+        life=life,
+        host=host,
+        cpu=1.0,
+        vcpus=2,
+        size_cores=2,
+        memory_mib=64,
+        movable=True,
+        pinned=False,
+        attributes={},
+        message="",
+    )
+
+
+def test_guests_start_move_and_end_with_their_vms() -> None:
+    """Those that end come first: they make room."""
+    vms = [row(1, 0), row(2, 1), row(3, 0, life=Lcm.BOOT), row(4, 0, State.POWEROFF, Lcm.LCM_INIT)]
+    assert changes(vms, {1: 0, 2: 0, 4: 0, 5: 1}) == (
+        End(4, 0),
+        End(5, 1),
+        Move(2, 0, 1),
+        Start(3, 0, 2, 64),
+    )
+
+
+def test_nothing_is_done_where_all_are_in_place() -> None:
+    """Pending, failed and ended VMs have no guest."""
+    vms = [
+        row(1, 0),
+        row(2, 0, State.PENDING, Lcm.LCM_INIT),
+        row(3, 0, life=Lcm.BOOT_FAILURE),
+        row(4, 0, State.DONE, Lcm.LCM_INIT),
+    ]
+    assert changes(vms, {1: 0}) == ()
+
+
+def test_a_guest_boots_from_the_first_sector() -> None:
+    """As any BIOS wants it, in a domain that OpenNebula could have named."""
+    assert disk()[510:512] == b"\x55\xaa"
+    assert len(disk()) % 512 == 0
+    assert "<name>one-7</name>" in described(Kind.KVM, 7, 2, 64, "/x")
+    assert described(Kind.LXC, 7, 2, 64, "/x").count("while :") == 2
+
+
+def test_the_script_fits_the_machine() -> None:
+    """A quarter of the cores: a quarter of the work, in real time, with nothing simulated."""
+    scale = of_this_machine(Kind.QEMU, 2, 1.0)
+    usual, here = errand(CAST[0], 0, 1, 4), errand(CAST[0], 0, 1, 4, scale)
+    assert here.work == round(usual.work / 4, 1)
+    template = vm_template("ana-1", here.work, here.bid, scale)
+    assert 'VCPU="1"' in template
+    assert "EMBEDDED" not in template
+    assert "EMBEDDED" in vm_template("ana-1", usual.work, usual.bid, SIMULATED)

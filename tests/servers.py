@@ -1,0 +1,127 @@
+"""Private servers that tests start, each in a folder of its own; nothing of them is left."""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+
+MARIADBD = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin")
+INSTALL = shutil.which("mariadb-install-db")
+
+_QUICK = (
+    "--no-defaults",
+    "--innodb-buffer-pool-size=64M",
+    "--innodb-log-file-size=16M",
+    "--skip-log-bin",
+    "--skip-name-resolve",
+    # What a killed process has written the system still has; only a power cut would lose it.
+    "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-flush-method=nosync",
+)
+_READY_S = 20.0
+_LIBC = ctypes.CDLL(None)
+_DIE_WITH_PARENT = 1
+
+
+class MariaDb:
+    """A MariaDB that only its socket leads to. Its folder's path is short, as sockets' must be."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def socket(self) -> Path:
+        """Where it answers."""
+        return self.directory / "s"
+
+    def install(self) -> None:
+        """Make the tables that every server has."""
+        assert INSTALL is not None
+        command = [INSTALL, *_QUICK, *self._paths(), "--auth-root-authentication-method=normal"]
+        subprocess.run([*command, "--skip-test-db"], check=True, capture_output=True)
+
+    def start(self, *options: str) -> None:
+        """Start it, or start it again; it answers when this returns."""
+        assert MARIADBD is not None
+        self.socket.unlink(missing_ok=True)
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [MARIADBD, *_QUICK, *self._paths(), "--skip-networking", *options],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=_end_with_the_tests,  # noqa: PLW1509 - a call to the system and no more
+            )
+        ending = time.monotonic() + _READY_S
+        while not self.socket.exists():
+            if self._process.poll() is not None or time.monotonic() > ending:
+                raise AssertionError(f"no MariaDB: {(self.directory / 'log').read_text()[-2000:]}")
+            time.sleep(0.005)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._end(signal.SIGTERM)
+
+    def url(self, database: str = "") -> str:
+        """The URL of a database on it."""
+        return f"mysql+pymysql://root@localhost/{database}?unix_socket={self.socket}"
+
+    def make(self, database: str) -> str:
+        """The URL of a new database with nothing in it."""
+        self._say(f"CREATE DATABASE {database}")
+        return self.url(database)
+
+    def drop(self, database: str) -> None:
+        """Drop a database with all in it."""
+        self._say(f"DROP DATABASE {database}")
+
+    def _say(self, statement: str) -> None:
+        engine = sa.create_engine(self.url(), poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            connection.exec_driver_sql(statement)
+
+    def _paths(self) -> list[str]:
+        paths = [
+            f"--datadir={self.directory / 'data'}",
+            f"--socket={self.socket}",
+            f"--pid-file={self.directory / 'pid'}",
+        ]
+        return [*paths, "--user=root"] if os.geteuid() == 0 else paths
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+            self._process = None
+
+
+def _end_with_the_tests() -> None:
+    """However they end."""
+    _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def mariadb() -> Iterator[MariaDb]:
+    """A MariaDB that runs; it and its folder are gone afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="merkat-db-"))
+    server = MariaDb(directory)
+    try:
+        server.install()
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(directory, ignore_errors=True)
