@@ -135,6 +135,27 @@ CREATE TABLE transactions (
 
 CREATE INDEX ix_transactions_at_s ON transactions (at_s);
 
+CREATE TABLE vm_groups (
+	id BIGINT NOT NULL AUTO_INCREMENT,
+	token VARCHAR(64) NOT NULL,
+	name VARCHAR(128) NOT NULL,
+	owner INTEGER NOT NULL,
+	user_group INTEGER NOT NULL,
+	permissions INTEGER NOT NULL,
+	market VARCHAR(64) NOT NULL,
+	template MEDIUMTEXT NOT NULL,
+	spending_rate DOUBLE NOT NULL,
+	nvm INTEGER NOT NULL,
+	ending BOOL NOT NULL,
+	why MEDIUMTEXT NOT NULL,
+	created_s DOUBLE NOT NULL,
+	ended_s DOUBLE,
+	CONSTRAINT pk_vm_groups PRIMARY KEY (id),
+	CONSTRAINT uq_vm_groups_token UNIQUE (token)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_vm_groups_ended_s ON vm_groups (ended_s);
+
 CREATE TABLE allocations (
 	period INTEGER NOT NULL,
 	data MEDIUMBLOB NOT NULL,
@@ -280,6 +301,23 @@ CREATE TABLE uses (
 
 CREATE INDEX ix_uses_day ON uses (day);
 
+CREATE TABLE vm_group_vms (
+	create_key VARCHAR(64) NOT NULL,
+	vm_group BIGINT NOT NULL,
+	owner INTEGER NOT NULL,
+	number INTEGER NOT NULL,
+	vm INTEGER,
+	leaving BOOL NOT NULL,
+	gone_s DOUBLE,
+	CONSTRAINT pk_vm_group_vms PRIMARY KEY (create_key),
+	CONSTRAINT fk_vm_group_vms_vm_group FOREIGN KEY(vm_group) REFERENCES vm_groups (id),
+	CONSTRAINT uq_vm_group_vms_vm UNIQUE (vm)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_vm_group_vms_gone_s ON vm_group_vms (gone_s);
+
+CREATE INDEX ix_vm_group_vms_vm_group ON vm_group_vms (vm_group);
+
 CREATE TABLE platform_doings (
 	id BIGINT NOT NULL AUTO_INCREMENT,
 	platform BIGINT NOT NULL,
@@ -316,4 +354,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0005');
+INSERT INTO alembic_version VALUES ('0006');

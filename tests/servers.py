@@ -43,6 +43,11 @@ class MariaDb:
         """Where it answers."""
         return self.directory / "s"
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and not ended since."""
+        return self._process is not None
+
     def install(self) -> None:
         """Make the tables that every server has."""
         assert INSTALL is not None

@@ -1,8 +1,10 @@
 """What the administrator may choose about money, with the defaults."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from merkatd.currency.arrears import PATIENCE
+from merkatd.currency.credits import MOST_CREDITS, micro
 from merkatd.currency.supply import SupplyPolicy
 
 DAY_S = 86_400.0
@@ -12,11 +14,13 @@ DAY_S = 86_400.0
 class Money:
     """The currency: how much there is, and when it goes where."""
 
-    supply: float = 1e12
-    """All credits there are, the treasury's included. What is changed here is issued or taken
-    back in the next period, as far as the treasury goes."""
+    supply: float = 0.0
+    """All credits there are, the treasury's included. 0: starting_credits for each tenant, times
+    its weight, so that a renewal tops everybody up to what they started with. What changes is
+    issued or taken back in the next period, as far as the treasury goes."""
     starting_credits: float = 1e6
-    """What a new tenant's account is opened with, until the next renewal."""
+    """What a new tenant's account is opened with, until the next renewal; times its weight where
+    no supply is set."""
     renewal_s: float = 30 * DAY_S
     """How often every tenant is topped up to its part of the supply, which goes by its weight."""
     replenishment_s: float = 3600.0
@@ -24,3 +28,14 @@ class Money:
     unpaid_periods: int = PATIENCE
     """For how many periods on end a VM may hold its floor without paying; then it is suspended."""
     policy: SupplyPolicy = field(default_factory=SupplyPolicy)
+
+    def supply_for(self, weights: Iterable[float]) -> int:
+        """The micro-credits that there are to be, with tenants of these weights."""
+        if self.supply > 0:
+            return micro(self.supply)
+        return min(sum(self.start_of(weight) for weight in weights), micro(MOST_CREDITS))
+
+    def start_of(self, weight: float) -> int:
+        """The micro-credits that a tenant of this weight starts with."""
+        times = 1.0 if self.supply > 0 else weight
+        return micro(min(self.starting_credits * times, MOST_CREDITS))

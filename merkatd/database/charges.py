@@ -88,7 +88,7 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
             missing[account] = due[account] - amount
         moves = {account: -amount, treasury: amount} if amount else {}
         postings.append(Posting(TransactionKind.CHARGE, reference, moves))
-    entries.post_new(connection, postings, at_s)
+    entries.post_new(connection, postings, at_s, payers)
     _record(connection, period, missing, at_s)
     return Charged(taken, missing, before)
 

@@ -1,5 +1,7 @@
 """The engine behind a URL, the same to all that use it whatever server answers."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
@@ -9,14 +11,16 @@ from merkatd.database import sqlite
 def make_engine(url: str, connections: int = 4) -> sa.Engine:
     """An engine with at most so many connections, one to each thread that uses it."""
     parsed = sa.make_url(url)
+    options: dict[str, Any] = {
+        "pool_size": connections,
+        "max_overflow": 0,
+        "pool_pre_ping": True,
+        "pool_recycle": 1800,
+    }
     if sqlite.is_memory(parsed):
-        engine = sa.create_engine(
-            parsed, poolclass=StaticPool, connect_args={"check_same_thread": False}
-        )
-    else:
-        engine = sa.create_engine(
-            parsed, pool_size=connections, max_overflow=0, pool_pre_ping=True, pool_recycle=1800
-        )
+        options = {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
+    # Errors are logged, and what is stored may hold tenants' secrets: VMs' templates do.
+    engine = sa.create_engine(parsed, hide_parameters=True, **options)
     if parsed.get_backend_name() == "sqlite":
         sqlite.prepare(engine)
     return engine

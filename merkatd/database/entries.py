@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.database import accounts
-from merkatd.database.accounts import AccountKind
+from merkatd.database.accounts import Account, AccountKind
 from merkatd.database.retrying import LostRaceError
 from merkatd.database.schema import SERIAL, chunks, table
 
@@ -130,15 +130,23 @@ def post(connection: sa.Connection, postings: Sequence[Posting], at_s: float) ->
     )
 
 
-def post_new(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> frozenset[str]:
-    """The same for those of which the caller knows that none was posted before."""
+def post_new(
+    connection: sa.Connection,
+    postings: Sequence[Posting],
+    at_s: float,
+    held: Mapping[int, Account] | None = None,
+) -> frozenset[str]:
+    """The same for those of which the caller knows that none was posted before.
+
+    `held` are accounts that it has locked already, as they are.
+    """
     references = frozenset(posting.reference for posting in postings)
     if len(references) != len(postings):
         raise BookingError("the same reference was given to two postings")
     moved: Counter[int] = Counter()
     for posting in postings:
         moved.update(posting.amounts)
-    _check(connection, moved)
+    _check(connection, moved, held or {})
     _insert(connection, postings, at_s)
     _move(connection, moved)
     return references
@@ -198,10 +206,12 @@ def amounts_of(connection: sa.Connection, transaction: int) -> dict[int, int]:
     return {account: amount for account, amount in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
-def _check(connection: sa.Connection, moved: Mapping[int, int]) -> None:
-    present = accounts.lock(connection, moved)
+def _check(
+    connection: sa.Connection, moved: Mapping[int, int], held: Mapping[int, Account]
+) -> None:
+    further = accounts.lock(connection, moved.keys() - held.keys())
     for number, amount in moved.items():
-        account = present.get(number)
+        account = held.get(number) or further.get(number)
         if account is None:
             raise UnknownAccountError(f"there is no account {number}")
         balance = account.balance + amount

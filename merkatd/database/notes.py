@@ -65,6 +65,7 @@ def recent(
     *,
     kind: NoteKind | None = None,
     owner: int | None = None,
+    since_s: float | None = None,
 ) -> tuple[Note, ...]:
     """The newest notes, newest first."""
     query = sa.select(NOTES).order_by(NOTES.c.id.desc()).limit(limit)
@@ -72,6 +73,8 @@ def recent(
         query = query.where(NOTES.c.kind == kind)
     if owner is not None:
         query = query.where(NOTES.c.owner == owner)
+    if since_s is not None:
+        query = query.where(NOTES.c.at_s >= since_s)
     return tuple(
         Note(at_s=row.at_s, kind=NoteKind(row.kind), who=row.who, owner=row.owner, text=row.text)
         for row in connection.execute(query)

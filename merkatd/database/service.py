@@ -1,6 +1,7 @@
 """Database: the one door to stored things for code that must not block."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -22,6 +23,10 @@ _BOUND = (sa.Connection, sa.Result, sa.Row)
 
 class ClosedError(RuntimeError):
     """The database was closed, or is about to be."""
+
+
+class UnavailableError(RuntimeError):
+    """The database can't be opened; the message says where it should be, and why not."""
 
 
 class Time(Protocol):
@@ -63,18 +68,30 @@ class Database:
 
     @classmethod
     async def open(
-        cls, url: str, reactor: Any, rng: np.random.Generator, connections: int = 4
+        cls,
+        url: str,
+        reactor: Any,
+        rng: np.random.Generator,
+        connections: int = 4,
+        retries: Retries | None = None,
     ) -> Self:
-        """The database behind the URL, its schema brought up to date, on its own threads."""
+        """The database behind the URL, its schema brought up to date, on its own threads.
+
+        Raises UnavailableError, SchemaError.
+        """
         engine = make_engine(url, connections)
         executor = Threads(reactor, connections_of(engine, connections))
+        opened = cls(engine, executor, reactor, rng, retries)
         try:
-            await executor.run(lambda: migrations.upgrade(engine))
-        except BaseException:
+            # A server that is being started, as after a power cut, is waited for.
+            await opened._retried("migrations", lambda: migrations.upgrade(engine))
+        except BaseException as error:
             engine.dispose()
             executor.stop()
+            if isinstance(error, sa.exc.DBAPIError):
+                raise UnavailableError(f"{engine.url!r}: {error.orig}") from None
             raise
-        return cls(engine, executor, reactor, rng)
+        return opened
 
     async def run(self, work: Work[Result]) -> Result:
         """What `work` returns, once its transaction is committed."""
@@ -99,7 +116,7 @@ class Database:
             raise ClosedError("the database is closed; nothing more can be read or written")
         self._running += 1
         try:
-            return await self._retried(engine, work)
+            return await self._retried(_name(work), lambda: transaction(engine, work))
         finally:
             self._running -= 1
             if not self._running:
@@ -107,24 +124,32 @@ class Database:
                 for one in waiting:
                     one.callback(None)
 
-    async def _retried(self, engine: sa.Engine, work: Work[Result]) -> Result:
+    async def _retried(self, name: str, call: Callable[[], Result]) -> Result:
         attempt = 1
         while True:
             try:
-                return await self._executor.run(lambda: transaction(engine, work))
+                return await self._executor.run(call)
             except Exception as error:
                 if attempt >= self._retries.attempts or not passes(error):
                     raise
                 wait_s = self._retries.wait_s(attempt, float(self._rng.random()))
                 self._log.info(
                     "Transaction {work} is run again in {wait_s:.3f} s: {error}",
-                    work=getattr(work, "__qualname__", repr(work)),
+                    work=name,
                     wait_s=wait_s,
                     error=str(error),
                     attempt=attempt,
                 )
             await _passed(self._clock, wait_s)
             attempt += 1
+
+
+def _name(work: object) -> str:
+    """What a log may say of it: never what it was given, which may hold tenants' secrets."""
+    while isinstance(work, partial):
+        work = work.func
+    name: str = getattr(work, "__qualname__", type(work).__qualname__)
+    return name
 
 
 def _passed(clock: Time, seconds: float) -> Deferred[None]:

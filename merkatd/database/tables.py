@@ -10,6 +10,8 @@ from merkatd.database.details import DETAILS
 from merkatd.database.doings import DOINGS
 from merkatd.database.entries import ENTRIES, TRANSACTIONS
 from merkatd.database.fleets import MEMBERS
+from merkatd.database.group_vms import GROUP_VMS
+from merkatd.database.groups import VM_GROUPS
 from merkatd.database.lease import LEASES
 from merkatd.database.notes import NOTES
 from merkatd.database.orders import ORDERS
@@ -33,6 +35,7 @@ TABLES = (
     DOINGS,
     ENTRIES,
     GROUPS,
+    GROUP_VMS,
     LEASES,
     MEMBERS,
     NOTES,
@@ -47,6 +50,7 @@ TABLES = (
     TENANTS,
     TRANSACTIONS,
     USES,
+    VM_GROUPS,
     WORDS,
 )
 

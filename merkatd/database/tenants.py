@@ -1,7 +1,6 @@
 """Tenants: the OpenNebula users that are known, their groups, and what weight each has."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +13,15 @@ from merkatd.database.schema import table
 DEFAULT_WEIGHT = 1.0
 """Of a tenant for whom and for whose group no weight was set."""
 MOST_WEIGHT = 1e6
+LONGEST_NAME = 128
+"""OpenNebula's names are no longer; those of others are cut."""
 
 
 class TenantColumns(TypedColumns):
     """The columns of `tenants`."""
 
     owner: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
-    name: Named[str | None] = Column(sa.String(128))
+    name: Named[str | None] = Column(sa.String(LONGEST_NAME))
     group_id: Named[int | None] = Column(sa.Integer())
     weight: Named[float | None] = Column(sa.Double())
     met_s: Named[float] = Column(sa.Double())
@@ -68,6 +69,7 @@ def meet(
     group: int | None = None,
 ) -> bool:
     """Know this tenant from now on, and what is newly known of it; whether it was a stranger."""
+    name = None if name is None else name[:LONGEST_NAME]
     known = connection.execute(sa.select(TENANTS).where(TENANTS.c.owner == owner)).one_or_none()
     said: dict[str, Any] = {"name": name, "group_id": group}
     if known is None:
@@ -118,9 +120,10 @@ def checked(weight: float) -> float:
     return float(weight)
 
 
-def strangers(connection: sa.Connection, owners: Iterable[int]) -> frozenset[int]:
-    """Those of the users that are no tenants yet."""
-    return frozenset(owners) - frozenset(connection.scalars(sa.select(TENANTS.c.owner)))
+def names(connection: sa.Connection) -> dict[int, str]:
+    """By id: the names of those whose name is known."""
+    rows = connection.execute(sa.select(TENANTS.c.owner, TENANTS.c.name))
+    return {owner: name for owner, name in rows if name is not None}
 
 
 def _selected(connection: sa.Connection, owner: int | None) -> tuple[Tenant, ...]:

@@ -28,6 +28,7 @@ from merkatd.ledger.renewals import keep_supply, renew, renew_if_due
 from merkatd.ledger.service import Ledger
 from merkatd.ledger.statements import statement
 from merkatd.ledger.tenants import (
+    Person,
     Standing,
     accounts_of,
     balance,
@@ -55,6 +56,7 @@ __all__ = [
     "NotFoundError",
     "Note",
     "NoteKind",
+    "Person",
     "Settled",
     "Standing",
     "Statement",

@@ -15,6 +15,7 @@ from merkatd.currency.days import day_of
 from merkatd.database import details, uses
 from merkatd.database.details import Detail
 from merkatd.database.rollups import roll_up, rolled_up_to
+from merkatd.database.tenants import LONGEST_NAME
 from merkatd.database.uses import Use
 
 Numbers = npt.NDArray[Any]
@@ -50,7 +51,7 @@ def _of_day(day: int, found: Sequence[Detail]) -> list[Use]:
     columns = (
         (keys // _VMS).tolist(),
         (keys % _VMS).tolist(),
-        [names[len(key) - 1 - row] for row in last.tolist()],
+        [names[len(key) - 1 - row][:LONGEST_NAME] for row in last.tolist()],
         np.bincount(at, seconds, len(keys)).tolist(),
         np.bincount(at, used[:, 0], len(keys)).tolist(),
         np.bincount(at, used[:, 1], len(keys)).tolist(),

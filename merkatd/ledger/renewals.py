@@ -1,18 +1,21 @@
 """Renewals and the supply: credits from the treasury to tenants, and into the treasury."""
 
+import math
+
 import sqlalchemy as sa
 
-from merkatd.currency import MICRO, micro
+from merkatd.currency import MICRO
 from merkatd.currency.days import day_of
 from merkatd.currency.renewal import Tenant as Claim
 from merkatd.currency.renewal import incomes
 from merkatd.currency.settings import DAY_S, Money
 from merkatd.currency.supply import SupplyChange, supply_change
 from merkatd.database import accounts, entries, notes, prices, rounds
+from merkatd.database import tenants as stored
 from merkatd.database.entries import Posting, TransactionKind
 from merkatd.database.notes import Note, NoteKind
 from merkatd.database.rounds import RoundKind
-from merkatd.ledger.tenants import issue, supply_of, tenants
+from merkatd.ledger.tenants import FIRST_ISSUE, issue, supply_of, tenants
 
 POLICY = "the supply policy"
 CONFIGURATION = "the configuration"
@@ -57,17 +60,24 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
 
 
 def keep_supply(connection: sa.Connection, money: Money, at_s: float) -> SupplyChange | None:
-    """Once a day ask the policy; and follow the configuration where it was changed."""
-    configured = micro(money.supply)
+    """Once a day ask the policy; and follow the configuration, or the tenants and their weights."""
+    weights = [one.weight for one in stored.every(connection)]
+    configured = money.supply_for(weights)
     if rounds.newest(connection, RoundKind.SUPPLY) is None:
         rounds.begin(connection, RoundKind.SUPPLY, at_s)
-        issue(connection, configured, "issue/first", at_s)
+        if money.supply > 0:
+            issue(connection, configured, FIRST_ISSUE, at_s)
     if money.policy.enabled:
         return _by_policy(connection, money, configured, at_s)
     present = supply_of(connection)
     if present == configured:
         return None
     reason = f"the configuration says {money.supply:g} credits"
+    if money.supply <= 0:
+        reason = (
+            f"{money.starting_credits:g} credits for each of {len(weights)} tenants, times its"
+            f" weight, {math.fsum(weights):g} in all"
+        )
     return _change(connection, SupplyChange(present, configured, reason), CONFIGURATION, at_s)
 
 

@@ -62,6 +62,10 @@ class Ledger:
         """One tenant."""
         return await self._database.read(lambda c: tenants.tenant(c, owner))
 
+    async def names(self) -> dict[int, str]:
+        """By id: the names of all tenants whose name is known."""
+        return await self._database.read(tenants.names)
+
     async def supply(self) -> int:
         """All micro-credits there are."""
         return await self._database.read(tenants.supply_of)
@@ -69,12 +73,23 @@ class Ledger:
     async def set_weight(self, owner: int, weight: float | None, who: str) -> Standing:
         """For administrators alone: a weight that counts from the next renewal on."""
         at_s = self._now()
-        return await self._database.run(lambda c: tenants.set_weight(c, owner, weight, who, at_s))
+
+        def work(connection: sa.Connection) -> Standing:
+            tenants.set_weight(connection, owner, weight, who, at_s)
+            renewals.keep_supply(connection, self.money, at_s)
+            return tenants.tenant(connection, owner)
+
+        return await self._database.run(work)
 
     async def set_group_weight(self, group: int, weight: float | None, who: str) -> None:
         """For administrators alone: the weight of a group's tenants that have none themselves."""
         at_s = self._now()
-        await self._database.run(lambda c: tenants.set_group_weight(c, group, weight, who, at_s))
+
+        def work(connection: sa.Connection) -> None:
+            tenants.set_group_weight(connection, group, weight, who, at_s)
+            renewals.keep_supply(connection, self.money, at_s)
+
+        await self._database.run(work)
 
     async def grant(self, owner: int, amount: int, who: str) -> Standing:
         """For administrators alone: from the treasury to a tenant, or back."""

@@ -1,6 +1,6 @@
 """Tenants with their accounts: who they are, what they hold, what is set and given by hand."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -15,6 +15,9 @@ from merkatd.database.accounts import Account, AccountKind
 from merkatd.database.entries import OverdrawnError, Posting, TransactionKind
 from merkatd.database.notes import Note, NoteKind
 from merkatd.ledger.errors import LedgerError, NotFoundError
+
+FIRST_ISSUE = "issue/first"
+"""The reference of a supply's beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +58,23 @@ def meet(
     stored.meet(connection, owner, at_s, name, group)
     if known is not None:
         return known
-    issue(connection, micro(money.supply), "issue/first", at_s)
     account = accounts.ensure(connection, AccountKind.TENANT, owner)
     treasury = accounts.treasury(connection)
-    start = min(micro(money.starting_credits), _locked(connection, treasury.id).balance)
+    start = money.start_of(weight_of(connection, owner))
+    if money.supply <= 0:
+        issue(connection, start, f"issue/tenant/{owner}", at_s)
+    elif not supply_of(connection):
+        issue(connection, micro(money.supply), FIRST_ISSUE, at_s)
+    start = min(start, _locked(connection, treasury.id).balance)
     moves = {treasury.id: -start, account.id: start}
     entries.post(connection, [Posting(TransactionKind.INCOME, f"start/{owner}", moves)], at_s)
     return _locked(connection, account.id)
+
+
+def weight_of(connection: sa.Connection, owner: int) -> float:
+    """The weight of a user, whether it is known or not."""
+    known = stored.get(connection, owner)
+    return stored.DEFAULT_WEIGHT if known is None else known.weight
 
 
 def issue(connection: sa.Connection, supply: int, reference: str, at_s: float) -> None:
@@ -107,6 +120,11 @@ def tenant(connection: sa.Connection, owner: int) -> Standing:
     if found is None:
         raise NotFoundError(f"user {owner} is no tenant: nothing of it was seen or set yet")
     return found
+
+
+def names(connection: sa.Connection) -> dict[int, str]:
+    """By id: the names of all tenants whose name is known."""
+    return stored.names(connection)
 
 
 def supply_of(connection: sa.Connection) -> int:
@@ -194,12 +212,33 @@ def accounts_of(connection: sa.Connection, owner: int) -> tuple[Account, ...]:
     return accounts.of_owner(connection, owner)
 
 
+@dataclass(frozen=True, slots=True)
+class Person:
+    """What OpenNebula says of a user."""
+
+    name: str | None = None
+    group: int | None = None
+    """Its primary group."""
+
+    def news(self, known: stored.Tenant) -> bool:
+        """Whether that is something else than what is known."""
+        return self.name not in {None, known.name} or self.group not in {None, known.group}
+
+
 def met(
-    connection: sa.Connection, groups: Mapping[int, int | None], money: Money, at_s: float
+    connection: sa.Connection,
+    owners: Iterable[int],
+    money: Money,
+    at_s: float,
+    people: Mapping[int, Person] | None = None,
 ) -> None:
-    """Meet all these users that are no tenants yet; with each goes its group, if it is known."""
-    for owner in sorted(stored.strangers(connection, groups)):
-        meet(connection, owner, money, at_s, group=groups[owner])
+    """Meet these users, as far as they are no tenants yet, and hear the news of all tenants."""
+    people = people or {}
+    known = {one.owner: one for one in stored.every(connection)}
+    changed = [one for one in known.keys() & people.keys() if people[one].news(known[one])]
+    for owner in sorted({*owners, *changed} - (known.keys() - set(changed))):
+        person = people.get(owner, Person())
+        meet(connection, owner, money, at_s, name=person.name, group=person.group)
 
 
 def _locked(connection: sa.Connection, account: int) -> Account:

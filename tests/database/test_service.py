@@ -1,9 +1,11 @@
 """Database runs whole transactions, again where others were in the way, and closes cleanly."""
 
 import asyncio
+import gc
 import sqlite3
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,13 +15,15 @@ import sqlalchemy as sa
 from twisted.internet.asyncioreactor import AsyncioSelectorReactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs, formatEvent
+from twisted.python.failure import Failure
 
 from merkatd.database import Database, bids, migrations
 from merkatd.database.bids import Bid, BidSource
 from merkatd.database.engine import make_engine
 from merkatd.database.executors import Executor, Inline
 from merkatd.database.retrying import LostRaceError, Retries, passes
-from merkatd.database.service import ClosedError
+from merkatd.database.service import ClosedError, UnavailableError
 
 Result = TypeVar("Result")
 
@@ -109,6 +113,55 @@ def test_a_lost_race_is_run_again_after_a_wait(engine: sa.Engine, clock: Clock) 
     clock.advance(2.0)
     assert done.result == 1
     assert 0.5 <= attempts[1] <= 1.0 < attempts[2] <= 3.0
+
+
+def test_what_a_transaction_was_given_is_never_logged(engine: sa.Engine, clock: Clock) -> None:
+    """Neither when it is run again nor in the error: templates of VMs hold passwords."""
+    database = inline(engine, clock)
+
+    def race(connection: sa.Connection, given: str) -> None:
+        connection.execute(sa.text("SELECT :given FROM nowhere"), {"given": given})
+
+    def lost(connection: sa.Connection, given: str) -> None:
+        try:
+            race(connection, given)
+        except sa.exc.OperationalError as error:
+            raise LostRaceError(str(error)) from None
+
+    def expected(failure: Failure) -> None:
+        assert isinstance(failure.value, LostRaceError)
+
+    with capturedLogs() as logged:
+        done = Deferred.fromCoroutine(database.run(partial(lost, given="hush")))
+        clock.advance(1.0)
+        clock.advance(2.0)
+    done.addErrback(expected)
+    said = [formatEvent(event) for event in logged]
+    assert len(said) == 2
+    assert all("lost is run again" in one and "hush" not in one for one in said)
+
+
+# PyMySQL leaves it to the garbage collector to close the socket of an attempt that failed.
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_server_that_nobody_answers_for_is_waited_for_and_named(tmp_path: Path) -> None:
+    """A daemon that starts before its server, as after a power cut, tries for a while."""
+    url = f"mysql+pymysql://merkat:hush@localhost/merkat?unix_socket={tmp_path / 'none'}"
+    retries = Retries(attempts=3, first_wait_s=0.01)
+
+    async def main(reactor: Any) -> None:
+        await Database.open(url, reactor, np.random.default_rng(0), retries=retries)
+
+    with (
+        capturedLogs() as logged,
+        pytest.raises(UnavailableError, match="Can't connect") as refused,
+    ):
+        on_a_reactor(main)
+    assert sum("migrations is run again" in formatEvent(event) for event in logged) == 2
+    assert "hush" not in str(refused.value)
+    assert "merkat:***@localhost" in str(refused.value)
+    del refused
+    gc.collect()
 
 
 def test_somebody_else_s_lock_is_waited_for_and_then_reported(
@@ -229,19 +282,36 @@ def test_closing_waits_for_the_work_in_hand_and_refuses_more(
     assert (closing.called, executor.stops) == (True, 1)
 
 
-def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
-    """Opening migrates; many transactions at once run beside the reactor, and all count."""
+def on_a_reactor(main: Callable[[Any], Coroutine[Deferred[Any], Any, Result]]) -> Result:
+    """What a coroutine comes to on a reactor of its own."""
     loop = asyncio.new_event_loop()
     reactor: Any = AsyncioSelectorReactor(loop)
-    threads: set[int] = set()
     outcome: list[Any] = []
+
+    def start() -> None:
+        done: Deferred[Any] = Deferred.fromCoroutine(main(reactor))
+        done.addBoth(outcome.append)
+        done.addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(start)
+    reactor.run(installSignalHandlers=False)
+    loop.close()
+    if isinstance(outcome[0], Failure):
+        outcome[0].raiseException()
+    found: Result = outcome[0]
+    return found
+
+
+def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
+    """Opening migrates; many transactions at once run beside the reactor, and all count."""
+    threads: set[int] = set()
 
     def one(connection: sa.Connection) -> None:
         threads.add(threading.get_ident())
         count = len(bids.current(connection))
         bids.say(connection, [Bid(vm=count, bid={}, source=BidSource.DEFAULT, at_s=0.0)])
 
-    async def main() -> int:
+    async def main(reactor: Any) -> int:
         url = f"sqlite:///{tmp_path / 'merkat.db'}"
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=3)
         for running in [Deferred.fromCoroutine(database.run(one)) for _ in range(30)]:
@@ -250,14 +320,6 @@ def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
         await database.close()
         return count
 
-    def start() -> None:
-        done: Deferred[Any] = Deferred.fromCoroutine(main())
-        done.addBoth(outcome.append)
-        done.addBoth(lambda _: reactor.stop())
-
-    reactor.callWhenRunning(start)
-    reactor.run(installSignalHandlers=False)
-    loop.close()
-    assert outcome == [30]
+    assert on_a_reactor(main) == 30
     assert threading.get_ident() not in threads
     assert 1 <= len(threads) <= 3

@@ -23,7 +23,7 @@ PERIODS = 80
 
 def filled(connection: sa.Connection) -> None:
     """Enough rows that reading them all would not be the quickest way."""
-    met(connection, dict.fromkeys(range(VMS)), Money(), 0.0)
+    met(connection, range(VMS), Money(), 0.0)
     payers = [one.id for one in accounts.every(connection) if one.owner is not None]
     for number in range(1, PERIODS + 1):
         at_s = number * 3600.0

@@ -1,0 +1,126 @@
+"""The VMs of groups (the paper's `vms`), each known by its key before it exists."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.groups import VM_GROUPS
+from merkatd.database.schema import chunks, table
+
+
+class GroupVmColumns(TypedColumns):
+    """The columns of `vm_group_vms`."""
+
+    create_key: Named[str] = Column(sa.String(64), primary_key=True)
+    vm_group: Named[int] = Column(sa.BigInteger(), sa.ForeignKey("vm_groups.id"))
+    owner: Named[int] = Column(sa.Integer())
+    number: Named[int] = Column(sa.Integer())
+    vm: Named[int | None] = Column(sa.Integer(), unique=True)
+    leaving: Named[bool] = Column(sa.Boolean())
+    gone_s: Named[float | None] = Column(sa.Double())
+
+
+GROUP_VMS = table(
+    "vm_group_vms", GroupVmColumns, sa.Index(None, "vm_group"), sa.Index(None, "gone_s")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupVm:
+    """One VM of a group, there or about to be."""
+
+    create_key: str
+    vm_group: int
+    owner: int
+    """Whose it is: its group's owner when it was asked for."""
+    number: int
+    """It is the how-manieth of its group, from 1 on."""
+    vm: int | None = None
+    """Its id, once it was seen."""
+    leaving: bool = False
+    """Whether it is to be ended."""
+    gone_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a VM of a group bids, and over how many its group's spending rate is spread."""
+
+    bid: float
+    nvm: int
+
+
+def add(connection: sa.Connection, vms: Iterable[GroupVm]) -> None:
+    """New ones."""
+    rows = [asdict(one) for one in vms]
+    if rows:
+        connection.execute(sa.insert(GROUP_VMS), rows)
+
+
+def bind(connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]) -> None:
+    """Learn the ids of VMs that were seen with a key.
+
+    Anybody may write any key into a template: only a VM of the right owner counts. One that
+    comes after it was given up is to be ended.
+    """
+    columns = (GROUP_VMS.c.create_key, GROUP_VMS.c.gone_s, GROUP_VMS.c.owner)
+    waiting = connection.execute(sa.select(*columns).where(GROUP_VMS.c.vm.is_(None))).all()
+    if not waiting:
+        return
+    taken = set(connection.scalars(sa.select(GROUP_VMS.c.vm).where(GROUP_VMS.c.vm.is_not(None))))
+    for key, gone_s, owner in waiting:
+        vm = keys.get(key)
+        if vm is None or vm in taken or owners.get(vm) != owner:
+            continue
+        taken.add(vm)
+        late = {} if gone_s is None else {"gone_s": None, "leaving": True}
+        _change(connection, [key], vm=vm, **late)
+
+
+def leave(connection: sa.Connection, keys: Iterable[str]) -> None:
+    """These are to be ended."""
+    _change(connection, keys, leaving=True)
+
+
+def lose(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:
+    """These are gone, or were never made."""
+    _change(connection, keys, leaving=True, gone_s=at_s)
+
+
+def present(connection: sa.Connection, group: int | None = None) -> tuple[GroupVm, ...]:
+    """All that are not gone, of one group or of all, in the order in which they were added."""
+    query = sa.select(GROUP_VMS).where(GROUP_VMS.c.gone_s.is_(None))
+    if group is not None:
+        query = query.where(GROUP_VMS.c.vm_group == group)
+    rows = connection.execute(query.order_by(GROUP_VMS.c.vm_group, GROUP_VMS.c.number))
+    return tuple(GroupVm(**row._asdict()) for row in rows)
+
+
+def numbers(connection: sa.Connection) -> dict[int, int]:
+    """By group: the highest number it ever gave."""
+    query = sa.select(GROUP_VMS.c.vm_group, sa.func.max(GROUP_VMS.c.number))
+    rows = connection.execute(query.group_by(GROUP_VMS.c.vm_group))
+    return {row[0]: row[1] for row in rows}
+
+
+def rates(connection: sa.Connection) -> dict[int, Rate]:
+    """By VM id: the part of its group's spending rate that each VM has."""
+    query = (
+        sa.select(GROUP_VMS.c.vm, VM_GROUPS.c.spending_rate, VM_GROUPS.c.nvm)
+        .join(VM_GROUPS, VM_GROUPS.c.id == GROUP_VMS.c.vm_group)
+        .where(GROUP_VMS.c.gone_s.is_(None), GROUP_VMS.c.vm.is_not(None))
+    )
+    return {
+        vm: Rate(rate / max(nvm, 1), max(nvm, 1))
+        for vm, rate, nvm in connection.execute(query)
+        if vm is not None
+    }
+
+
+def _change(connection: sa.Connection, keys: Iterable[str], **values: Any) -> None:
+    for some in chunks(sorted(keys)):
+        query = sa.update(GROUP_VMS).where(GROUP_VMS.c.create_key.in_(some))
+        connection.execute(query.values(**values))

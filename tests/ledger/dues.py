@@ -1,0 +1,91 @@
+"""What each period should have cost, worked out once more from what was kept of it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.cluster import Floats
+from merkatd.currency import MICRO
+from merkatd.database import allocations, charges, details, entries, periods, rollups
+from merkatd.database.periods import Period, PeriodState
+from tests.ledger.site import INTERVAL_S, VMS
+
+_MOST_PERIODS = 2.0
+
+
+@dataclass(slots=True)
+class Dues:
+    """What was found to be right until now, period by period."""
+
+    looked_to: int = 0
+    """The newest period that was looked at."""
+    taken: Counter[int] = field(default_factory=Counter)
+    """By account: micro-credits of all periods up to that one."""
+    missing: int = 0
+
+    def look(self, connection: sa.Connection) -> None:
+        """Every period charged since the last look was charged once, and for what it was."""
+        stored = {one.number: one for one in periods.recent(connection, 1_000_000)}
+        charged = sorted(n for n, one in stored.items() if one.state is PeriodState.CHARGED)
+        newest = charged[-1]
+        left = {
+            number: one.state
+            for number, one in stored.items()
+            if number < newest
+            and one.decided_s is not None
+            and one.state is not PeriodState.CHARGED
+        }
+        assert not left, "what was given in these was never charged"
+        known = rollups.rolled_up_to(connection)
+        assert known <= self.looked_to, "rolled up before it was looked at: keep more"
+        for number in charged:
+            if number > self.looked_to:
+                self._check(connection, stored[number], stored)
+        for number in stored.keys() - set(charged):
+            assert not entries.under(connection, f"charge/{number}/"), "charged, and not said so"
+        self.looked_to = newest
+
+    def whole(self, connection: sa.Connection) -> None:
+        """What left the accounts for charges is the sum of all that; also of what is days now."""
+        for account, amount in self.taken.items():
+            moved = entries.sums(connection, account, 0.0, None)
+            assert -moved[entries.TransactionKind.CHARGE] == amount
+
+    def _check(self, connection: sa.Connection, one: Period, stored: dict[int, Period]) -> None:
+        arrays = allocations.load(connection, one.number)
+        detail = details.load(connection, one.number)
+        assert arrays is not None
+        assert detail is not None
+        running = np.flatnonzero(arrays["runs"])
+        assert detail.vm.tolist() == arrays["vm"][running].tolist()
+        assert len(running) <= VMS
+        elapsed = _elapsed(one, stored)
+        assert detail.seconds == elapsed * INTERVAL_S
+        price: Floats = arrays["price"][arrays["market"][running]]
+        owed = np.rint(price * arrays["allocation"][running] * elapsed * MICRO).astype(np.int64)
+        due: Counter[int] = Counter()
+        paid: Counter[int] = Counter()
+        for row, account in enumerate(detail.account.tolist()):
+            due[account] += int(owed[row].sum())
+            paid[account] += int(detail.charged[row].sum())
+        missing = charges.shortfalls(connection, one.number)
+        assert {n: paid[n] + missing.get(n, 0) for n in due} == dict(due)
+        posted = {
+            int(reference.rpartition("/")[2]): entries.amounts_of(connection, number)
+            for reference, number in entries.under(connection, f"charge/{one.number}/").items()
+        }
+        assert posted.keys() == {account for account, amount in due.items() if amount}
+        assert {n: -posted[n].get(n, 0) for n in posted} == {n: paid[n] for n in posted}
+        self.taken.update(paid)
+        self.missing += sum(missing.values())
+
+
+def _elapsed(one: Period, stored: dict[int, Period]) -> float:
+    """Periods that passed until the observation with which it was charged."""
+    at_s = one.charged_s
+    assert at_s is not None
+    later = [n for n, other in stored.items() if n > one.number and other.observed_s <= at_s]
+    until_s = stored[max(later)].observed_s
+    return min((until_s - one.observed_s) / INTERVAL_S, _MOST_PERIODS)

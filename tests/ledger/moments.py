@@ -1,0 +1,82 @@
+"""The moments of a charge at which somebody is killed, each waited for, none left to luck."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.database.accounts import ACCOUNTS, AccountKind
+from merkatd.database.periods import PERIODS, PeriodState
+from tests.daemon.processes import until
+from tests.ledger.site import INTERVAL_S, SPEED, Books, charged_periods
+
+Moment = Callable[[Books, np.random.Generator], contextlib.AbstractContextManager[None]]
+
+
+_TICK_S = 0.12
+"""The server looks at its transactions anew where nobody asked for a tenth of a second."""
+
+
+@contextlib.contextmanager
+def before_it_posts(books: Books, _rng: np.random.Generator) -> Iterator[None]:
+    """The charge waits for the treasury's account, which somebody else holds."""
+    treasury = sa.select(ACCOUNTS.c.id).where(ACCOUNTS.c.kind == AccountKind.TREASURY)
+    found = False
+    while not found:
+        with books.connected() as connection:
+            connection.execute(treasury.with_for_update()).all()
+            until(lambda: _waiting(books), "somebody at the treasury", tick_s=_TICK_S)
+            # Where nothing was due to be charged, it is a replenishment that waits.
+            found = _waiting(books) == [0]
+            if found:
+                yield
+
+
+@contextlib.contextmanager
+def after_it_posted(books: Books, _rng: np.random.Generator) -> Iterator[None]:
+    """Everything is posted and nothing committed: it waits for the row of its period."""
+    with books.connected() as connection:
+        until(lambda: _held(connection), "a period that has acted")
+        until(lambda: any(_waiting(books)), "a charge behind its postings", tick_s=_TICK_S)
+        yield
+
+
+@contextlib.contextmanager
+def once_it_committed(books: Books, _rng: np.random.Generator) -> Iterator[None]:
+    """The very moment at which others see it: the daemon may not have heard of it."""
+    before = books.read(charged_periods)
+    until(lambda: books.alive() and books.read(charged_periods) > before, "a charge", tick_s=0.0)
+    yield
+
+
+@contextlib.contextmanager
+def whenever(books: Books, rng: np.random.Generator) -> Iterator[None]:
+    """Any moment of a period, or of a start."""
+    del books
+    time.sleep(float(rng.uniform(0.0, 2 * INTERVAL_S / SPEED)))
+    yield
+
+
+MOMENTS: tuple[Moment, ...] = (before_it_posts, after_it_posted, once_it_committed, whenever)
+
+
+def _held(connection: sa.Connection) -> bool:
+    """Whether the newest period has acted; then its row is held from now on."""
+    newest = sa.select(PERIODS.c.number, PERIODS.c.state).order_by(PERIODS.c.number.desc()).limit(1)
+    row = connection.execute(newest).one_or_none()
+    if row is not None and row.state == PeriodState.ACTED:
+        locked = sa.select(PERIODS.c.state).where(PERIODS.c.number == row.number)
+        if connection.scalar(locked.with_for_update()) == PeriodState.ACTED:
+            return True
+    connection.rollback()
+    return False
+
+
+def _waiting(books: Books) -> list[int]:
+    """How many rows were written by each transaction that waits for a lock."""
+    query = "SELECT trx_rows_modified FROM information_schema.innodb_trx"
+    query += " WHERE trx_state = 'LOCK WAIT'"
+    assert books.alive()
+    return books.read(lambda c: [int(row[0]) for row in c.exec_driver_sql(query)])
