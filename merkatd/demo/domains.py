@@ -37,6 +37,17 @@ class Kind(StrEnum):
         """Where this machine's own libvirtd answers for them."""
         return "lxc:///system" if self is Kind.LXC else "qemu:///system"
 
+    @property
+    def words(self) -> str:
+        """What whoever watches is told."""
+        match self:
+            case Kind.KVM:
+                return "virtual machines (KVM)"
+            case Kind.QEMU:
+                return "virtual machines that QEMU emulates in software, as there is no KVM here"
+            case Kind.LXC:
+                return "containers, as libvirtd here runs no virtual machines"
+
 
 NAMES = "one-"
 """How the names of OpenNebula's domains begin."""

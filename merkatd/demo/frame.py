@@ -166,14 +166,18 @@ def _price(what: str, values: Sequence[float], width: int, height: int) -> list[
 
 
 _FIXED = 65
-"""Columns of a tenant's line besides its bar."""
+"""Columns of a tenant's line besides its bar,"""
+_GOT = 5
+"""and of what its guests really got, where they are real."""
 
 
 def _tenants(state: State, width: int) -> list[Line]:
-    bar = max(width - _FIXED, 6)
+    real = any(tenant.got is not None for tenant in state.tenants)
+    bar = max(width - _FIXED - (_GOT if real else 0), 6)
     legend = next((one for one in _LEGENDS if len(one) <= bar), "")
+    got = f"{'got':>{_GOT}}" if real else ""
     names = (
-        f"{'':16}{'VMs':>3} {'bid':>5} {'cores':>5}  "
+        f"{'':16}{'VMs':>3} {'bid':>5} {'cores':>5}{got}  "
         f"{legend:{bar}} {'':9}{'left':>5} {'met':>5} {'credits':>8}"
     )
     lines: list[Line] = [(Piece("TENANTS"[: len(names)], BOLD), Piece(names[7:], FAINT))]
@@ -181,7 +185,7 @@ def _tenants(state: State, width: int) -> list[Line]:
     return lines
 
 
-_LEGENDS = ("work done, ┃ time passed", "done, ┃ time")
+_LEGENDS = ("work done, ┃ time passed", "done, ┃ time", "done")
 
 
 def _tenant(at: int, tenant: TenantRow, bar: int) -> Line:
@@ -192,12 +196,18 @@ def _tenant(at: int, tenant: TenantRow, bar: int) -> Line:
     )
     met = f"{tenant.kept}/{tenant.kept + tenant.missed}"
     tail = Piece(f"{tenant.left_min:4.0f}m {met:>5} {tenant.balance:8.0f}")
+    real = tenant.got is not None
     standing = Piece(f" {tenant.standing:9}", _STANDING_STYLE[tenant.standing])
     if tenant.standing is Standing.AWAY:
-        return (*name, Piece(f"{'-':>3} {'-':>5} {'-':>5}  {'':{bar}}", FAINT), standing, tail)
+        got = f"{'-':>{_GOT}}" if real else ""
+        nothing = f"{'-':>3} {'-':>5} {'-':>5}{got}  {'':{bar}}"
+        return (*name, Piece(nothing, FAINT), standing, tail)
+    got = f"{tenant.got:{_GOT}.2f}" if real else ""
     bid = f"{tenant.bid:5.3g}" if tenant.bid < 1000 else f"{tenant.bid:5.0f}"
-    numbers = Piece(f"{tenant.vms:3} {bid} {tenant.cores:5.1f}  ")
-    return (*name, numbers, *progress(tenant.done, tenant.passed, bar), standing, tail)
+    cores = f"{tenant.cores:5.{2 if real else 1}f}"
+    numbers = (Piece(f"{tenant.vms:3} {bid} {cores}"), Piece(got, BOLD), Piece("  "))
+    bar_of_work = progress(tenant.done, tenant.passed, bar)
+    return (*name, *numbers, *bar_of_work, standing, tail)
 
 
 def _decisions(state: State, width: int, room: int) -> list[Line]:

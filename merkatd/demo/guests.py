@@ -5,6 +5,7 @@ time it really got. Every call blocks for as long as libvirt takes.
 """
 
 import contextlib
+import errno
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -134,12 +135,12 @@ class Guests:
 def kind_here() -> Kind:
     """The best guests that this machine's libvirtd runs. Raises GuestsError where it runs none."""
     api = _libvirt()
-    why = []
+    why: dict[str, list[str]] = {}
     for kind in (Kind.QEMU, Kind.LXC):
         try:
             connection = api.open(kind.address)
         except api.libvirtError as error:
-            why.append(f"{kind.address}: {error}")
+            why.setdefault(_helped(api, error), []).append(kind.address)
             continue
         described = connection.getCapabilities()
         connection.close()
@@ -147,8 +148,20 @@ def kind_here() -> Kind:
             return kind
         if platform.machine() == _OUR_CODE and f"<domain type='{kind}'" in described:
             return Kind.KVM if f"<domain type='{Kind.KVM}'" in described else kind
-        why.append(f"{kind.address}: has no machine that runs {_OUR_CODE}")
-    raise GuestsError(f"no real guests here: {'; '.join(why)}")
+        why.setdefault(f"has no machine that runs {_OUR_CODE}", []).append(kind.address)
+    found = "; ".join(f"{' and '.join(addresses)}: {what}" for what, addresses in why.items())
+    raise GuestsError(f"no real guests here: {found}")
+
+
+def _helped(api: Any, error: Any) -> str:
+    """What libvirt says, and what can be done about it where that is known."""
+    closed = {api.VIR_ERR_AUTH_FAILED, api.VIR_ERR_AUTH_UNAVAILABLE, api.VIR_ERR_AUTH_CANCELLED}
+    found = error.get_int1()
+    if found in {errno.ENOENT, errno.ECONNREFUSED}:
+        return f"{error} (does libvirtd run? It is in Debian's package libvirt-daemon-system)"
+    if found in {errno.EACCES, errno.EPERM} or error.get_error_code() in closed:
+        return f"{error} (root may, and so may members of the group libvirt)"
+    return str(error)
 
 
 def _libvirt() -> Any:

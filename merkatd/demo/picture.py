@@ -84,11 +84,18 @@ def decisions(
         if not isinstance(step, OnHost)
     ]
     found += [
-        _decided(latest, vm, f"{_vm_name(latest, vm)} waits", why, cast)
+        _decided(latest, vm, _concerned(latest, vm), why, cast)
         for vm, why in sorted(latest.decided.decision.reasons.items())
         if told_before.get(vm) != why
     ]
     return tuple(found)
+
+
+def _concerned(latest: Announcement, vm: int) -> str:
+    """Who a reason is about: what runs already waits for nothing, but may be told something."""
+    vms = latest.seen.snapshot.vms
+    waits = VmState.PENDING in vms.state[vms.id == vm]
+    return f"{_vm_name(latest, vm)}{' waits' if waits else ''}"
 
 
 def limits_set(latest: Announcement) -> int:
@@ -139,7 +146,11 @@ def bid_of(latest: Announcement | None, user: int) -> float | None:
 
 
 def tenant_row(
-    player: Player, latest: Announcement | None, now_min: float, balance: float
+    player: Player,
+    latest: Announcement | None,
+    now_min: float,
+    balance: float,
+    got: float | None = None,
 ) -> TenantRow:
     """A tenant as it stands."""
     kept = sum(one.kept for one in player.past)
@@ -150,6 +161,7 @@ def tenant_row(
         kept=kept,
         missed=len(player.past) - kept,
         balance=balance,
+        got=got,
         left_min=player.next_errand.arrival_min - now_min,
     )
     if player.now is None:

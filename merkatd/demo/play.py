@@ -75,6 +75,7 @@ class Demo:
         if scale.real is not None:
             place = self._site.path
             self._real = RealGuests(self._reactor, scale.real, scale.minute_s, place)
+            self._say("real guests", f"{scale.real.words}, on {scale.real.address}")
         try:
             return await self._with_daemon()
         finally:
@@ -187,11 +188,18 @@ class Demo:
             memory_prices=tuple(memory for _, memory in self._prices),
             hosts=() if latest is None else picture.hosts(latest, self._cast),
             tenants=tuple(
-                picture.tenant_row(player, latest, now_min, self._balance(player))
+                picture.tenant_row(
+                    player, latest, now_min, self._balance(player), self._got(player)
+                )
                 for player in self._players
             ),
             decisions=picture.newest(self._told),
         )
+
+    def _got(self, player: Player) -> float | None:
+        if self._real is None:
+            return None
+        return self._real.cores(() if player.now is None else player.now.alive)
 
     def _balance(self, player: Player) -> float:
         return self._balances.get(player.user, self._options.starting_credits)

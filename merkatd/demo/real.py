@@ -1,6 +1,7 @@
 """Real guests while a demo plays: they follow its cloud, and what they did is in their logs."""
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from merkatd.opennebula import Client
 from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.vm_pool import read_page
 
+_LATELY_S = 3.0
 _HOST = 0
 """The embedded cloud's name for this machine."""
 
@@ -22,6 +24,8 @@ class RealGuests:
 
     def __init__(self, reactor: Any, kind: Kind, minute_s: float, directory: Path) -> None:
         """Raises GuestsError where there can be none; guests boot from a file in `directory`."""
+        self._seconds = reactor.seconds
+        self._lately: deque[tuple[float, Mapping[int, float]]] = deque()
         self._kind = kind
         self._minute_s = minute_s
         self._disk = directory / "guest.img"
@@ -36,7 +40,18 @@ class RealGuests:
         for why in await self._thread.run(lambda: self._guests.follow(vms)):
             tell("a guest fails", why)
         used_s = await self._thread.run(self._guests.cpu_s)
+        self._lately.append((self._seconds(), used_s))
+        while self._lately[-1][0] - self._lately[0][0] > _LATELY_S:
+            self._lately.popleft()
         return {vm: seconds / self._minute_s for vm, seconds in used_s.items()}
+
+    def cores(self, vms: Iterable[int]) -> float:
+        """How many cores these VMs really got together in the last few seconds."""
+        if len(self._lately) < 2:
+            return 0.0
+        (began_s, before), (ended_s, after) = self._lately[0], self._lately[-1]
+        got_s = sum(after.get(vm, 0.0) - before.get(vm, 0.0) for vm in vms)
+        return got_s / (ended_s - began_s)
 
     async def end_finished(self, administrator: Client, player: Player) -> None:
         """Guests that have done their work turn themselves off."""

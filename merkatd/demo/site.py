@@ -8,7 +8,8 @@ from typing import Any, Self, TextIO
 
 from twisted.logger import LogBeginner, globalLogBeginner, textFileLogObserver
 
-from merkatd.config import Config, load
+from merkatd.config.load import load
+from merkatd.config.model import Config
 from merkatd.demo.scale import SIMULATED, Scale
 
 _CONFIGURATION = """\

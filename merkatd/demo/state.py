@@ -48,6 +48,8 @@ class TenantRow:
     bid: float = 0.0
     cores: float = 0.0
     """That its VMs may use together."""
+    got: float | None = None
+    """That they really got lately, where guests are real."""
     done: float = 0.0
     """Parts of the work"""
     passed: float = 0.0

@@ -142,9 +142,9 @@ def shares(parts: Sequence[Share], capacity: float, width: int) -> Line:
 
 
 def _labelled(part: Share, width: int) -> str:
-    """The letter, repeated, with the amount in cores in the middle where there is room."""
+    """The letter, repeated, with the amount in the middle where there is room."""
     fill = part.letter + part.letter.lower() * (width - 1)
-    label = f" {part.amount:.0f} "
+    label = f" {part.amount:.2g} " if 0 < part.amount < 1 else f" {part.amount:.0f} "
     if width < len(label) + 3:
         return fill
     start = (width - len(label) + 1) // 2

@@ -53,6 +53,8 @@ class _Board:
     load: dict[int, int] = field(init=False)
     """In thousandths of a unit: whole numbers, so that no order of changes makes a difference."""
     taken: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    parts: dict[int, int] = field(default_factory=dict)
+    """By VM: what one virtual CPU loads its core with."""
 
     def __post_init__(self) -> None:
         self.cells = self.topology.cells()
@@ -61,18 +63,27 @@ class _Board:
 
     def burden(self, vm: Pinned) -> None:
         """Count a VM whose cores are given; those allowed to use several use all alike."""
+        part = _part(vm)
         for entry in vm.cores:
             for core in entry:
                 if core in self.load:
-                    self.load[core] += _part(vm) // len(entry)
+                    self.load[core] += part // len(entry)
 
     def put(self, vm: Pinned, cores: tuple[int, ...]) -> None:
         """Pin the VM, in place of the pins it has on the board."""
+        part, load = self.part(vm), self.load
         for core in self.taken.get(vm.vm, ()):
-            self.load[core] -= _part(vm)
+            load[core] -= part
         for core in cores:
-            self.load[core] += _part(vm)
+            load[core] += part
         self.taken[vm.vm] = cores
+
+    def part(self, vm: Pinned) -> int:
+        """What one virtual CPU of a VM loads its core with."""
+        found = self.parts.get(vm.vm)
+        if found is None:
+            found = self.parts[vm.vm] = _part(vm)
+        return found
 
     def keeps_rules(self, vm: Pinned, cores: tuple[int, ...]) -> bool:
         """Whether the VM could be pinned like this."""
@@ -88,8 +99,10 @@ class _Board:
         """The least loaded cores of the cell where the busiest of them is least loaded."""
         without = self._load_without(vm)
         if vm.vcpus > len(self.cores):
-            return _one_by_one(vm, without)
+            return _one_by_one(vm, dict(without))
         groups = list(self._cells_for(vm)) or [self.cores]
+        if len(groups) == 1:
+            return _least_loaded(groups[0], without)[: vm.vcpus]
         choices = [_least_loaded(group, without)[: vm.vcpus] for group in groups]
         return min(
             choices,
@@ -108,7 +121,7 @@ class _Board:
         self, vms: Sequence[Pinned], least_gain: int
     ) -> tuple[Pinned, tuple[int, ...]] | None:
         """The change that relieves the busiest core most, with the fewest pins changed."""
-        lightest = min(self.load.values())
+        lightest, parts, taken = min(self.load.values()), self.parts, self.taken
         for core in reversed(_least_loaded(self.cores, self.load)):
             most = self.load[core] - least_gain
             if most < lightest:
@@ -116,7 +129,7 @@ class _Board:
             found = [
                 (peak, changed, vm.vm, cores, vm)
                 for vm in vms
-                if core in self.taken[vm.vm] and lightest + _part(vm) <= most
+                if core in taken[vm.vm] and lightest + parts[vm.vm] <= most
                 for cores, changed, peak in self._changes(vm, core)
                 if peak <= most
             ]
@@ -131,7 +144,7 @@ class _Board:
         One virtual CPU leaves the core for another one nearby, or the whole VM goes elsewhere.
         """
         taken = self.taken[vm.vm]
-        at = taken.index(core)
+        at, part = taken.index(core), self.part(vm)
         cell = self.topology.cell[core]
         near = self.cells[cell] if self._fits_cell(vm) else self.cores
         shared = vm.vcpus > len(self.cores)
@@ -141,19 +154,22 @@ class _Board:
             yield (
                 (*taken[:at], target, *taken[at + 1 :]),
                 1,
-                max(self.load[target] + _part(vm), self.load[core] - _part(vm)),
+                max(self.load[target] + part, self.load[core] - part),
             )
-        if self._fits_cell(vm):
+        if len(self.cells) > 1 and self._fits_cell(vm):
             cores = self.best_for(vm)
             without = self._load_without(vm)
-            peak = max(without[core], *(without[other] + _part(vm) for other in cores))
+            peak = max(without[core], *(without[other] + part for other in cores))
             if self.topology.cell[cores[0]] != cell:
                 yield cores, vm.vcpus, peak
 
-    def _load_without(self, vm: Pinned) -> dict[int, int]:
-        without = dict(self.load)
-        for core in self.taken.get(vm.vm, ()):
-            without[core] -= _part(vm)
+    def _load_without(self, vm: Pinned) -> Mapping[int, int]:
+        taken = self.taken.get(vm.vm)
+        if taken is None:
+            return self.load
+        without, part = dict(self.load), self.part(vm)
+        for core in taken:
+            without[core] -= part
         return without
 
     def _cells_for(self, vm: Pinned) -> Iterator[tuple[int, ...]]:
@@ -176,7 +192,8 @@ def _part(vm: Pinned) -> int:
 
 
 def _least_loaded(cores: Iterable[int], load: Mapping[int, int]) -> tuple[int, ...]:
-    return tuple(sorted(cores, key=lambda core: (load[core], core)))
+    """The least loaded first, and of equals the one that comes first already: the lower one."""
+    return tuple(sorted(cores, key=load.__getitem__))
 
 
 def _one_by_one(vm: Pinned, load: dict[int, int]) -> tuple[int, ...]:

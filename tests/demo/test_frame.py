@@ -34,6 +34,21 @@ def test_at_80_by_24_everything_has_its_place() -> None:
     assert "migrate VM 59: for a reason" in text
 
 
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 50)])
+def test_real_guests_show_what_they_got(width: int, height: int) -> None:
+    """Beside what they may use, in every size; simulated ones show nothing of the kind."""
+    state = busy()
+    away, first, *others = (replace(tenant, got=0.37) for tenant in state.tenants)
+    real = replace(state, tenants=(away, first, *others))
+    lines = [bare(line) for line in frame(real, width, height)]
+    assert {len(line) for line in lines} == {width}
+    heading = next(line for line in lines if line.startswith("TENANTS"))
+    assert heading.index(" cores  got ") > 0
+    row = next(line for line in lines if f" {first.name} " in line)
+    assert row[: heading.index(" got ") + 4].endswith(f"{first.cores:.2f} 0.37")
+    assert not any(" got " in bare(line) for line in frame(state, width, height)[:12])
+
+
 def test_at_200_columns_reasons_are_whole() -> None:
     """They go on in the next line rather than being cut."""
     lines = [bare(line) for line in frame(busy(decisions=3), 200, 50)]
@@ -48,6 +63,12 @@ def test_no_size_breaks_it(width: int, height: int, hosts: int) -> None:
         lines = frame(state, width, height)
         assert len(lines) <= height
         assert all(len(bare(line)) == width for line in lines)
+
+
+def test_parts_of_a_whole_unit_are_shown_as_such() -> None:
+    """A quarter of a GiB is not nothing."""
+    bar = "".join(piece.text for piece in shares((Share(0.25, "A", ""),), 1.0, 60))
+    assert "a 0.25 a" in bar
 
 
 def test_a_paused_and_failing_daemon_is_seen() -> None:

@@ -1,8 +1,6 @@
 """What hosts are told through libvirt: only what differs, at once, and refusals by name."""
 
 import math
-from dataclasses import replace
-from typing import Any
 
 import libvirt
 import pytest
@@ -164,22 +162,6 @@ class TestPins:
         bed.read()
         step = pin(0, ((9,), (1,)))
         assert "has the cores 0 to 3" in bed.apply(step)[step.id]
-
-    def test_xen_is_pinned_by_a_command(self, tmp_path: Any) -> None:
-        """With the words of the domain; what it says against it is told."""
-        host = DoubleHost("xen")
-        host.start(0, vcpus=2)
-        script, log = tmp_path / "xl", tmp_path / "log"
-        script.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
-        script.chmod(0o755)
-        command = f"{script} vcpu-pin {{domain}} {{vcpu}} {{cores}}"
-        bed = Bed({0: host}, replace(PINNING, xen_pin_command=command))
-        bed.read()
-        assert bed.apply(pin(0, ((2, 3), (1,)))) == {}
-        assert log.read_text() == "vcpu-pin one-0 0 2,3\nvcpu-pin one-0 1 1\n"
-        script.write_text("#!/bin/sh\necho no such domain >&2\nexit 1\n")
-        step = pin(0, ((0,), (0,)))
-        assert "no such domain" in bed.apply(step)[step.id]
 
     def test_containers_have_none(self) -> None:
         """They are never asked to, and refuse."""

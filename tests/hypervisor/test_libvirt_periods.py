@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from merkatd.cluster import Balloon, Limit, Migrate, Pin
+from merkatd.currency import MICRO
+from merkatd.database import allocations
 from merkatd.database.orders import Order
 from merkatd.hypervisor.libvirt import LibvirtSettings
+from merkatd.scheduler.charge import owed_by_vm
+from merkatd.scheduler.settings import Market
+from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.tell import Announcement
 from tests.hypervisor.bed import Bed
 from tests.hypervisor.double import NO_QUOTA, DoubleHost
@@ -27,6 +32,8 @@ class Site:
         self.bed = Bed(self.hosts, SETTINGS)
         self.frontend = Frontend(hosts=2, hypervisors=self.bed.adapter)
         self.vms: list[int] = []
+        self.rigid: set[int] = set()
+        """Those whose guests have no balloon."""
 
     def vm(self, bid: float, **attributes: Any) -> None:
         """One more VM of two cores."""
@@ -42,7 +49,8 @@ class Site:
                 if number != at:
                     host.domains.pop(domain, None)
                 elif domain not in host.domains:
-                    host.start(vm, vcpus=2, memory_mib=2048)
+                    balloon = "none" if vm in self.rigid else "virtio"
+                    host.start(vm, vcpus=2, memory_mib=2048, balloon=balloon)
 
     def period(self) -> Announcement:
         """One period, a minute, and what comes of it."""
@@ -98,6 +106,24 @@ def test_shares_become_quotas_and_nothing_is_sent_again(site: Site) -> None:
     for _ in range(3):
         site.period()
     assert {number: host.changes() for number, host in site.hosts.items()} == before
+
+
+def test_a_guest_without_a_balloon_pays_for_what_it_holds(site: Site) -> None:
+    """All its memory, whatever its share is; the others pay for their shares."""
+    site.vm(1.0, MERKAT_MAX_MEMORY=1024)
+    site.rigid.add(site.vms[-1])
+    site.vm(1.0, MERKAT_MAX_MEMORY=1024)
+    latest = site.settled()
+    snapshot, decision = latest.seen.snapshot, latest.decided.decision
+    rigid, other = site.vms[-2:]
+    assert decision.allocations[snapshot.vm_row(rigid), MEMORY] == 1024
+    arrays = site.frontend.read(lambda connection: allocations.load(connection, snapshot.period))
+    assert arrays is not None
+    rows, owed, _ = owed_by_vm(arrays, snapshot.vms.id, 1.0, [Market()])
+    mib = owed[:, MEMORY] / MICRO / decision.prices[0, MEMORY]
+    paid = dict(zip(arrays["vm"][rows].tolist(), mib.tolist(), strict=True))
+    assert paid[rigid] == pytest.approx(2048)
+    assert paid[other] == pytest.approx(1024)
 
 
 def test_what_others_change_is_put_right(site: Site) -> None:

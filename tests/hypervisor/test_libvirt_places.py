@@ -5,7 +5,8 @@ from random import Random
 import libvirt
 import pytest
 
-from merkatd.config import ConfigError, parse
+from merkatd.config.load import parse
+from merkatd.config.problems import ConfigError
 from merkatd.hypervisor.libvirt import (
     Addresses,
     LibvirtHypervisors,
@@ -78,16 +79,17 @@ reserved_cores = [0, 1]
         'uri = "node"',
         'uris = { a = "b" }',
         "check_every = 0",
-        'xen_pin_command = "xl"',
+        'xen_command = "{x}"',
     ):
         with pytest.raises(ConfigError):
             parse(f"[hypervisor]\n{wrong}\n")
 
 
-def test_commands_that_pin() -> None:
-    """Must say which domain, which virtual CPU and where."""
-    assert wrong_command("ssh {host} xl vcpu-pin {domain} {vcpu} {cores}") is None
-    for command in ("", "xl {domain} {vcpu}", "xl {domain} {vcpu} {cores} {x}", "xl '{domain}"):
+def test_commands_on_a_host() -> None:
+    """May name it, and nothing else."""
+    for command in ("xl", "ssh {host} sudo xl", "ssh -i '/a key' root@{host} xl"):
+        assert wrong_command(command) is None
+    for command in ("", "  ", "ssh {domain} xl", "ssh {} xl", "ssh '{host} xl"):
         assert wrong_command(command)
 
 

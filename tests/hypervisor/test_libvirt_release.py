@@ -10,6 +10,7 @@ from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.scheduler.ports import Released, Whole
 from tests.hypervisor.bed import Bed, at_once, balloon, limit, pin
 from tests.hypervisor.double import NO_QUOTA, DoubleDomain, DoubleHost
+from tests.hypervisor.xl import FakeXl
 
 PINNING = LibvirtSettings(pin_hosts=frozenset({"*"}), reserved_cores=frozenset({0}))
 
@@ -57,19 +58,16 @@ def test_a_container() -> None:
 
 
 def test_a_xen_guest(tmp_path: Path) -> None:
-    """No cap, and 256 a core. Nobody knows its pins, so it is freed of them in any case."""
+    """No cap, 256 a core, and pins by the command for it."""
+    xl = FakeXl(tmp_path)
+    xl.pin("one-0", "1", "2")
     _, host, there = limited("xen")
-    log = tmp_path / "log"
-    script = tmp_path / "xl"
-    script.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
-    script.chmod(0o755)
-    command = f"{script} vcpu-pin {{domain}} {{vcpu}} {{cores}}"
-    fresh = Bed({0: host}, replace(PINNING, xen_pin_command=command))
+    fresh = Bed({0: host}, replace(PINNING, xen_command=xl.command))
     did = at_once(fresh.adapter.release([whole(0)]))
     assert did == {0: Released("no quota and its own weight, all its memory, no pins")}
     assert there.scheduler == {"weight": 384, "cap": 0}
     assert there.held_kib == there.size_kib
-    assert log.read_text() == "vcpu-pin one-0 0 all\nvcpu-pin one-0 1 all\n"
+    assert xl.pins("one-0") == ["all", "all"]
 
 
 def test_by_a_daemon_that_knows_nothing_yet() -> None:

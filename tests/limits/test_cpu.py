@@ -1,7 +1,7 @@
 """Quotas and weights: hard, exact, never nothing."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.limits import CGROUP_V1, LEAST_QUOTA_US, quotas, weights
@@ -53,6 +53,7 @@ def test_another_quota_period() -> None:
     assert result.units(np.array([1]), 20_000).tolist() == [50.0]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(0, 1e12), st.integers(1, 64), st.booleans()), min_size=1, max_size=30
@@ -78,6 +79,7 @@ def test_quotas_of_a_host_keep_to_its_capacity(
     assert (units[lifted] <= least[lifted]).all()
 
 
+@settings(deadline=None)
 @given(st.floats(0, 6400), st.integers(1, 64), st.booleans())
 def test_quota_is_the_share(units: float, vcpus: int, pinned: bool) -> None:
     """Rounding takes less than a microsecond for each quota, and exactly one quota is set."""
@@ -102,6 +104,7 @@ def test_weights_without_bids() -> None:
     assert weights(np.zeros(0), np.zeros(0, dtype=np.int64), 0).tolist() == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=20))
 def test_weights_stay_in_range_and_in_proportion(bids: list[float]) -> None:
     """From 2 to 262,144, in the order of the bids, in proportion to half a step of rounding."""
@@ -114,6 +117,7 @@ def test_weights_stay_in_range_and_in_proportion(bids: list[float]) -> None:
         assert (np.abs(weight - np.maximum(exact, 2)) <= 0.5).all()
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
     st.floats(1e-6, 1e6),

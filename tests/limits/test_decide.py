@@ -1,7 +1,7 @@
 """A whole cloud: who is told what, in which order, and when nothing is."""
 
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from hypothesis import given, settings
@@ -358,13 +358,13 @@ def test_ten_thousand_vms_at_once() -> None:
     )
     decision = shared(snapshot)
     topology = Topology({core: core // 16 for core in range(32)})
-    started_s = perf_counter()
+    started_s = process_time()
     limits = limits_of(
         snapshot,
         decision,
         measured(snapshot, [4096.0] * count),
         dict.fromkeys(range(hosts), topology),
     )
-    assert perf_counter() - started_s < 10
+    assert process_time() - started_s < 10
     assert len(limits.plan.of(Limit)) == count
     assert len(limits.plan.of(Pin)) == count

@@ -138,6 +138,7 @@ def some_guests(rows: list[dict[str, float]]) -> Guests:
     return guests(rows)
 
 
+@settings(deadline=None)
 @given(st.lists(ROW, min_size=1, max_size=12), st.integers(0, 10**7))
 def test_targets_keep_floors_and_room(rows: list[dict[str, float]], room_mib: int) -> None:
     """Between least and size; together inside the room, or else all at their least."""
@@ -153,6 +154,7 @@ def test_targets_keep_floors_and_room(rows: list[dict[str, float]], room_mib: in
         assert (target == need).all()
 
 
+@settings(deadline=None)
 @given(st.lists(ROW, min_size=1, max_size=8))
 def test_steps_are_bounded_and_go_toward_the_target(rows: list[dict[str, float]]) -> None:
     """Never past the target, never more than the settings allow but to reach the least."""

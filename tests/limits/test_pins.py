@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.limits import Pinned, Topology, pins
@@ -161,6 +161,7 @@ VMS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(HOSTS, VMS)
 def test_rules_hold_whatever_stands(topology: Topology, vms: list[Pinned]) -> None:
     """Usable cores only, distinct while there are enough, one cell where one is large enough."""
@@ -179,6 +180,7 @@ def test_rules_hold_whatever_stands(topology: Topology, vms: list[Pinned]) -> No
             assert len({topology.cell[core] for core in cores}) == 1
 
 
+@settings(deadline=None)
 @given(HOSTS, VMS)
 def test_what_was_chosen_stays(topology: Topology, vms: list[Pinned]) -> None:
     """Deciding again changes nothing, in whatever order the VMs are given."""
@@ -187,6 +189,7 @@ def test_what_was_chosen_stays(topology: Topology, vms: list[Pinned]) -> None:
     assert pins(topology, again, GAIN) == chosen
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(1, 100), min_size=1, max_size=20), st.integers(2, 8))
 def test_no_core_can_be_relieved_any_more(shares: list[float], cores: int) -> None:
     """With one virtual CPU each: no single change would relieve a core by the least gain."""

@@ -181,6 +181,7 @@ def test_no_shrinking_is_too_small_where_it_makes_room() -> None:
     assert limits.plan.of(Deploy)[0].after == (shrink.id,)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 63))
 def test_no_step_is_too_small_where_it_keeps_a_floor(missing_mib: int) -> None:
     """A VM below its floor on a full host is lifted to it, however little that is."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Deploy, Plan, Snapshot, Throttle, VmState
@@ -94,6 +94,7 @@ def test_one_that_arrives_is_told_after_it_came() -> None:
     assert first.network_kb_s == 31_250
 
 
+@settings(deadline=None)
 @given(share=st.lists(st.floats(0, 1e9), min_size=1, max_size=9))
 def test_a_limit_is_never_above_its_share_nor_nothing(share: list[float]) -> None:
     """But for the least that everybody gets: a Mbit/s."""

@@ -1,6 +1,6 @@
 """Xen's credit scheduler gets the same decision in its own words."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Limit
@@ -47,6 +47,7 @@ def test_weights_at_the_ends() -> None:
     assert credit(limit(1_000, None, shares=262_144), 1).weight == XEN.greatest
 
 
+@settings(deadline=None)
 @given(
     st.integers(1_000, 100_000),
     st.integers(1, 128),

@@ -10,12 +10,13 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings
 from tests.opennebula.worlds import RealTime
 from tests.real.port import Port
-from tests.xen.host import XenGuest, XenHost
+from tests.xen.host import CORES, XenGuest, XenHost, described
 
 Result = TypeVar("Result")
 VMS = (1, 2)
-_PATIENCE_S = 180.0
-_CALL_S = 60.0
+MEMORY_MIB = 160
+PATIENCE_S = 180.0
+CALL_S = 60.0
 
 
 class SlowTime(RealTime):
@@ -24,7 +25,7 @@ class SlowTime(RealTime):
     def run(self, running: Coroutine[Deferred[Any], Any, Result]) -> Result:
         """What the coroutine returns, or raises."""
         outcome: asyncio.Future[Result] = ensureDeferred(running).asFuture(self.loop)
-        return self.loop.run_until_complete(asyncio.wait_for(outcome, _PATIENCE_S))
+        return self.loop.run_until_complete(asyncio.wait_for(outcome, PATIENCE_S))
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +44,13 @@ def xen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[XenHost]:
     host.close()
 
 
-@pytest.fixture(scope="session")
-def guests(xen: XenHost) -> list[XenGuest]:
+@pytest.fixture(scope="module")
+def guests(xen: XenHost) -> Iterator[list[XenGuest]]:
     """A guest for each of VMS, with virtual CPUs that are always busy."""
-    return [XenGuest(xen, vm) for vm in VMS]
+    started = [xen.connection().createXML(described(vm, CORES, MEMORY_MIB), 0) for vm in VMS]
+    yield [XenGuest(xen, vm) for vm in VMS]
+    for domain in started:
+        domain.destroy()
 
 
 @pytest.fixture
@@ -63,9 +67,9 @@ def opened(time: RealTime, xen: XenHost) -> Iterator[Port]:
         LibvirtSettings(
             pin_hosts=frozenset({"*"}),
             check_every=1,
-            call_limit_s=_CALL_S,
-            period_limit_s=_PATIENCE_S / 2,
-            xen_pin_command=xen.pin_command,
+            call_limit_s=CALL_S,
+            period_limit_s=PATIENCE_S / 2,
+            xen_command=xen.xl,
         ),
     )
     yield Port(time, adapter)

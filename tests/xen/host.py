@@ -16,7 +16,7 @@ CORES = 2
 NS_PER_S = 1e9
 KIB_PER_MIB = 1024
 _MEMORY_MIB, _FIRST_MIB = 1536, 640
-_BOOT_S, _BURN_S = 240.0, 120.0
+_BOOT_S, _BURN_S = 360.0, 240.0
 _FIRST_WEIGHT = 8192
 _BOOTING_S = 20.0
 """So much CPU time, and more, a guest uses only when it has come to burn."""
@@ -62,9 +62,9 @@ class XenHost:
         return f"xen+ssh://root@{ADDRESS}:{PORT}/?keyfile={self.key}&no_verify=1"
 
     @property
-    def pin_command(self) -> str:
-        """For the configuration."""
-        return f"{' '.join(self._ssh())} xl vcpu-pin {{domain}} {{vcpu}} {{cores}}"
+    def xl(self) -> str:
+        """What runs `xl` there, for the configuration."""
+        return f"{' '.join(self._ssh())} xl"
 
     def connection(self) -> Any:
         """The tests' own."""
@@ -123,25 +123,27 @@ class XenHost:
         return image.READY in self.said()
 
 
-class XenGuest:
-    """The domain one-N, which burns all the CPU that it gets, on every core."""
+def described(vm: int, vcpus: int, memory_mib: int) -> str:
+    """The domain of a guest that burns all the CPU that it gets, on every virtual CPU."""
+    return _GUEST.format(
+        name=f"one-{vm}",
+        memory_mib=memory_mib,
+        vcpus=vcpus,
+        kernel=image.KERNEL,
+        initrd=image.INITRD,
+    )
 
-    def __init__(self, host: XenHost, vm: int, *, memory_mib: int = 160) -> None:
+
+class XenGuest:
+    """The domain one-N, once it burns; somebody has started it with as many CPUs as cores."""
+
+    vcpus = CORES
+
+    def __init__(self, host: XenHost, vm: int) -> None:
         self.vm = vm
         self.name = f"one-{vm}"
-        self.vcpus = CORES
-        self.memory_mib = memory_mib
         self._host = host
-        self.domain = host.connection().createXML(
-            _GUEST.format(
-                name=self.name,
-                memory_mib=memory_mib,
-                vcpus=self.vcpus,
-                kernel=image.KERNEL,
-                initrd=image.INITRD,
-            ),
-            0,
-        )
+        self.domain = host.connection().lookupByName(self.name)
         until(
             lambda: self._cpu_s() > _BOOTING_S * self.vcpus,
             f"{self.name} has come up and burns",

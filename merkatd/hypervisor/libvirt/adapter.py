@@ -21,7 +21,7 @@ from merkatd.hypervisor.libvirt.driver import Driver
 from merkatd.hypervisor.libvirt.errors import AbandonedError, AwayError, in_words
 from merkatd.hypervisor.libvirt.host import Host
 from merkatd.hypervisor.libvirt.kvm import Kvm
-from merkatd.hypervisor.libvirt.lines import Lines, Reactor
+from merkatd.hypervisor.libvirt.lines import Lines, Reactor, Steps
 from merkatd.hypervisor.libvirt.lxc import Lxc
 from merkatd.hypervisor.libvirt.places import Place, driver_of
 from merkatd.hypervisor.libvirt.progress import Progress
@@ -216,7 +216,7 @@ class LibvirtHypervisors:
     # -- how hosts are asked ------------------------------------------------------------------
 
     async def _all(
-        self, work: Mapping[int, Callable[..., Any]], *, limited: bool = True
+        self, work: Mapping[int, Callable[..., Steps[Any]]], *, limited: bool = True
     ) -> Mapping[int, Any]:
         """By host: what the work came to or raised, by the limit in time where there is one."""
         progress = {host: Progress() for host in work}
@@ -230,7 +230,7 @@ class LibvirtHypervisors:
         return answers
 
     def _ask(
-        self, known: _Known, work: Callable[..., Result], progress: Progress
+        self, known: _Known, work: Callable[..., Steps[Result]], progress: Progress
     ) -> Deferred[Result | Exception]:
         return self._lines.run(known.host, lambda host: work(host, known.driver), progress)
 
@@ -259,7 +259,7 @@ class LibvirtHypervisors:
         return _Known(host, driver, {})
 
     def _close(self, known: _Known) -> None:
-        self._lines.run(known.host, lambda host: host.close(), Progress())
+        self._ask(known, _closed, Progress())
 
     def _place(self, host: int) -> Place:
         return self._places.get(host) or Place(host, str(host))
@@ -282,8 +282,9 @@ class LibvirtHypervisors:
         self._away[host] = why
 
 
-def _closed(host: Host, _driver: Driver) -> None:
+def _closed(host: Host, _driver: Driver) -> Steps[None]:
     host.close()
+    yield
 
 
 def _why(answer: Any) -> str:

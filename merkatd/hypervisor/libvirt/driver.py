@@ -19,8 +19,6 @@ class Driver(Protocol):
     """Whether its guests can tell how much memory they use."""
     pins: bool
     """Whether its virtual CPUs can be pinned."""
-    sees_pins: bool
-    """Whether it says where virtual CPUs are pinned, whoever did it."""
     throttles: bool
     """Whether its guests' interfaces and disks can be limited."""
     hard: bool
@@ -39,7 +37,7 @@ class Driver(Protocol):
         """The CPU limits that the host enforces."""
 
     def cores(self, host: Host, guest: Guest) -> Cores:
-        """Where the guest is pinned; empty where it is not."""
+        """Where the guest is pinned, whoever did it; empty where it is not."""
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """A limit in the host's words."""

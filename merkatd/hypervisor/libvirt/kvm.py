@@ -25,7 +25,6 @@ class Kvm:
 
     measures = True
     pins = True
-    sees_pins = True
     throttles = True
     hard = False
 

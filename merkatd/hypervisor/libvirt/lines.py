@@ -5,11 +5,16 @@ is given up: it counts no longer among those that serve the others, and its host
 one until it returns. So a host holds at most one thread, and nobody waits for it. Hosts that
 failed before are served after those that did not.
 
+The last hosts to be served share the threads: otherwise two hosts that are left over when the
+others have come to their end would take as long as all before them, with most threads idle.
+Hosts before them don't share. Where there is not time enough for all, many are served in
+time rather than none.
+
 All methods are called on the reactor's thread; the work itself runs on others.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -19,6 +24,11 @@ from merkatd.hypervisor.libvirt.host import Host
 from merkatd.hypervisor.libvirt.progress import Progress
 
 Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""Work that others may come between wherever it yields; what it returns is its result."""
+_TURN_S = 0.01
+"""So long a host keeps a thread at least, where it shares it: a call or two."""
+_UNFINISHED = object()
 
 
 class Call(Protocol):
@@ -51,8 +61,9 @@ class Reactor(Protocol):
 class _Job:
     """Work for one host, and who waits for it."""
 
-    def __init__(self, work: Callable[[Host], Any], progress: Progress) -> None:
-        self.work = work
+    def __init__(self, host: Host, steps: Steps[Any], progress: Progress) -> None:
+        self.host = host
+        self.steps = steps
         self.progress = progress
         self.answer: Deferred[Any] = Deferred()
         self.watch: Call | None = None
@@ -66,8 +77,7 @@ class _Job:
 class _Line:
     """One host's jobs."""
 
-    def __init__(self, host: Host) -> None:
-        self.host = host
+    def __init__(self) -> None:
         self.waiting: deque[_Job] = deque()
         self.running: _Job | None = None
         self.stuck = False
@@ -89,22 +99,21 @@ class Lines:
         """`start` runs something on another thread."""
         self._reactor = reactor
         self._start = start
-        self._free = threads
+        self._threads = self._free = threads
         self._call_limit_s = call_limit_s
         self._lines: dict[int, _Line] = {}
         self._ready: deque[_Line] = deque()
         self._doubtful: deque[_Line] = deque()
 
     def run(
-        self, host: Host, work: Callable[[Host], Result], progress: Progress
+        self, host: Host, work: Callable[[Host], Steps[Result]], progress: Progress
     ) -> Deferred[Result | Exception]:
         """What the work returns or raises, behind all that the host was given before.
 
         It comes to an AwayError where the host can't be asked.
         """
-        line = self._lines.setdefault(host.place.id, _Line(host))
-        line.host = host
-        job = _Job(work, progress)
+        line = self._lines.setdefault(host.place.id, _Line())
+        job = _Job(host, work(host), progress)
         if line.stuck:
             job.fire(AwayError(_hangs(self._call_limit_s)))
             return job.answer
@@ -129,6 +138,7 @@ class Lines:
             line.queued = False
             job = line.waiting.popleft()
             if job.progress.abandoned:
+                job.steps.close()
                 job.fire(AbandonedError("it was not its turn in time"))
                 self._queue(line)
                 continue
@@ -139,14 +149,26 @@ class Lines:
             self._start(lambda line=line, job=job: self._on_thread(line, job))  # type: ignore[misc]
 
     def _on_thread(self, line: _Line, job: _Job) -> None:
-        line.host.progress = job.progress
+        job.host.progress = job.progress
         try:
-            outcome: Any = job.work(line.host)
+            outcome = self._go_on(job.steps)
         except Exception as error:  # noqa: BLE001 - who waits for the work sees to it
             outcome = error
-        self._reactor.callFromThread(self._ended, line, job, outcome)
+        self._reactor.callFromThread(self._stopped, line, job, outcome)
 
-    def _ended(self, line: _Line, job: _Job, outcome: Any) -> None:
+    def _go_on(self, steps: Steps[Any]) -> Any:
+        """What the steps come to, _UNFINISHED where it is another host's turn before that."""
+        until_s = self._reactor.seconds() + _TURN_S
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+            shared = 0 < len(self._ready) < self._threads
+            if shared and self._reactor.seconds() >= until_s:
+                return _UNFINISHED
+
+    def _stopped(self, line: _Line, job: _Job, outcome: Any) -> None:
         if line.stuck and line.running is job:
             line.stuck = False
         else:
@@ -154,8 +176,11 @@ class Lines:
         if job.watch is not None and job.watch.active():
             job.watch.cancel()
         line.running = None
-        line.failed = isinstance(outcome, AwayError)
-        job.fire(outcome)
+        if outcome is _UNFINISHED:
+            line.waiting.appendleft(job)
+        else:
+            line.failed = isinstance(outcome, AwayError)
+            job.fire(outcome)
         self._queue(line)
         self._pump()
 

@@ -19,7 +19,6 @@ class Lxc:
 
     measures = True
     pins = False
-    sees_pins = True
     throttles = False
     hard = True
 

@@ -7,9 +7,10 @@ from twisted.logger import Logger
 
 from merkatd.hypervisor.libvirt import binding
 from merkatd.hypervisor.libvirt.driver import Driver
-from merkatd.hypervisor.libvirt.errors import has_gone, has_no, in_words
+from merkatd.hypervisor.libvirt.errors import RefusedError, has_gone, has_no, in_words
 from merkatd.hypervisor.libvirt.guest import Cpu, Guest, Sight, Words
 from merkatd.hypervisor.libvirt.host import Host
+from merkatd.hypervisor.libvirt.lines import Steps
 from merkatd.hypervisor.libvirt.throttling import Allowed, allowed, changed, read_devices
 from merkatd.limits import Cores
 
@@ -45,7 +46,7 @@ class Look(NamedTuple):
     """Of network and disk those that are traded: otherwise nobody looks at devices."""
 
 
-def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> list[Row]:
+def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> Steps[list[Row]]:
     """All of these VMs that run there; limits that nobody knows are read in any case."""
     sights = driver.survey(host, vms)
     now_s = host.seconds()
@@ -72,6 +73,7 @@ def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> lis
             if guest.words is None:
                 continue
         rows.append(row_of(driver, guest, now_s, look))
+        yield
     return rows
 
 
@@ -100,15 +102,22 @@ def _find_out(host: Host, driver: Driver, guest: Guest, look: Look) -> None:
             _drifted(host, guest, f"the limit of {name}", now, before)
         guest.devices = devices
     if host.pins and (guest.cores is None or due):
-        try:
-            cores = driver.cores(host, guest)
-        except binding.needed().libvirtError as error:
-            if not has_no(error):
-                raise
-            cores = ()
-        if guest.cores is not None and cores != guest.cores:
-            _drifted(host, guest, "pins", cores, guest.cores)
-        guest.cores = cores
+        _find_cores(host, driver, guest)
+
+
+def _find_cores(host: Host, driver: Driver, guest: Guest) -> None:
+    try:
+        cores = driver.cores(host, guest)
+    except RefusedError as error:
+        _warn_once(host, guest, in_words(error))
+        return
+    except binding.needed().libvirtError as error:
+        if not has_no(error):
+            raise
+        cores = ()
+    if guest.cores is not None and cores != guest.cores:
+        _drifted(host, guest, "pins", cores, guest.cores)
+    guest.cores = cores
 
 
 def _warn_once(host: Host, guest: Guest, why: str) -> None:

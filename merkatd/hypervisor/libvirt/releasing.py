@@ -7,6 +7,7 @@ from merkatd.cluster import Limit
 from merkatd.hypervisor.libvirt.driver import Driver
 from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Guest
 from merkatd.hypervisor.libvirt.host import Host
+from merkatd.hypervisor.libvirt.lines import Steps
 from merkatd.hypervisor.libvirt.telling import why_not
 from merkatd.hypervisor.libvirt.throttling import unthrottle
 from merkatd.limits import UNSET
@@ -30,7 +31,7 @@ def release_host(
     pinned_by_others: frozenset[int],
     goods: tuple[str, ...],
     found: dict[int, Released],
-) -> None:
+) -> Steps[None]:
     """Give each of these VMs its full size; `found` says what was done to whom.
 
     `goods` are those of network and disk that are traded: of others nothing was ever set.
@@ -59,6 +60,7 @@ def release_host(
             else:
                 problems.append(f"{what}: {why}")
         found[vm.vm] = Released(", ".join(did), "; ".join(problems))
+        yield
 
 
 def _free_cpu(host: Host, driver: Driver, guest: Guest, cpu_units: float) -> None:
@@ -77,7 +79,7 @@ def _free_memory(host: Host, driver: Driver, guest: Guest) -> None:
 
 
 def _free_cores(host: Host, driver: Driver, guest: Guest) -> None:
-    guest.cores = driver.cores(host, guest) if driver.sees_pins else None
+    guest.cores = driver.cores(host, guest)
     if guest.cores != ():
         driver.set_cores(host, guest, ())
     guest.cores = ()

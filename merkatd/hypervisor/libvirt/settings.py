@@ -28,18 +28,14 @@ class LibvirtSettings:
     """Cores of each host that has pins for emulator threads: no virtual CPU is pinned there."""
     pin_hosts: frozenset[str] | None = None
     """Patterns of the names of hosts on which virtual CPUs are pinned."""
-    xen_pin_command: str = "ssh {host} xl vcpu-pin {domain} {vcpu} {cores}"
-    """What pins a virtual CPU on a Xen host; libvirt can't."""
+    xen_command: str = "ssh {host} xl"
+    """What runs xl on a Xen host, for pins: libvirt can neither set nor read them there."""
 
 
 def wrong_command(command: str) -> str | None:
-    """What is wrong with a command that pins a virtual CPU, None where nothing is."""
-    names = ("host", "domain", "vcpu", "cores")
+    """What is wrong with a command that is run for a host, None where nothing is."""
     try:
-        words = shlex.split(command)
-        filled = [word.format(**dict.fromkeys(names, "1")) for word in words]
+        words = [word.format(host="node") for word in shlex.split(command)]
     except (KeyError, IndexError, ValueError, AttributeError):
-        filled = []
-    if filled and all(f"{{{name}}}" in command for name in names[1:]):
-        return None
-    return "must be a command with {domain}, {vcpu} and {cores}, and perhaps {host}"
+        words = []
+    return None if words else "must be a command, with {host} where the host's name belongs"

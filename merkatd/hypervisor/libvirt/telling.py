@@ -10,6 +10,7 @@ from merkatd.hypervisor.libvirt.driver import Driver, differing
 from merkatd.hypervisor.libvirt.errors import AbandonedError, AwayError, RefusedError, in_words
 from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest
 from merkatd.hypervisor.libvirt.host import Host
+from merkatd.hypervisor.libvirt.lines import Steps
 from merkatd.hypervisor.libvirt.reading import Look, Row, row_of
 from merkatd.hypervisor.libvirt.throttling import throttle
 from merkatd.limits import UNSET, MemorySettings
@@ -32,7 +33,7 @@ def tell_host(
     memory: MemorySettings,
     look: Look,
     told: Told,
-) -> list[Row]:
+) -> Steps[list[Row]]:
     """Take the steps one after another; one that is refused keeps back no other.
 
     Returns what is known of the guests then.
@@ -47,6 +48,7 @@ def tell_host(
             told.done.add(step.id)
         else:
             told.refused[step.id] = f"{host.place.name}: {why}"
+        yield
     now_s = host.seconds()
     guests = [host.guests[vm] for vm in {step.vm for step in steps} & host.guests.keys()]
     return [row_of(driver, guest, now_s, look) for guest in guests if guest.words is not None]

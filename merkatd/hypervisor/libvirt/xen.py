@@ -1,12 +1,10 @@
 """Xen guests: weight and cap of the credit scheduler, pins through a command on the host."""
 
 import math
-import shlex
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from merkatd.cluster import Limit
-from merkatd.hypervisor.libvirt import binding
+from merkatd.hypervisor.libvirt import binding, xl
 from merkatd.hypervisor.libvirt.described import Described
 from merkatd.hypervisor.libvirt.driver import NS_PER_S, names_of
 from merkatd.hypervisor.libvirt.errors import RefusedError, has_gone
@@ -17,8 +15,6 @@ from merkatd.limits import CGROUP_V1, NO_CAP, UNSET, XEN, Cores, credit
 _UNITS_PER_CORE = 100
 _OWN_WEIGHT = 256
 """Of a VM with one core, as OpenNebula and Xen have it."""
-_PATIENCE = 0.8
-"""The part of a call's limit that the command may take: it ends before its thread is given up."""
 _NO_FLAGS = 0
 """Xen's driver takes no others, and changes what runs."""
 
@@ -28,12 +24,17 @@ class Xen:
 
     measures = False
     pins = True
-    sees_pins = False
     throttles = False
     hard = False
 
+    def __init__(self) -> None:
+        self._pins: Mapping[str, Cores] | None = None
+        self._trouble: RefusedError | None = None
+        """Why the host could not say them, since it was last surveyed."""
+
     def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
         """A call each."""
+        self._pins = self._trouble = None
         domains = names_of(host)
         found = []
         for vm in vms:
@@ -69,9 +70,17 @@ class Xen:
         return {"weight": int(there["weight"]), "cap": int(there["cap"])}
 
     def cores(self, host: Host, guest: Guest) -> Cores:
-        """As they were set from here: libvirt's module can't ask Xen."""
-        del host
-        return guest.cores or ()
+        """Of all guests of the host, once between two surveys at most."""
+        if self._trouble is not None:
+            raise self._trouble
+        try:
+            if self._pins is None:
+                self._pins = host.call(xl.pins, host)
+        except RefusedError as error:
+            self._trouble = error
+            raise
+        found = self._pins.get(guest.name, ())
+        return found if any(found) else ()
 
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """The credit scheduler's."""
@@ -99,35 +108,13 @@ class Xen:
     def set_cores(self, host: Host, guest: Guest, cores: Cores) -> None:
         """By the command for it, for each virtual CPU that differs."""
         there = guest.cores or ()
+        self._pins = None
         for vcpu in range(guest.vcpus):
             wanted = cores[vcpu] if vcpu < len(cores) else ()
             known = there[vcpu] if vcpu < len(there) else ()
             if guest.cores is None or wanted != known:
-                host.call(_pin, host, guest.name, vcpu, wanted)
+                host.call(xl.pin, host, guest.name, vcpu, wanted)
 
     def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
         """Of the running guest."""
         host.call(host.handle(guest).setMemory, memory_mib * KIB_PER_MIB)
-
-
-def _pin(host: Host, domain: str, vcpu: int, cores: Sequence[int]) -> None:
-    """Run the command on the host. Raises RefusedError."""
-    named = ",".join(map(str, cores)) or "all"
-    words = [
-        word.format(host=host.place.name, domain=domain, vcpu=vcpu, cores=named)
-        for word in shlex.split(host.settings.xen_pin_command)
-    ]
-    try:
-        done = subprocess.run(  # noqa: S603 - the administrator's own command, with numbers filled in
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=host.settings.call_limit_s * _PATIENCE,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RefusedError(f"{words[0]}: {error}") from error
-    if done.returncode:
-        why = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-        raise RefusedError(f"{' '.join(words)}: {why}")

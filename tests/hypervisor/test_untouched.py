@@ -1,0 +1,31 @@
+"""Hosts that are left alone: the market goes on, and nobody is told anything."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.hypervisor import UntouchedHypervisors
+from tests.scheduler.frontend import Frontend
+
+
+@pytest.fixture
+def frontend() -> Iterator[Frontend]:
+    """A cloud whose guests keep OpenNebula's own shares."""
+    made = Frontend(hypervisors=UntouchedHypervisors())
+    yield made
+    made.close()
+
+
+def test_vms_are_placed_and_charged_and_limited_by_nobody(frontend: Frontend) -> None:
+    """Period after period, also where VMs contend."""
+    ann = frontend.user("ann")
+    vms = [frontend.vm(1.0 + at, owner=ann, VCPU=4) for at in range(6)]
+    frontend.periods(2)
+    before = [frontend.limits(vm) for vm in vms]
+    latest = frontend.periods(3)
+    assert {frontend.state(vm) for vm in vms} == {"RUNNING"}
+    assert [frontend.limits(vm) for vm in vms] == before
+    assert list(latest.decided.limits.plan) == list(latest.decided.decision.plan)
+    owner = frontend.bench.vm(vms[0]).uid
+    assert frontend.balances()[owner] < latest.seen.snapshot.now_s
+    frontend.agree()

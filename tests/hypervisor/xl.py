@@ -1,0 +1,63 @@
+"""A command that behaves like Xen's `xl` where pins are concerned; tests/xen has the real one."""
+
+from pathlib import Path
+
+_SCRIPT = """\
+#!/bin/sh
+cd {place}
+echo "$@" >> log
+if [ -s broken ]; then cat broken >&2; exit 1; fi
+case "$1" in
+vcpu-pin) echo "$4" > "pins/$2:$3" ;;
+vcpu-list)
+    echo 'Name                    ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)'
+    echo 'Domain-0                 0     0    1   r--      31.4  all / all'
+    for file in pins/*; do
+        [ -e "$file" ] || continue
+        file=${{file#pins/}}
+        printf '%-20s %5d %5d    0   -b-    1205.7  %s / all\\n' \\
+            "${{file%:*}}" 7 "${{file#*:}}" "$(cat "pins/$file")"
+    done ;;
+esac
+"""
+
+
+class FakeXl:
+    """The command, and what it was told."""
+
+    def __init__(self, directory: Path) -> None:
+        self._place = directory / "xen"
+        self._pins = self._place / "pins"
+        self._pins.mkdir(parents=True)
+        self._script = self._place / "xl"
+        self._script.write_text(_SCRIPT.format(place=self._place))
+        self._script.chmod(0o755)
+
+    @property
+    def command(self) -> str:
+        """For the settings."""
+        return str(self._script)
+
+    def starts(self, domain: str, vcpus: int = 2) -> None:
+        """A domain that may use all cores."""
+        self.pin(domain, *["all"] * vcpus)
+
+    def pin(self, domain: str, *affinities: str) -> None:
+        """As somebody else does it."""
+        for vcpu, affinity in enumerate(affinities):
+            (self._pins / f"{domain}:{vcpu}").write_text(affinity)
+
+    def pins(self, domain: str) -> list[str]:
+        """Of each virtual CPU, as it is listed."""
+        return [file.read_text().strip() for file in sorted(self._pins.glob(f"{domain}:*"))]
+
+    def breaks(self, why: str) -> None:
+        """It says this and fails from now on, or works again."""
+        (self._place / "broken").write_text(why)
+
+    def calls(self) -> list[str]:
+        """Since this was asked last."""
+        log = self._place / "log"
+        found = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return found
