@@ -43,11 +43,15 @@ class OpenNebulaCloud:
         self._clock = clock
         self._executor = executor
         self._page_rows = page_rows
-        self._glances = Glances(client)
+        self._glances = Glances(client, clock)
         self._host_pool = HostPool()
         self._estate = EstatePools(client, executor)
         self._shown: Shown | None = None
         self._messages: dict[int, str] = {}
+
+    def hosts_seen(self) -> int:
+        """How many hosts there were when the cloud was last observed."""
+        return 0 if self._shown is None else len(self._shown.host_rows)
 
     async def observe(self) -> Observation:
         """Read all pools. Raises UnreachableError, also where the user may not read them."""

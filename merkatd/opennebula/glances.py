@@ -1,19 +1,25 @@
 """How VMs are just before something is sent to each: many that are about to be looked at together.
 
-A server that ends a connection after each call, as oned does, makes a call dear. So while one
-look is under way the VMs that are asked for meanwhile wait for the next, which is for all of
-them: nothing is older than when it was asked for, and hundreds of VMs cost some tens of calls.
+A server that ends a connection after each call, as oned does, makes a call dear. So the VMs
+that are asked for while a look is under way, or right after one, wait until there are some or
+until a moment has passed; the next look is for all of them. Nothing is older than when it was
+asked for, and hundreds of VMs cost some tens of calls.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.opennebula.client import Client
 from merkatd.opennebula.elements import Element, children, one, rows, whole
+from merkatd.opennebula.waiting import Time
 
 NOWHERE = -1
+
+_SOME = 8
+"""So many VMs are looked at without waiting for more."""
+_MOMENT_S = 0.05
 
 
 class Glance(NamedTuple):
@@ -28,10 +34,14 @@ class Glance(NamedTuple):
 class Glances:
     """Looks at VMs for whoever asks."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Time) -> None:
         self._client = client
+        self._clock = clock
         self._wanted: dict[int, list[Deferred[Glance]]] = {}
         self._looking = False
+        self._next_s = 0.0
+        """When the next look is due, however few wait for it."""
+        self._alarm: Any = None
 
     async def at(self, vm: int) -> Glance:
         """One VM, as it is no earlier than now.
@@ -40,28 +50,49 @@ class Glances:
         """
         waiting: Deferred[Glance] = Deferred()
         self._wanted.setdefault(vm, []).append(waiting)
-        if not self._looking:
-            self._looking = True
-            ensureDeferred(self._look())
+        self._look_when_due()
         return await waiting
 
+    def _look_when_due(self) -> None:
+        if self._looking:
+            return
+        if self._due:
+            self._looking = True
+            ensureDeferred(self._look())
+        elif self._wanted and self._alarm is None:
+            self._alarm = self._clock.callLater(_MOMENT_S, self._moment_passed)
+
+    @property
+    def _due(self) -> bool:
+        enough = len(self._wanted) >= _SOME or self._clock.seconds() >= self._next_s
+        return enough and bool(self._wanted)
+
+    def _moment_passed(self) -> None:
+        self._alarm, self._next_s = None, 0.0
+        self._look_when_due()
+
     async def _look(self) -> None:
-        while self._wanted:
+        while self._due:
             wanted, self._wanted = self._wanted, {}
-            try:
-                found = await self._found(sorted(wanted))
-            except Exception as error:  # noqa: BLE001 - it is theirs who asked
-                for waiting in wanted.values():
-                    for each in waiting:
-                        each.errback(error)
-                continue
-            for vm, waiting in wanted.items():
-                for each in waiting:
-                    if vm in found:
-                        each.callback(found[vm])
-                    else:
-                        ensureDeferred(self._alone(vm)).chainDeferred(each)
+            await self._look_at(wanted)
+            self._next_s = self._clock.seconds() + _MOMENT_S
         self._looking = False
+        self._look_when_due()
+
+    async def _look_at(self, wanted: Mapping[int, list[Deferred[Glance]]]) -> None:
+        try:
+            found = await self._found(sorted(wanted))
+        except Exception as error:  # noqa: BLE001 - it is theirs who asked
+            for waiting in wanted.values():
+                for each in waiting:
+                    each.errback(error)
+            return
+        for vm, waiting in wanted.items():
+            for each in waiting:
+                if vm in found:
+                    each.callback(found[vm])
+                else:
+                    ensureDeferred(self._alone(vm)).chainDeferred(each)
 
     async def _found(self, vms: list[int]) -> Mapping[int, Glance]:
         """Those that are there and can be seen."""

@@ -184,6 +184,7 @@ def _observation(
         cluster_name=estate.clusters,
         group_name=estate.group_names,
         owner_name={user.id: user.name for user in estate.users.values()},
+        owner_group={user.id: user.groups[0] for user in estate.users.values() if user.groups},
         host_goods={host.id: said for host in hosts if (said := _goods(host.facts.values))},
     )
 

@@ -116,12 +116,12 @@ def _all(template: Element, tag: str, names: tuple[str, ...]) -> tuple[_Words, .
 
 
 def _automatic(template: Element) -> tuple[_Words, ...]:
-    """The NICs whose network the scheduler picks."""
+    """The NICs whose network the scheduler picks: oned keeps a lease over all but the VM's end."""
     return tuple(
         [
             _words(nic, _NIC)
             for nic in template.iterchildren("NIC")
-            if (first(nic, "NETWORK_MODE") or "").upper() == "AUTO"
+            if (first(nic, "NETWORK_MODE") or "").upper() == "AUTO" and not first(nic, "NETWORK_ID")
         ]
     )
 

@@ -1,0 +1,115 @@
+"""An HTTP response, however its bytes are cut: whole where it is whole, and never beyond."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.opennebula.envelope import NoReplyError
+from merkatd.opennebula.response import Response
+
+BODY = b"<methodResponse/>" * 7
+SIZED = b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n40\r\n%s\r\n%X;x=y\r\n%s\r\n0\r\nT: u\r\n\r\n" % (
+    BODY[:64],
+    len(BODY) - 64,
+    BODY[64:],
+)
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def fed(data: bytes, size: int = 1 << 20, most: int = 1 << 20) -> Response:
+    """A response that came in pieces of this size."""
+    response = Response(most)
+    for start in range(0, len(data), size):
+        response.feed(data[start : start + size])
+    return response
+
+
+@given(
+    st.sampled_from([SIZED, CHUNKED]),
+    st.sampled_from([b"", b"HTTP/1.1 100 Continue\r\n\r\n"]),
+    st.integers(1, 60),
+)
+def test_it_is_whole_where_it_ends(text: bytes, before: bytes, size: int) -> None:
+    """In one piece or byte by byte; with its last byte and no sooner."""
+    whole = before + OK + text
+    response = fed(whole, size)
+    assert (response.whole, b"".join(response.chunks)) == (True, BODY)
+    assert response.size == len(BODY)
+    assert response.reusable
+    assert not fed(whole[:-1], size).whole
+
+
+def test_without_a_length_the_end_is_the_end() -> None:
+    """And the connection is of no more use."""
+    response = fed(OK + b"\r\n" + BODY, 10)
+    assert not response.whole
+    response.end()
+    assert (response.whole, b"".join(response.chunks)) == (True, BODY)
+    assert not response.reusable
+
+
+@pytest.mark.parametrize(
+    ("text", "reusable"),
+    [
+        (OK + SIZED, True),
+        (OK + b"Connection: Keep-Alive, close\r\n" + SIZED, False),
+        (OK + b"connection: close\r\n" + SIZED, False),
+        (b"HTTP/1.0 200 OK\r\n" + SIZED, False),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n" + SIZED, True),
+        (OK + SIZED + b"HTTP/1.1 200 OK", False),
+    ],
+)
+def test_when_a_connection_is_used_again(text: bytes, *, reusable: bool) -> None:
+    """Where the server leaves it open, and has said nothing beyond its answer."""
+    response = fed(text)
+    assert response.whole
+    assert response.reusable is reusable
+
+
+@pytest.mark.parametrize("cut", [0, 5, len(OK), len(OK) + 30])
+def test_what_breaks_off(cut: int) -> None:
+    """Before the head is whole, or before as much came as was promised."""
+    response = fed((OK + SIZED)[:cut])
+    with pytest.raises(ConnectionAbortedError, match="closed before the answer was whole"):
+        response.end()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"rubbish\r\n\r\n", "no HTTP"),
+        (b"HTTP/2 200\r\n\r\n", "no HTTP"),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 9999\r\n\r\n", "HTTP 503"),
+        (OK + b"Content-Length: -1\r\n\r\n", "how long"),
+        (OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", "how long"),
+        (OK + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", "how long"),
+        (OK + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", "how long"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nx\r\n", "no length"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", "longer than was said"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n1" + b"0" * 2000, "does not end"),
+        (OK + b" folded\r\n\r\n", "no name"),
+        (OK + b"a: b\r\n" * 20_000, "head is longer"),
+        (OK + b"Content-Length: 1000\r\n\r\n", "longer than any"),
+        (OK + b"\r\n" + b"x" * 1000, "longer than any"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n3E8\r\n", "longer than any"),
+    ],
+)
+def test_what_is_no_answer(text: bytes, why: str) -> None:
+    """It is said why, before any of it is kept."""
+    with pytest.raises(NoReplyError, match=why):
+        fed(text, most=999)
+
+
+@given(st.binary(max_size=200), st.integers(1, 30))
+def test_any_bytes(junk: bytes, size: int) -> None:
+    """Nothing else is ever raised, and nothing is kept beyond the limit."""
+    for text in (junk, OK + junk, OK + b"Transfer-Encoding: chunked\r\n\r\n" + junk):
+        response = Response(50)
+        try:
+            for start in range(0, len(text), size):
+                response.feed(text[start : start + size])
+            response.end()
+        except (NoReplyError, ConnectionAbortedError):
+            pass
+        assert sum(map(len, response.chunks)) <= 50

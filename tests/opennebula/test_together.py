@@ -1,0 +1,102 @@
+"""Many VMs and hosts are looked at together, and none of them is older than its question."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.opennebula.errors import MissingError
+from merkatd.opennebula.glances import Glance, Glances
+from merkatd.opennebula.present import HostsNow
+from merkatd.opennebula.states import PENDING
+from merkatd.opennebula.waiting import in_parallel
+from merkatd.scheduler.ports import UnreachableError
+
+from .worlds import RealTime, World, over_http
+
+HOSTS = 12
+NOBODY: frozenset[int] = frozenset()
+
+
+@pytest.fixture
+def wide(real_time: RealTime) -> Iterator[World]:
+    """A cloud with a dozen hosts."""
+    yield from over_http(real_time, HOSTS)
+
+
+def test_vms_are_looked_at_many_at_a_time(wide: World) -> None:
+    """One that is asked for first and alone, and all others by a few calls."""
+    vms = [wide.new() for _ in range(20)]
+    wide.transport.forget()
+    glances = Glances(wide.client, wide.clock)
+    found = wide.run(in_parallel(glances.at(vm) for vm in vms))
+    assert found == [Glance(*PENDING, -1)] * 20
+    count = wide.transport.count()
+    assert count["one.vm.info"] == 1
+    assert 1 <= count["one.vmpool.infoset"] <= 3
+
+
+def test_vms_that_come_one_by_one_are_not_kept_waiting(wide: World) -> None:
+    """However few they are, each is looked at after a moment."""
+    vms = [wide.new() for _ in range(3)]
+    glances = Glances(wide.client, wide.clock)
+    for vm in vms:
+        assert wide.run(glances.at(vm)).state == PENDING[0]
+
+
+def test_a_vm_that_is_not_there_harms_no_other(wide: World) -> None:
+    """Its own call says why."""
+    vms = [wide.new() for _ in range(9)]
+    glances = Glances(wide.client, wide.clock)
+
+    async def all_of_them() -> list[Glance]:
+        asked = [glances.at(vm) for vm in vms]
+        missing = in_parallel([glances.at(999)])
+        found: list[Glance] = await in_parallel(asked)
+        with pytest.raises(MissingError):
+            await missing
+        return found
+
+    assert len(wide.run(all_of_them())) == 9
+
+
+def test_hosts_are_looked_at_by_one_call(wide: World) -> None:
+    """And not again for as long as that is fresh; what came before a question is no answer."""
+    hosts = HostsNow(wide.client, wide.clock.seconds, lambda: HOSTS)
+    for _ in range(2):
+        why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
+        assert why == [None] * HOSTS
+    count = wide.transport.count()
+    assert (count["one.host.info"], count["one.hostpool.info"]) == (1, 1)
+    since_s = wide.clock.seconds()
+    wide.run(hosts.why_not(3, NOBODY, since_s))
+    assert wide.transport.count()["one.host.info"] == 2
+
+
+def test_few_hosts_of_a_large_cloud_are_looked_at_alone(wide: World) -> None:
+    """All others would be read for nothing."""
+    hosts = HostsNow(wide.client, wide.clock.seconds, lambda: 10_000)
+    wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
+    count = wide.transport.count()
+    assert (count["one.host.info"], count["one.hostpool.info"]) == (HOSTS, 0)
+
+
+def test_each_host_has_its_own_reason(wide: World) -> None:
+    """One that is not there, one with a stranger, and those that take what comes."""
+    vm = wide.running(5)
+    hosts = HostsNow(wide.client, wide.clock.seconds, lambda: HOSTS)
+    asked = [*range(HOSTS), 999]
+    why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in asked))
+    assert why[5] == f"VM {vm} has come to host 5 meanwhile"
+    assert "host 999 can't be looked at" in why[-1]
+    assert [one for one in why if one is None] == [None] * (HOSTS - 1)
+
+
+def test_a_look_that_fails_is_over(wide: World) -> None:
+    """Whoever waited for it is told, and the next look is as good as any."""
+    hosts = HostsNow(wide.client, wide.clock.seconds, lambda: HOSTS)
+    wide.fault("garbage", "one.host*")
+    with pytest.raises(UnreachableError):
+        wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
+    wide.mend()
+    why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
+    assert why == [None] * HOSTS
