@@ -53,6 +53,8 @@ class Facts:
     drs_interval_s: float | None = None
     raft_state: int | None = 0
     """None where the login may not know."""
+    embedded: bool = False
+    """Whether it is an embedded cloud, whose hosts are simulated."""
     schedulers: Sequence[int] = ()
     """Process ids of running schedulers of OpenNebula up to 6.10, on this machine."""
 
@@ -62,6 +64,8 @@ class Wish:
     """What the configuration says."""
 
     driver_mode: bool
+    simulated_hosts: bool = False
+    """Whether limits are set on the hosts of an embedded cloud."""
     markets: Mapping[str, frozenset[int | str] | None]
     """By name: the ids and names of its clusters, None for those that no other market has."""
 
@@ -77,6 +81,7 @@ def findings(facts: Facts, wish: Wish) -> list[Finding]:
         *_mode(facts, wish),
         *_balancers(facts, wish),
         *_clusters(facts, wish),
+        *_hosts(facts, wish),
         *_login(facts),
         *_raft(facts),
     ]
@@ -174,6 +179,15 @@ def _clusters(facts: Facts, wish: Wish) -> Iterator[Finding]:
             )
     if not any(cluster.hosts for cluster in facts.clusters):
         yield Finding(Level.WARNING, "no host can be seen: none is there, or rights are missing")
+
+
+def _hosts(facts: Facts, wish: Wish) -> Iterator[Finding]:
+    if wish.simulated_hosts and not facts.embedded:
+        yield Finding(
+            Level.ERROR,
+            "hypervisor.kind is embedded, but these hosts are not simulated: no period could read"
+            " them; libvirt is right where limits are to be set, and none where they are not",
+        )
 
 
 def _login(facts: Facts) -> Iterator[Finding]:

@@ -1,18 +1,13 @@
 """Finding out about a server before Merkat acts on it: a few calls, one after another."""
 
-import http.client
-import xmlrpc.client
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
 from merkatd.driver.advice import Cluster, Facts, release
-
-Call = Callable[..., Any]
-"""A method and its arguments, without the session: its value. Raises RefusedError, OSError."""
+from merkatd.driver.calling import Call, RefusedError
 
 _ADMINISTRATORS = 0
 _WITH_DRIVERS = (7, 0)
@@ -44,60 +39,6 @@ NEEDED = (
 _RULES = "ACL/* MANAGE"
 
 
-class RefusedError(Exception):
-    """The server answered and would not; the message is its own."""
-
-
-class _Patient(xmlrpc.client.Transport):
-    """Waits for an answer only so long."""
-
-    def __init__(self, limit_s: float) -> None:
-        super().__init__(use_builtin_types=True)
-        self._limit_s = limit_s
-
-    def make_connection(self, host: Any) -> http.client.HTTPConnection:
-        connection = super().make_connection(host)
-        connection.timeout = self._limit_s
-        return connection
-
-
-class _PatientTls(xmlrpc.client.SafeTransport):
-    """The same where the server's certificate is verified first."""
-
-    def __init__(self, limit_s: float) -> None:
-        super().__init__(use_builtin_types=True)
-        self._limit_s = limit_s
-
-    def make_connection(self, host: Any) -> http.client.HTTPSConnection:
-        connection = super().make_connection(host)
-        connection.timeout = self._limit_s
-        return connection
-
-
-@contextmanager
-def calling(endpoint: str, session: str, limit_s: float) -> Iterator[Call]:
-    """Calls to a server, blocking; for commands."""
-    transport = (_PatientTls if endpoint.startswith("https:") else _Patient)(limit_s)
-    server: Any = xmlrpc.client.ServerProxy(endpoint, transport=transport)
-
-    def call(method: str, *arguments: Any) -> Any:
-        try:
-            reply = server.__getattr__(method)(session, *arguments)
-        except (xmlrpc.client.Error, http.client.HTTPException) as error:
-            raise RefusedError(f"{method}: {error}") from error
-        match reply:
-            case [True, value, *_]:
-                return value
-            case [False, text, *_]:
-                raise RefusedError(str(text))
-        raise RefusedError(f"{method}: this is no answer of OpenNebula: {str(reply)[:60]}")
-
-    try:
-        yield call
-    finally:
-        server("close")()
-
-
 def inquire(call: Call) -> Facts:
     """Find out what `advice` is given about. Raises RefusedError, OSError."""
     version = str(call("one.system.version"))
@@ -114,6 +55,7 @@ def inquire(call: Call) -> Facts:
         drivers=drivers,
         drs_interval_s=interval_s,
         raft_state=_raft_state(call),
+        embedded=_embedded(call),
         schedulers=tuple(running(Path("/proc"), _OLD_SCHEDULER)),
     )
 
@@ -153,6 +95,15 @@ def _configured(call: Call) -> tuple[tuple[str, ...] | None, float | None]:
         tuple(one.findtext("ARGUMENTS", "") for one in config.findall("SCHED_MAD")),
         float(interval) if interval.lstrip("-").isdecimal() else None,
     )
+
+
+def _embedded(call: Call) -> bool:
+    """Whether the server answers what no OpenNebula does."""
+    try:
+        call("embedded.limits.table", [])
+    except RefusedError:
+        return False
+    return True
 
 
 def _raft_state(call: Call) -> int | None:

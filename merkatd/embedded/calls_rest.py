@@ -13,6 +13,7 @@ from merkatd.embedded.call import (
     vm_group_target,
 )
 from merkatd.embedded.calls_pools import owned, paged
+from merkatd.embedded.leases import sizes
 from merkatd.embedded.records import Network, VmGroup
 from merkatd.embedded.render_rest import network_xml, vm_group_xml
 from merkatd.embedded.template import Template, cdata
@@ -112,9 +113,10 @@ def vn_allocate(call: Call, text: str, cluster_id: int = -1) -> int:
     check_name(name)
     cluster = call.find(world.clusters, Kind.CLUSTER, max(cluster_id, 0))
     oid = world.networks.next_id
-    rest = template.without({"NAME"})
+    rest = template.without({"NAME", "AR"})
     user = call.user
-    world.networks.add(Network(oid, user.id, user.gid, name, [cluster.id], rest))
+    made = Network(oid, user.id, user.gid, name, [cluster.id], rest, sizes=sizes(template))
+    world.networks.add(made)
     cluster.networks.append(oid)
     world.changed("vnet", oid)
     world.changed("cluster", cluster.id)

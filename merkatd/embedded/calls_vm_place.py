@@ -13,9 +13,12 @@ from merkatd.embedded.call import (
     mark,
     method,
 )
+from merkatd.embedded.devices import has_devices_for
+from merkatd.embedded.leases import connect
 from merkatd.embedded.operations import choose
 from merkatd.embedded.records import Datastore, History, Host, Vm
 from merkatd.embedded.states import Action, HostState, Lcm, State, state_name
+from merkatd.embedded.template import Template
 
 _CLOSING = {
     "migrate-live": Action.LIVE_MIGRATE,
@@ -33,8 +36,7 @@ def deploy(
     extra: str = "",
 ) -> int:
     """Send a VM that runs nowhere to a host."""
-    if extra:
-        call.parse(extra)
+    chosen = call.parse(extra) if extra else Template()
     host = _target_host(call, host_id)
     vm = call.find(call.cloud.world.vms, Kind.VM, vm_id)
     resumed = vm.history[-1].action if vm.history else Action.NONE
@@ -49,6 +51,8 @@ def deploy(
         )
     if enforce or vm.pinned:
         _check_fits(vm, host)
+    if resumed not in _RESUMED:
+        connect(call, vm, chosen)
     _add_history(call, vm, host, store)
     if not vm.deploy_id:
         vm.deploy_id = f"{host.name}:{vm.name}:{host.vm_mad}"
@@ -161,6 +165,8 @@ def _check_fits(vm: Vm, host: Host) -> None:
         raise Refusal(
             ACTION, f"{where} Not enough memory: {vm.memory_mib * 1024}/{free_memory_kib}"
         )
+    if not has_devices_for(host, vm):
+        raise Refusal(ACTION, f"{where} Unavailable PCI device.")
 
 
 def _add_history(call: Call, vm: Vm, host: Host, store: Datastore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from merkatd.embedded import devices, leases
 from merkatd.embedded.operations import FAILURE, OPERATIONS, Effect, Step
 from merkatd.embedded.records import Host, Run, Vm
 from merkatd.embedded.states import FAILURES, Action, Lcm, State
@@ -61,6 +62,7 @@ class Lifecycle:
         if state is State.DONE:
             vm.etime = self._world.stamp()
             self._leave_group(vm)
+            leases.give_back(self._world, vm)
         self._world.changed("vm", vm.id)
         for watcher in self._watchers:
             watcher(vm, *before)
@@ -118,8 +120,8 @@ class Lifecycle:
         host.vms.append(vm.id)
         host.used_cpu += vm.cpu
         host.used_memory_kib += vm.memory_mib * 1024
-        if vm.pinned:
-            self._pin(vm, host)
+        self._pin(vm, host)
+        devices.lend(host, vm)
         self._world.changed("host", host.id)
 
     def release(self, vm: Vm, host_id: int) -> None:
@@ -132,6 +134,7 @@ class Lifecycle:
         host.used_cpu -= vm.cpu
         host.used_memory_kib -= vm.memory_mib * 1024
         host.pins = {core: owner for core, owner in host.pins.items() if owner != vm.id}
+        devices.take_back(host, vm)
         self._world.changed("host", host_id)
 
     def resize(self, vm: Vm, change: Callable[[], None]) -> None:
@@ -275,9 +278,9 @@ class Lifecycle:
             last.retime = last.estime = now
 
     def _pin(self, vm: Vm, host: Host) -> None:
-        free = [core for core in range(host.total_cpu // 100) if core not in host.pins]
-        for core in free[: vm.vcpus]:
-            host.pins[core] = vm.id
+        if vm.pinned:
+            free = [core for core in range(host.total_cpu // 100) if core not in host.pins]
+            host.pins |= dict.fromkeys(free[: vm.vcpus], vm.id)
 
     # -- hosts that go and come ---------------------------------------------------------------
 

@@ -132,6 +132,8 @@ class Host:
     """Which core oned gave to which pinned VM."""
     inherited: Template = field(default_factory=Template)
     """The cluster's template, whose reservations hold where the host has none."""
+    lent: dict[str, int] = field(default_factory=dict)
+    """By short address: which VM has the PCI device."""
 
     @property
     def offline(self) -> bool:
@@ -248,6 +250,10 @@ class Network:
     clusters: list[int]
     template: Template
     permissions: Permissions = GROUP_USES
+    sizes: list[int] = field(default_factory=list)
+    """How many addresses each of its ranges has."""
+    leases: list[int] = field(default_factory=list)
+    """A VM's id for each address that is used."""
 
 
 @dataclass(slots=True)

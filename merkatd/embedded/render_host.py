@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from merkatd.embedded.devices import devices_xml
 from merkatd.embedded.template import cdata
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _share(world: World, host: Host) -> str:
         f"<CPU_USAGE>{host.used_cpu}</CPU_USAGE><TOTAL_MEM>{total_memory_kib}</TOTAL_MEM>"
         f"<TOTAL_CPU>{total_cpu}</TOTAL_CPU><MAX_MEM>{host.max_memory_kib}</MAX_MEM>"
         f"<MAX_CPU>{host.max_cpu}</MAX_CPU><RUNNING_VMS>{len(host.vms)}</RUNNING_VMS>"
-        f"<VMS_THREAD>1</VMS_THREAD>{_disk(world, host)}<PCI_DEVICES></PCI_DEVICES>"
+        f"<VMS_THREAD>1</VMS_THREAD>{_disk(world, host)}{devices_xml(host)}"
         f"<NUMA_NODES>{_node(host)}</NUMA_NODES></HOST_SHARE>"
     )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from merkatd.embedded.access import describe
+from merkatd.embedded.leases import ranges_xml
 from merkatd.embedded.render_vm import owner_xml, permissions_xml
 from merkatd.embedded.template import cdata
 
@@ -103,7 +104,7 @@ def _role(number: int, name: str, vms: list[int], attributes: dict[str, str]) ->
 
 
 def network_xml(world: World, network: Network) -> str:
-    """A virtual network; leases are not simulated."""
+    """A virtual network."""
     return (
         f"<VNET>{owner_xml(world, network.id, network.uid, network.gid, network.name)}"
         f"{permissions_xml(network.permissions)}{ids('CLUSTERS', network.clusters)}"
@@ -112,8 +113,10 @@ def network_xml(world: World, network: Network) -> str:
         "<PARENT_NETWORK_ID/><TEMPLATE_ID/>"
         f"<VN_MAD>{cdata(network.template.get('VN_MAD', 'dummy'))}</VN_MAD>"
         "<PHYDEV/><VLAN_ID/><OUTER_VLAN_ID/><VLAN_ID_AUTOMATIC>0</VLAN_ID_AUTOMATIC>"
-        "<OUTER_VLAN_ID_AUTOMATIC>0</OUTER_VLAN_ID_AUTOMATIC><USED_LEASES>0</USED_LEASES>"
-        f"<VROUTERS></VROUTERS>{network.template.xml('TEMPLATE')}<AR_POOL></AR_POOL></VNET>"
+        "<OUTER_VLAN_ID_AUTOMATIC>0</OUTER_VLAN_ID_AUTOMATIC>"
+        f"<USED_LEASES>{len(network.leases)}</USED_LEASES>"
+        f"<VROUTERS></VROUTERS>{network.template.xml('TEMPLATE')}{ranges_xml(network)}"
+        "</VNET>"
     )
 
 

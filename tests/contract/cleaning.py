@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 from .endpoint import OURS
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from .endpoint import Endpoint
 
 _DELETE_FROM_DATABASE = 5
+_ENABLED = 0
+_REPLACE = 0
 _BORN_WITH = frozenset({"oneadmin", "serveradmin"})
 _POOLS = {
     "vmgroup": ("one.vmgrouppool.info", (-2, -1, -1)),
@@ -29,17 +33,34 @@ def refuse_to_harm(endpoint: Endpoint) -> None:
         assert not others, f"this cloud is somebody's: {method} shows {sorted(others)}"
 
 
-def clean(endpoint: Endpoint) -> None:
-    """End all VMs, remove all hosts, and what else tests have made."""
+def clean(endpoint: Endpoint, kept: Container[int] = ()) -> None:
+    """End all VMs, remove all hosts but those that are kept, and what else tests have made."""
     for vm, row in endpoint.pool("one.vmpool.infoextended", -2, -1, -1, -1).items():
         if row.find("LOCK") is not None:
             endpoint.ok("one.vm.unlock", vm)
         endpoint.ok("one.vm.recover", vm, _DELETE_FROM_DATABASE)
     for rule in endpoint.rules:
         endpoint.ok("one.acl.delrule", rule)
-    for host in endpoint.pool("one.hostpool.info"):
-        endpoint.ok("one.host.delete", host)
+    for host, row in endpoint.pool("one.hostpool.info").items():
+        if host not in kept:
+            endpoint.ok("one.host.delete", host)
+        elif row.findtext("CLUSTER_ID") != "0":
+            endpoint.ok("one.cluster.addhost", 0, host)
     for kind, (method, arguments) in _POOLS.items():
         for oid, row in endpoint.pool(method, *arguments).items():
             if (row.findtext("NAME") or "").startswith(OURS):
                 endpoint.ok(f"one.{kind}.delete", oid)
+
+
+def restore(endpoint: Endpoint, templates: dict[int, str]) -> bool:
+    """Make these hosts what they were, by their templates; False where one is gone.
+
+    A real server takes its time until a new host is monitored.
+    """
+    if not templates.keys() <= endpoint.pool("one.hostpool.info").keys():
+        return False
+    for host, template in templates.items():
+        endpoint.ok("one.host.status", host, _ENABLED)
+        endpoint.ok("one.host.update", host, template, _REPLACE)
+    endpoint.take_hosts(templates)
+    return True

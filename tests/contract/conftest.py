@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lxml import etree
 from twisted.internet.task import Clock
 
 from merkatd.database.executors import Inline, Threads
@@ -17,7 +18,7 @@ from merkatd.embedded.transport import MemoryTransport
 from merkatd.opennebula import HttpTransport
 from tests.opennebula.worlds import ADMIN, RealTime, VirtualTime, founded
 
-from .cleaning import clean, refuse_to_harm
+from .cleaning import clean, refuse_to_harm, restore
 from .drivers import DummyDrivers, EmbeddedDrivers
 from .endpoint import Endpoint
 
@@ -63,8 +64,15 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
         made.add_hosts(HOSTS)
         yield made
         return
-    opened = {"http": _over_http, "oned": _oned}[request.param]
-    with opened(request.getfixturevalue("reactor_time")) as made:
+    time = request.getfixturevalue("reactor_time")
+    if request.param == "oned":
+        with _oned(time) as made:
+            if not (_TEMPLATES and restore(made, _TEMPLATES)):
+                _found(made)
+            yield made
+            clean(made, _TEMPLATES)
+        return
+    with _over_http(time) as made:
         try:
             made.add_hosts(HOSTS)
             yield made
@@ -78,6 +86,21 @@ def drivers(endpoint: Endpoint) -> Iterator[Drivers]:
     assert endpoint.drivers is not None
     yield endpoint.drivers
     endpoint.drivers.mend()
+
+
+_TEMPLATES: dict[int, str] = {}
+"""Of the hosts that a real server keeps from test to test, as they were at first."""
+
+
+def _found(made: Endpoint) -> None:
+    """Begin with new hosts."""
+    _TEMPLATES.clear()
+    clean(made)
+    made.add_hosts(HOSTS)
+    for host in made.hosts:
+        template = made.xml("one.host.info", host).find("TEMPLATE")
+        assert template is not None
+        _TEMPLATES[host] = etree.tostring(template, encoding="unicode")
 
 
 def _in_memory() -> Endpoint:
@@ -107,7 +130,7 @@ def _oned(time: RealTime) -> Iterator[Endpoint]:
     drivers = DummyDrivers(Path(folder)) if folder else None
     with _client(time, os.environ[REAL], _session(os.environ[AUTH]), drivers) as made:
         refuse_to_harm(made)
-        clean(made)
+        clean(made, _TEMPLATES)
         yield made
 
 

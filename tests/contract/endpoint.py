@@ -170,8 +170,12 @@ class Endpoint:
             int(self.ok("one.host.allocate", self.name(), "dummy", "dummy", -1))
             for _ in range(number)
         ]
-        self.hosts += new
-        for host in new:
+        self.take_hosts(new)
+
+    def take_hosts(self, hosts: Iterable[int]) -> None:
+        """These are ours, once they are monitored."""
+        for host in hosts:
+            self.hosts.append(host)
             self.until(lambda: self._monitored(host), f"host {host} monitored")  # noqa: B023
 
     def _monitored(self, host: int) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from merkatd.driver.advice import Cluster, Facts, Finding, Level, Wish, findings, release
-from merkatd.driver.inquiry import NEEDED, Call, RefusedError, calling, inquire, running
+from merkatd.driver.calling import Call, RefusedError, calling
+from merkatd.driver.inquiry import NEEDED, inquire, running
 from merkatd.embedded.settings import Settings
 from tests.embedded.support import ADMIN, Bench
 
@@ -78,6 +79,13 @@ def test_two_markets_on_one_cluster_are_an_error() -> None:
     """Each would sell all of it."""
     wish = replace(DAEMON, markets={"a": frozenset({"default"}), "b": frozenset({0, 1})})
     assert "belongs to the markets a, b" in said(OLD, wish, Level.ERROR)[0]
+
+
+def test_simulated_hosts_of_a_real_server_are_an_error() -> None:
+    """No period could read them."""
+    wish = replace(DAEMON, simulated_hosts=True)
+    assert "hypervisor.kind is embedded" in said(OLD, wish, Level.ERROR)[0]
+    assert said(replace(OLD, embedded=True), wish, Level.ERROR) == []
 
 
 def test_versions_of_all_kinds() -> None:

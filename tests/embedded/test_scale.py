@@ -20,7 +20,7 @@ def measured() -> dict[str, float]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     found: dict[str, float] = json.loads(ended.stdout)
     return found

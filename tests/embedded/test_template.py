@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from merkatd.embedded.template import Template, TemplateError, parse
@@ -50,7 +50,8 @@ def test_what_is_rendered_reads_back(values: dict[str, str]) -> None:
 
 @given(st.dictionaries(NAMES, TEXTS, min_size=1, max_size=4))
 def test_quoted_values_read_as_they_are(values: dict[str, str]) -> None:
-    """The plain syntax carries any text between quotes."""
+    """The plain syntax carries any text between quotes, but for the end of a CDATA section."""
+    assume(not any("]]>" in text for text in values.values()))
     lines = [
         f'{name} = "{text.replace(chr(34), chr(92) + chr(34))}"' for name, text in values.items()
     ]

@@ -1,0 +1,83 @@
+"""Commands believe a server as the daemon does: by the authorities of the configuration."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from merkatd.cli import main
+from merkatd.driver.calling import RefusedError, calling
+from tests.embedded.support import ADMIN
+from tests.opennebula.test_https import Authority, Server
+from tests.opennebula.worlds import RealTime
+
+CONFIG = """
+[cloud]
+kind = "opennebula"
+endpoint = "{endpoint}"
+auth_file = "{folder}/one_auth"
+authorities = "{folder}/{authorities}.pem"
+
+[market.default]
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """Behind https, with its authority and a stranger in files of their names."""
+    authority, time = Authority(), RealTime()
+    (tmp_path / "ours.pem").write_bytes(authority.pem)
+    (tmp_path / "stranger.pem").write_bytes(Authority("stranger").pem)
+    (tmp_path / "empty.pem").touch()
+    (tmp_path / "identity.pem").write_bytes(authority.server("127.0.0.1"))
+    (tmp_path / "one_auth").write_text(ADMIN)
+    started = Server(time, tmp_path / "identity.pem")
+    yield started
+    started.stop()
+    time.close()
+
+
+def test_a_server_that_the_file_vouches_for(server: Server, tmp_path: Path) -> None:
+    """The call comes through; the system's authorities would not have let it."""
+    with calling(server.endpoint, ADMIN, 5.0, tmp_path / "ours.pem") as call:
+        assert call("one.system.version") == "7.4.0"
+
+
+@pytest.mark.parametrize("name", [None, "stranger"])
+def test_a_server_that_nobody_vouches_for(server: Server, tmp_path: Path, name: str | None) -> None:
+    """It never sees the password."""
+    authorities = None if name is None else tmp_path / f"{name}.pem"
+    server_calls = calling(server.endpoint, ADMIN, 5.0, authorities)
+    with server_calls as call, pytest.raises(OSError, match="certificate verify failed"):
+        call("one.system.version")
+    assert server.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("empty", "holds no certificate"), ("nobody", "can't be read: No such file")]
+)
+def test_what_is_no_file_of_authorities(tmp_path: Path, name: str, why: str) -> None:
+    """It is said before anything is sent."""
+    (tmp_path / "empty.pem").touch()
+    calls = calling("https://127.0.0.1:1/", ADMIN, 5.0, tmp_path / f"{name}.pem")
+    with pytest.raises(RefusedError, match=f"{name}.pem: {why}"):
+        calls.__enter__()
+
+
+@pytest.mark.parametrize(
+    ("authorities", "said"),
+    [("ours", "an answer is no XML"), ("stranger", "certificate verify failed")],
+)
+def test_merkatd_check_believes_whom_the_configuration_believes(
+    server: Server,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    authorities: str,
+    said: str,
+) -> None:
+    """The file's authorities vouch for the server, or it isn't spoken to."""
+    text = CONFIG.format(endpoint=server.endpoint, folder=tmp_path, authorities=authorities)
+    (tmp_path / "merkatd.toml").write_text(text)
+    assert main(["check", "--config", str(tmp_path / "merkatd.toml")]) == 1
+    assert said in capsys.readouterr().err
+    assert (server.calls > 0) == (authorities == "ours")
