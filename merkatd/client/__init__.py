@@ -32,6 +32,7 @@ from merkatd.client.errors import (
     NotNowError,
     UnreachableError,
 )
+from merkatd.client.groups import Group, Groups, GroupVm
 from merkatd.client.merkat import Merkat
 from merkatd.client.where import default_endpoint, default_session
 
@@ -41,6 +42,9 @@ __all__ = [
     "Budget",
     "Explanation",
     "ForbiddenError",
+    "Group",
+    "GroupVm",
+    "Groups",
     "InternalError",
     "Merkat",
     "MerkatError",

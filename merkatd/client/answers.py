@@ -31,6 +31,8 @@ class PastPrice:
     memory: float | None = None
     network: float | None = None
     disk: float | None = None
+    supply: str | None = None
+    """How the supply of credits was changed in this period, and why, if it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,7 @@ class Explanation:
     cost: float
     resources: Sequence[Mapping[str, Any]]
     owner: int | None = None
+    owner_name: str | None = None
     host: str | None = None
     market: str | None = None
     message: str | None = None
@@ -124,6 +127,7 @@ class Tenant:
     in_applications: float
     name: str | None = None
     group: int | None = None
+    group_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +142,7 @@ class Budget:
     balance: float
     opened_s: float
     ended_s: float | None = None
+    owner_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

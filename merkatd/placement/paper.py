@@ -6,6 +6,9 @@ host are tabu, the destination is another host than the source, and ties go to t
 id. A VM that may not move or has nowhere to go is passed over, but its error counts.
 
 ComputeErrors need not look at the whole cloud again after a move: only two hosts changed.
+
+The paper knows no administrators: who must leave a host does so before Algorithm 1 begins, and
+counts in M_max.
 """
 
 from collections.abc import Mapping
@@ -16,6 +19,7 @@ import numpy as np
 from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
 from merkatd.market.view import NOWHERE
 from merkatd.placement.board import errors_on, least_error
+from merkatd.placement.evacuate import send_away
 from merkatd.placement.game import Game
 from merkatd.placement.play import play
 from merkatd.placement.strategy import MarketSettings
@@ -28,7 +32,12 @@ def paper(
     rng: np.random.Generator,  # noqa: ARG001 - nor does it draw
 ) -> Decision:
     """Algorithm 1 on each market of the snapshot."""
-    return play(snapshot, settings.pricing, lambda game: walk(game, settings))
+
+    def improve(game: Game) -> Ints:
+        send_away(game, game.board, settings.m_max(len(game.started)))
+        return walk(game, settings)
+
+    return play(snapshot, settings.pricing, improve)
 
 
 def walk(game: Game, settings: MarketSettings) -> Ints:

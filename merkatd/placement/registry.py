@@ -23,6 +23,9 @@ class Entry:
     summary: str
     settings: Any
     strategy: Strategy[Any]
+    by_use: bool = False
+    """A market that it places pays for CPU that was used, at each group's spending rate, instead of
+    for what was given."""
 
     def decide(
         self,
@@ -51,6 +54,7 @@ STRATEGIES: Mapping[str, Entry] = {
             "VMs in groups of equal price, a group a host, regrouped only when requests change",
             GroupSettings(),
             groups,
+            by_use=True,
         ),
     )
 }

@@ -18,7 +18,7 @@ from merkatd.cluster import Bools, Decision, Ints, Snapshot
 from merkatd.market.error import errors
 from merkatd.market.view import NOWHERE
 from merkatd.placement.descent import Neighbourhood, descend, trim
-from merkatd.placement.evacuate import evacuate
+from merkatd.placement.evacuate import evacuate, must_leave, send_away
 from merkatd.placement.even import climb, host_bids, host_loads, relieve
 from merkatd.placement.exhaustive import Exhaustive, small_enough
 from merkatd.placement.game import Game
@@ -75,8 +75,8 @@ def tabu(
 
 
 def improve(game: Game, settings: TabuSettings, held: Held) -> Ints:
-    """The best placement found, by the chosen objective."""
-    movable = game.movable & ~held.vms[game.view.vms]
+    """The best placement found, by the chosen objective. An order counts before hold times."""
+    movable = game.movable & (~held.vms[game.view.vms] | must_leave(game))
     if settings.objective is Objective.ERROR:
         return _least_error(game, settings, movable)
     return _least_shortfall(game, settings, movable)
@@ -131,15 +131,18 @@ def _mean_bid(game: Game) -> float:
 
 def _least_error(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
     """The least largest error, never more than Algorithm 1 finds under the same limits."""
+    limits = _limits(game, settings)
     as_printed = replace(game, board=game.fresh_board(), movable=movable)
+    send_away(as_printed, as_printed.board, limits.m_max)
     printed = Search(
         game,
         game.fresh_board(walk(as_printed, settings)),
         movable,
         LARGEST_ERROR,
-        _limits(game, settings),
+        limits,
     )
-    search = Search(game, game.board, movable, LARGEST_ERROR, _limits(game, settings))
+    search = Search(game, game.board, movable, LARGEST_ERROR, limits)
+    evacuate(search)
     descend(search, _moves_of(search), settings.n_iter, settings.e_max)
     trim(search, settings.least_gain)
     ours, theirs = search.board.place, printed.board.place

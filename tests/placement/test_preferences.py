@@ -1,16 +1,18 @@
 """Ranks, priorities and VMs that must leave: what OpenNebula lets users and administrators say."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from merkatd.cluster import Deploy, Migrate, Requirements, Snapshot
+from merkatd.cluster import Deploy, HostState, Migrate, Requirements, Snapshot
 from merkatd.cluster.check import SnapshotError, checked
 from merkatd.cluster.compact import from_npz, to_npz
 from merkatd.cluster.json_form import dumps, loads
 from merkatd.placement import STRATEGIES, strategy_named
+from merkatd.placement.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, tangled, vms_table
 
 RNG = np.random.default_rng(0)
@@ -57,24 +59,70 @@ def test_the_highest_priority_is_placed_first(strategy: str) -> None:
     assert sorted(places(pending(6, priority=priority), strategy)) == [1, 2, 3, 4]
 
 
+EVERY_STRATEGY = pytest.mark.parametrize(
+    "decide",
+    [
+        *(partial(entry.decide, rng=RNG) for entry in STRATEGIES.values()),
+        partial(
+            STRATEGIES["tabu"].decide, rng=RNG, settings=TabuSettings(objective=Objective.ERROR)
+        ),
+    ],
+    ids=[*STRATEGIES, "tabu-error"],
+)
+
+
 class TestLeaving:
     def snapshot(self, **columns: Any) -> Snapshot:
         """One VM on the first of two hosts, with nothing against its place."""
         sizes = np.array([[50.0, 500.0]])
-        leaves = np.array([True])
-        vms = vms_table([0], np.ones((1, 2)), sizes, **{"leaves": leaves, **columns})
+        said = {"host": np.array([0]), "leaves": np.array([True]), **columns}
+        vms = vms_table(said.pop("host"), np.ones((1, 2)), sizes, **said)
         return cloud(hosts_table(TWO), vms)
 
-    def test_it_is_moved_and_told_why(self) -> None:
-        """Though it gains nothing."""
-        (step,) = strategy_named("tabu").decide(self.snapshot(), RNG).plan
+    @EVERY_STRATEGY
+    def test_it_is_moved_and_told_why(self, decide: Any) -> None:
+        """Though it gains nothing, whoever decides."""
+        (step,) = decide(self.snapshot()).plan
         assert isinstance(step, Migrate)
         assert step.host == 1
         assert step.reason == "it is to be moved away from host0"
 
-    def test_not_if_it_may_not_move(self) -> None:
+    @EVERY_STRATEGY
+    def test_a_drained_host_is_emptied(self, decide: Any) -> None:
+        """Though nobody gains anything, whoever decides."""
+        snapshot = self.snapshot(leaves=np.array([False]))
+        state = np.array([HostState.DRAINED, HostState.ON])
+        (step,) = decide(replace(snapshot, hosts=replace(snapshot.hosts, state=state))).plan
+        assert (step.host, step.reason) == (1, "host0 is drained")
+
+    @EVERY_STRATEGY
+    def test_not_if_it_may_not_move(self, decide: Any) -> None:
         """Whatever somebody asked for."""
-        assert places(self.snapshot(movable=np.array([False])), "tabu") == {}
+        assert len(decide(self.snapshot(movable=np.array([False]))).plan) == 0
+
+    def test_a_group_does_not_call_it_back(self) -> None:
+        """Once it is elsewhere nobody asks any more, and the group stays where it went."""
+        groups = strategy_named("groups")
+        sent = groups.decide(self.snapshot(), RNG)
+        later = self.snapshot(leaves=np.array([False]), host=np.array([1]))
+        assert len(groups.decide(later, RNG, sent.memory).plan) == 0
+
+    def test_an_order_counts_before_the_time_that_a_migrated_vm_is_held(self) -> None:
+        """Somebody wants the host, now."""
+        tabu = strategy_named("tabu")
+        sent = tabu.decide(self.snapshot(), RNG)
+        assert sent.memory
+        back = self.snapshot(host=np.array([1]))
+        (step,) = tabu.decide(replace(back, now_s=60.0), RNG, sent.memory).plan
+        assert isinstance(step, Migrate)
+        assert step.host == 0
+
+    @pytest.mark.parametrize("strategy", ["paper", "tabu"])
+    def test_as_many_as_may_be_migrated_in_a_period(self, strategy: str) -> None:
+        """The others have their turn in the next."""
+        sizes = np.tile([1.0, 10.0], (9, 1))
+        vms = vms_table([0] * 9, np.ones((9, 2)), sizes, leaves=np.ones(9, dtype=bool))
+        assert len(places(cloud(hosts_table(TWO), vms), strategy)) == 5
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
     @pytest.mark.parametrize("seed", range(20))

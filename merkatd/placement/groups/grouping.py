@@ -8,6 +8,7 @@ worth twice as much; the paper has hosts of one size.
 
 import heapq
 from collections.abc import Callable
+from operator import le
 
 import numpy as np
 
@@ -29,20 +30,23 @@ def grouped(
     may take a VM when the others are where its second argument says, None for all.
     """
     group = fixed.copy()
-    price, free = np.zeros(len(capacity)), capacity.copy()
+    # Numbers of Python's own: ten thousand small arrays would take most of the time.
+    rates, floors, sizes = rate.tolist(), floor.tolist(), capacity[:, 0].tolist()
+    price, free = [0.0] * len(sizes), capacity.tolist()
     for vm in np.flatnonzero(fixed != NOWHERE).tolist():
-        price[fixed[vm]] += _price(rate[vm], capacity[fixed[vm], 0])
-        free[fixed[vm]] -= floor[vm]
-    cheapest = [(float(price[row]), row) for row in range(len(capacity)) if capacity[row, 0] > 0]
+        row = int(fixed[vm])
+        price[row] += _price(rates[vm], sizes[row])
+        _use(free[row], floors[vm])
+    cheapest = [(price[row], row) for row in range(len(sizes)) if sizes[row] > 0]
     heapq.heapify(cheapest)
     for vm in by_falling_rate(rate, fixed).tolist():
-        taken = _take(cheapest, free, floor[vm], allowed(vm, group))
+        taken = _take(cheapest, free, floors[vm], allowed(vm, group))
         if taken is None:
             continue
         paid, row = taken
         group[vm] = row
-        free[row] -= floor[vm]
-        heapq.heappush(cheapest, (paid + _price(rate[vm], capacity[row, 0]), row))
+        _use(free[row], floors[vm])
+        heapq.heappush(cheapest, (paid + _price(rates[vm], sizes[row]), row))
     return group
 
 
@@ -54,11 +58,23 @@ def by_falling_rate(rate: Floats, fixed: Ints) -> Ints:
 
 
 def _price(rate: float, capacity: float) -> float:
-    return float(rate / capacity) if capacity > 0 else np.inf
+    return rate / capacity if capacity > 0 else np.inf
+
+
+def _use(free: list[float], floor: list[float]) -> None:
+    for at, amount in enumerate(floor):
+        free[at] -= amount
+
+
+def _fits(floor: list[float], free: list[float]) -> bool:
+    return all(map(le, floor, free))
 
 
 def _take(
-    cheapest: list[tuple[float, int]], free: Floats, floor: Floats, allowed: Bools | None
+    cheapest: list[tuple[float, int]],
+    free: list[list[float]],
+    floor: list[float],
+    allowed: Bools | None,
 ) -> tuple[float, int] | None:
     """The cheapest group that can take the floors, taken out of the heap."""
     passed = []
@@ -66,7 +82,7 @@ def _take(
     while cheapest:
         one = heapq.heappop(cheapest)
         row = one[1]
-        if (allowed is None or allowed[row]) and (floor <= free[row]).all():
+        if (allowed is None or allowed[row]) and _fits(floor, free[row]):
             found = one
             break
         passed.append(one)

@@ -1,7 +1,6 @@
 """Phase 3: groups to hosts with the fewest migrations, an assignment problem solved exactly."""
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from merkatd.cluster import Ints
 from merkatd.market.view import NOWHERE
@@ -16,7 +15,7 @@ def stays(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
     both = (here != NOWHERE) & (there != NOWHERE)
     cells = here[both] * len(groups) + there[both]
     counted = np.bincount(cells, minlength=len(hosts) * len(groups))
-    return counted.reshape(len(hosts), len(groups)).astype(np.int64)
+    return counted.reshape(len(hosts), len(groups))
 
 
 def mapped(place: Ints, group: Ints, kind: Ints) -> Ints:
@@ -24,6 +23,9 @@ def mapped(place: Ints, group: Ints, kind: Ints) -> Ints:
 
     `place` is where VMs are, `group` their groups; a group stands for a host of its `kind`.
     """
+    # A quarter of the time that a daemon takes to start, and few have groups.
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415
+
     host = np.arange(len(kind))
     for one in np.unique(kind).tolist():
         members = np.flatnonzero(kind == one)

@@ -14,6 +14,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, Decision, Ints, Snapshot
 from merkatd.market.view import NOWHERE
+from merkatd.placement.evacuate import send_away
 from merkatd.placement.game import Game
 from merkatd.placement.groups.grouping import grouped
 from merkatd.placement.groups.mapping import mapped
@@ -48,11 +49,19 @@ def groups(
             wanted = _recalled(game, before["wanted"])
         else:
             wanted = regrouped(game)
+        wanted = _but_for_those_who_must_leave(game, wanted)
         kept[name] = {"asked": asked, "wanted": _named(game, wanted)}
         return wanted
 
     decision = play(snapshot, settings.pricing, improve)
     return replace(decision, memory={"version": VERSION, "markets": kept})
+
+
+def _but_for_those_who_must_leave(game: Game, wanted: Ints) -> Ints:
+    """The same, with every VM elsewhere that was told to leave where its group keeps it."""
+    board = game.fresh_board(wanted)
+    send_away(game, board, len(wanted))
+    return board.place
 
 
 def regrouped(game: Game) -> Ints:
@@ -63,17 +72,27 @@ def regrouped(game: Game) -> Ints:
     capacity = np.where(view.open[:, np.newaxis], view.capacity, 0.0)
     rate = np.ascontiguousarray(view.bid[:, 0])
 
+    anywhere = _may_be_anywhere(game).tolist()
+
     def allowed(vm: int, group: Ints) -> Bools | None:
-        if game.rules.bound(vm):
-            return game.rules.allowed(vm, group)
-        mask = game.rules.by_requirement(vm)
-        return None if mask.all() else mask
+        return None if anywhere[vm] else game.rules.allowed(vm, group)
 
     group = grouped(rate, view.floor, capacity, fixed, allowed)
     host = np.append(mapped(view.place, group, kind), NOWHERE)
     wanted: Ints = host[group]
     homeless = (wanted == NOWHERE) & (view.place != NOWHERE)
     return np.where(homeless, view.place, wanted)
+
+
+def _may_be_anywhere(game: Game) -> Bools:
+    """[vms]: nothing but its floor forbids any host."""
+    view, rules = game.view, game.rules
+    requirement = game.snapshot.vms.requirement[view.vms]
+    found: Bools = (game.snapshot.vms.role[view.vms] == NOWHERE) & ~rules.leaving
+    for row in np.unique(requirement).tolist():
+        alike = (requirement == row) & ~rules.leaving
+        found &= ~alike | bool(alike.any() and rules.by_requirement(int(alike.argmax())).all())
+    return found
 
 
 def _kinds(game: Game) -> Ints:

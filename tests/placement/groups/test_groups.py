@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot
@@ -64,6 +64,7 @@ def test_the_worked_example() -> None:
 rates = st.lists(st.floats(1.0, 100.0), min_size=1, max_size=12)
 
 
+@settings(deadline=None)
 @given(rates, st.integers(1, 5))
 def test_every_vm_is_placed_once(given_rates: list[float], hosts: int) -> None:
     """New ones are deployed, and what a host has is divided by rates."""
@@ -79,6 +80,7 @@ def test_every_vm_is_placed_once(given_rates: list[float], hosts: int) -> None:
             assert decision.allocations[there, 0] == pytest.approx(shares)
 
 
+@settings(deadline=None)
 @given(rates, st.integers(1, 4))
 def test_groups_are_as_even_as_rates_allow(given_rates: list[float], hosts: int) -> None:
     """The dearest group without its cheapest VM costs no more than the cheapest group."""
@@ -108,6 +110,7 @@ def overlaps() -> st.SearchStrategy[tuple[list[int], list[int], int]]:
     )
 
 
+@settings(deadline=None)
 @given(overlaps())
 def test_no_assignment_has_fewer_migrations(one: tuple[list[int], list[int], int]) -> None:
     """Against all permutations; the paper's own heuristic is never better."""

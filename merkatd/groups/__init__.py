@@ -1,0 +1,1 @@
+"""Groups: a VM template, a spending rate and a number of VMs that share it."""

@@ -1,0 +1,114 @@
+"""The VMs of one group: which are to be made and which ended now, to be as many as asked for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from merkatd.cluster import Create, Step, Terminate, VmState
+from merkatd.database.group_vms import GroupVm
+from merkatd.database.groups import Group
+
+MOST_REFUSALS = 3
+"""After so many refusals a VM is not asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the period saw."""
+
+    period: int
+    states: Mapping[int, VmState]
+    """By VM id; VMs with a step under way are BUSY."""
+    ailing: AbstractSet[int]
+    """VMs that are there, but can't be read."""
+    creating: AbstractSet[str]
+    """Keys of the VMs whose creation is under way."""
+    refused: Mapping[str, tuple[int, str]]
+    """By key: how often a creation was refused, and with what answer."""
+
+    def is_gone(self, one: GroupVm) -> bool:
+        """Whether it is over, or was given up before it was made."""
+        if one.vm is None:
+            return one.create_key not in self.creating and (
+                one.leaving or self.why_never(one) is not None
+            )
+        return one.vm not in self.states and one.vm not in self.ailing
+
+    def why_never(self, one: GroupVm) -> str | None:
+        """Why OpenNebula will not make it; None where it may yet."""
+        times, why = self.refused.get(one.create_key, (0, ""))
+        return why if one.vm is None and times >= MOST_REFUSALS else None
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """VMs that are gone."""
+
+    keys: tuple[str, ...]
+    unasked: int
+    """How many of them nobody asked to end: so many fewer the group has from now on."""
+    why: str
+    """What became of them, where it was not asked for."""
+
+
+def losses(members: Sequence[GroupVm], sight: Sight) -> Losses:
+    """Those that are gone."""
+    gone = [one for one in members if sight.is_gone(one)]
+    unasked = [one for one in gone if not one.leaving]
+    said = [
+        f"VM {one.number} could not be made: {sight.why_never(one)}"
+        if one.vm is None
+        else f"VM {one.vm} ended by itself, or by somebody's hand"
+        for one in unasked
+    ]
+    return Losses(tuple(one.create_key for one in gone), len(unasked), "; ".join(said[-3:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What is to be done with a group's VMs."""
+
+    add: tuple[GroupVm, ...]
+    leave: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def orders(
+    group: Group,
+    members: Sequence[GroupVm],
+    sight: Sight,
+    *,
+    new: Callable[[int], GroupVm],
+    make: Callable[[GroupVm], Create],
+) -> Orders:
+    """Start or end exactly the difference, the newest first.
+
+    `members` are those that are not gone; `new` gives the so-many-eth further VM, `make` the step
+    that creates one.
+    """
+    kept = [one for one in members if not one.leaving]
+    wanted = 0 if group.ending else group.nvm
+    leave = kept[wanted:]
+    add = tuple(new(at) for at in range(1, max(wanted - len(kept), 0) + 1))
+    going = [*(one for one in members if one.leaving), *leave]
+    steps: list[Step] = [
+        Terminate(period=sight.period, vm=one.vm, reason=_why_ended(group))
+        for one in going
+        if one.vm is not None and _can_end(sight.states.get(one.vm))
+    ]
+    steps += [
+        make(one)
+        for one in (*kept[:wanted], *add)
+        if one.vm is None and one.create_key not in sight.creating
+    ]
+    return Orders(add, tuple(one.create_key for one in leave), tuple(steps))
+
+
+def _can_end(state: VmState | None) -> bool:
+    return state not in {None, VmState.BUSY, VmState.ABSENT}
+
+
+def _why_ended(group: Group) -> str:
+    if group.ending:
+        return f"group {group.id} ({group.name}) was deleted"
+    return f"group {group.id} ({group.name}) is to have {group.nvm} VMs"

@@ -1,0 +1,106 @@
+"""A period's look after all groups: which VMs are gone, and the steps that follow."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.cluster import Create, Step, VmState
+from merkatd.database import decisions, fleets, group_vms, groups
+from merkatd.database.group_vms import GroupVm
+from merkatd.database.groups import Group
+from merkatd.groups.fleet import Sight, losses, orders
+from merkatd.groups.making import created, numbered
+from merkatd.scheduler.observe import Seen
+
+
+def tend(connection: sa.Connection, seen: Seen, at_s: float, entropy: bytes) -> list[Step]:
+    """The steps that the groups' VMs need.
+
+    All of it is one transaction before any step is recorded: after a crash the next period finds
+    the same keys, and creates nothing twice. Keys are made from the entropy, which is of this
+    period alone.
+    """
+    # Locked before anything else is read: an edit is seen whole, or not at all.
+    living = {one.id: one for one in groups.living(connection, lock=True)}
+    present = group_vms.present(connection)
+    # A VM can come into being after its group was thought to be over.
+    late = {one.vm_group for one in present} - living.keys()
+    living |= {one.id: one for one in groups.of_ids(connection, late)}
+    if not living:
+        return []
+    members: dict[int, list[GroupVm]] = {group: [] for group in living}
+    for one in present:
+        members[one.vm_group].append(one)
+    sight, highest = _sight(connection, seen, present), group_vms.numbers(connection)
+    return [
+        step
+        for group in living.values()
+        for step in _tend_one(
+            connection,
+            group,
+            members[group.id],
+            sight,
+            at_s,
+            (highest.get(group.id, 0), entropy),
+        )
+    ]
+
+
+def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) -> Sight:
+    observation, snapshot = seen.observation, seen.snapshot
+    # Where OpenNebula deploys, VMs whose turn it is not are out of the snapshot's sight.
+    busy = snapshot.vms.state == int(VmState.BUSY)
+    state = np.where(busy, int(VmState.BUSY), observation.vm_state)
+    states = zip(observation.vm_id.tolist(), state.tolist(), strict=True)
+    unmade = [one.create_key for one in present if one.vm is None]
+    creating = {
+        stored.step.key
+        for stored in decisions.outstanding(connection)
+        if isinstance(stored.step, Create)
+    }
+    return Sight(
+        period=seen.period,
+        states={vm: VmState(state) for vm, state in states},
+        ailing=observation.ailing.keys(),
+        creating=creating,
+        refused=fleets.refusals(connection, unmade),
+    )
+
+
+def _tend_one(
+    connection: sa.Connection,
+    group: Group,
+    known: Sequence[GroupVm],
+    sight: Sight,
+    at_s: float,
+    naming: tuple[int, bytes],
+) -> Sequence[Step]:
+    """Let go of what is gone, then see to the rest; a group without any VM left is over."""
+    lost = losses(known, sight)
+    group_vms.lose(connection, lost.keys, at_s)
+    members = [one for one in known if one.create_key not in set(lost.keys)]
+    group = _fewer(connection, group, lost.unasked, lost.why)
+    if group.ending and not members:
+        groups.change(connection, group.id, ended_s=at_s)
+        return ()
+    result = orders(
+        group,
+        members,
+        sight,
+        new=numbered(group, *naming),
+        make=lambda one: created(group, one, sight.period),
+    )
+    group_vms.add(connection, result.add)
+    group_vms.leave(connection, result.leave)
+    return result.steps
+
+
+def _fewer(connection: sa.Connection, group: Group, count: int, why: str) -> Group:
+    """A group goes on without the VMs that ended unasked: none is started in their place."""
+    if not count or group.ending:
+        return group
+    values: Mapping[str, int | str] = {"nvm": max(group.nvm - count, 0), "why": why}
+    groups.change(connection, group.id, **values)
+    found = groups.get(connection, group.id)
+    return group if found is None else found

@@ -1,0 +1,146 @@
+"""What users order: to create, edit and delete groups, and to say whose they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.currency.settings import Money
+from merkatd.database import group_vms, groups
+from merkatd.database.groups import Group
+from merkatd.groups.permissions import OWN
+from merkatd.ledger import LedgerError, NotFoundError
+
+MOST_VMS = 10_000
+"""In one group."""
+MOST_LIVING = 1_000
+"""Groups of one user that are not over."""
+
+
+class GroupError(LedgerError):
+    """It can't be done; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """What a user asks for, and whose it is to be."""
+
+    token: str
+    """The same creation counts once."""
+    owner: int
+    user_group: int
+    name: str | None
+    market: str
+    template: str
+    spending_rate: float
+    nvm: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What is to be different; None stays."""
+
+    spending_rate: float | None = None
+    nvm: int | None = None
+    ending: Sequence[int] = ()
+    """Ids of VMs that are to end, rather than the newest."""
+
+
+def create(connection: sa.Connection, given: Creation, money: Money, at_s: float) -> Group:
+    """A new group; its VMs are made from the next period on. Raises LedgerError."""
+    before = groups.created_by(connection, given.token)
+    if before is not None:
+        return before
+    ledger.meet(connection, given.owner, money, at_s)
+    own = [one for one in groups.living(connection) if one.owner == given.owner]
+    if len(own) >= MOST_LIVING:
+        raise GroupError(f"a user has at most {MOST_LIVING} groups")
+    stored = groups.add(
+        connection,
+        Group(
+            token=given.token,
+            name=given.name or "",
+            owner=given.owner,
+            user_group=given.user_group,
+            permissions=OWN,
+            market=given.market,
+            template=given.template,
+            spending_rate=given.spending_rate,
+            nvm=given.nvm,
+            created_s=at_s,
+        ),
+    )
+    if given.name is None:
+        groups.change(connection, stored.id, name=f"group-{stored.id}")
+    return found(connection, stored.id)
+
+
+def found(connection: sa.Connection, group: int) -> Group:
+    """The group of this id, which nobody else changes meanwhile. Raises NotFoundError."""
+    one = groups.locked(connection, group)
+    if one is None or one.ended_s is not None:
+        raise NotFoundError(f"there is no group {group}")
+    return one
+
+
+def edit(connection: sa.Connection, group: int, new: Edit) -> Group:
+    """Another spending rate or number of VMs, from the next period on. Raises LedgerError.
+
+    Edits of several users are made one after another: each starts from what the one before left.
+    """
+    one = _alive(connection, group)
+    values: dict[str, float | str] = {}
+    if new.spending_rate is not None:
+        values["spending_rate"] = new.spending_rate
+    nvm = _number(connection, one, new)
+    if nvm is not None:
+        values |= {"nvm": nvm, "why": ""}
+    if not values:
+        raise GroupError("a spending rate, a number of VMs, or VMs that are to end, are right")
+    groups.change(connection, group, **values)
+    return found(connection, group)
+
+
+def _number(connection: sa.Connection, one: Group, new: Edit) -> int | None:
+    """How many VMs it is to have; those that are named are marked to end."""
+    named = set(new.ending)
+    if not named:
+        return new.nvm
+    there = {
+        vm.vm: vm.create_key
+        for vm in group_vms.present(connection, one.id)
+        if vm.vm is not None and not vm.leaving
+    }
+    strangers = named - there.keys()
+    if strangers:
+        raise GroupError(f"VM {min(strangers)} is not in group {one.id}")
+    nvm = one.nvm - len(named) if new.nvm is None else new.nvm
+    if nvm > one.nvm - len(named):
+        raise GroupError(
+            f"{len(named)} VMs that are to end leave {one.nvm - len(named)} of {one.nvm}, not {nvm}"
+        )
+    group_vms.leave(connection, [there[vm] for vm in named])
+    return nvm
+
+
+def delete(connection: sa.Connection, group: int) -> Group:
+    """End all its VMs; once they are gone, it is gone too. Raises LedgerError."""
+    one = found(connection, group)
+    if not one.ending:
+        groups.change(connection, group, ending=True)
+    return found(connection, group)
+
+
+def change(connection: sa.Connection, group: int, **values: int | str) -> Group:
+    """Another name, owner, group or permissions. Raises LedgerError."""
+    _alive(connection, group)
+    groups.change(connection, group, **values)
+    return found(connection, group)
+
+
+def _alive(connection: sa.Connection, group: int) -> Group:
+    one = found(connection, group)
+    if one.ending:
+        raise GroupError(f"group {group} was deleted: its VMs are being ended")
+    return one

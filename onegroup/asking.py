@@ -1,0 +1,71 @@
+"""What verbs that ask the daemon have in common: where it is, errors in one line, exit codes."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from merkatd.client import Groups, Merkat, MerkatError
+from merkatd.commands import words
+from merkatd.commands.complaints import NOT_DONE, WRONG_WORDS, complain
+from merkatd.commands.output import WordsError
+from merkatd.commands.table.columns import short
+from onegroup.templates import TemplateError
+
+PROGRAM = "onegroup"
+
+
+class NotDoneError(Exception):
+    """What was asked for was not done; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One of the command's verbs."""
+
+    name: str
+    summary: str
+    description: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def add_endpoint(parser: argparse.ArgumentParser) -> None:
+    """The option of all verbs that ask the daemon."""
+    parser.add_argument(
+        "--endpoint",
+        metavar="URL",
+        help="where the daemon answers (default: MERKAT_XMLRPC, else ~/.one/merkat_xmlrpc, else"
+        " port 2634 of this machine); the login is the one that ONE_AUTH names",
+    )
+
+
+def add_group(parser: argparse.ArgumentParser) -> None:
+    """The word that most verbs are about."""
+    parser.add_argument("group", metavar="GROUP", type=words.reference, help="its id or its name")
+
+
+def asked(verb: str, arguments: argparse.Namespace, work: Callable[[Groups], int]) -> int:
+    """The exit code of a verb that asks the daemon."""
+    try:
+        with Merkat(arguments.endpoint) as merkat:
+            return work(Groups(merkat))
+    except WordsError as error:
+        return complain(verb, str(error), WRONG_WORDS, PROGRAM)
+    except (MerkatError, NotDoneError, TemplateError) as error:
+        return complain(verb, str(error), NOT_DONE, PROGRAM)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        why = f"{error.filename or 'output'}: {error.strerror}"
+        return complain(verb, why, NOT_DONE, PROGRAM)
+
+
+def id_of(groups: Groups, word: str) -> int:
+    """The id of the group that is meant, by id or by name. Raises NotDoneError."""
+    if word.isascii() and word.isdigit() and len(word) <= 9:
+        return int(word)
+    named = [one.id for one in groups.list() if one.name == word]
+    if len(named) != 1:
+        there = ", ".join(map(str, named[:5])) if named else "none"
+        raise NotDoneError(f"which group is {short(word)}? By that name there is {there}")
+    return named[0]

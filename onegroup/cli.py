@@ -1,0 +1,86 @@
+"""The command `onegroup`: finds the verb, hands it its arguments, returns its exit code.
+
+Exit codes: 0 done; 1 it could not be done, standard error says why; 2 the words of the command
+were wrong; 130 it was interrupted.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from merkatd.commands.complaints import WRONG_WORDS, complain
+from merkatd.commands.parsers import Parser
+from onegroup import creating, editing, foreign, owning, pages, showing
+from onegroup.asking import PROGRAM
+
+_VERBS = (
+    creating.CREATE,
+    showing.LIST,
+    showing.SHOW,
+    showing.WATCH,
+    editing.EDIT,
+    editing.DELETE,
+    owning.RENAME,
+    owning.CHMOD,
+    owning.CHOWN,
+    owning.CHGRP,
+    pages.MANUAL,
+    pages.COMPLETION,
+)
+VERBS = {verb.name: verb for verb in _VERBS}
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs and their options."""
+    top = Parser(
+        prog=PROGRAM,
+        description="Groups of VMs that share a spending rate.",
+        epilog="OpenNebula has a command of this name for its groups of users: see the page"
+        " docs/onegroup.md for how both live on one machine. `onegroup manual VERB | man -l -`"
+        " shows the manual page of a verb.",
+        allow_abbrev=False,
+    )
+    version = f"{PROGRAM} {metadata.version('merkat')}"
+    top.add_argument("--version", action="version", version=version)
+    verbs = top.add_subparsers(metavar="VERB", required=True)
+    for verb in VERBS.values():
+        summary = f"{verb.summary[0].upper()}{verb.summary[1:]}."
+        command = verbs.add_parser(
+            verb.name,
+            help=verb.summary,
+            description=verb.description or summary,
+            allow_abbrev=False,
+        )
+        verb.add_arguments(command)
+        command.set_defaults(run=verb.run, summary=verb.summary, parser=parser)
+    return top
+
+
+def verb_first(words: Sequence[str]) -> list[str]:
+    """The words with the verb before its options: the paper has it behind them."""
+    if not words or not words[0].startswith("-"):
+        return list(words)
+    at = next((at for at, word in enumerate(words) if word in VERBS), None)
+    return list(words) if at is None else [words[at], *words[:at], *words[at + 1 :]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; what it returns is the process's exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal may know fewer characters than we
+    words = verb_first(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in foreign.VERBS:
+        return complain(words[0], foreign.answer(words[0]), WRONG_WORDS, PROGRAM)
+    try:
+        parsed = parser().parse_args(words)
+        code: int = parsed.run(parsed)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return code

@@ -1,0 +1,108 @@
+"""A frontend in virtual time whose hosts are shared by groups, and three users with credits."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.currency import micro
+from merkatd.currency.settings import Money
+from merkatd.database import group_vms, groups
+from merkatd.database.group_vms import GroupVm
+from merkatd.database.groups import Group
+from merkatd.groups.keeper import Keeper
+from merkatd.groups.ordering import Edit
+from merkatd.ledger import Ledger
+from merkatd.scheduler.settings import Market
+from tests.scheduler.frontend import Frontend
+
+GROUPS = Market(name="groups", strategy="groups")
+CREDITS = 1_000_000.0
+
+
+def template(vcpus: int = 3, work: float = 1e9, memory: int = 1024) -> str:
+    """The lines of a VM that computes all it can."""
+    behaviour = f'EMBEDDED=[WORK="{work}",DEMAND="1",MEMORY_USE="256",ON_FINISH="poweroff"]'
+    return f'CPU="1"\nVCPU="{vcpus}"\nMEMORY="{memory}"\n{behaviour}'
+
+
+class Site(Frontend):
+    """Three hosts of four cores unless told otherwise."""
+
+    def __init__(self, **settings: Any) -> None:
+        given: dict[str, Any] = {"markets": (GROUPS,), "money": Money(supply=10 * CREDITS)}
+        super().__init__(**(given | settings))
+        self.ann, self.bob, self.eve = (self._tenant(name) for name in ("ann", "bob", "eve"))
+
+    def start_daemon(self) -> None:
+        """With a keeper, and nothing in its memory."""
+        super().start_daemon()
+        self.keeper = Keeper(self.scheduler.world)
+        world = replace(self.scheduler.world, proposals=self.keeper.proposals)
+        self.scheduler.world = world
+
+    def wait(self, coroutine: Any) -> Any:
+        """What it comes to."""
+        return self.result(ensureDeferred(coroutine))
+
+    def create(self, rate: float, nvm: int, owner: int | None = None, **changes: Any) -> int:
+        """The id of a new group."""
+        said = {
+            "owner": self.ann if owner is None else owner,
+            "user_group": 1,
+            "name": None,
+            "market": "groups",
+            "template": template(),
+            "spending_rate": rate,
+            "nvm": nvm,
+        }
+        found: Group = self.wait(self.keeper.create(**(said | changes)))
+        return found.id
+
+    def edit(self, group: int, **new: Any) -> Group:
+        """As it is then."""
+        found: Group = self.wait(self.keeper.edit(group, Edit(**new)))
+        return found
+
+    def delete(self, group: int) -> None:
+        """End it."""
+        self.wait(self.keeper.delete(group))
+
+    def group(self, group: int) -> Group | None:
+        """As it is stored."""
+        found: Group | None = self.read(lambda c: groups.get(c, group))
+        return found
+
+    def members(self, group: int) -> Sequence[GroupVm]:
+        """Those of its VMs that are not gone."""
+        found: Sequence[GroupVm] = self.read(lambda c: group_vms.present(c, group))
+        return found
+
+    def vms(self, group: int) -> list[int]:
+        """Their ids."""
+        return [one.vm for one in self.members(group) if one.vm is not None]
+
+    def alive(self) -> list[int]:
+        """Ids of all VMs that the cloud has and that are not done."""
+        return [vm.id for vm in self.cloud.world.vms.rows.values() if vm.state != 6]
+
+    def running(self) -> list[int]:
+        """Ids of those that run."""
+        return [vm for vm in self.alive() if self.state(vm) == "RUNNING"]
+
+    def quota(self, vm: int) -> float:
+        """What its host lets a VM use, in percent of a core."""
+        limits = self.limits(vm)
+        per_vcpu = limits.vcpu_quota * self.bench.vm(vm).vcpus
+        whole: int = limits.global_quota if limits.global_quota > 0 else per_vcpu
+        return whole / 1000
+
+    def _tenant(self, name: str) -> int:
+        self.user(name)
+        owner = max(self.cloud.world.users.rows)
+        world = self.scheduler.world
+        ledger = Ledger(world.database, self.clock.seconds, world.money)
+        self.wait(ledger.meet(owner, name))
+        self.wait(ledger.grant(owner, micro(CREDITS), "root"))
+        return owner

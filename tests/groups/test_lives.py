@@ -1,0 +1,182 @@
+"""Whole lives of groups, in virtual time, on the embedded cloud."""
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from merkatd.ledger import LedgerError, NotFoundError
+from merkatd.scheduler.ports import UnreachableError
+from tests.groups.site import Site, template
+
+
+class TestExample:
+    def test_the_worked_example_on_hosts(self, site: Site) -> None:
+        """Three nodes of four cores, (70, 2, 3), (60, 2, 3), (40, 2, 3): shares to the digit."""
+        ids = [site.create(rate, 2) for rate in (70.0, 60.0, 40.0)]
+        site.periods(4)
+        shares = [[site.quota(vm) for vm in site.vms(group)] for group in ids]
+        assert shares == [
+            pytest.approx([254.5454545] * 2, abs=0.01),
+            pytest.approx([200.0] * 2, abs=0.01),
+            pytest.approx([145.4545454] * 2, abs=0.01),
+        ]
+        assert {site.bench.vm(vm).uid for group in ids for vm in site.vms(group)} == {site.ann}
+
+    def test_nothing_is_done_twice_when_nobody_asks_for_anything(self, site: Site) -> None:
+        """No step at all once everybody has what was asked for."""
+        for rate in (70.0, 60.0, 40.0):
+            site.create(rate, 2)
+        site.periods(5)
+        assert [len(site.period().decided.steps) for _ in range(3)] == [0, 0, 0]
+
+
+class TestNumber:
+    def test_more_and_fewer_by_exactly_the_difference(self, site: Site) -> None:
+        """The newest end first; those that stay are the same as before."""
+        group = site.create(60.0, 3)
+        site.periods(3)
+        first = site.vms(group)
+        assert sorted(site.running()) == first
+        site.edit(group, nvm=5)
+        site.periods(3)
+        assert site.vms(group)[:3] == first
+        assert len(site.running()) == 5
+        site.edit(group, nvm=2)
+        site.periods(3)
+        assert site.vms(group) == first[:2] == site.alive()
+
+    def test_those_that_are_named_end(self, site: Site) -> None:
+        """With a number that leaves fewer, the newest of the others too."""
+        group = site.create(60.0, 4)
+        site.periods(3)
+        one, two, three, four = site.vms(group)
+        site.edit(group, ending=[two])
+        site.periods(2)
+        assert site.vms(group) == [one, three, four]
+        site.edit(group, nvm=1, ending=[one])
+        site.periods(2)
+        assert site.vms(group) == [three]
+        with pytest.raises(LedgerError, match="VM 99 is not in group"):
+            site.edit(group, ending=[99])
+        with pytest.raises(LedgerError, match="leave 0 of 1, not 1"):
+            site.edit(group, nvm=1, ending=[three])
+
+    def test_a_rate_is_spread_over_the_vms_there_are_to_be(self, site: Site) -> None:
+        """A user's own words on a VM's bid don't count: the group has spoken."""
+        group = site.create(60.0, 2)
+        site.create(30.0, 1)
+        seen = site.periods(3).seen.snapshot
+        assert seen.vms.bid[:, 0].tolist() == [30.0, 30.0, 30.0]
+        vm = site.vms(group)[0]
+        site.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="1000"', 1)
+        site.edit(group, spending_rate=120.0)
+        seen = site.period().seen.snapshot
+        assert seen.vms.bid[:, 0].tolist() == [60.0, 60.0, 30.0]
+
+    def test_a_vm_that_ends_by_somebodys_hand_is_not_started_again(self, site: Site) -> None:
+        """The group goes on with one fewer, says why, and can be told to have more."""
+        group = site.create(60.0, 2)
+        site.periods(3)
+        gone = site.vms(group)[0]
+        site.bench.ok("one.vm.action", "terminate-hard", gone)
+        site.periods(3)
+        found = site.group(group)
+        assert found is not None
+        assert found.nvm == 1
+        assert f"VM {gone} ended by itself" in found.why
+        site.edit(group, nvm=2)
+        site.periods(3)
+        assert len(site.running()) == 2
+
+    def test_what_opennebula_refuses_to_make_is_given_up(self, site: Site) -> None:
+        """After three attempts, with its own words; it can be asked for again."""
+        group = site.create(60.0, 1, template="CPU=1\nMEMORY=-5")
+        site.periods(6)
+        found = site.group(group)
+        assert found is not None
+        assert found.nvm == 0
+        assert "VM 1 could not be made: " in found.why
+        assert site.alive() == []
+
+
+class TestEnd:
+    def test_deleted_with_all_its_vms(self, site: Site) -> None:
+        """It is there until the last of them is gone; nobody edits it any more."""
+        group, other = site.create(60.0, 3), site.create(10.0, 1)
+        site.periods(3)
+        site.delete(group)
+        with pytest.raises(LedgerError, match="was deleted"):
+            site.edit(group, nvm=9)
+        site.periods(3)
+        assert site.alive() == site.vms(other)
+        with pytest.raises(NotFoundError, match="there is no group"):
+            site.edit(group, nvm=9)
+
+    def test_deleted_before_anything_was_made(self, site: Site) -> None:
+        """Nothing is ever made."""
+        group = site.create(60.0, 3)
+        site.delete(group)
+        site.periods(2)
+        assert site.alive() == []
+        found = site.group(group)
+        assert found is not None
+        assert found.ended_s is not None
+
+
+class TestFaults:
+    @pytest.mark.parametrize("calls", range(5))
+    def test_killed_between_create_and_deploy(self, site: Site, calls: int) -> None:
+        """Wherever the cloud is cut off and the daemon starts again: no VM twice, none lost."""
+        site.create(60.0, 3)
+        real, left = site.transport.call, [calls]
+
+        async def call(method: str, session: str, *arguments: Any) -> Any:
+            if method not in {"one.vm.allocate", "one.vm.chown", "one.vm.deploy"}:
+                return await real(method, session, *arguments)
+            left[0] -= 1
+            if left[0] < -1:
+                raise OSError("cut off before")
+            done = await real(method, session, *arguments)
+            if left[0] == -1:
+                raise OSError("cut off after")
+            return done
+
+        site.transport.call = call  # type: ignore[method-assign]
+        for _ in range(2):
+            with suppress(UnreachableError):
+                site.period()
+            site.start_daemon()
+        site.transport.call = real  # type: ignore[method-assign]
+        site.periods(8)
+        assert len(site.alive()) == len(site.running()) == 3
+
+    def test_a_strangers_vm_with_a_groups_key_is_not_the_groups(self, site: Site) -> None:
+        """Only a VM of its owner's is bound, and ended with it."""
+        group = site.create(60.0, 1)
+        site.period()
+        key = site.members(group)[0].create_key
+        stranger = site.bench.new(f'{template()}\nMERKAT_KEY="{key}"', session="eve:secret")
+        site.periods(4)
+        assert stranger not in site.vms(group)
+        site.delete(group)
+        site.periods(4)
+        assert site.alive() == [stranger]
+
+    def test_two_users_edit_at_once(self, site: Site) -> None:
+        """Every edit starts from what the one before left: the last number counts, exactly."""
+        rng = np.random.default_rng(5)
+        group = site.create(60.0, 4)
+        site.periods(3)
+        for _ in range(10):
+            numbers = rng.integers(1, 7, 3).tolist()
+            for nvm in numbers:
+                site.edit(group, nvm=int(nvm))
+            victims = [vm for vm in site.vms(group) if rng.random() < 0.2]
+            with suppress(LedgerError):
+                site.edit(group, ending=victims)
+            site.periods(3)
+            found = site.group(group)
+            assert found is not None
+            assert len(site.running()) == len(site.alive()) == found.nvm

@@ -1,0 +1,64 @@
+"""One daemon, two clusters: Merkat's market on the one, groups on the other."""
+
+import pytest
+
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.settings import Market
+from tests.groups.site import GROUPS, Site
+
+MARKETS = (
+    Market(name="merkat", pricing=Pricing(reserve={"cpu": 0.01})),
+    Market(name="groups", strategy="groups", cluster_names=frozenset({"groups"})),
+)
+
+
+@pytest.fixture
+def both() -> Site:
+    """Two hosts of each market."""
+    site = Site(hosts=2, markets=MARKETS)
+    cluster = site.bench.ok("one.cluster.allocate", "groups")
+    site.cloud.add_hosts(2, cluster=cluster)
+    return site
+
+
+def test_each_market_by_its_own_strategy(both: Site) -> None:
+    """VMs of groups are on the one's hosts, bidders on the other's; each pays as it is there."""
+    try:
+        bidders = [both.vm(bid, owner="bob:secret", VCPU=4) for bid in (1.0, 3.0, 4.0)]
+        group = both.create(60.0, 3)
+        announcement = both.periods(5)
+        assert {both.host_of(vm) for vm in bidders} == {0, 1}
+        assert {both.host_of(vm) for vm in both.vms(group)} == {2, 3}
+        assert len(both.running()) == 6
+        prices = announcement.prices
+        assert prices["groups"]["memory"] == 0.0
+        assert prices["groups"]["cpu"] == pytest.approx(60.0 / 800)
+        assert prices["merkat"]["cpu"] == pytest.approx(8.0 / 800)
+        floors = announcement.seen.snapshot.vms.floor
+        rows = [announcement.seen.snapshot.vm_row(vm) for vm in both.vms(group)]
+        assert (floors[rows, 1] == 1024.0).all()
+        before = both.balances()
+        both.periods(4)
+        after = both.balances()
+        # Two VMs share four cores, the third uses its three: seven of the eight.
+        assert before[both.ann] - after[both.ann] == pytest.approx(4 * 60.0 * 7, rel=0.01)
+        assert 0 < before[both.bob] - after[both.bob] < 4 * 60
+        both.agree()
+    finally:
+        both.close()
+
+
+def test_a_vm_of_no_group_is_one_of_its_own() -> None:
+    """Where rates are spent, its bid for CPU is its rate."""
+    site = Site(hosts=1, markets=(GROUPS,))
+    try:
+        one = site.vm(30.0, owner="bob:secret", VCPU=4)
+        group = site.create(10.0, 1)
+        site.periods(4)
+        assert site.quota(one) == pytest.approx(300.0, abs=0.1)
+        assert site.quota(site.vms(group)[0]) == pytest.approx(100.0, abs=0.1)
+        before = site.balances()[site.bob]
+        site.periods(3)
+        assert before - site.balances()[site.bob] == pytest.approx(3 * 30.0 * 3.0, rel=0.01)
+    finally:
+        site.close()

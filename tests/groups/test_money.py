@@ -1,0 +1,72 @@
+"""Users pay their spending rate for the cores they really use, and for nothing else."""
+
+import numpy as np
+import pytest
+
+from merkatd.scheduler.using import Computed, core_periods
+from tests.groups.site import CREDITS, Site, template
+
+
+def spent(site: Site, owner: int) -> float:
+    """Credits."""
+    return CREDITS - site.balances()[owner]
+
+
+def test_a_charge_is_the_rate_times_the_cores_used(site: Site) -> None:
+    """SR x sum of U: two VMs of three cores on a host each use all six, at 60 credits a core."""
+    site.create(60.0, 2)
+    site.periods(5)
+    before = spent(site, site.ann)
+    site.periods(10)
+    assert spent(site, site.ann) - before == pytest.approx(10 * 60.0 * 6, rel=1e-6)
+
+
+def test_who_computes_nothing_pays_nothing(site: Site) -> None:
+    """However much it was given."""
+    idle = template().replace('DEMAND="1"', 'DEMAND="0"')
+    site.create(60.0, 1, template=idle)
+    site.create(30.0, 1, site.bob)
+    site.periods(2)
+    before = spent(site, site.ann), spent(site, site.bob)
+    site.periods(6)
+    assert spent(site, site.ann) == before[0]
+    assert spent(site, site.bob) > before[1]
+
+
+def test_what_is_shared_is_charged_as_used(site: Site) -> None:
+    """Two users on one host of four cores: each pays their own rate for their own share."""
+    site.bench.ok("one.host.status", 1, 1)
+    site.bench.ok("one.host.status", 2, 1)
+    site.create(90.0, 1, template=template(4))
+    site.create(30.0, 1, site.bob, template=template(4))
+    site.periods(6)
+    before = spent(site, site.ann), spent(site, site.bob)
+    site.periods(10)
+    assert spent(site, site.ann) - before[0] == pytest.approx(10 * 90 * 3.0, rel=0.01)
+    assert spent(site, site.bob) - before[1] == pytest.approx(10 * 30 * 1.0, rel=0.01)
+
+
+def test_who_has_nothing_left_gets_next_to_nothing() -> None:
+    """Rates fall to what can be paid; the richer neighbour has the host to himself."""
+    site = Site(hosts=1)
+    try:
+        site.create(CREDITS / 20, 1, template=template(4))
+        vm = site.create(100.0, 1, site.bob, template=template(4))
+        site.periods(40)
+        assert 0 <= site.balances()[site.ann] < CREDITS / 20
+        assert site.quota(site.vms(vm)[0]) > 300
+        site.agree()
+    finally:
+        site.close()
+
+
+def test_counters_that_start_anew_and_those_that_nobody_could_read() -> None:
+    """After a migration a counter starts at nothing; what was missed is charged later."""
+    arrays = {
+        "vm": np.array([1, 2, 3, 4, 5]),
+        "cpu_s": np.array([100.0, 100.0, np.nan, 100.0, 100.0]),
+        "vcpus": np.array([2, 2, 2, 2, 2]),
+    }
+    now = Computed(np.array([1, 2, 3, 4]), np.array([160.0, 30.0, 50.0, 9_999.0]))
+    used = core_periods(arrays, np.arange(5), now, 1.0, 60.0)
+    assert used == pytest.approx([1.0, 0.5, 0.0, 2.0, 0.0])

@@ -1,0 +1,102 @@
+"""A daemon of two markets on its embedded cloud, over real HTTP, and `onegroup` in this process."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onegroup.cli import main
+from tests.api.xmlrpc.site import ANN, BOB, PASSWORD, Site, until
+from tests.commands.asking import Said
+
+MARKETS = """
+[hypervisor]
+pin_hosts = ["*"]
+[market.groups]
+strategy = "groups"
+[market.elsewhere]
+cluster_names = ["elsewhere"]
+"""
+TEMPLATE = """\
+CPU="0.5"
+VCPU="1"
+MEMORY="256"
+"""
+EVE = f"eve:{PASSWORD}"
+
+__all__ = ["ANN", "BOB", "EVE", "MARKETS", "TEMPLATE", "Shell", "Site", "until"]
+
+
+class Shell:
+    """Runs `onegroup` as a user."""
+
+    def __init__(
+        self,
+        site: Site,
+        folder: Path,
+        capture: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        self.site, self.folder = site, folder
+        self._capture, self._monkeypatch = capture, monkeypatch
+        monkeypatch.setenv("MERKAT_XMLRPC", site.endpoint)
+        monkeypatch.delenv("COLUMNS", raising=False)
+        (folder / "vm.template").write_text(TEMPLATE)
+        monkeypatch.chdir(folder)
+        self.login(ANN)
+
+    def login(self, session: str) -> None:
+        """Be this user from now on."""
+        file = self.folder / "one_auth"
+        file.write_text(f"{session}\n")
+        os.environ["ONE_AUTH"] = str(file)
+        self._monkeypatch.setenv("ONE_AUTH", str(file))
+
+    def __call__(self, words: str, typed: str = "") -> Said:
+        """Run it with these words, and with this on its standard input."""
+        self._capture.readouterr()
+        file = self.folder / "typed"
+        file.write_text(typed)
+        with file.open() as stdin:
+            self._monkeypatch.setattr("sys.stdin", stdin)
+            try:
+                code = main(words.split())
+            except SystemExit as stopped:
+                code = stopped.code if isinstance(stopped.code, int) else 1
+        said = self._capture.readouterr()
+        return Said(code, said.out, said.err)
+
+    def ok(self, words: str, typed: str = "") -> str:
+        """What a command says that must succeed, and complain about nothing."""
+        said = self(words, typed)
+        assert (said.code, said.err) == (0, ""), said
+        return said.out
+
+    def refused(self, words: str, code: int = 1, typed: str = "") -> str:
+        """The one line that a command complains with."""
+        said = self(words, typed)
+        assert said.code == code, said
+        assert said.err.count("\n") == 1, said.err
+        assert said.err.startswith("onegroup"), said.err
+        return said.err
+
+    def create(self, words: str = "create -t vm.template -s 60 -n 2") -> int:
+        """The id of a new group."""
+        return int(self.ok(words).removeprefix("ID: "))
+
+    def show(self, group: int) -> dict[str, Any]:
+        """All that is known of a group."""
+        found: dict[str, Any] = json.loads(self.ok(f"show {group} --json"))
+        return found
+
+    def until_running(self, group: int, count: int) -> dict[str, Any]:
+        """Once so many of its VMs run, and no others are left."""
+
+        def there() -> bool:
+            row = self.show(group)
+            return bool(row["running"] == count == len(row["vms"]))
+
+        until(there, f"{count} VMs of group {group}")
+        return self.show(group)

@@ -1,0 +1,58 @@
+"""docs/onegroup.md: its commands do what it says, its keys are keys, its configuration is one."""
+
+import re
+from pathlib import Path
+
+from merkatd.config.load import parse
+from onegroup.cli import VERBS
+from tests.onegroup.site import Shell
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "onegroup.md").read_text(encoding="utf-8")
+PAPERS_KEYS = (
+    "LOGFILE",
+    "ON_RPC_PORT",
+    "ON_RPC_HOST",
+    "ON_XMLRPC_URI",
+    "MYSQL_SERVER",
+    "MYSQL_USER",
+    "MYSQL_PASSWD",
+    "WAITTIME",
+    "DEPLOYTIME",
+)
+
+
+def test_its_commands_run_one_after_the_other(shell: Shell) -> None:
+    """Each as it stands there, with the id that the first one printed."""
+    commands = re.findall(r"^    onegroup (.+)$", PAGE, re.MULTILINE)
+    assert len(commands) >= 9
+    group = shell.create(commands[0])
+    for command in commands[1:]:
+        if command == "quota":
+            assert "OpenNebula" in shell.refused(command, 2)
+        else:
+            shell.ok(re.sub(r"\bID\b(?!,)", str(group), command))
+
+
+def test_it_speaks_of_every_verb() -> None:
+    """None is forgotten."""
+    for verb in VERBS:
+        assert verb in PAGE
+
+
+def test_every_parameter_of_the_papers_has_its_counterpart() -> None:
+    """A key that there is."""
+    rows = dict(re.findall(r"^\| `([A-Z_]+)` \| `([a-z_.]+)` \|", PAGE, re.MULTILINE))
+    assert tuple(rows) == PAPERS_KEYS
+    written = (ROOT / "etc" / "merkatd.toml").read_text(encoding="utf-8")
+    for key in rows.values():
+        section, name = key.split(".")
+        part = written[written.index(f"[{section}]") :]
+        assert re.search(rf"^#? ?{name} =", part, re.MULTILINE), key
+
+
+def test_its_configuration_is_one() -> None:
+    """Two markets, of which one charges for use."""
+    (table,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    found = parse(table, "docs/onegroup.md")
+    assert [one.by_use for one in found.priced_markets()] == [False, True]

@@ -1,0 +1,175 @@
+"""`onegroup` against a running daemon and its embedded cloud, as users give the command."""
+
+import json
+
+import pytest
+from lxml import etree
+
+from tests.onegroup.site import ANN, BOB, Shell, until
+
+
+class TestManual:
+    def test_the_papers_manual_step_by_step(self, shell: Shell) -> None:
+        """Table 6: create, list, edit, delete; each does what it says there."""
+        group = shell.create("create -t vm.template -s 60 -n 2")
+        vms = [one["vm"] for one in shell.until_running(group, 2)["vms"]]
+        line = next(one for one in shell.ok("list").splitlines() if one.split()[0] == str(group))
+        assert {"60", "2", ",".join(map(str, vms))} <= set(line.split())
+        shell.ok(f"edit {group} -s 90 -n 3")
+        row = shell.until_running(group, 3)
+        assert (row["spending_rate"], row["nvm"]) == (90.0, 3)
+        assert [one["vm"] for one in row["vms"]][:2] == vms
+        shell.ok(f"delete {group} --yes")
+        until(lambda: shell(f"show {group}").code == 1, "the group is gone")
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "create vm.template -s 5 -n 1",
+            "create --template vm.template --srate 5 --nvm 1",
+            "create -template vm.template -srate 5 -nvm 1",
+            "-t vm.template -s 5 -n 1 create",
+        ],
+    )
+    def test_every_spelling(self, shell: Shell, words: str) -> None:
+        """Plain, short, long, and as the paper prints them."""
+        group = shell.create(words)
+        row = shell.show(group)
+        assert (row["spending_rate"], row["nvm"], row["name"]) == (5.0, 1, f"group-{group}")
+        shell.ok(f"delete {group} -y")
+
+
+class TestEditing:
+    def test_named_vms_end(self, shell: Shell) -> None:
+        """And no others."""
+        group = shell.create("create vm.template -s 5 -n 3 --name renders")
+        one, two, three = (vm["vm"] for vm in shell.until_running(group, 3)["vms"])
+        shell.ok(f"edit renders --vm {two}")
+        left = shell.until_running(group, 2)
+        assert [vm["vm"] for vm in left["vms"]] == [one, three]
+        assert shell.refused(f"edit {group} --vm {two}").endswith(f"not in group {group}\n")
+        shell.ok(f"delete {group} -y")
+
+    def test_deletion_asks(self, shell: Shell) -> None:
+        """Only yes means yes, and no input at all does not."""
+        group = shell.create()
+        for typed in ("", "n\n", "maybe\n"):
+            assert f"group {group} was not deleted" in shell.refused(f"delete {group}", 1, typed)
+        assert shell.show(group)["state"] == "active"
+        said = shell.ok(f"delete {group}", "y\n")
+        assert said.startswith(f"Delete group {group} (group-{group}) and end its")
+
+    def test_two_users_edit_at_once(self, shell: Shell) -> None:
+        """Whoever may manage it; the last word counts, and there are exactly as many VMs."""
+        group = shell.create("create vm.template -s 5 -n 1")
+        shell.ok(f"chmod {group} 666")
+        for count in (3, 2, 4, 2):
+            shell.login(BOB if count % 2 else ANN)
+            shell.ok(f"edit {group} -n {count}")
+        row = shell.until_running(group, 2)
+        assert len(row["vm_ids"]) == 2
+        shell.ok(f"delete {group} -y")
+
+
+class TestRights:
+    def test_everybody_sees_their_own(self, shell: Shell) -> None:
+        """Administrators see all; the permissions let others in, bit by bit."""
+        group = shell.create()
+        shell.login(BOB)
+        assert f"\n{group} " not in "\n" + shell.ok("list --csv --no-header")
+        assert "Not authorized to perform USE GROUP" in shell.refused(f"show {group}")
+        shell.login(shell.site.admin)
+        listed = json.loads(shell.ok("list -j"))
+        assert {"ann"} == {one["user"] for one in listed if one["id"] == group}
+        shell.login(ANN)
+        shell.ok(f"chmod {group} 644")
+        shell.login(BOB)
+        assert shell.show(group)["may"] == "um-u--u--"
+        assert "Not authorized to perform MANAGE GROUP" in shell.refused(f"edit {group} -n 9")
+        assert "MANAGE" in shell.refused(f"delete {group} -y")
+        shell.login(ANN)
+        assert "ADMIN" in shell.refused(f"chown {group} {shell.site.users['bob']}")
+        assert "ADMIN" in shell.refused(f"chmod {group} 677")
+        shell.login(shell.site.admin)
+        shell.ok(f"chown {group} {shell.site.users['bob']}")
+        shell.login(BOB)
+        shell.ok(f"rename {group} mine")
+        assert shell.show(group)["name"] == "mine"
+        shell.ok(f"chgrp mine {shell.show(group)['user_group']}")
+        shell.ok("delete mine -y")
+
+
+class TestOutput:
+    def test_forms_and_columns(self, shell: Shell) -> None:
+        """As all commands print: CSV, JSON, XML, columns, filters."""
+        group = shell.create("create vm.template -s 7 -n 1 --name forms")
+        where = f"--filter ID={group}"
+        assert shell.ok(f"list --csv -l ID,SRATE,NVM {where}") == f"ID,SRATE,NVM\n{group},7.0,1\n"
+        (row,) = json.loads(shell.ok(f"list --json {where}"))
+        assert (row["name"], row["perm"], row["octet"]) == ("forms", "um-------", "600")
+        pool = etree.fromstring(shell.ok(f"list --xml {where}"))
+        assert pool.findtext("GROUP/SRATE") == "7.0"
+        assert "spending rate" in " ".join(shell.ok("list --describe").split())
+        page = shell.ok("show forms")
+        assert f"GROUP {group} INFORMATION" in page
+        assert 'MEMORY="256"' in page
+        shell.ok("delete forms -y")
+
+    def test_watch_shows_again(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Until Ctrl-C."""
+        group, slept = shell.create(), []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) >= 3:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr("onegroup.showing.sleep", sleep)
+        assert shell(f"watch {group} -d 2").code == 130
+        assert shell("watch").code == 130
+        assert slept == [2.0, 2.0, 2.0, 5.0]
+        shell.ok(f"delete {group} -y")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("words", "code", "why"),
+        [
+            ("create nothing.template -s 5 -n 1", 1, "template: VM template: "),
+            ("create ./nothing -s 5 -n 1", 1, "there is no such file"),
+            ("create vm.template", 2, "a group of users, which has neither, is made with"),
+            ("create vm.template -t vm.template -s 5 -n 1", 2, "one TEMPLATE is right"),
+            ("create vm.template -s 0 -n 1", 1, "more than nothing is right"),
+            ("create vm.template -s nan -n 1", 2, "credits a period"),
+            ("create vm.template -s 5 -n 0", 1, "from 1 to 10000 VMs"),
+            ("create vm.template -s 5 -n 1 --market nowhere", 1, "one of groups is right"),
+            ("create vm.template -s 5 -n 1 --name 17", 1, "not only digits"),
+            ("edit 1", 2, "what is to be different?"),
+            ("edit 4999 -n 1", 1, "Error getting group [4999]"),
+            ("delete 4999 -y", 1, "Error getting group [4999]"),
+            ("show nobody", 1, "By that name there is none"),
+            ("chmod 1 888", 2, "three digits"),
+            ("quota 100", 2, "quota is about groups of users"),
+            ("addadmin 1 2", 2, "OpenNebula"),
+            ("manual nope", 2, "no verb is called 'nope'"),
+            ("list -l NOPE", 2, "no column is called 'NOPE'"),
+        ],
+    )
+    def test_what_is_wrong_is_said_in_a_line(
+        self, shell: Shell, words: str, code: int, why: str
+    ) -> None:
+        """With what would be right."""
+        assert why in shell.refused(words, code)
+
+    def test_nobody_answers(self, shell: Shell) -> None:
+        """And a login that is nobody's."""
+        assert "no answer" in shell.refused("list --endpoint http://127.0.0.1:9/RPC2")
+        shell.login("ann:wrong")
+        assert "couldn't be authenticated" in shell.refused("list")
+
+    def test_attributes_for_administrators_are_refused(self, shell: Shell) -> None:
+        """A group's VMs are made by the daemon's account: it may not lend its rights."""
+        (shell.folder / "raw").write_text('CPU=1\nMEMORY=64\nRAW=[TYPE="kvm"]\n')
+        assert "RAW is for administrators" in shell.refused("create raw -s 5 -n 1")
+        (shell.folder / "bids").write_text("CPU=1\nMEMORY=64\nMERKAT_BID_CPU=9\n")
+        assert "MERKAT_BID_CPU is not for it" in shell.refused("create bids -s 5 -n 1")
