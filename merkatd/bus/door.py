@@ -1,7 +1,7 @@
 """The daemon's sockets: who comes in is known by their key, and nobody there is waited for."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from merkatd.bus.allowing import DOMAIN, Allowing
 from merkatd.bus.keys import KeyPair
 from merkatd.bus.throttle import Throttle
-from merkatd.bus.wire import LARGEST_BYTES, topic_of
+from merkatd.bus.wire import LARGEST_BYTES
 
 _log = Logger()
 
@@ -23,7 +23,7 @@ _WAITING = 100
 _HANDSHAKE_MS = 10_000
 _TURN = 16
 """After so many messages in a row others get the event loop."""
-_SUBSCRIBE = 1
+_LISTENING = b"\x01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,11 @@ class Door:
         endpoint: str,
         throttle: Throttle,
         heard: Callable[[Heard], Coroutine[Any, Any, None]],
+        topics: Callable[[int], Container[bytes]],
     ) -> None:
+        """`heard` takes what comes, `topics` are those that a platform may listen to."""
         self._heard = heard
+        self._topics = topics
         self._throttle = throttle
         self._context = zmq.asyncio.Context()
         self.allowing = Allowing(self._context, throttle)
@@ -102,22 +105,24 @@ class Door:
             _log.failure("A message of platform {platform} was lost", platform=platform)
 
     async def _let_listen(self) -> None:
-        """Let each hear what is for its own platform, and nothing else."""
+        """Let each hear what is for its own platform and market, and nothing else."""
         while True:
             for _ in range(_TURN):
                 frame = await self._published.recv(copy=False)
-                self._subscribe(frame.get(_USER), frame.bytes)
+                # libzmq itself takes back what a peer that has gone listened to: in nobody's name.
+                if frame.bytes[:1] == _LISTENING:
+                    self._subscribe(frame.get(_USER), frame.bytes[1:])
             await asyncio.sleep(0)
 
-    def _subscribe(self, user: object, wanted: bytes) -> None:
+    def _subscribe(self, user: object, topic: bytes) -> None:
         platform = self.allowing.platform_of(user)
-        if platform is None or not wanted or wanted[0] != _SUBSCRIBE:
+        if platform is None:
             return
-        if wanted[1:] == topic_of(platform):
+        if topic in self._topics(platform):
             # It is the sender of the message just read that libzmq enters.
-            self._published.subscribe(wanted[1:])
+            self._published.subscribe(topic)
         else:
-            self._warn(platform, f"to hear {wanted[1:41]!r}, which is not for it")
+            self._warn(platform, f"to hear {topic[:40]!r}, which is not for it")
 
     def _warn(self, platform: int, what: str) -> None:
         if self._throttle.allows(("warned", platform)):
@@ -132,10 +137,10 @@ class Door:
         with suppress(zmq.ZMQError):
             await self._asked.send_multipart([route, data], zmq.NOBLOCK)
 
-    def publish(self, platform: int, data: bytes) -> None:
-        """Send this to all who listen for a platform; who is slow misses it."""
+    def publish(self, topic: bytes, data: bytes) -> None:
+        """Send this to all who listen to a topic; who is slow misses it."""
         # Done at once: what a peer has no room for is dropped by libzmq.
-        self._published.send(topic_of(platform) + data, zmq.NOBLOCK)
+        self._published.send(topic + data, zmq.NOBLOCK)
 
     def close(self) -> None:
         """Let go of everybody."""

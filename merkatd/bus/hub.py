@@ -2,13 +2,14 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.bus.desks import Board, Desk
 from merkatd.bus.door import Door, Heard
 from merkatd.bus.keys import KeyPair, Passport, fresh
 from merkatd.bus.messages import (
@@ -17,7 +18,6 @@ from merkatd.bus.messages import (
     Beaten,
     Hello,
     Kept,
-    Latest,
     Look,
     Measured,
     Refused,
@@ -27,28 +27,17 @@ from merkatd.bus.messages import (
 from merkatd.bus.sessions import ReplayedError, Session, Sessions, StaleError
 from merkatd.bus.settings import Settings
 from merkatd.bus.throttle import Throttle
-from merkatd.bus.wire import Envelope, MalformedError, pack, unpack
-from merkatd.platforms.ports import Assignment, Attendant, News
+from merkatd.bus.wire import Envelope, MalformedError, market_topic, pack, topic_of, unpack
+from merkatd.platforms.ports import Assignment, Attendant, MarketNow, Standing
 
 _log = Logger()
 
 _TOKEN_BYTES = 16
 _WAITING = 16
 """What one platform may have asked for without having been answered."""
+_AT_ONCE, _PAUSE_S = 25, 0.02
+"""Of the news that are for one platform alone, so many in a row, after each such pause."""
 _WARNINGS_PER_S, _WARNINGS_AT_ONCE = 0.1, 5.0
-
-
-@dataclass
-class _Desk:
-    """What is kept for one platform."""
-
-    assignment: Assignment
-    roles: frozenset[str]
-    keys: KeyPair
-    waiting: "asyncio.Queue[tuple[Session, Envelope]]"
-    news: News | None = None
-    published: int = 0
-    task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
 
 class Hub:
@@ -62,16 +51,20 @@ class Hub:
         self._settings = settings
         self._life = secrets.token_hex(_TOKEN_BYTES)
         self._keys = keys
-        self._desks: dict[int, _Desk] = {}
+        self._desks: dict[int, Desk] = {}
+        self._boards: dict[str, Board] = {}
+        self._unsaid: dict[int, Standing] = {}
+        self._saying: asyncio.Handle | None = None
         self._sessions = Sessions()
         self._rates = Throttle(now, settings.messages, settings.messages_at_once)
         self._warnings = Throttle(now, _WARNINGS_PER_S, _WARNINGS_AT_ONCE)
-        self._door = Door(keys, settings.endpoint, self._warnings, self._heard)
+        self._door = Door(keys, settings.endpoint, self._warnings, self._heard, self._topics)
 
     def admit(self, assignment: Assignment, roles: frozenset[str]) -> None:
         """Let processes of these roles speak for a platform; it gets new keys."""
         self.dismiss(assignment.platform)
-        desk = _Desk(assignment, roles, fresh(), asyncio.Queue(_WAITING))
+        board = self._boards.setdefault(assignment.market, Board())
+        desk = Desk(assignment, roles, fresh(), asyncio.Queue(_WAITING), board)
         desk.task = asyncio.get_running_loop().create_task(self._serve(desk))
         self._desks[assignment.platform] = desk
         self._door.allowing.allow(desk.keys.public, assignment.platform)
@@ -84,6 +77,7 @@ class Hub:
             listening=self._door.listening,
             daemon=self._keys.public,
             platform=platform,
+            market=desk.assignment.market,
             role=role,
             public=desk.keys.public,
             secret=desk.keys.secret,
@@ -104,23 +98,57 @@ class Hub:
         """When a process was last heard, None where it has not said `Hello` yet."""
         return self._sessions.heard_s(platform, role)
 
-    def announce(self, news: News) -> None:
-        """Tell a platform's processes the news; who comes later is told the last."""
-        desk = self._desks.get(news.platform)
-        if desk is not None:
-            desk.news = news
-            self._publish(desk, news)
+    def announce(self, markets: Iterable[MarketNow], standings: Iterable[Standing]) -> None:
+        """Tell everybody the prices, then each controller its own news; who comes later, the last.
+
+        A price is written once for all in a market, and goes to all of them at once. What is for
+        one platform alone follows little by little: hundreds of processes on few cores read the
+        price first, and the event loop is never held for long.
+        """
+        for market in markets:
+            board = self._boards.setdefault(market.name, Board())
+            board.now, board.published = market, board.published + 1
+            data = pack(Envelope(market, self._life, board.published))
+            self._door.publish(market_topic(market.name), data)
+        for standing in standings:
+            self._unsaid.pop(standing.platform, None)
+            self._unsaid[standing.platform] = standing
+        if self._saying is None and self._unsaid:
+            self._say_later()
+
+    def _say_later(self) -> None:
+        self._saying = asyncio.get_running_loop().call_later(_PAUSE_S, self._say)
+
+    def _say(self) -> None:
+        """Publish some of what is for one platform alone, and the rest a little later."""
+        self._saying = None
+        for platform in list(self._unsaid)[:_AT_ONCE]:
+            self._say_now(platform)
+        if self._unsaid:
+            self._say_later()
 
     def close(self) -> None:
         """End at once; who is connected comes back when there is a daemon again."""
+        if self._saying is not None:
+            self._saying.cancel()
         for platform in list(self._desks):
             self.dismiss(platform)
         self._door.close()
 
-    def _publish(self, desk: _Desk, body: News | Measured) -> None:
+    def _say_now(self, platform: int) -> None:
+        standing, desk = self._unsaid.pop(platform, None), self._desks.get(platform)
+        if standing is not None and desk is not None:
+            desk.standing = standing
+            self._publish(desk, standing)
+
+    def _publish(self, desk: Desk, body: Standing | Measured) -> None:
         desk.published += 1
         data = pack(Envelope(body, self._life, desk.published))
-        self._door.publish(desk.assignment.platform, data)
+        self._door.publish(topic_of(desk.assignment.platform), data)
+
+    def _topics(self, platform: int) -> tuple[bytes, ...]:
+        desk = self._desks.get(platform)
+        return () if desk is None else (topic_of(platform), market_topic(desk.assignment.market))
 
     async def _heard(self, heard: Heard) -> None:
         """Judge one message: answer it, pass it on, or refuse it."""
@@ -151,6 +179,7 @@ class Hub:
         if hello.role not in desk.roles:
             await self._refuse(heard, envelope, f"has no process {hello.role[:40]!r}")
             return
+        self._say_now(heard.platform)
         token = secrets.token_hex(_TOKEN_BYTES)
         session = Session(token, heard.platform, hello.role, heard.route, self._now())
         self._sessions.open(session)
@@ -158,9 +187,8 @@ class Hub:
             session=token,
             life=self._life,
             beat_s=self._settings.beat_s,
-            assignment=desk.assignment,
-            news=desk.news,
-            published=desk.published,
+            assignment=desk.assignment_now(),
+            latest=desk.latest(),
         )
         await self._answer(session, envelope, welcome)
 
@@ -168,17 +196,18 @@ class Hub:
         desk = self._desks[session.platform]
         match envelope.body:
             case Beat():
-                await self._answer(session, envelope, Beaten(published=desk.published))
+                beaten = Beaten(published=desk.published, priced=desk.board.published)
+                await self._answer(session, envelope, beaten)
             case Look():
-                latest = Latest(news=desk.news, published=desk.published)
-                await self._answer(session, envelope, latest)
+                self._say_now(session.platform)
+                await self._answer(session, envelope, desk.latest())
             case Measured() as measured:
                 self._publish(desk, measured)
                 await self._answer(session, envelope, Kept())
             case _:
                 await self._queue(desk, session, envelope)
 
-    async def _queue(self, desk: _Desk, session: Session, envelope: Envelope) -> None:
+    async def _queue(self, desk: Desk, session: Session, envelope: Envelope) -> None:
         if not isinstance(envelope.body, Remember) and not envelope.id:
             await self._answer(session, envelope, Refused(why="an action needs an id"))
             return
@@ -188,7 +217,7 @@ class Hub:
             why = f"{_WAITING} wait already: wait for answers"
             await self._answer(session, envelope, Refused(why=why))
 
-    async def _serve(self, desk: _Desk) -> None:
+    async def _serve(self, desk: Desk) -> None:
         """Bring one platform's wishes to the attendant, one after the other."""
         while True:
             session, envelope = await desk.waiting.get()
@@ -201,7 +230,7 @@ class Hub:
                 answer = Refused(why="failed here; ask again")
             await self._answer(session, envelope, answer)
 
-    async def _done(self, desk: _Desk, envelope: Envelope) -> Any:
+    async def _done(self, desk: Desk, envelope: Envelope) -> Any:
         platform = desk.assignment.platform
         if isinstance(envelope.body, Remember):
             await _finished(self._attendant.remember(platform, envelope.body.memory))

@@ -65,6 +65,7 @@ class Passport:
     daemon: str
     """The daemon's public key."""
     platform: int
+    market: str
     role: str
     public: str
     secret: str = field(repr=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 from merkatd.platforms import ports
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,31 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beaten:
+    """The daemon is here too, and these were its last publications."""
+
+    published: int
+    """For the platform,"""
+    priced: int
+    """and for its market."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest:
+    """The answer to `Look`: what was published last, and under which numbers."""
+
+    market: ports.MarketNow | None
+    standing: ports.Standing | None
+    published: int
+    priced: int
+
+    @property
+    def news(self) -> ports.News | None:
+        """Both together, where both are there."""
+        return joined(self.market, self.standing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
     """A session is open; its messages are numbered from 1."""
 
@@ -56,24 +81,7 @@ class Welcome:
     beat_s: float
     """So often a `Beat` is expected."""
     assignment: ports.Assignment
-    news: ports.News | None
-    published: int
-    """The number of the last publication for this platform."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beaten:
-    """The daemon is here too, and this was its last publication for the platform."""
-
-    published: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latest:
-    """The answer to `Look`."""
-
-    news: ports.News | None
-    published: int
+    latest: Latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +98,17 @@ class Refused:
     """Whether the session is unknown here: say `Hello`, and it can be said again."""
 
 
+def joined(market: ports.MarketNow | None, standing: ports.Standing | None) -> ports.News | None:
+    """What both parts of a period's news say together; None while they are not of one period."""
+    if market is None or standing is None or market.period != standing.period:
+        return None
+    return ports.News.joined(standing, market)
+
+
 Action = ports.SetBids | ports.SetSize | ports.Suspend | ports.Done | ports.GiveUp | ports.Report
 Said = Hello | Beat | Look | Remember | Measured | Action
-Heard = Welcome | Beaten | Latest | Kept | Refused | ports.Outcome | ports.News | Measured
+Published = ports.MarketNow | ports.Standing | Measured
+Heard = Welcome | Beaten | Latest | Kept | Refused | ports.Outcome | Published
 
 ACTIONS: dict[str, type] = {
     "set_bids": ports.SetBids,
@@ -116,6 +132,7 @@ FROM_DAEMON: dict[str, type] = {
     "kept": Kept,
     "refused": Refused,
     "outcome": ports.Outcome,
-    "news": ports.News,
+    "market": ports.MarketNow,
+    "standing": ports.Standing,
     "measured": Measured,
 }

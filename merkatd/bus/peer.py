@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, TypeVar
 
 import zmq
 import zmq.asyncio
 
+from merkatd.bus.hearing import Event, Hearing
 from merkatd.bus.keys import Passport
+from merkatd.bus.listening import Listening
 from merkatd.bus.messages import (
     FROM_DAEMON,
     Beat,
@@ -18,7 +20,6 @@ from merkatd.bus.messages import (
     Hello,
     Latest,
     Look,
-    Measured,
     Refused,
     Welcome,
 )
@@ -27,17 +28,23 @@ from merkatd.bus.wire import (
     TOPIC_END,
     Envelope,
     MalformedError,
+    OtherVersionError,
+    market_topic,
     pack,
     topic_of,
     unpack,
 )
-from merkatd.platforms.ports import News
+from merkatd.platforms.ports import MarketNow
+
+AnySocket = TypeVar("AnySocket", bound=zmq.Socket[Any])
 
 _ANSWER_S = 5.0
 """How long an answer may take before the same is asked again."""
 _TRIES = 12
 _WAITING = 100
 _ID_BYTES = 12
+CONTROLLER = "controller"
+"""The role of who looks after a platform; its monitors have others."""
 
 
 class RefusedError(Exception):
@@ -64,21 +71,28 @@ class Peer:
         self._tries = tries
         self._own_context = context is None
         self._context = context or zmq.asyncio.Context()
-        self._asking = self._socket(zmq.DEALER, passport.asking)
-        self._listening = self._socket(zmq.SUB, passport.listening)
-        self._listening.subscribe(topic_of(passport.platform))
+        self._asking = self._connected(self._context.socket(zmq.DEALER), passport.asking)
+        attends = passport.role == CONTROLLER
+        self._listening = Listening(self._subscribed(attends=attends), self._listen)
+        self._hearing = Hearing(attends=attends)
         self._session = ""
-        self._life = ""
         self._number = 0
-        self._published = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._news: asyncio.Queue[News | Measured] = asyncio.Queue(_WAITING)
+        self._news: asyncio.Queue[Event] = asyncio.Queue(_WAITING)
         self._greeting = asyncio.Lock()
         self.welcome: Welcome | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    def _socket(self, kind: int, endpoint: str) -> zmq.asyncio.Socket:
-        socket = self._context.socket(kind)
+    def _subscribed(self, *, attends: bool) -> zmq.Socket[bytes]:
+        passport = self._passport
+        plain: zmq.Context[zmq.Socket[bytes]] = zmq.Context.shadow(self._context)
+        socket = self._connected(plain.socket(zmq.SUB), passport.listening)
+        socket.subscribe(market_topic(passport.market))
+        if attends:
+            socket.subscribe(topic_of(passport.platform))
+        return socket
+
+    def _connected(self, socket: AnySocket, endpoint: str) -> AnySocket:
         socket.set(zmq.LINGER, 0)
         socket.set(zmq.SNDHWM, _WAITING)
         socket.set(zmq.RCVHWM, _WAITING)
@@ -92,7 +106,7 @@ class Peer:
     async def open(self) -> Welcome:
         """Greet the daemon; LostError where it does not answer, RefusedError where it won't."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._hear()), loop.create_task(self._listen())]
+        self._tasks = [loop.create_task(self._hear())]
         welcome = await self._greet("")
         self._tasks.append(loop.create_task(self._beat(welcome.beat_s)))
         return welcome
@@ -114,12 +128,17 @@ class Peer:
                 return answer
         raise LostError("the daemon does not answer")
 
-    async def news(self) -> AsyncIterator[News | Measured]:
-        """What is published for the platform, as it comes; where some was missed, the newest."""
+    async def news(self) -> AsyncIterator[Event]:
+        """What is published for this process, as it comes; where some was missed, the newest."""
         while True:
             yield await self._news.get()
 
-    def waiting(self) -> News | Measured | None:
+    @property
+    def market(self) -> MarketNow | None:
+        """As it was announced last."""
+        return self._hearing.market
+
+    def waiting(self) -> Event | None:
         """What has come and was not taken yet, if anything."""
         return None if self._news.empty() else self._news.get_nowait()
 
@@ -170,60 +189,54 @@ class Peer:
         raise LostError("the daemon does not answer")
 
     def _welcomed(self, welcome: Welcome) -> None:
-        first = self.welcome is None
         self.welcome = welcome
-        self._session, self._life = welcome.session, welcome.life
-        self._caught_up(None if first else welcome.news, welcome.published)
+        self._session = welcome.session
+        self._take(self._hearing.begin(welcome.life, welcome.latest))
 
     async def _hear(self) -> None:
-        async for envelope in _envelopes(self._asking.recv):
-            future = self._answers.get(envelope.number)
-            if future is not None and not future.done():
-                future.set_result(envelope.body)
-
-    async def _listen(self) -> None:
-        async for envelope in _envelopes(self._published_bytes):
-            body = envelope.body
-            if envelope.session != self._life or envelope.number <= self._published:
+        while True:
+            data = await self._asking.recv()
+            try:
+                envelope = unpack(data, FROM_DAEMON, LARGEST_NEWS_BYTES)
+            except OtherVersionError as error:
+                self._fail(RefusedError(f"the daemon {error}: it is to be restarted"))
+            except MalformedError:
                 continue
-            self._published = envelope.number
-            if isinstance(body, News | Measured):
-                self._take(body)
+            else:
+                future = self._answers.get(envelope.number)
+                if future is not None and not future.done():
+                    future.set_result(envelope.body)
 
-    async def _published_bytes(self) -> bytes:
-        _, _, data = (await self._listening.recv()).partition(TOPIC_END)
-        return data
+    def _fail(self, error: Exception) -> None:
+        """Nothing that was asked will be answered."""
+        for future in self._answers.values():
+            if not future.done():
+                future.set_exception(error)
 
-    def _take(self, body: News | Measured) -> None:
-        if self._news.full():  # whoever is slow gets on with the newest
-            self._news.get_nowait()
-        self._news.put_nowait(body)
+    def _listen(self, published: bytes) -> None:
+        _, _, data = published.partition(TOPIC_END)
+        with contextlib.suppress(MalformedError):
+            self._take(self._hearing.take(unpack(data, FROM_DAEMON, LARGEST_NEWS_BYTES)))
 
-    def _caught_up(self, news: News | None, published: int) -> None:
-        if news is not None and published > self._published:
-            self._take(news)
-        self._published = published
+    def _take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if self._news.full():  # whoever is slow gets on with the newest
+                self._news.get_nowait()
+            self._news.put_nowait(event)
 
     async def _beat(self, every_s: float) -> None:
         """Say that this end is here, and see whether something was missed."""
         while True:
             await asyncio.sleep(every_s)
-            seen = self._published
             answer = await self.ask(Beat())
-            # What is on its way now will have come by the next beat.
-            if isinstance(answer, Beaten) and answer.published > max(seen, self._published):
-                await asyncio.sleep(min(1.0, every_s))
-                if answer.published > self._published:
-                    latest = await self.ask(Look())
-                    if isinstance(latest, Latest):
-                        self._caught_up(latest.news, latest.published)
-
-
-async def _envelopes(receive: Callable[[], Awaitable[bytes]]) -> AsyncIterator[Envelope]:
-    while True:
-        data = await receive()
-        with contextlib.suppress(MalformedError):
-            yield unpack(data, FROM_DAEMON, LARGEST_NEWS_BYTES)
+            if not isinstance(answer, Beaten) or not self._hearing.misses(answer):
+                continue
+            # What is on its way now will have come by then.
+            await asyncio.sleep(min(1.0, every_s))
+            if self._hearing.misses(answer):
+                latest = await self.ask(Look())
+                if isinstance(latest, Latest):
+                    self._take(self._hearing.catch_up(latest))
 
 
 def passport_of(text: str) -> Passport:

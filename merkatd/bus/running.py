@@ -1,5 +1,6 @@
 """Runs the controllers and monitors of platforms: a process for each, and the bus to them."""
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,17 +11,18 @@ import numpy as np
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from controllers.kinds import CONTROLLERS, MONITORS, known
 from merkatd.bus.hub import Hub
 from merkatd.bus.keys import daemon_keys
+from merkatd.bus.peer import CONTROLLER
 from merkatd.bus.settings import Settings
-from merkatd.platforms.ports import Assignment, Attendant, News
+from merkatd.platforms.ports import Assignment, Attendant, Kinds, MarketNow, Standing
 from merkatd.platforms.processes.backoff import Patience
-from merkatd.platforms.processes.program import Bounds, Program
+from merkatd.platforms.processes.program import SSH, Bounds, Program
 from merkatd.platforms.processes.supervisor import Ended, Supervisor
 
 _log = Logger()
 
-CONTROLLER = "controller"
 _MONITOR = "monitor-"
 _HANDED = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
 """Of the daemon's own environment; what else stands there is nobody's business."""
@@ -35,6 +37,7 @@ class PlatformProcesses:
         self, home: Path, clock: Any, rng: np.random.Generator, settings: Settings
     ) -> None:
         self._home = home
+        self._folder = home / settings.controllers.expanduser()
         self._clock = clock
         self._settings = settings
         self._attendant: Attendant | None = None
@@ -56,6 +59,10 @@ class PlatformProcesses:
     def attend(self, attendant: Attendant) -> None:
         """Bring to this one whatever controllers ask for."""
         self._attendant = attendant
+
+    def kinds(self) -> Kinds:
+        """Those that come with Merkat, and the files in the site's own folder."""
+        return Kinds(known(self._folder, CONTROLLERS), known(self._folder, MONITORS))
 
     async def start(self, assignment: Assignment) -> None:
         """Have the platform's controller and monitors run; what runs for it already stays."""
@@ -81,11 +88,10 @@ class PlatformProcesses:
         if self._hub is not None and platform not in self._programs:
             self._hub.dismiss(platform)
 
-    def announce(self, news: Sequence[News]) -> None:
-        """Tell each platform's processes what the last period came to."""
+    def announce(self, markets: Sequence[MarketNow], standings: Sequence[Standing]) -> None:
+        """Tell all processes what the last period came to, each for their own part."""
         if self._hub is not None:
-            for one in news:
-                self._hub.announce(one)
+            self._hub.announce(markets, standings)
 
     async def close(self) -> None:
         """End all processes; the platforms go on at the next start."""
@@ -110,10 +116,12 @@ class PlatformProcesses:
     def _program(self, platform: int, role: str, kind: str) -> Program:
         settings = self._settings
         what = CONTROLLER if role == CONTROLLER else "monitor"
-        folder = self._home / settings.controllers.expanduser()
         return Program(
-            arguments=(sys.executable, "-m", _MODULE, what, kind, str(folder)),
-            environment={name: os.environ[name] for name in _HANDED if name in os.environ},
+            arguments=(sys.executable, "-m", _MODULE, what, kind, str(self._folder)),
+            environment={
+                SSH: _ssh(settings),
+                **{name: os.environ[name] for name in _HANDED if name in os.environ},
+            },
             secret=self._opened.passport(platform, role).written(),
             log=str(self._home / "platforms" / str(platform) / f"{role}.log"),
             log_bytes=int(settings.log_mib * 2**20),
@@ -148,6 +156,23 @@ class PlatformProcesses:
             if now_s - max(since_s, heard_s or since_s) > limit_s:
                 _log.warn("Process {name} is silent; it is ended", name=name)
                 self._supervisor.again(name, _GRACE_S)
+
+
+def _ssh(settings: Settings) -> str:
+    """How monitors reach VMs, for their environment."""
+    limits = {
+        "pool": settings.ssh_pool,
+        "connect_s": settings.ssh_connect_s,
+        "command_s": settings.ssh_command_s,
+    }
+    return json.dumps(
+        {
+            "address": settings.ssh_address,
+            "user": settings.ssh_user,
+            "port": settings.ssh_port,
+            "limits": limits,
+        }
+    )
 
 
 def _name(platform: int, role: str) -> str:

@@ -37,3 +37,16 @@ class Settings:
     """How much of the output of each process is kept in a file,"""
     logs: int = 4
     """and in how many files."""
+    ssh_address: str = ""
+    """Where monitors reach a VM over SSH: {vm} stands for its id, as in "10.0.0.{vm}". A template's
+    monitor may say otherwise. Empty: guests of the embedded cloud are asked through it."""
+    ssh_user: str = "root"
+    """Whom monitors log in as,"""
+    ssh_port: int = 22
+    """and at which port."""
+    ssh_pool: int = 20
+    """So many VMs each monitor talks to at once."""
+    ssh_connect_s: float = 10.0
+    """How long a connection may take to be opened,"""
+    ssh_command_s: float = 20.0
+    """and a command on a VM to end."""

@@ -24,8 +24,17 @@ def topic_of(platform: int) -> bytes:
     return b"%d" % platform + TOPIC_END
 
 
+def market_topic(market: str) -> bytes:
+    """What begins each publication for all in a market."""
+    return b"market " + market.encode() + TOPIC_END
+
+
 class MalformedError(ValueError):
     """These bytes are no message; the message says why."""
+
+
+class OtherVersionError(MalformedError):
+    """This is a message of another version than ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,8 @@ def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES)
         return _envelope(_DECODER.decode(data.decode()), kinds)
     except ShapeError as error:
         raise MalformedError(f"body{error}" if str(error).startswith(".") else str(error)) from None
+    except MalformedError:
+        raise
     except (ValueError, RecursionError) as error:
         raise MalformedError(f"no JSON that can be taken: {str(error)[:80]}") from None
 
@@ -93,7 +104,7 @@ def _envelope(given: Any, kinds: Mapping[str, type]) -> Envelope:
     if not isinstance(given, dict) or given.keys() != _KEYS:
         raise MalformedError(f"must be an object with {', '.join(sorted(_KEYS))}")
     if given["v"] != VERSION or type(given["v"]) is not int:
-        raise MalformedError(f"speaks version {str(given['v'])[:20]}, here it is {VERSION}")
+        raise OtherVersionError(f"speaks version {str(given['v'])[:20]}, here it is {VERSION}")
     kind = given["kind"]
     if not isinstance(kind, str) or kind not in kinds:
         raise MalformedError(f"{str(kind)[:40]!r} is no kind of message here")

@@ -1,6 +1,6 @@
 """A controller's actions: each taken once, and only as far as its own platform goes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from typing import Final
@@ -16,6 +16,7 @@ from merkatd.platforms.life import ATTENDED, UP_OR_COMING, Event, State
 from merkatd.platforms.passing import passed, resized
 from merkatd.platforms.ports import (
     Action,
+    Amounts,
     Done,
     GiveUp,
     Outcome,
@@ -38,9 +39,14 @@ class ActionError(ValueError):
 
 
 def act(
-    connection: sa.Connection, platform: int, action_id: str, action: Action, at_s: float
+    connection: sa.Connection,
+    platform: int,
+    action_id: str,
+    action: Action,
+    at_s: float,
+    goods: Sequence[str] = RESOURCES,
 ) -> Outcome:
-    """Take the action; one that was taken before changes nothing."""
+    """Take the action; one that was taken before changes nothing. `goods` can be bid for."""
     if not 1 <= len(action_id) <= 64:
         return Outcome(accepted=False, why="an action's id has 1 to 64 characters")
     found = platforms.locked(connection, platform)
@@ -51,6 +57,8 @@ def act(
         return Outcome(not before.refused, before.text if before.refused else "")
     try:
         _check_attended(found)
+        if isinstance(action, SetBids):
+            _check_amounts(action.bids, goods)
         _TAKE[type(action)](connection, found, action_id, action, at_s)
     except ActionError as error:
         doing = _doing(found, action_id, _WORD[type(action)], str(error), at_s, refused=True)
@@ -72,20 +80,20 @@ def _bids(
     for vm, amounts in action.bids.items():
         if vm not in own:
             raise ActionError(f"VM {vm} is not the platform's")
-        _check_amounts(vm, amounts)
         words.append(Bid(vm=vm, bid=dict(amounts), source=BidSource.CONTROLLER, at_s=at_s))
     bids.say(connection, words)
     text = action.reason or f"bids for {len(words)} VMs"
     doings.add(connection, _doing(platform, action_id, "bids", text, at_s))
 
 
-def _check_amounts(vm: int, amounts: Mapping[str, float]) -> None:
-    for name, amount in amounts.items():
-        if name not in RESOURCES or not 0 <= amount <= MOST:
-            raise ActionError(
-                f"VM {vm} can't bid {amount!r} for {name!r}: a number from 0 to {MOST:g} for"
-                f" {' and '.join(RESOURCES)} is right"
-            )
+def _check_amounts(bids_: Mapping[int, Amounts], goods: Sequence[str]) -> None:
+    for vm, amounts in bids_.items():
+        for name, amount in amounts.items():
+            if name not in goods or not 0 <= amount <= MOST:
+                raise ActionError(
+                    f"VM {vm} can't bid {amount!r} for {name!r}: a number from 0 to {MOST:g} for"
+                    f" {', '.join(goods)} is right"
+                )
 
 
 def _size(

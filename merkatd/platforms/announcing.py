@@ -1,4 +1,4 @@
-"""What each platform's controller is told after a period: of its own VMs and its own account."""
+"""What is told after a period: of each market to all in it, of each platform to its controller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,15 @@ import sqlalchemy as sa
 
 from merkatd.cluster import VmState
 from merkatd.currency import MICRO
-from merkatd.database import budgets, fleets, platforms
+from merkatd.database import budgets, fleets, platforms, prices
 from merkatd.database.budgets import Budget
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
+from merkatd.market.view import view_of
 from merkatd.platforms.keeping import market_of, parsed
 from merkatd.platforms.life import ATTENDED, State
-from merkatd.platforms.ports import Assignment, News, VmNow
+from merkatd.platforms.ports import BEYOND, PAST, Assignment, MarketNow, Standing, VmNow
+from merkatd.platforms.purses import wanted_by
 from merkatd.platforms.template import NOBODY
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement
@@ -25,7 +27,7 @@ class Attended:
     """A platform whose controller is to run."""
 
     assignment: Assignment
-    news: News
+    standing: Standing
     grace_s: float
 
 
@@ -50,54 +52,98 @@ def attended(
         if template.controller == NOBODY:
             continue
         budget = None if platform.account is None else held.get(platform.account)
-        news = _news(platform, members[platform.id], budget, announcement, markets)
-        assignment = _assignment(platform, budget, interval_s, replenishment_s)
-        found[platform.id] = Attended(assignment, news, template.grace_s)
+        standing = _standing(platform, members[platform.id], budget, announcement)
+        assignment = _assignment(
+            platform, market_of(template, markets).name, standing, interval_s, replenishment_s
+        )
+        found[platform.id] = Attended(assignment, standing, template.grace_s)
     return found
 
 
 def _assignment(
-    platform: Platform, budget: Budget | None, interval_s: float, replenishment_s: float
+    platform: Platform,
+    market: str,
+    standing: Standing,
+    interval_s: float,
+    replenishment_s: float,
 ) -> Assignment:
     template = parsed(platform.template)
     return Assignment(
         platform=platform.id,
         name=platform.name,
         owner=platform.owner,
+        market=market,
         controller=template.controller,
         parameters=template.parameters,
-        clusters=tuple(one.terms() for one in template.clusters),
-        deadline_s=platform.deadline_s,
+        clusters=tuple(
+            one.terms(wanted_by(one, platform.vm_templates[one.name])) for one in template.clusters
+        ),
+        deadline_s=standing.deadline_s,
         ideal_s=template.goal.ideal_s,
-        performance=template.goal.performance,
+        performance=standing.performance,
         started_s=platform.started_s,
         interval_s=interval_s,
-        budget=0.0 if budget is None else budget.initial / MICRO,
-        replenishment=0.0 if budget is None else budget.replenishment / MICRO,
+        budget=standing.budget,
+        replenishment=standing.replenishment,
         replenishment_s=replenishment_s,
         memory=platform.memory,
     )
 
 
-def _news(
+def _standing(
     platform: Platform,
     members: Sequence[Member],
     budget: Budget | None,
     announcement: Announcement,
-    markets: Sequence[Market],
-) -> News:
-    market = market_of(parsed(platform.template), markets)
-    return News(
+) -> Standing:
+    return Standing(
         platform=platform.id,
         period=announcement.period,
         at_s=announcement.at_s,
         state=platform.state,
-        prices=announcement.prices.get(market.name, {}),
         vms=tuple(vms_now(members, announcement)),
         balance=0.0 if budget is None else budget.balance / MICRO,
+        budget=0.0 if budget is None else budget.initial / MICRO,
+        replenishment=0.0 if budget is None else budget.replenishment / MICRO,
         deadline_s=platform.deadline_s,
+        performance=parsed(platform.template).goal.performance,
         sizes=platform.sizes,
     )
+
+
+def markets_now(
+    connection: sa.Connection,
+    announcement: Announcement,
+    markets: Sequence[Market],
+    interval_s: float,
+) -> list[MarketNow]:
+    """What everybody in each market is told."""
+    snapshot = announcement.seen.snapshot
+    names = snapshot.resources
+    found = []
+    for row, market in enumerate(markets):
+        past: dict[str, list[float]] = {name: [] for name in names}
+        for point in prices.history(connection, market.name, 0.0, PAST * len(names)):
+            past.setdefault(point.resource, []).append(_sayable(point.price))
+        now = announcement.prices.get(market.name, {})
+        found.append(
+            MarketNow(
+                name=market.name,
+                period=announcement.period,
+                at_s=announcement.at_s,
+                next_s=announcement.seen.started_s + interval_s,
+                prices={name: _sayable(price) for name, price in now.items()},
+                capacity=_amounts(names, view_of(snapshot, row).total.tolist()),
+                reserve=_amounts(names, market.pricing.reserve_prices(names).tolist()),
+                past={name: tuple(prices_) for name, prices_ in past.items()},
+            )
+        )
+    return found
+
+
+def _sayable(price: float) -> float:
+    """JSON knows nothing infinite."""
+    return min(price, BEYOND)
 
 
 def vms_now(members: Sequence[Member], announcement: Announcement) -> list[VmNow]:
@@ -118,6 +164,7 @@ def vms_now(members: Sequence[Member], announcement: Announcement) -> list[VmNow
                 state=VmState(int(vms.state[row])).name.lower(),
                 bid=_amounts(snapshot.resources, vms.bid[row].tolist()),
                 allocation=_amounts(snapshot.resources, allocations[row].tolist()),
+                key=one.key,
             )
         )
     return found

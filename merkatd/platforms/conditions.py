@@ -8,7 +8,7 @@ how fast it can go. Deadlines and grace are the policies' own (section 3.1.1).
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf, isfinite
+from math import ceil, inf, isfinite
 
 from controllers.policies.deadline import Purse, Verdict, Work, bid_max, verdict
 from merkatd.platforms.ports import Amounts
@@ -129,7 +129,8 @@ def _what_deadline(terms: Terms, offer: Offer) -> str:
             needed = credit(credits_needed(terms, offer))
             return f"no deadline can be met at present prices with less than {needed} credits"
         least_s = at_prices
-    return f"the least deadline that could be met is {at(begin_s + least_s)}"
+    # Told in whole seconds, and never one that would be just too early.
+    return f"the least deadline that could be met is {at(ceil(begin_s + least_s))}"
 
 
 def _not_too_late(terms: Terms, offer: Offer) -> Judged | None:

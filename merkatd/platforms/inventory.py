@@ -7,11 +7,11 @@ and images and networks that the owner may not use.
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from merkatd.opennebula.elements import BrokenError, Element, children, one, rows, whole
 from merkatd.opennebula.errors import OneError
-from merkatd.platforms.template import Cluster, Template, TemplateError
+from merkatd.platforms.template import Template, TemplateError
 from merkatd.scheduler.ports import UnreachableError
 
 Ask = Callable[..., Awaitable[Any]]
@@ -37,23 +37,44 @@ _RESTRICTED: Final = re.compile(
 
 async def vm_templates(template: Template, ask: Ask, *, admin: bool) -> dict[str, str]:
     """By cluster: the lines of its VM template. Raises TemplateError."""
-    found = {}
-    for cluster in template.clusters:
-        text = cluster.template
-        if text is None:
-            text = await _text_of(cluster, ask)
-        if not admin:
-            await _check(cluster.name, text, ask)
-        found[cluster.name] = text
-    return found
+    return {
+        cluster.name: await vm_template(f"cluster {cluster.name}: ", cluster, ask, admin=admin)
+        for cluster in template.clusters
+    }
 
 
-async def _text_of(cluster: Cluster, ask: Ask) -> str:
-    what = f"cluster {cluster.name}: VM template"
+class Source(Protocol):
+    """Where a VM template comes from: one of the three is there."""
+
+    @property
+    def template(self) -> str | None:
+        """Its text, where it says that itself."""
+
+    @property
+    def template_id(self) -> int | None:
+        """The id of one of OpenNebula's, where it names one."""
+
+    @property
+    def template_name(self) -> str | None:
+        """Its name."""
+
+
+async def vm_template(where: str, source: Source, ask: Ask, *, admin: bool) -> str:
+    """The lines of a VM template, of which complaints say where. Raises TemplateError."""
+    text = source.template
+    if text is None:
+        text = await _text_of(where, source, ask)
+    if not admin:
+        await _check(where, text, ask)
+    return text
+
+
+async def _text_of(where: str, source: Source, ask: Ask) -> str:
+    what = f"{where}VM template"
     try:
-        wanted = cluster.template_id
+        wanted = source.template_id
         if wanted is None:
-            wanted = await _id_of(cluster.template_name or "", ask)
+            wanted = await _id_of(source.template_name or "", ask)
         shown = one(str(await ask("one.template.info", wanted, False)), "VMTEMPLATE")
         return _as_text(children(shown)["TEMPLATE"])
     except (OneError, BrokenError, LookupError, UnreachableError) as error:
@@ -76,22 +97,22 @@ def _own_id(row: Element) -> int:
     return whole(children(row), "ID")
 
 
-async def _check(cluster: str, text: str, ask: Ask) -> None:
+async def _check(where: str, text: str, ask: Ask) -> None:
     """Whether its owner could have made such a VM. Raises TemplateError."""
     restricted = _RESTRICTED.search(text)
     if restricted is not None:
-        raise TemplateError([f"cluster {cluster}: {restricted[1]} is for administrators to set"])
+        raise TemplateError([f"{where}{restricted[1]} is for administrators to set"])
     by_name = _BY_NAME.search(text)
     if by_name is not None:
         raise TemplateError(
-            [f"cluster {cluster}: {by_name[1]}: images and networks by IMAGE_ID and NETWORK_ID"]
+            [f"{where}{by_name[1]}: images and networks by IMAGE_ID and NETWORK_ID"]
         )
     for pattern, method in _REFERS:
         for wanted in sorted(set(pattern.findall(text))):
             try:
                 await ask(method, int(wanted), False)
             except (OneError, UnreachableError) as error:
-                raise TemplateError([f"cluster {cluster}: {method} {wanted}: {error}"]) from None
+                raise TemplateError([f"{where}{method} {wanted}: {error}"]) from None
 
 
 def _as_text(template: Element) -> str:

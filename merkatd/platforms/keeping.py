@@ -1,7 +1,7 @@
 """A period's look after all platforms: what happens to each, and the steps that follow."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,6 +43,8 @@ class Circumstances:
     markets: Sequence[Market]
     entropy: bytes
     """Of this period alone: keys are made from it."""
+    handed: Callable[[str], Mapping[str, str]]
+    """Attributes more for the VM that is made by a key, where a monitor is to reach it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +170,9 @@ def _tend_one(
         members,
         sight,
         new=numbered(platform.id, scene.numbers.get(platform.id, 0), now.entropy),
-        make=lambda one: created(platform, template, one, sight.period, bids[one.cluster]),
+        make=lambda one: created(
+            platform, template, one, sight.period, bids[one.cluster], now.handed
+        ),
         may_resume=purse.credits > 0,
     )
     fleets.add(connection, result.add)

@@ -32,14 +32,21 @@ def numbered(platform: int, highest: int, entropy: bytes) -> Callable[[str, int]
 
 
 def created(
-    platform: Platform, template: Template, one: Member, period: int, bid: Mapping[str, float]
+    platform: Platform,
+    template: Template,
+    one: Member,
+    period: int,
+    bid: Mapping[str, float],
+    handed: Callable[[str], Mapping[str, str]],
 ) -> Create:
-    """The step that makes a VM."""
+    """The step that makes a VM; what is `handed` to it by its key where it is watched."""
     cluster = next(each for each in template.clusters if each.name == one.cluster)
     text = platform.vm_templates[cluster.name]
     said = {PLATFORM: str(platform.id)}
     if not named(text):
         said["NAME"] = f"{platform.name}-{cluster.name}-{one.number}"
+    if cluster.monitor is not None:
+        said |= handed(one.key)
     if template.market is not None:
         said["MERKAT_MARKET"] = template.market
     for what, amounts in (("BID", bid), ("MIN", cluster.floor), ("MAX", cluster.ceiling)):

@@ -6,7 +6,7 @@ attended now, and which are. After a restart none is, so all are started again.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -20,16 +20,18 @@ from merkatd.cluster import Step
 from merkatd.database import doings, platforms
 from merkatd.database.doings import Doing
 from merkatd.database.platforms import Platform
-from merkatd.platforms import ordering
+from merkatd.platforms import fitting, ordering
 from merkatd.platforms.acting import CONTROLLER, act
-from merkatd.platforms.announcing import Attended, attended
+from merkatd.platforms.announcing import Attended, attended, markets_now
+from merkatd.platforms.fitting import Offered
 from merkatd.platforms.keeping import Circumstances, tend
 from merkatd.platforms.life import Event, State
 from merkatd.platforms.ordering import Submission, Update
 from merkatd.platforms.passing import passed
-from merkatd.platforms.ports import Action, Controllers, Outcome
+from merkatd.platforms.ports import Action, Controllers, MarketNow, Outcome
 from merkatd.platforms.reading import read_template
 from merkatd.platforms.turning import Happening
+from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.transactions import Transactions
@@ -44,15 +46,28 @@ class Manager:
     """Keeps all platforms. Implements `merkatd.platforms.ports.Attendant`."""
 
     def __init__(
-        self, world: World, controllers: Controllers, rng: np.random.Generator | None = None
+        self,
+        world: World,
+        controllers: Controllers,
+        rng: np.random.Generator | None = None,
+        leading: Leading | None = None,
+        handed: Callable[[str], Mapping[str, str]] = lambda _: {},
     ) -> None:
+        """`leading` knows whether this daemon may act; without it there is no other.
+
+        `handed` are the keys of a VM that is made by a key, as attributes for its template.
+        """
         self._world = world
+        self._leading = leading
         self._rng = rng or world.rng
         self._controllers = controllers
+        self._handed = handed
         self._running: dict[int, Attended] = {}
         self._turn = DeferredLock()
         self._closed = False
         controllers.attend(self)
+        if leading is not None:
+            leading.when_lost(self.stand_by)
 
     # -- for the period -----------------------------------------------------------------------
 
@@ -65,6 +80,7 @@ class Manager:
             replenishment_s=world.money.replenishment_s,
             markets=world.markets,
             entropy=self._rng.bytes(32),
+            handed=self._handed,
         )
         return await database.run(partial(tend, seen=seen, now=now))
 
@@ -85,22 +101,58 @@ class Manager:
     async def _compare(self, announcement: Announcement) -> None:
         """Start and stop controllers until those run that should, and tell them the news."""
         world = self._world
-        rhythm, money = world.rhythm, world.money
-        now = await world.database.read(
-            lambda connection: attended(
-                connection, announcement, world.markets, rhythm.interval_s, money.replenishment_s
+        money, interval_s = world.money, world.rhythm.interval_s
+
+        def look(connection: sa.Connection) -> tuple[dict[int, Attended], list[MarketNow]]:
+            found = attended(
+                connection, announcement, world.markets, interval_s, money.replenishment_s
             )
-        )
+            if not found:
+                return found, []
+            return found, markets_now(connection, announcement, world.markets, interval_s)
+
+        if not self._may_act():  # since the period ended another daemon took over
+            return
+        now, markets = await world.database.read(look)
         for platform in self._running.keys() - now.keys():
-            gone = self._running.pop(platform)
-            await self._controllers.stop(platform, gone.grace_s)
+            self._end(platform)
         for platform in sorted(now.keys() - self._running.keys()):
             await self._controllers.start(now[platform].assignment)
             self._running[platform] = now[platform]
-        self._controllers.announce([now[platform].news for platform in sorted(now)])
+        self._controllers.announce(markets, [now[platform].standing for platform in sorted(now)])
         if announcement.period % _TIDY_PERIODS == 0:
-            before_s = world.now() - rhythm.keep_allocations * rhythm.interval_s
+            before_s = world.now() - world.rhythm.keep_allocations * interval_s
             await world.database.run(lambda connection: doings.forget(connection, before_s))
+
+    def _end(self, platform: int) -> None:
+        """Have a platform's processes end; however long they take, nobody waits for them."""
+        gone = self._running.pop(platform)
+        ending = ensureDeferred(self._controllers.stop(platform, gone.grace_s))
+        ending.addErrback(
+            lambda why: _log.failure(
+                "The processes of platform {platform} were not ended", why, platform=platform
+            )
+        )
+
+    def stand_by(self) -> None:
+        """Another daemon acts now: the platforms are its own, and so are their controllers."""
+        ensureDeferred(self._stand_by())
+
+    async def _stand_by(self) -> None:
+        await self._turn.acquire()
+        try:
+            if not self._may_act():
+                for platform in list(self._running):
+                    self._end(platform)
+        finally:
+            self._turn.release()
+
+    def _may_act(self) -> bool:
+        return self._leading is None or self._leading.acting
+
+    def _acting(self) -> Transactions:
+        """The database, for who may act. Raises LeaseLostError."""
+        return self._world.database if self._leading is None else self._leading.fenced()
 
     async def close(self) -> None:
         """End all controllers; the platforms go on at the next start."""
@@ -113,13 +165,21 @@ class Manager:
         self, owner: int, text: str, vm_templates: dict[str, str], who: str
     ) -> Platform:
         """A new platform of a tenant. Raises TemplateError, LedgerError."""
-        read_template(text)
+        fitting.check(read_template(text), self._offered())
         given = Submission(
             token=uuid4().hex, owner=owner, text=text, vm_templates=vm_templates, who=who
         )
         world, at_s = self._world, self._world.now()
         return await world.database.run(
-            lambda connection: ordering.submit(connection, given, world.markets, world.money, at_s)
+            lambda connection: ordering.submit(connection, given, world.money, at_s)
+        )
+
+    def _offered(self) -> Offered:
+        world = self._world
+        return Offered(
+            kinds=self._controllers.kinds(),
+            markets=[one.name for one in world.markets],
+            goods=world.goods.resources,
         )
 
     async def update(self, platform: int, new: Update, who: str) -> Platform:
@@ -152,17 +212,20 @@ class Manager:
     # -- for controllers ----------------------------------------------------------------------
 
     async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
-        """Take an action of a platform's controller, once."""
-        at_s = self._world.now()
-        return await self._world.database.run(
-            lambda connection: act(connection, platform, action_id, action, at_s)
+        """Take an action of a platform's controller, once. Raises LeaseLostError."""
+        at_s, goods = self._world.now(), self._world.goods.resources
+        return await self._acting().run(
+            lambda connection: act(connection, platform, action_id, action, at_s, goods)
         )
 
     async def remember(self, platform: int, memory: Any) -> None:
-        """Keep this for the controller. Raises ValueError for what can't be kept."""
+        """Keep this for the controller.
+
+        Raises ValueError for what can't be kept, LeaseLostError.
+        """
         if len(json.dumps(memory, allow_nan=False)) > _LONGEST_MEMORY:
             raise ValueError(f"at most {_LONGEST_MEMORY} characters of JSON can be kept")
-        await self._world.database.run(
+        await self._acting().run(
             lambda connection: platforms.change(connection, platform, memory=memory)
         )
 
@@ -185,4 +248,5 @@ class Manager:
             )
             passed(connection, one, event, at_s)
 
-        await self._world.database.run(store)
+        if self._may_act():
+            await self._acting().run(store)

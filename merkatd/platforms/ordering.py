@@ -44,21 +44,12 @@ class Submission:
     who: str
 
 
-def submit(
-    connection: sa.Connection,
-    given: Submission,
-    markets: Sequence[Market],
-    money: Money,
-    at_s: float,
-) -> Platform:
+def submit(connection: sa.Connection, given: Submission, money: Money, at_s: float) -> Platform:
     """A new platform, its budget moved to an account of its own. Raises LedgerError."""
     before = platforms.submitted(connection, given.token)
     if before is not None:
         return before
     template = parsed(given.text)
-    known = [one.name for one in markets]
-    if template.market is not None and template.market not in known:
-        raise TemplateError([f"market = {template.market!r}: one of {', '.join(known)} is right"])
     ledger.meet(connection, given.owner, money, at_s)
     living = [
         one for one in platforms.every(connection, given.owner) if State(one.state) not in ENDS

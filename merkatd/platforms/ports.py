@@ -5,11 +5,16 @@ implements `Controllers`; what a controller asks for arrives at an `Attendant` a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 Amounts = Mapping[str, float]
 """By resource."""
+
+BEYOND = 1e15
+"""The price of what no bid can buy."""
+PAST = 10
+"""Periods whose prices are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +104,9 @@ class ClusterTerms:
     least: int
     most: int
     floor: Amounts = field(default_factory=dict)
-    """Of each VM: CPU in percent of a core, memory in MiB,"""
+    """What each VM can't live without: CPU in percent of a core, memory in MiB,"""
     ceiling: Amounts = field(default_factory=dict)
-    """and the most that each can use."""
+    """and the most that each can use; CPU and memory are always there."""
     monitor: Monitor | None = None
 
 
@@ -112,6 +117,7 @@ class Assignment:
     platform: int
     name: str
     owner: int
+    market: str
     controller: str
     """The kind of controller."""
     parameters: Mapping[str, Any]
@@ -145,24 +151,74 @@ class VmNow:
     """`pending`, `running`, `busy`, `suspended`, or another of the daemon's words."""
     bid: Amounts
     allocation: Amounts
+    key: str = ""
+    """By which it was made (MERKAT_KEY): its host key is derived from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """What one platform is told after a period; nobody else is told the same."""
+class MarketNow:
+    """A market as the last period left it; everybody in it is told the same."""
+
+    name: str
+    period: int
+    at_s: float
+    next_s: float
+    """When the next period is due: what is bid until then counts in it."""
+    prices: Amounts
+    """Credits per unit and period; never above `BEYOND`."""
+    capacity: Amounts
+    """Units that the whole market has."""
+    reserve: Amounts
+    """The least prices that there can be."""
+    past: Mapping[str, tuple[float, ...]]
+    """By resource: the prices of the last periods, up to `PAST`, oldest first, with the present."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One platform as the last period left it; nobody else is told the same."""
 
     platform: int
     period: int
     at_s: float
     state: str
-    prices: Amounts
-    """Of the platform's market: credits per unit and period."""
     vms: tuple[VmNow, ...]
     balance: float
-    """Credits."""
+    """Credits that are left,"""
+    budget: float
+    """of so many that it has at most,"""
+    replenishment: float
+    """and that are added at the interval of the assignment."""
     deadline_s: float | None
+    performance: float | None
     sizes: Mapping[str, int]
     """By cluster: how many VMs it is to have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News(Standing):
+    """All that a controller is told after a period."""
+
+    market: MarketNow
+
+    @property
+    def prices(self) -> Amounts:
+        """Of the platform's market: credits per unit and period."""
+        return self.market.prices
+
+    @classmethod
+    def joined(cls, standing: Standing, market: MarketNow) -> "News":
+        """Both together."""
+        own = {one.name: getattr(standing, one.name) for one in fields(Standing)}
+        return cls(market=market, **own)
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """What can be run, by name."""
+
+    controllers: tuple[str, ...]
+    monitors: tuple[str, ...]
 
 
 class Attendant(Protocol):
@@ -187,14 +243,20 @@ class Controllers(Protocol):
     def attend(self, attendant: Attendant) -> None:
         """Bring to this one whatever controllers ask for; told once, before anything starts."""
 
+    def kinds(self) -> Kinds:
+        """Which controllers and monitors there are to choose from now."""
+
     async def start(self, assignment: Assignment) -> None:
         """Have the platform's controller and monitors run; where they do, tell them the news."""
 
     async def stop(self, platform: int, grace_s: float) -> None:
         """End them: asked first, ended for certain after the grace."""
 
-    def announce(self, news: Sequence[News]) -> None:
-        """Tell each platform's controller what the last period came to; never waits."""
+    def announce(self, markets: Sequence[MarketNow], standings: Sequence[Standing]) -> None:
+        """Tell everybody what the last period came to, each for their own part; never waits.
+
+        Of each platform that runs, the standing and its market are among them.
+        """
 
     async def close(self) -> None:
         """End all processes; the platforms go on at the next start."""

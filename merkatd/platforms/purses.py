@@ -1,5 +1,7 @@
 """What a platform has to spend, and what it asks of the moment in which it starts or resumes."""
 
+from math import inf
+
 from controllers.policies.deadline import Purse, bid_max
 from merkatd.currency import MICRO
 from merkatd.database.budgets import Budget
@@ -9,7 +11,6 @@ from merkatd.platforms.life import WAITING
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.template import Cluster, Template
 from merkatd.platforms.vm_text import size
-from merkatd.scheduler.settings import RESOURCES
 
 _HORIZON_S = 86_400.0
 """Without a deadline a first bid is one that could be kept up for a day."""
@@ -48,7 +49,10 @@ def terms_of(platform: Platform, template: Template, purse: Purse) -> Terms:
 def wanted_by(cluster: Cluster, vm_template: str) -> dict[str, float]:
     """All that one VM of a cluster can use."""
     whole = size(vm_template)
-    return {name: min(whole[name], cluster.ceiling.get(name, whole[name])) for name in RESOURCES}
+    return {
+        name: min(whole.get(name, inf), cluster.ceiling.get(name, inf))
+        for name in {**whole, **cluster.ceiling}
+    }
 
 
 def most_per_vm(platform: Platform, purse: Purse, now_s: float, interval_s: float) -> float:
@@ -59,9 +63,9 @@ def most_per_vm(platform: Platform, purse: Purse, now_s: float, interval_s: floa
 
 
 def _full(platform: Platform, template: Template) -> Amounts:
-    found = dict.fromkeys(RESOURCES, 0.0)
+    found: dict[str, float] = {}
     for cluster in template.clusters:
-        each = wanted_by(cluster, platform.vm_templates[cluster.name])
-        for name in RESOURCES:
-            found[name] += each[name] * platform.sizes.get(cluster.name, 0)
+        number = platform.sizes.get(cluster.name, 0)
+        for name, amount in wanted_by(cluster, platform.vm_templates[cluster.name]).items():
+            found[name] = found.get(name, 0.0) + amount * number
     return found

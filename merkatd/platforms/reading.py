@@ -17,7 +17,7 @@ from merkatd.platforms.template import (
     TemplateError,
 )
 from merkatd.platforms.vm_text import wrong
-from merkatd.scheduler.settings import RESOURCES
+from merkatd.scheduler.settings import ALL_GOODS
 
 LONGEST = 32_768
 """Bytes."""
@@ -115,7 +115,7 @@ def _start(table: Table) -> Start:
 
 
 def _amounts(table: Table) -> Amounts:
-    given = {name: table.take(name, _maybe, None) for name in RESOURCES}
+    given = {name: table.take(name, _maybe, None) for name in ALL_GOODS}
     table.end()
     return {name: value for name, value in given.items() if value is not None}
 

@@ -88,14 +88,14 @@ class Cluster:
     ceiling: Amounts = field(default_factory=dict)
     monitor: Monitor | None = None
 
-    def terms(self) -> ClusterTerms:
-        """What its controller is told of it."""
+    def terms(self, whole: Amounts) -> ClusterTerms:
+        """What its controller is told of it; `whole` is all that a VM can use."""
         return ClusterTerms(
             name=self.name,
             least=self.least,
             most=self.most,
             floor=self.floor,
-            ceiling=self.ceiling,
+            ceiling=whole,
             monitor=self.monitor,
         )
 

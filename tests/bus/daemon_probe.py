@@ -18,7 +18,7 @@ from merkatd.bus.running import PlatformProcesses
 from merkatd.bus.settings import Settings
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.platforms.ports import Action, Outcome, SetSize
-from tests.bus.rig import assignment, news, watched
+from tests.bus.rig import assignment, news, parts, watched
 
 PERIOD_S = 0.1
 QUICK = Settings(
@@ -83,7 +83,8 @@ def main() -> None:
 
         def announce() -> None:
             period = next(periods)
-            processes.announce([news(one, period) for one in range(1, platforms + 1)])
+            told = [news(one, period) for one in range(1, platforms + 1)]
+            processes.announce(*parts(*told))
 
         LoopingCall(announce).start(PERIOD_S)
 

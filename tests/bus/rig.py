@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from merkatd.bus.hub import Hub
@@ -15,14 +15,17 @@ from merkatd.platforms.ports import (
     Action,
     Assignment,
     ClusterTerms,
+    MarketNow,
     Monitor,
     News,
     Outcome,
+    Standing,
     VmNow,
 )
 
 PATIENCE_S = 20.0
 CONTROLLER, MONITOR = "controller", "monitor-0"
+MARKET = "default"
 ROLES = frozenset({CONTROLLER, MONITOR})
 
 
@@ -39,6 +42,7 @@ def assignment(platform: int = 1, controller: str = "best_effort", **others: Any
         platform=platform,
         name=f"platform {platform}",
         owner=2,
+        market=MARKET,
         controller=controller,
         parameters={},
         clusters=(terms,),
@@ -76,13 +80,45 @@ def news(platform: int = 1, period: int = 1, **others: Any) -> News:
         "period": period,
         "at_s": 1_000.0 + 60.0 * period,
         "state": "running",
-        "prices": {"cpu": 0.01, "memory": 0.001},
         "vms": (vm,),
         "balance": 100.0,
+        "budget": 100.0,
+        "replenishment": 0.0,
         "deadline_s": None,
+        "performance": None,
         "sizes": {"workers": 1},
     }
-    return News(**known | others)
+    own = {name: value for name, value in others.items() if name not in _OF_THE_MARKET}
+    of_market = {name: value for name, value in others.items() if name in _OF_THE_MARKET}
+    return News(**known | own, market=market(period, **of_market))
+
+
+def parts(*told: News) -> tuple[list[MarketNow], list[Standing]]:
+    """News as they are announced: the markets, and what is for each platform alone."""
+    own = [
+        Standing(**{one.name: getattr(news, one.name) for one in fields(Standing)}) for news in told
+    ]
+    return list({news.market.name: news.market for news in told}.values()), own
+
+
+_OF_THE_MARKET = {"next_s", "prices", "capacity", "reserve", "past"}
+
+
+def market(period: int = 1, **others: Any) -> MarketNow:
+    """A market with room for many, as a period left it."""
+    at_s = 1_000.0 + 60.0 * period
+    prices = others.get("prices", {"cpu": 0.01, "memory": 0.001})
+    known: dict[str, Any] = {
+        "name": MARKET,
+        "period": period,
+        "at_s": at_s,
+        "next_s": at_s + 60.0,
+        "prices": prices,
+        "capacity": dict.fromkeys(prices, 1e6),
+        "reserve": dict.fromkeys(prices, 0.0),
+        "past": {name: (price,) for name, price in prices.items()},
+    }
+    return MarketNow(**known | others)
 
 
 class Notes:

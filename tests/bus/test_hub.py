@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,18 @@ from merkatd.bus.messages import (
 from merkatd.bus.peer import LostError, Peer, RefusedError
 from merkatd.bus.wire import LARGEST_BYTES, Envelope, pack, topic_of, unpack
 from merkatd.platforms.ports import News, Outcome, SetBids, SetSize, Suspend
-from tests.bus.rig import CONTROLLER, MONITOR, Site, assignment, news, on_site, soon, until
+from tests.bus.rig import (
+    CONTROLLER,
+    MONITOR,
+    Site,
+    assignment,
+    market,
+    news,
+    on_site,
+    parts,
+    soon,
+    until,
+)
 
 BIDS = SetBids(bids={101: {"cpu": 2.0, "memory": 1.0}}, reason="more")
 
@@ -83,7 +95,7 @@ def test_an_action_reaches_the_manager_and_its_answer_the_controller() -> None:
 
 
 def test_each_platform_hears_its_own_news_alone() -> None:
-    """The controller and the monitor both, in order."""
+    """In order; monitors hear the prices, which are for all in a market."""
 
     async def story(site: Site) -> None:
         peers = {
@@ -97,27 +109,32 @@ def test_each_platform_hears_its_own_news_alone() -> None:
 
         async def listen(who: Any) -> None:
             async for one in peers[who].news():
-                if isinstance(one, News) and one.period:
+                if not isinstance(one, Measured) and one.period:
                     heard[who].append(one)
 
         tasks = [asyncio.ensure_future(listen(who)) for who in peers]
         for period in range(1, 6):
-            for platform in (1, 2):
-                site.hub.announce(news(platform, period))
-        await until(lambda: all(len(one) >= 5 for one in heard.values()), "all news")
+            site.hub.announce(*parts(news(1, period), news(2, period)))
+            await _all_heard(heard.values(), period)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for (platform, _), all_heard in heard.items():
-            assert all_heard == [news(platform, period) for period in range(1, 6)]
+        for (platform, role), all_heard in heard.items():
+            for period, one in enumerate(all_heard, start=1):
+                assert one == (news(platform, period) if role == CONTROLLER else market(period))
+            assert len(all_heard) == 5
 
     on_site(story)
+
+
+async def _all_heard(heard: Iterable[list[Any]], number: int) -> None:
+    await until(lambda: min(map(len, heard)) >= number, "the news")
 
 
 async def _listening(site: Site, peer: Peer, platform: int = 1) -> None:
     """Until a peer is let listen, which libzmq does in its own time."""
     while peer.waiting() is None:
-        site.hub.announce(news(platform, 0))
+        site.hub.announce(*parts(news(platform, 0)))
         await asyncio.sleep(0.01)
     # What was on its way has come.
     await asyncio.sleep(0.05)
@@ -145,14 +162,34 @@ def test_who_comes_late_is_told_the_last_news() -> None:
     async def story(site: Site) -> None:
         first = await site.joined(1)
         await first.ask(Remember(memory={"seen": [1, 2]}))
-        site.hub.announce(news(1, 7))
+        site.hub.announce(*parts(news(1, 7)))
         await first.close()
         second = await site.joined(1)
         assert second.welcome is not None
-        assert second.welcome.news == news(1, 7)
+        assert second.welcome.latest.news == news(1, 7)
         assert second.welcome.assignment.memory == {"seen": [1, 2]} == site.notes.memories[1]
 
     on_site(story)
+
+
+def test_after_a_listener_is_gone_the_next_is_heard() -> None:
+    """ZeroMQ takes back the subscriptions of one that was killed; nobody has said so."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        await raw.greeted()
+        raw.listening.subscribe(topic_of(1))
+        for period in range(1, 200):
+            site.hub.announce(*parts(news(1, period)))
+            if await _readable(raw.listening, 20):
+                break
+        raw.listening.close(0)
+        second = await site.joined(2)
+        listening = second.news()
+        site.hub.announce(*parts(news(2, 5)))
+        assert await soon(anext(listening)) == news(2, 5)
+
+    on_site(story, beat_s=3600.0)
 
 
 def test_news_that_were_missed_are_found_by_the_next_beat() -> None:
@@ -160,9 +197,9 @@ def test_news_that_were_missed_are_found_by_the_next_beat() -> None:
 
     async def story(site: Site) -> None:
         peer = await site.joined(1)
-        site.hub._publish = lambda *_: None  # type: ignore[method-assign]
-        desk = site.hub._desks[1]
-        desk.news, desk.published = news(1, 3), 1
+        # Whatever is published now reaches nobody.
+        site.hub._door.publish = lambda *_: None  # type: ignore[method-assign]
+        site.hub.announce(*parts(news(1, 3)))
         assert await soon(anext(peer.news())) == news(1, 3)
 
     on_site(story, beat_s=0.05)
@@ -225,15 +262,15 @@ def test_nobody_can_listen_to_another_platform() -> None:
                 spy.listening.subscribe(topic)
             await asyncio.sleep(0.2)
             for platform in range(1, 13):
-                site.hub.announce(news(platform))
+                site.hub.announce(*parts(news(platform)))
             await asyncio.sleep(0.2)
             assert not await _readable(spy.listening, 0)
             spy.listening.subscribe(topic_of(1))
             await asyncio.sleep(0.2)
             for platform in range(1, 13):
-                site.hub.announce(news(platform, 2))
+                site.hub.announce(*parts(news(platform, 2)))
             data = (await soon(spy.listening.recv())).removeprefix(topic_of(1))
-        assert unpack(data, FROM_DAEMON).body == news(1, 2)
+        assert News.joined(unpack(data, FROM_DAEMON).body, market(2)) == news(1, 2)
         assert not await _readable(spy.listening, 100)
         assert any("not for it" in str(one.get("what")) for one in logged)
 
@@ -294,7 +331,7 @@ def test_what_is_malformed_is_refused_logged_and_forgotten() -> None:
             for data in hostile:
                 assert isinstance(await raw.ask(data), Refused)
             await raw.socket.send_multipart([b"two", b"parts"])
-            assert await raw.ask(Envelope(Beat(), session, 2)) == Beaten(published=0)
+            assert await raw.ask(Envelope(Beat(), session, 2)) == Beaten(published=0, priced=0)
         assert sum("Refused" in str(one.get("log_format")) for one in logged) == len(hostile) + 1
 
     on_site(story)
@@ -307,7 +344,7 @@ def test_an_enormous_message_costs_only_the_connection_that_it_came_by() -> None
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
         other = await site.joined(2)
         await raw.socket.send(b"x" * (64 << 20))
-        assert await soon(other.ask(Beat())) == Beaten(published=0)
+        assert await soon(other.ask(Beat())) == Beaten(published=0, priced=0)
         assert isinstance(await site.joined(1), Peer)
 
     on_site(story)
@@ -322,7 +359,7 @@ def test_a_flood_from_one_platform_holds_up_nobody_else() -> None:
         other = await site.joined(2)
         for number in range(2, 2_000):
             await raw.socket.send(pack(Envelope(BIDS, session, number, f"{number}")))
-        assert await soon(other.ask(Beat()), 2.0) == Beaten(published=0)
+        assert await soon(other.ask(Beat()), 2.0) == Beaten(published=0, priced=0)
         await asyncio.sleep(0.2)
         assert len(site.notes.actions) < 250
 
@@ -365,8 +402,8 @@ def test_a_listener_that_does_not_read_holds_up_nobody() -> None:
         await _listening(site, quick, 2)
         large = news(1, 1, sizes={f"{row:040}": row for row in range(1_000)})
         for _ in range(500):  # far more than all buffers between them hold
-            site.hub.announce(large)
-        site.hub.announce(news(2, 9))
+            site.hub.announce(*parts(large))
+        site.hub.announce(*parts(news(2, 9)))
         heard = await soon(anext(quick.news()))
         assert isinstance(heard, News)
         assert heard.period == 9
@@ -450,5 +487,29 @@ def test_the_passport_is_json_that_others_could_read() -> None:
     async def story(site: Site) -> None:
         passport = site.hub.passport(1, CONTROLLER)
         assert set(json.loads(passport.written())) >= {"asking", "listening", "daemon", "secret"}
+
+    on_site(story)
+
+
+def test_who_speaks_another_version_is_told_so_at_once() -> None:
+    """The daemon refuses and logs it; a process says which one is to be started anew."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        said = pack(Envelope(Hello(role=CONTROLLER), number=1)).replace(b'"v":2', b'"v":1')
+        with capturedLogs() as logged:
+            answer = await raw.ask(said)
+        assert answer == Refused(why="speaks version 1, here it is 2")
+        assert any("version 1" in str(one.get("why")) for one in logged)
+
+        real = site.hub._door.answer
+
+        async def as_before(route: bytes, data: bytes) -> None:
+            await real(route, data.replace(b'"v":2', b'"v":1'))
+
+        site.hub._door.answer = as_before  # type: ignore[method-assign]
+        peer = site.peer(site.hub.passport(2, CONTROLLER))
+        with pytest.raises(RefusedError, match="the daemon speaks version 1, here it is 2"):
+            await peer.open()
 
     on_site(story)

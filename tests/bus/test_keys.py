@@ -35,7 +35,14 @@ def test_no_secret_is_shown() -> None:
     """Neither in a log nor in an error."""
     pair = fresh()
     passport = Passport(
-        asking="a", listening="b", daemon="c", platform=1, role="d", public="e", secret=pair.secret
+        asking="a",
+        listening="b",
+        daemon="c",
+        platform=1,
+        market="m",
+        role="d",
+        public="e",
+        secret=pair.secret,
     )
     assert pair.secret not in f"{pair} {passport}"
     assert Passport.read(passport.written()) == passport

@@ -14,7 +14,7 @@ from merkatd.bus.running import PlatformProcesses
 from merkatd.bus.settings import Settings
 from merkatd.platforms.ports import SetSize
 from merkatd.platforms.processes import tree
-from tests.bus.rig import Notes, assignment, news, until
+from tests.bus.rig import Notes, assignment, news, parts, until
 
 HANGING = """
 import time
@@ -79,7 +79,7 @@ def test_a_controller_that_hangs_is_ended_and_another_goes_on(tmp_path: Path) ->
         await house.do(house.processes.start(assignment(1, "hanging")))
 
         def acted(times: int) -> bool:
-            house.processes.announce([news(1)])
+            house.processes.announce(*parts(news(1)))
             wishes = [one for *_, one in house.notes.actions if isinstance(one, SetSize)]
             return len(wishes) >= times
 
@@ -119,7 +119,7 @@ def test_a_kind_that_there_is_not_is_said_so(tmp_path: Path) -> None:
         await house.do(house.processes.start(assignment(1, "no-such")))
         await until(lambda: house.notes.ends, "an end")
         said = (tmp_path / "platforms" / "1" / "controller.log").read_text()
-        assert "there is no controller 'no-such'; there are: best_effort, failing" in said
+        assert "there is no controller 'no-such'; there are: best_effort" in said
 
     in_house(tmp_path, story, failing=FAILING)
 
@@ -131,7 +131,7 @@ def test_best_effort_bids_for_what_there_is(tmp_path: Path) -> None:
         await house.do(house.processes.start(assignment(1)))
 
         def acted() -> bool:
-            house.processes.announce([news(1)])
+            house.processes.announce(*parts(news(1)))
             return bool(house.notes.actions)
 
         await until(acted, "an action")
@@ -144,7 +144,7 @@ def test_nobody_is_started_where_there_are_no_platforms(tmp_path: Path) -> None:
     """No socket, no key, no process."""
 
     async def story(house: House) -> None:
-        house.processes.announce([])
+        house.processes.announce([], [])
         await house.do(house.processes.stop(7, 1.0))
         assert [one.name for one in tmp_path.iterdir()] == ["controllers"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, Measured
+from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION, Measured
 from merkatd.bus.wire import LARGEST_BYTES, Envelope, MalformedError, pack, unpack
 from merkatd.platforms.ports import SetSize
 
@@ -50,7 +50,7 @@ BODIES = st.sampled_from(sorted(KINDS)).flatmap(lambda name: values(KINDS[name])
 
 def written(**changes: Any) -> bytes:
     """A good message but for these changes."""
-    good = {"v": 1, "kind": "beat", "session": "s", "number": 1, "id": "", "body": {}}
+    good = {"v": VERSION, "kind": "beat", "session": "s", "number": 1, "id": "", "body": {}}
     return json.dumps(good | changes).encode()
 
 
@@ -89,7 +89,7 @@ def test_any_body_at_all_is_one_of_its_kind_or_refused(kind: str, body: Any) -> 
         (b"[" * 100_000, "no JSON"),
         (b"9" * 5_000, "no JSON"),
         (b" " * (LARGEST_BYTES + 1), "more than"),
-        (written(v=2), "speaks version 2, here it is 1"),
+        (written(v=1), "speaks version 1, here it is 2"),
         (written(v=True), "version"),
         (written(kind="welcome"), "'welcome' is no kind"),
         (written(kind=["beat"]), "is no kind"),

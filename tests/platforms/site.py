@@ -15,7 +15,16 @@ from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
-from merkatd.platforms.ports import Action, Assignment, Attendant, News, Outcome
+from merkatd.platforms.ports import (
+    Action,
+    Assignment,
+    Attendant,
+    Kinds,
+    MarketNow,
+    News,
+    Outcome,
+    Standing,
+)
 from merkatd.scheduler.ports import UnreachableError
 from tests.scheduler.frontend import PASSWORD, Frontend
 
@@ -56,6 +65,10 @@ class Notes:
         """Whom to ask."""
         self.attendant = attendant
 
+    def kinds(self) -> Kinds:
+        """Such as this one."""
+        return Kinds(("notes",), ("steps",))
+
     async def start(self, assignment: Assignment) -> None:
         """Write it down."""
         assert assignment.platform not in self.running
@@ -67,9 +80,12 @@ class Notes:
         del self.running[platform]
         self.stopped.append((platform, grace_s))
 
-    def announce(self, news: Sequence[News]) -> None:
+    def announce(self, markets: Sequence[MarketNow], standings: Sequence[Standing]) -> None:
         """Write it down."""
-        self.news += news
+        by_name = {one.name: one for one in markets}
+        for one in standings:
+            market = by_name[self.running[one.platform].market]
+            self.news.append(News.joined(one, market))
 
     async def close(self) -> None:
         """Nobody runs any more."""
@@ -80,7 +96,7 @@ class Site(Frontend):
     """Two users, `ann` and `bob`, with credits."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**({"money": Money(supply=1_000_000)} | settings))
+        super().__init__(**({"money": Money(supply=10_000_000)} | settings))
         self.ann = self._tenant("ann")
         self.bob = self._tenant("bob")
 
@@ -180,7 +196,8 @@ class Site(Frontend):
     def _tenant(self, name: str) -> int:
         self.user(name)
         owner = max(self.cloud.world.users.rows)
-        ledger = Ledger(self.scheduler.world.database, self.clock.seconds)
+        world = self.scheduler.world
+        ledger = Ledger(world.database, self.clock.seconds, world.money)
         self.wait(ledger.meet(owner, name))
         self.wait(ledger.grant(owner, micro(100_000.0), "root"))
         return owner

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 SECRET_FD = "MERKAT_PASSPORT_FD"  # noqa: S105 - a variable's name
 """The environment variable with the file descriptor from which the secret can be read, once."""
+SSH = "MERKAT_SSH"
+"""The environment variable that says how monitors reach VMs, in JSON."""
 HOME = "MERKAT_PROCESS_OF"
 """The environment variable that all processes of one daemon have, with its state directory."""
 

@@ -1,0 +1,52 @@
+"""Whether a site can keep a platform: its kinds of controllers, its markets, what is sold there."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from merkatd.platforms.fields import listed
+from merkatd.platforms.ports import Kinds
+from merkatd.platforms.template import NOBODY, Cluster, Template, TemplateError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """What there is at a site."""
+
+    kinds: Kinds
+    markets: Sequence[str]
+    goods: Sequence[str]
+
+
+def check(template: Template, offered: Offered) -> None:
+    """Raises TemplateError, which names all that there is not, and what there is."""
+    problems = [*_problems(template, offered)]
+    if problems:
+        raise TemplateError(problems)
+
+
+def _problems(template: Template, offered: Offered) -> Iterator[str]:
+    kinds = offered.kinds
+    yield from _unknown("controller.kind", template.controller, [*kinds.controllers, NOBODY])
+    if template.market is not None:
+        yield from _unknown("market", template.market, offered.markets)
+    yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)
+    for at, cluster in enumerate(template.clusters, start=1):
+        yield from _cluster_problems(f"cluster[{at}]", cluster, offered)
+
+
+def _cluster_problems(path: str, cluster: Cluster, offered: Offered) -> Iterator[str]:
+    if cluster.monitor is not None:
+        yield from _unknown(f"{path}.monitor.kind", cluster.monitor.kind, offered.kinds.monitors)
+    yield from _unsold(f"{path}.floor", cluster.floor, offered.goods)
+    yield from _unsold(f"{path}.ceiling", cluster.ceiling, offered.goods)
+
+
+def _unknown(key: str, given: str, there: Sequence[str]) -> Iterator[str]:
+    if given not in there:
+        yield f"{key} = {given!r}: there are {listed(there) or 'none'}"
+
+
+def _unsold(key: str, given: Collection[str], goods: Sequence[str]) -> Iterator[str]:
+    for name in given:
+        if name not in goods:
+            yield f"{key}.{name}: is not sold here; {listed(goods)} are"

@@ -1,0 +1,127 @@
+"""What a site can't keep is refused when it is submitted, with what there is instead."""
+
+import re
+from typing import Any
+
+import pytest
+
+from merkatd.api.questions.platforms import PlatformQuestions
+from merkatd.platforms.ports import SetBids
+from merkatd.platforms.template import TemplateError
+from merkatd.scheduler.settings import Goods
+from tests.platforms.site import VM, Site, template
+
+CLUSTER = f'[[cluster]]\nname = "nodes"\ntemplate = """\n{VM}"""'
+
+
+class TestKinds:
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            (
+                {"controller": '[controller]\nkind = "notse"'},
+                "controller.kind = 'notse': there are notes, none",
+            ),
+            (
+                {"cluster": f'{CLUSTER}\n[cluster.monitor]\nkind = "stepps"'},
+                r"cluster\[1\].monitor.kind = 'stepps': there are steps",
+            ),
+            ({"top": 'name = "a"\nmarket = "spot"'}, "market = 'spot': there are default"),
+            (
+                {"start": "[start.price_ceiling]\nnetwork = 1"},
+                "start.price_ceiling.network: is not sold here; cpu, memory are",
+            ),
+            (
+                {"cluster": f"{CLUSTER}\n[cluster.ceiling]\ndisk = 1"},
+                r"cluster\[1\].ceiling.disk: is not sold",
+            ),
+        ],
+    )
+    def test_what_there_is_not_is_refused(
+        self, site: Site, changes: dict[str, str], said: str
+    ) -> None:
+        """Nothing is kept of it, and no credit is moved."""
+        before = site.balances()[site.ann]
+        with pytest.raises(TemplateError, match=said):
+            site.submit(None, **changes)
+        assert site.balances()[site.ann] == before
+
+    def test_all_that_is_wrong_is_said_at_once(self, site: Site) -> None:
+        """Who corrects one thing need not come back for the next."""
+        with pytest.raises(TemplateError) as raised:
+            site.submit(
+                controller='[controller]\nkind = "x"', start="[start.price_ceiling]\ndisk = 1"
+            )
+        assert len(raised.value.problems) == 2
+
+
+class TestGoods:
+    def test_whatever_the_market_sells_has_its_ceiling(self) -> None:
+        """A platform waits for the price of disk as for that of memory; and can bid for it."""
+        site = Site(goods=Goods(disk=True))
+        try:
+            site.vm(5.0, MERKAT_BID_DISK="3")
+            site.periods(2)
+            waits = site.submit(start="[start.price_ceiling]\ndisk = 0.000001")
+            starts = site.submit(start="[start.price_ceiling]\ndisk = 1000")
+            site.until(starts, "running")
+            assert "disk costs" in site.platform(waits).why
+            (vm, _) = site.vms(starts)
+            assert site.act(starts, SetBids(bids={vm: {"disk": 2.0}}), "disk").accepted
+            refused = site.act(starts, SetBids(bids={vm: {"network": 2.0}}), "network")
+            assert "for cpu, memory, disk is right" in refused.why
+        finally:
+            site.close()
+
+
+class TestLeastDeadline:
+    """Section 3.1.1: a deadline that can't be met is answered with the least one that could."""
+
+    @pytest.fixture
+    def dear(self, site: Site) -> Site:
+        """A cloud where others pay so much that the work below takes longer than it could."""
+        for _ in range(4):
+            site.vm(300.0)
+        site.periods(3)
+        return site
+
+    def _asked(self, site: Site) -> PlatformQuestions:
+        async def nothing(*_: Any) -> Any:
+            raise AssertionError("this template asks for nothing of OpenNebula's")
+
+        return PlatformQuestions(site.scheduler, site.manager, nothing)
+
+    def _least(self, row: Any) -> str:
+        found = re.search(r"the least deadline that could be met is (\S+Z)", row["takes"])
+        assert found is not None, row["takes"]
+        return found[1]
+
+    def test_when_it_is_submitted_and_when_it_is_changed(self, dear: Site) -> None:
+        """What is answered is right to the second: it can be met, ten minutes less can't."""
+        asked = self._asked(dear)
+        text = template(
+            slo='[slo]\ndeadline = "60m"\nideal_run = "50m"',
+            budget="[budget]\ncredits = 3000\nreplenishment = 1500",
+        )
+        row = dear.wait(asked.submit(dear.ann, text, asked._ask, "ann", admin=True))
+        assert row["outlook"] == "wait"
+        least = self._least(row)
+        row = dear.wait(asked.change(row["id"], {"deadline": least}, "ann"))
+        assert row["outlook"] == "start"
+        earlier_s = (row["deadline_s"] - dear.clock.seconds() - 600) / 60
+        row = dear.wait(asked.change(row["id"], {"deadline": f"{earlier_s:.3f}m"}, "ann"))
+        assert row["outlook"] == "wait"
+        assert self._least(row) == least
+
+    def test_while_it_runs_too(self, dear: Site) -> None:
+        """Less time than the rest of the work takes with all it can use is never enough."""
+        asked = self._asked(dear)
+        platform = dear.submit(
+            slo='[slo]\ndeadline = "9h"\nideal_run = "2h"', budget="[budget]\ncredits = 60000"
+        )
+        dear.until(platform, "running")
+        row = dear.wait(asked.change(platform, {"deadline": "30m"}, "ann"))
+        assert row["outlook"] == "cancel"
+        assert "are left until its deadline, and the work takes 2 h" in row["takes"]
+        row = dear.wait(asked.change(platform, {"deadline": self._least(row)}, "ann"))
+        assert row["outlook"] == "start"
