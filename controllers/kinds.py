@@ -6,8 +6,16 @@ from pathlib import Path
 
 CONTROLLERS: Mapping[str, str] = {
     "best_effort": "controllers.applications.best_effort",
+    "deadline": "controllers.applications.deadline",
+    "elastic": "controllers.applications.elastic",
+    "full_deadline": "controllers.applications.deadline",
+    "full_performance": "controllers.applications.full_performance",
+    "partial_deadline": "controllers.applications.partial_deadline",
 }
-MONITORS: Mapping[str, str] = {}
+MONITORS: Mapping[str, str] = {
+    "queue": "controllers.monitors.queue",
+    "steps": "controllers.monitors.steps",
+}
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
 

@@ -11,7 +11,7 @@ from controllers.monitors.monitor import Monitor
 from merkatd.bus.keys import Passport
 from merkatd.bus.messages import Measured
 from merkatd.bus.peer import Peer
-from merkatd.platforms.ports import News
+from merkatd.platforms.ports import MarketNow, News
 
 
 async def run_controller(kind: type[Controller], passport: Passport) -> None:
@@ -21,8 +21,8 @@ async def run_controller(kind: type[Controller], passport: Passport) -> None:
         welcome = await peer.open()
         controller = kind(welcome.assignment, peer)
         await controller.on_start()
-        if welcome.news is not None:
-            await controller.take(welcome.news)
+        if welcome.latest.news is not None:
+            await controller.take(welcome.latest.news)
         await _until_told(peer, _controlling(controller, peer))
     finally:
         await peer.close()
@@ -41,12 +41,12 @@ async def _controlling(controller: Controller, peer: Peer) -> None:
 async def _current(peer: Peer) -> AsyncIterator[News | Measured]:
     """What is published, but of news that came meanwhile only the newest."""
     async for first in peer.news():
-        waiting: list[News | Measured] = [first]
+        waiting = [first]
         while (one := peer.waiting()) is not None:
             waiting.append(one)
         newest = max((row for row, one in enumerate(waiting) if isinstance(one, News)), default=-1)
         for row, one in enumerate(waiting):
-            if isinstance(one, Measured) or row == newest:
+            if isinstance(one, Measured) or (isinstance(one, News) and row == newest):
                 yield one
 
 
@@ -57,9 +57,23 @@ async def run_monitor(kind: type[Monitor], passport: Passport) -> None:
         welcome = await peer.open()
         row = int(passport.role.rpartition("-")[2])
         monitor = kind(welcome.assignment, welcome.assignment.clusters[row], peer)
-        await _until_told(peer, monitor.watch())
+        if welcome.latest.market is not None:
+            await monitor.on_market(welcome.latest.market)
+        await _until_told(peer, _monitoring(monitor, peer))
     finally:
         await peer.close()
+
+
+async def _monitoring(monitor: Monitor, peer: Peer) -> None:
+    async with asyncio.TaskGroup() as both:
+        both.create_task(monitor.watch())
+        both.create_task(_priced(monitor, peer))
+
+
+async def _priced(monitor: Monitor, peer: Peer) -> None:
+    async for event in peer.news():
+        if isinstance(event, MarketNow):
+            await monitor.on_market(event)
 
 
 async def _until_told(peer: Peer, work: Coroutine[Any, Any, None]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from controllers.controller import Hand
 from merkatd.bus.messages import Measured
-from merkatd.platforms.ports import Assignment, ClusterTerms
+from merkatd.platforms.ports import Assignment, ClusterTerms, MarketNow
 
 EVERY_S = 20.0
 
@@ -32,6 +32,9 @@ class Monitor:
     async def look(self) -> tuple[float, Mapping[str, float]] | None:
         """When something was true, in seconds since the epoch, and what; None: nothing new."""
         raise NotImplementedError
+
+    async def on_market(self, market: MarketNow) -> None:
+        """Called when a period's prices are announced; nothing, unless overridden."""
 
     async def watch(self) -> None:
         """Look and tell, again and again."""

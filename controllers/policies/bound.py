@@ -31,15 +31,24 @@ def others_price(price: float, own: float, capacity: float, reserve: float = 0.0
 
 def bids_for(vms: int, most: Sequence[float], prices: Prices) -> Amounts:
     """Line 5: what gets so many VMs their greatest size, from Eq. 1; infinite where nothing can."""
-    found = []
-    for price, size, capacity in zip(prices.others, most, prices.capacity, strict=True):
-        wanted = size * vms
-        left = 1.0 - wanted / capacity if capacity > 0 else 0.0
-        if wanted == 0:
-            found.append(0.0)
-        else:
-            found.append(price * wanted / left if left > 0 else inf)
-    return tuple(found)
+    terms = zip(prices.others, most, prices.capacity, strict=True)
+    return tuple(_bid(vms, price, size, capacity) for price, size, capacity in terms)
+
+
+def _bid(vms: int, price: float, size: float, capacity: float) -> float:
+    wanted = size * vms
+    if wanted == 0:
+        return 0.0
+    left = 1.0 - wanted / capacity if capacity > 0 else 0.0
+    return price * wanted / left if left > 0 else inf
+
+
+def _cost(vms: int, terms: Sequence[tuple[float, float, float]]) -> float:
+    """What these VMs bid together: a loop, since a search asks for it ten times."""
+    whole = 0.0
+    for price, size, capacity in terms:
+        whole += _bid(vms, price, size, capacity)
+    return whole
 
 
 def upper_bound(vms_max: int, bid_max: float, most: Sequence[float], prices: Prices) -> Bound:
@@ -47,10 +56,11 @@ def upper_bound(vms_max: int, bid_max: float, most: Sequence[float], prices: Pri
 
     What they cost rises with their number, so halving finds it.
     """
+    terms = tuple(zip(prices.others, most, prices.capacity, strict=True))
     fits, fails = 0, vms_max + 1
     while fails - fits > 1:
         tried = (fits + fails) // 2
-        if sum(bids_for(tried, most, prices)) < bid_max:
+        if _cost(tried, terms) < bid_max:
             fits = tried
         else:
             fails = tried

@@ -15,14 +15,15 @@ class Work:
     """An application that makes so many iterations."""
 
     steps: int
-    done: int
+    done: float
+    """With the part of the one in hand."""
     ideal_step_s: float
     """t_refideal: an iteration with all it can use."""
 
     @property
-    def left(self) -> int:
+    def left(self) -> float:
         """Iterations still to be made."""
-        return max(self.steps - self.done, 0)
+        return max(self.steps - self.done, 0.0)
 
     @property
     def ideal_s(self) -> float:

@@ -2,7 +2,8 @@
 
 Bids double (at least) while the application is slow and halve (at least) while it is fast. So
 that they settle, a change in the other direction is at most half of the last one; a third
-change in one direction says that conditions are not what they were, and steps grow again.
+change in one direction says that conditions are not what they were, and steps grow again. In a
+market that has turned there is no reason for small steps, and they are forgotten at once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ PATIENCE = 2
 """So many changes in one direction are what halving steps take when nothing else changes."""
 MARGIN = 1.1
 """By so much the bid is raised above one that was seen to be too little for the maximum."""
+TURN = 1.5
+"""A market in which the maximum costs so many times more, or less, is another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,8 @@ class Trace:
     """The largest bid that was seen to be too little for the maximum,"""
     short_keeping: float = 0.0
     """and what was thought to keep it then."""
+    market: float | None = None
+    """What was thought to keep the maximum when the steps began to be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +133,12 @@ def _noted(standing: Standing, row: int, trace: Trace) -> Trace:
     keeping, bid, short = standing.keeping[row], standing.bid[row], trace.short
     if not trace.short_keeping / MARGIN <= keeping <= trace.short_keeping * MARGIN:
         short = 0.0
-    if _full(standing, row) or bid <= short:
-        known = trace.short_keeping if short else 0.0
-        return Trace(trace.change, trace.limit, trace.run, short, known)
-    return Trace(trace.change, trace.limit, trace.run, bid, keeping)
+    known = trace.short_keeping if short else 0.0
+    if not _full(standing, row) and bid > short:
+        short, known = bid, keeping
+    if trace.market is None or not trace.market / TURN <= keeping <= trace.market * TURN:
+        return Trace(short=short, short_keeping=known, market=keeping)
+    return Trace(trace.change, trace.limit, trace.run, short, known, trace.market)
 
 
 def _wished(
@@ -186,12 +193,13 @@ def _affordable(bids: Amounts, steps: Sequence[float], bid_max: float) -> Amount
     """Bids after these steps; where they are too dear, first the raises are made smaller."""
     raised = sum(step for step in steps if step > 0)
     over = sum(bids) + sum(steps) - bid_max
-    if over <= 0:
-        return tuple(_after(bids, steps, 1.0))
-    part = 1.0 - over / raised if raised > over else 0.0
-    new = list(_after(bids, steps, part))
-    scale = min(1.0, bid_max / sum(new)) if sum(new) > 0 else 1.0
-    return tuple(bid * scale for bid in new)
+    part = 1.0
+    if over > 0:
+        part = 1.0 - over / raised if raised > over else 0.0
+    new = tuple(_after(bids, steps, part))
+    # What is left of a great bid by a great step is not exact.
+    whole = sum(new)
+    return new if whole <= bid_max else tuple(bid * (bid_max / whole) for bid in new)
 
 
 def _after(bids: Amounts, steps: Sequence[float], part: float) -> Iterator[float]:
@@ -203,4 +211,4 @@ def _changed(trace: Trace, limit: float, change: float) -> Trace:
     if change == 0.0:
         return trace
     run = trace.run + 1 if change * trace.change > 0 else 1
-    return Trace(change, limit, run, trace.short, trace.short_keeping)
+    return Trace(change, limit, run, trace.short, trace.short_keeping, trace.market)

@@ -2,8 +2,8 @@
 
 Everything that a test starts lives in process, mount and network namespaces that end with
 this program, however it ends: no process, mount, bridge or temporary file can outlive it.
-What could, control groups, is removed here, and at the next start where this program was
-killed. Words on the command line are for pytest.
+What could, control groups and an empty directory, is removed here, and at the next start where
+this program was killed. Words on the command line are for pytest.
 """
 
 import contextlib
@@ -34,6 +34,7 @@ def _prepare() -> None:
 
 def run(prepare: Callable[[], None], words: Sequence[str]) -> int:
     """The exit code of pytest; 2 where it could not be started, 3 where something is left."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     try:
         prepare()
     except packages.MissingError as error:
@@ -41,7 +42,7 @@ def run(prepare: Callable[[], None], words: Sequence[str]) -> int:
         return 2
     _sweep()
     group = f"{controls.PREFIX}{os.getpid()}"
-    with tempfile.TemporaryDirectory(prefix=controls.PREFIX) as place:
+    with tempfile.TemporaryDirectory(prefix=f"{group}-") as place:
         controls.make(group, heavy=True)
         try:
             code = _tests(group, place, words)
@@ -92,11 +93,21 @@ def _tests(group: str, place: str, words: Sequence[str]) -> int:
 
 
 def _sweep() -> None:
-    """Remove the control groups of runs that were killed."""
+    """Remove the control groups and directories of runs that were killed."""
     for name in controls.left():
-        pid = name.removeprefix(controls.PREFIX)
-        if not Path("/proc", pid).exists():
+        if not _runs(name):
             controls.remove(name)
+    for place in Path(tempfile.gettempdir()).glob(f"{controls.PREFIX}[0-9]*-*"):
+        if not _runs(place.name):
+            # What was in it went with the run's own mounts.
+            with contextlib.suppress(OSError):
+                place.rmdir()
+
+
+def _runs(name: str) -> bool:
+    """Whether the run still goes on that something is named after."""
+    pid, _, _ = name.removeprefix(controls.PREFIX).partition("-")
+    return Path("/proc", pid).exists()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ PREFIX = "merkat-real-"
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio")
 _WEIGHT_V1, _WEIGHT_V2 = 262_144, 10_000
 """The greatest there are: whatever else the machine does, the tests come first."""
+_NORMAL_V1, _NORMAL_V2 = 1024, 100
+"""Of every process that is in no group, and of groups of which nobody said anything."""
+_LITTLE = 0.05
 _PATIENCE_S = 10.0
 
 
@@ -45,6 +48,21 @@ def make(group: str, *, heavy: bool = False) -> None:
             for name, weight in (("cpu.shares", _WEIGHT_V1), ("cpu.weight", _WEIGHT_V2)):
                 if (place / name).exists():
                     (place / name).write_text(str(weight))
+
+
+def crowd() -> float:
+    """How many want to run on this machine at the moment, whoever they are."""
+    running, _, _ = Path("/proc/loadavg").read_text().split()[3].partition("/")
+    return float(running)
+
+
+def has_weight(group: str, crowd_there: float) -> bool:
+    """Whether a heavy group gets all but a little of what it wants, among so many.
+
+    The others count each by itself; beside another group that is as heavy it gets half.
+    """
+    heavy, normal = (_WEIGHT_V2, _NORMAL_V2) if unified() else (_WEIGHT_V1, _NORMAL_V1)
+    return crowd_there * normal <= heavy * _LITTLE and left() == [group.partition("/")[0]]
 
 
 def confine(group: str, cores: Iterable[int]) -> None:

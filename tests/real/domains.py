@@ -1,7 +1,7 @@
 """Guests on real hosts: started as OpenNebula would, and measured from outside."""
 
+import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import libvirt
 from merkatd.demo.domains import Kind, described, disk
 from tests.real import guest
 from tests.real.host import RealHost, until
+from tests.real.measuring import Got, measured
 
 NS_PER_S = 1e9
 BURNT_S = 0.2
@@ -33,8 +34,14 @@ _QEMU = """\
     <emulator>/usr/bin/qemu-system-x86_64</emulator>
     <serial type='file'><source path='{console}'/></serial>
     <memballoon model='virtio'><stats period='1'/></memballoon>
+    {devices}
   </devices>
 </domain>
+"""
+_DISK = """\
+<disk type='file' device='disk'>
+  <driver name='qemu' type='raw'/><source file='{path}'/><target dev='vda' bus='virtio'/>
+</disk>
 """
 _LXC = """\
 <domain type='lxc'>
@@ -80,9 +87,19 @@ class Guest:
             return None
 
     @property
+    def disk_bytes(self) -> int:
+        """Read and written since it started, as QEMU did it."""
+        _, read, _, written, _ = self.domain.blockStats("vda")
+        return int(read) + int(written)
+
+    @property
     def balloon_mib(self) -> int:
         """What the guest holds."""
         return int(self.domain.info()[2]) // KIB_PER_MIB
+
+    def got(self, seconds: float) -> Got:
+        """The same, as exactly as it can be known."""
+        return measured(lambda: self.cpu_s, seconds)
 
     def cores_used(self, seconds: float) -> float:
         """How many cores it really gets, over so long."""
@@ -129,16 +146,25 @@ def boot(
     memory_mib: int = 192,
     burn: int | None = None,
     eat_mib: int = 0,
+    disk_mib: int = 0,
 ) -> Guest:
     """A guest under software emulation, once it has said that it is up.
 
-    It burns as much CPU as its virtual CPUs can, or `burn` of them, and fills some memory.
+    It burns as much CPU as its virtual CPUs can, or `burn` of them, fills some memory, and reads
+    and writes its disk all the time if it has one.
     """
     console = _console(host.directory, vm)
     words = f"burn={vcpus if burn is None else burn}" + (f" eat={eat_mib}" if eat_mib else "")
-    text = machine_xml(host.directory, vm, vcpus, memory_mib, words)
+    devices = ""
+    if disk_mib:
+        words += " copy=1"
+        path = host.directory / f"one-{vm}.disk"
+        path.write_bytes(b"")
+        os.truncate(path, disk_mib << 20)
+        devices = _DISK.format(path=path)
+    text = machine_xml(host.directory, vm, vcpus, memory_mib, words, devices)
     host.connection().createXML(text, 0)
-    until(lambda: _said(console, guest.READY), f"one-{vm} is up", patience_s=60.0)
+    until(lambda: _said(console, guest.READY), f"one-{vm} is up", patience_s=180.0)
     assert "GUEST-FAILED" not in console.read_text(), console.read_text()
     return Guest(host, vm)
 
@@ -157,7 +183,9 @@ def burner(host: RealHost, vm: int, *, vcpus: int = 1) -> Guest:
     return found
 
 
-def machine_xml(directory: Path, vm: int, vcpus: int, memory_mib: int, words: str) -> str:
+def machine_xml(
+    directory: Path, vm: int, vcpus: int, memory_mib: int, words: str, devices: str = ""
+) -> str:
     """A domain that boots the guest; its console is a file in the directory."""
     image = guest.built()
     console = _console(directory, vm)
@@ -171,6 +199,7 @@ def machine_xml(directory: Path, vm: int, vcpus: int, memory_mib: int, words: st
         initrd=image.initrd,
         words=words,
         console=console,
+        devices=devices,
     )
 
 
@@ -195,13 +224,6 @@ def cores_used(guests: list[Guest], seconds: float) -> list[float]:
     after, ended_s = [one.cpu_s for one in guests], time.monotonic()
     passed_s = ended_s - began_s
     return [(last - first) / passed_s for first, last in zip(before, after, strict=True)]
-
-
-def until_true(met: Callable[[], bool], what: str, *, patience_s: float) -> float:
-    """Wait for something; how long it took."""
-    began_s = time.monotonic()
-    until(met, what, patience_s=patience_s)
-    return time.monotonic() - began_s
 
 
 def _console(directory: Path, vm: int) -> Path:

@@ -1,4 +1,4 @@
-"""A guest for QEMU, built from Debian's packages: a kernel, busybox, a balloon, busy loops.
+"""A guest for QEMU, built from Debian's packages: a kernel, busybox, a balloon, a disk, loops.
 
 Nothing is installed: packages are downloaded and unpacked. What was built is kept for the
 versions of the packages it was built from.
@@ -27,6 +27,7 @@ _MODULES = (
     "drivers/virtio/virtio_pci_modern_dev",
     "drivers/virtio/virtio_pci",
     "drivers/virtio/virtio_balloon",
+    "drivers/block/virtio_blk",
 )
 READY = "GUEST-READY"
 _INIT = f"""\
@@ -43,6 +44,10 @@ if [ -n "$eat" ]; then
     mkdir /eaten; mount -t tmpfs -o size=100% eaten /eaten
     dd if=/dev/zero of=/eaten/all bs=1M count=$eat 2>/dev/null
 fi
+if [ -n "$(word copy)" ]; then
+    (while :; do dd if=/dev/vda of=/dev/null bs=64k iflag=direct; done) 2>/dev/null &
+    (while :; do dd if=/dev/zero of=/dev/vda bs=64k oflag=direct; done) 2>/dev/null &
+fi
 burn=$(word burn)
 while [ "${{burn:-0}}" -gt 0 ]; do (while :; do :; done) & burn=$((burn - 1)); done
 echo "{READY} $(grep -c ^processor /proc/cpuinfo) $(grep MemTotal /proc/meminfo)" > /dev/ttyS0
@@ -52,7 +57,10 @@ while :; do sleep 3600; done
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What QEMU boots: `burn=N` and `eat=MIB` on the command line say what the guest does."""
+    """What QEMU boots; words on the command line say what the guest does.
+
+    `burn=N` keeps N virtual CPUs busy, `eat=MIB` fills memory, `copy=1` reads and writes its disk.
+    """
 
     kernel: Path
     initrd: Path

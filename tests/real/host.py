@@ -21,7 +21,7 @@ from tests.real import controls
 ROOT = Path(__file__).parents[2]
 BRIDGE = "bridge0"
 _NETWORK = "10.77.0"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 _TICK_S = 0.02
 _NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--cgroup", "--pid", "--fork", "--kill-child")
 

@@ -23,6 +23,7 @@ PACKAGES = {
     "qemu-system-x86": "/usr/bin/qemu-system-x86_64",
     "openssh-server": "/usr/sbin/sshd",
     "iproute2": "/usr/sbin/ip",
+    "procps": "/usr/bin/ps",
     "cpio": "/usr/bin/cpio",
 }
 """By name, each with a file by which it is recognised."""

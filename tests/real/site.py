@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.database.engine import make_engine
 from merkatd.database.periods import PERIODS
-from merkatd.database.steps import STEPS
+from merkatd.database.steps import STEPS, StepState
 from merkatd.demo.domains import Kind, described, disk
 from merkatd.demo.following import Start
 from merkatd.demo.guests import Guests
@@ -26,9 +26,11 @@ from tests.real.host import ROOT, RealHost, until
 
 Result = TypeVar("Result")
 INTERVAL_S = 1.0
+PATIENCE_S = 60.0
 _FOLLOWING_S = 0.1
 _RUNNING = (3, 3)
 _ON_HOSTS = (Limit.kind, Pin.kind, Balloon.kind)
+_TOLD = (StepState.SENT, StepState.CONFIRMED)
 
 _CONFIGURATION = """\
 [daemon]
@@ -48,45 +50,42 @@ uri = "{uri}"
 """
 
 
-class Site:
+class Cloud:
     """The daemon and the guests; closed, neither is left."""
 
     def __init__(
         self,
         directory: Path,
-        hosts: Sequence[RealHost],
+        addresses: Sequence[str],
+        pattern: str,
         *,
         cores: int = 2,
         memory_mib: int = 1024,
-        transport: str = "unix",
         more: str = "",
-        booted: bool = False,
+        interval_s: float = INTERVAL_S,
+        patience_s: float = PATIENCE_S,
     ) -> None:
-        """`booted` guests have an operating system and a balloon, others are there at once."""
-        self.hosts = hosts
+        """`addresses` are libvirt's, by host; the daemon has them from the `pattern`."""
         self.directory = directory
-        self._booted = booted
+        self._patience_s = patience_s
         self._daemon: subprocess.Popen[bytes] | None = None
         self._proxy: xmlrpc.client.ServerProxy | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow)
         self.failed: list[str] = []
         directory.mkdir()
-        self._disk = directory / "disk"
-        self._disk.write_bytes(disk())
         self.configuration.write_text(
             _CONFIGURATION.format(
                 directory=directory / "state",
-                interval=INTERVAL_S,
-                hosts=len(hosts),
+                interval=interval_s,
+                hosts=len(addresses),
                 cores=cores,
                 memory_mib=memory_mib,
-                uri=_pattern(hosts[0], transport),
+                uri=pattern,
                 more=more,
             )
         )
-        addresses = {number: host.uri() for number, host in enumerate(hosts)}
-        self.guests = Guests(addresses, self._described)
+        self.guests = Guests(dict(enumerate(addresses)), self.described)
         self._engine = make_engine(f"sqlite:///{directory / 'state' / 'merkat.db'}")
 
     # -- processes ----------------------------------------------------------------------------
@@ -162,12 +161,12 @@ class Site:
                 False,
             )
         )
-        until(lambda: self._runs(vm), f"VM {vm} runs: {self.failed}")
+        until(lambda: self._runs(vm), f"VM {vm} runs", patience_s=self._patience_s)
         return vm
 
-    def guest(self, vm: int) -> Guest:
-        """A VM's guest, where it is now."""
-        return Guest(self.hosts[self.guests.there[vm]], vm)
+    def described(self, start: Start) -> str:
+        """The domain of a VM that starts."""
+        raise NotImplementedError
 
     def vms(self) -> dict[int, VmRow]:
         """As OpenNebula shows them."""
@@ -197,10 +196,24 @@ class Site:
         told = sa.select(sa.func.count()).select_from(STEPS).where(STEPS.c.kind.in_(_ON_HOSTS))
         return self.read(lambda connection: connection.scalar(told) or 0)
 
+    def balloons(self, vm: int) -> list[int]:
+        """All that a VM's balloon was ever told, in MiB, one after another."""
+        told = (
+            sa.select(STEPS.c.detail)
+            .where(STEPS.c.kind == Balloon.kind, STEPS.c.vm == vm, STEPS.c.state.in_(_TOLD))
+            .order_by(STEPS.c.period, STEPS.c.position)
+        )
+        details = self.read(lambda connection: connection.scalars(told).all())
+        return [int(json.loads(detail)["memory_mib"]) for detail in details]
+
     def after_periods(self, number: int) -> None:
         """Wait for so many more periods."""
         wanted = self._periods_if_any() + number
-        until(lambda: self._periods_if_any() >= wanted, f"period {wanted}: {self.said()}")
+        until(
+            lambda: self._periods_if_any() >= wanted,
+            f"period {wanted}",
+            patience_s=self._patience_s,
+        )
 
     def read(self, work: Callable[[sa.Connection], Result]) -> Result:
         """What is in the daemon's database."""
@@ -219,13 +232,9 @@ class Site:
         return 0
 
     def _runs(self, vm: int) -> bool:
+        assert not self.failed, self.failed
         row = self.vms()[vm]
         return (row.state, row.life) == _RUNNING and vm in self.guests.there
-
-    def _described(self, start: Start) -> str:
-        if self._booted:
-            return machine_xml(self.directory, start.vm, start.vcpus, start.memory_mib, "burn=9")
-        return described(Kind.QEMU, start.vm, start.vcpus, start.memory_mib, str(self._disk))
 
     def _follow(self) -> None:
         proxy = _Follower(self)
@@ -237,7 +246,7 @@ class Site:
 class _Follower:
     """A connection of the thread's own."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Cloud) -> None:
         state = site.directory / "state"
         self._session = (state / "one_auth").read_text().strip()
         self._proxy = xmlrpc.client.ServerProxy((state / "one_xmlrpc").read_text().strip())
@@ -248,6 +257,37 @@ class _Follower:
 
     def close(self) -> None:
         self._proxy("close")()
+
+
+class Site(Cloud):
+    """The same on real hosts of ours."""
+
+    def __init__(
+        self,
+        directory: Path,
+        hosts: Sequence[RealHost],
+        *,
+        transport: str = "unix",
+        booted: bool = False,
+        **options: Any,
+    ) -> None:
+        """`booted` guests have an operating system and a balloon, others are there at once."""
+        self.hosts = hosts
+        self._booted = booted
+        self._disk = directory / "disk"
+        pattern = _pattern(hosts[0], transport)
+        super().__init__(directory, [host.uri() for host in hosts], pattern, **options)
+        self._disk.write_bytes(disk())
+
+    def guest(self, vm: int) -> Guest:
+        """A VM's guest, where it is now."""
+        return Guest(self.hosts[self.guests.there[vm]], vm)
+
+    def described(self, start: Start) -> str:
+        """A machine that burns all it can."""
+        if self._booted:
+            return machine_xml(self.directory, start.vm, start.vcpus, start.memory_mib, "burn=9")
+        return described(Kind.QEMU, start.vm, start.vcpus, start.memory_mib, str(self._disk))
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ from pathlib import Path
 from tests.real.host import RealHost, until
 
 SECONDS = 24
+PATIENCE_S = 120.0
+"""For its beginning and its end."""
 
 
 def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
@@ -29,7 +31,7 @@ def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_pa
         until(
             lambda: _look(host, seen) or demo.poll() is not None,
             f"the demo ends: {log.read_text()}",
-            patience_s=SECONDS + 40,
+            patience_s=SECONDS + PATIENCE_S,
         )
         while demo.poll() is None:
             _look(host, seen)

@@ -1,6 +1,10 @@
-"""Network and disk limits stand in a real guest's domain, and go again."""
+"""Network and disk limits stand in a real guest's domain, hold it, and go again."""
 
+import math
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -9,13 +13,28 @@ from merkatd.demo.domains import Kind, described, disk
 from merkatd.limits import UNSET
 from merkatd.scheduler.ports import Whole
 from tests.opennebula.worlds import RealTime
-from tests.real.domains import Guest
+from tests.real.domains import Guest, boot
 from tests.real.host import RealHost
+from tests.real.measuring import Got, measured
 from tests.real.port import Port, opened
 
 VM = 4
 NICS = ("one-4-0", "one-4-1")
 NETWORK_KB_S, DISK_KIB_S = 25_000, 4096
+ABOVE, BELOW = 1.05, 0.90
+LIMITS_KIB_S = (2048, 6144)
+WINDOW_S = 4.0
+SETTLING_S = 1.0
+"""What was saved up before a limit came may still be spent."""
+_PARTS = {
+    "sch_htb": "qdisc replace dev {link} root handle 1: htb default 1",
+    "cls_fw": "filter add dev {link} parent 1: protocol all prio 1 handle 1 fw flowid 1:1",
+    "sch_ingress": "qdisc add dev {link} ingress",
+    "act_police": "filter add dev {link} parent ffff: protocol all u32 match u32 0 0"
+    " police rate 1mbit burst 10kb drop flowid :1",
+    "sch_sfq": "qdisc replace dev {link} root handle 2: sfq",
+}
+"""By part of the kernel: what libvirt does with it."""
 
 
 def plugged(host: RealHost) -> Guest:
@@ -28,17 +47,26 @@ def plugged(host: RealHost) -> Guest:
     return Guest(host, VM)
 
 
-def shapes() -> bool:
-    """Whether this kernel has all that libvirt limits interfaces with."""
-    made = subprocess.run(
-        ["/usr/sbin/tc", "qdisc", "add", "dev", "lo", "root", "sfq"],
-        capture_output=True,
-        check=False,
-    )
-    subprocess.run(
-        ["/usr/sbin/tc", "qdisc", "del", "dev", "lo", "root"], capture_output=True, check=False
-    )
-    return made.returncode == 0
+def lacking() -> list[str]:
+    """What this kernel lacks of what libvirt limits interfaces with."""
+    with link() as name:
+        return [part for part, words in _PARTS.items() if not traffic(words.format(link=name))]
+
+
+def traffic(words: str) -> bool:
+    """Whether the kernel takes it."""
+    command = ["/usr/sbin/tc", *words.split()]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def link() -> Iterator[str]:
+    """A cable that leads nowhere."""
+    ends = ("merkat-try", "merkat-try-end")
+    add = ["ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1]]
+    subprocess.run(add, check=True)
+    yield ends[0]
+    subprocess.run(["ip", "link", "delete", ends[0]], check=True)
 
 
 def in_force(port: Port) -> dict[str, int]:
@@ -47,9 +75,9 @@ def in_force(port: Port) -> dict[str, int]:
     return {name: int(column[0]) for name, column in further.items()}
 
 
-def release(real_time: RealTime, port: Port) -> None:
+def release(real_time: RealTime, port: Port, memory_mib: int = 32) -> None:
     """The guest has its full size back."""
-    whole = Whole(vm=VM, host=0, cpu_units=100.0, memory_mib=32, vcpus=1)
+    whole = Whole(vm=VM, host=0, cpu_units=100.0, memory_mib=memory_mib, vcpus=1)
     did = real_time.run(port.hypervisors.release([whole]))
     assert did[VM].problem == ""
 
@@ -66,12 +94,35 @@ def test_a_disks_limit_stands_and_goes(real_time: RealTime, mortal_hosts: list[R
         assert guest.domain.blockIoTune("vda")["total_bytes_sec"] == 0
 
 
+def test_a_disks_limit_is_what_is_really_got(
+    real_time: RealTime, mortal_hosts: list[RealHost]
+) -> None:
+    """Read and written together, at most 5 % above it and 10 % below; freed, far more than that."""
+    guest = boot(mortal_hosts[0], VM, vcpus=1, burn=0, disk_mib=64)
+    for port in opened(real_time, mortal_hosts, "qemu", ("disk",)):
+        port.read({VM: 0})
+        for limit_kib_s in LIMITS_KIB_S:
+            port.apply(Throttle(period=1, vm=VM, reason="", disk_kib_s=limit_kib_s))
+            got = copied_kib_s(guest)
+            assert got.within(limit_kib_s * BELOW, limit_kib_s * ABOVE), got
+        release(real_time, port, 192)
+        got = copied_kib_s(guest)
+        assert got.within(2 * max(LIMITS_KIB_S), math.inf), got
+
+
+def copied_kib_s(guest: Guest) -> Got:
+    """What it really reads and writes."""
+    time.sleep(SETTLING_S)
+    return measured(lambda: guest.disk_bytes / 1024, WINDOW_S)
+
+
 def test_the_networks_limit_stands_and_goes(
     real_time: RealTime, mortal_hosts: list[RealHost]
 ) -> None:
     """Half of it for each interface, both ways, as `virsh domiftune` shows it."""
-    if not shapes():
-        pytest.skip("this kernel has no sch_sfq, without which libvirt limits no interface")
+    parts = ", ".join(lacking())
+    if parts:
+        pytest.skip(f"this kernel lacks what libvirt limits interfaces with: {parts}")
     guest = plugged(mortal_hosts[0])
     for port in opened(real_time, mortal_hosts, "qemu", ("network", "disk")):
         port.read({VM: 0})
@@ -88,7 +139,7 @@ def test_a_kernel_that_can_not_is_named_and_disks_are_limited(
     real_time: RealTime, mortal_hosts: list[RealHost]
 ) -> None:
     """The refusal says what is missing."""
-    if shapes():
+    if not lacking():
         pytest.skip("this kernel can limit interfaces")
     plugged(mortal_hosts[0])
     for port in opened(real_time, mortal_hosts, "qemu", ("network", "disk")):

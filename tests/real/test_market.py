@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.domains import cores_used, until_true
+from tests.real.domains import cores_used
 from tests.real.host import RealHost, until
-from tests.real.site import INTERVAL_S, Site, running
+from tests.real.site import Site, running
 
 WINDOW_S = 4.0
 CHECK_EVERY = 3
 """Each VM's limits are read back once in so many periods."""
-_LATE_S = 3 * INTERVAL_S
 
 
 @pytest.fixture
@@ -31,14 +30,16 @@ def test_bids_divide_a_core_and_move_with_it(site: Site) -> None:
     site.after_periods(3)
     one, three = cores_used([site.guest(vm) for vm in vms], WINDOW_S)
     assert three / one == pytest.approx(3.0, rel=0.1)
-    assert 0.225 <= one <= 0.2625
+    got = site.guest(vms[0]).got(WINDOW_S)
+    assert got.within(0.225, 0.2625), got
     site.call("one.vm.update", vms[0], 'MERKAT_BID_CPU="9"', 1)
     site.after_periods(3)
     nine, three = cores_used([site.guest(vm) for vm in vms], WINDOW_S)
     assert nine / three == pytest.approx(3.0, rel=0.1)
     site.call("one.vm.action", "terminate-hard", vms[0])
     site.after_periods(4)
-    assert site.guest(vms[1]).cores_used(1.0) > 0.9
+    got = site.guest(vms[1]).got(WINDOW_S)
+    assert got.within(0.9, 1.1), got
     assert not site.failed
 
 
@@ -53,10 +54,9 @@ def test_what_somebody_else_changes_is_put_right(site: Site) -> None:
     assert wanted["vcpu_quota"] == 25_000
     changed = {"vcpu_quota": 90_000, "cpu_shares": 77}
     guest.domain.setSchedulerParametersFlags(changed, 1)
-    took_s = until_true(
-        lambda: guest.scheduling == wanted, "limits put right", patience_s=4 * CHECK_EVERY
-    )
-    assert took_s <= (CHECK_EVERY + 2) * INTERVAL_S
+    # The first of them may have begun before it was changed.
+    site.after_periods(CHECK_EVERY + 1)
+    assert guest.scheduling == wanted
     assert site.status()["drift"] == len(changed)
 
 
@@ -98,5 +98,5 @@ def test_libvirtd_may_die_and_come_back(site: Site) -> None:
     until(lambda: None not in [one.quota_us() for one in guests], "it knows its guests again")
     assert [one.quota_us() for one in guests] == [25_000, 75_000]
     site.call("one.vm.update", vms[0], 'MERKAT_BID_CPU="9"', 1)
-    until_true(lambda: guests[0].quota_us() == 75_000, "the new bid's limit", patience_s=15.0)
+    until(lambda: guests[0].quota_us() == 75_000, "the new bid's limit")
     assert not site.failed

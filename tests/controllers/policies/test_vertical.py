@@ -3,7 +3,7 @@
 from math import inf
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controllers.policies.vertical import Means, Performance, Standing, Trace, adapt
@@ -72,10 +72,16 @@ class TestBranches:
 
     def test_a_change_back_is_at_most_half_as_large(self) -> None:
         """So that bids settle."""
-        up = (Trace(change=2.0, run=1),) * 2
+        up = (Trace(change=2.0, run=1, market=20.0),) * 2
         assert adapt(standing(), at(0.7), MEANS, up).bid == (3.0, 3.0)
-        down = (Trace(change=-4.0, run=1),) * 2
+        down = (Trace(change=-4.0, run=1, market=20.0),) * 2
         assert adapt(standing(), at(1.2), MEANS, down).bid == (6.0, 6.0)
+
+    def test_in_a_market_that_has_turned_steps_are_as_large_as_at_first(self) -> None:
+        """Small ones were right for another one."""
+        up = (Trace(change=0.01, limit=0.01, run=1, market=40.0),) * 2
+        assert adapt(standing(), at(0.7), MEANS, up).bid == (2.0, 2.0)
+        assert adapt(standing(), at(1.2), MEANS, up).bid == (8.0, 8.0)
 
     def test_too_small_a_budget_goes_where_most_is_lacking(self) -> None:
         """Two thirds to the one that lacks twice the part."""
@@ -97,11 +103,31 @@ class TestBranches:
 positive = st.floats(1e-6, 1e6)
 pair = st.tuples(positive, positive)
 traces = st.tuples(
-    *[st.builds(Trace, st.floats(-1e6, 1e6), positive, st.integers(0, 5), positive, positive)] * 2
+    *[
+        st.builds(
+            Trace, st.floats(-1e6, 1e6), positive, st.integers(0, 5), positive, positive, positive
+        )
+    ]
+    * 2
 )
 
 
-@given(pair, st.tuples(st.floats(0, 1), st.floats(0, 1)), pair, st.floats(0, 1e3), positive, traces)
+@example(
+    bid=(32769.0, 1.0),
+    part=(0.0, 1.0),
+    most=(1.0, 1.0),
+    value=0.0,
+    bid_max=0.001953125,
+    seen=(Trace(), Trace()),
+)
+@given(
+    bid=pair,
+    part=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    most=pair,
+    value=st.floats(0, 1e3),
+    bid_max=positive,
+    seen=traces,
+)
 def test_bids_stay_within_the_budget_and_above_nothing(
     bid: tuple[float, float],
     part: tuple[float, float],

@@ -1,0 +1,102 @@
+"""How far an iterative application is, from what its monitor told, and how fast it goes.
+
+An iteration's cost is counted in *effort*: seconds of VMs that have all they can use. Two seconds
+with half of it are one. So what an iteration will take after the allocation has changed is known
+at once, and not when a slow one has ended at last.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from controllers.policies.deadline import Work
+
+MARKS: Final = 8
+"""An iteration's effort is judged by so many of the last times at which some were done."""
+_BEGUN: Final = 0.9
+"""An iteration that is not done yet counts for no more of one."""
+_NOTHING: Final = 1e-6
+"""A smaller part of what VMs can use is as little as this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """As it was last seen; a controller keeps it in its memory."""
+
+    seen_s: float = 0.0
+    """When its monitor looked last; 0: never."""
+    done: int = 0
+    exit: int | None = None
+    """What the application ended with."""
+    at_s: float = 0.0
+    """Up to when effort is counted,"""
+    part: float = 0.0
+    """of all that the VMs can use the part they have since then,"""
+    effort_s: float = 0.0
+    """and the effort until then."""
+    marks: tuple[tuple[float, int], ...] = ()
+    """The effort at which so many iterations were seen to be done."""
+
+    @classmethod
+    def of(cls, memory: Mapping[str, Any]) -> "Progress":
+        """As it was kept."""
+        marks = tuple((float(effort), int(done)) for effort, done in memory.get("marks", ()))
+        return cls(**{**memory, "marks": marks})
+
+    def kept(self) -> dict[str, Any]:
+        """For a controller's memory."""
+        return asdict(self)
+
+    def until(self, at_s: float, part: float, most_s: float) -> "Progress":
+        """When time has passed, and the VMs have this part from now on.
+
+        Time beyond `most_s` is not counted: nobody was there, or nothing ran.
+        """
+        passed_s = min(max(at_s - self.at_s, 0.0), most_s) if self.at_s else 0.0
+        effort_s = self.effort_s + self.part * passed_s
+        return replace(self, at_s=at_s, part=part, effort_s=effort_s)
+
+    def after(self, at_s: float, values: Mapping[str, float]) -> "Progress":
+        """When its monitor has told more."""
+        done = int(values.get("done", self.done))
+        marks = self.marks
+        if done < self.done:  # it was begun anew
+            marks = ()
+        if not marks or done != marks[-1][1]:
+            effort_s = self.effort_s + self.part * max(at_s - self.at_s, 0.0)
+            marks = (*marks, (effort_s, done))[-MARKS:]
+        ended = int(values["exit"]) if "exit" in values else self.exit
+        return replace(self, seen_s=at_s, done=done, exit=ended, marks=marks)
+
+    @property
+    def measured(self) -> bool:
+        """Whether some iterations were seen to be made."""
+        return len(self.marks) > 1
+
+    def step_effort_s(self, ideal_s: float) -> float:
+        """Of an iteration; the ideal, until some were seen.
+
+        One that has cost more than those before it, and is not done, is the measure.
+        """
+        if not self.marks:
+            return ideal_s
+        (first_s, first), (last_s, last) = self.marks[0], self.marks[-1]
+        known_s = (last_s - first_s) / (last - first) if last > first else ideal_s
+        return max(known_s, self.effort_s - last_s if last > first else 0.0)
+
+    def pace_s(self, ideal_s: float) -> float:
+        """How long an iteration takes with what the VMs have now."""
+        return self.step_effort_s(ideal_s) / max(self.part, _NOTHING)
+
+    def work(self, steps: int, ideal_run_s: float | None) -> Work:
+        """What there is to do; the tenant's ideal run counts before what was seen."""
+        ideal_s = None if ideal_run_s is None else ideal_run_s / max(steps, 1)
+        step_s = self.step_effort_s(ideal_s or 0.0)
+        begun = 0.0
+        if self.marks and step_s > 0:
+            begun = min((self.effort_s - self.marks[-1][0]) / step_s, _BEGUN)
+        return Work(
+            steps=steps,
+            done=min(self.done + max(begun, 0.0), float(steps)),
+            ideal_step_s=step_s if ideal_s is None else ideal_s,
+        )

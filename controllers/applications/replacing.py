@@ -1,0 +1,53 @@
+"""VMs that run, as the cloud says, but never answered their monitor: which are to be replaced."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from merkatd.platforms.ports import ClusterTerms, VmNow
+
+ABSENT: Final = "absent/"
+"""How a monitor names what it tells of such a VM: for how many seconds it has run unanswering."""
+LIMIT_S: Final = 300.0
+"""So long a VM may take to come up, unless its monitor's `boot_limit_s` says otherwise."""
+MOST: Final = 2
+"""So many of a cluster are replaced at once: where none answers, VMs are not what is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """By cluster and VM, for how long it has been missed."""
+
+    by_cluster: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, memory: Mapping[str, Any]) -> "Absent":
+        """As it was kept."""
+        return cls(dict(memory))
+
+    def after(self, cluster: str, values: Mapping[str, float]) -> "Absent":
+        """When the cluster's monitor has told more: it names all that it misses each time."""
+        missed = {
+            name.removeprefix(ABSENT): seconds
+            for name, seconds in values.items()
+            if name.startswith(ABSENT)
+        }
+        return Absent({**self.by_cluster, cluster: missed})
+
+    def kept(self) -> dict[str, Any]:
+        """For a controller's memory."""
+        return {name: dict(missed) for name, missed in self.by_cluster.items()}
+
+    def to_replace(self, terms: ClusterTerms, vms: Iterable[VmNow]) -> tuple[int, ...]:
+        """Those of the cluster's VMs that were missed for too long, the longest missed first."""
+        limit_s = LIMIT_S
+        if terms.monitor is not None:
+            limit_s = float(terms.monitor.parameters.get("boot_limit_s", LIMIT_S))
+        missed = self.by_cluster.get(terms.name, {})
+        running = {one.vm for one in vms if one.cluster == terms.name and one.state == "running"}
+        late = {
+            int(vm): seconds
+            for vm, seconds in missed.items()
+            if seconds >= limit_s and int(vm) in running
+        }
+        return tuple(sorted(late, key=lambda vm: (-late[vm], vm))[:MOST])

@@ -1,0 +1,86 @@
+"""Iterations, counted: from the lines of a log, or from what a simulated guest tells. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any, Final
+
+from controllers.applications.replacing import ABSENT
+
+PATTERN: Final = r"\bstep\s+(?P<step>\d+)\b.*?(?P<seconds>\d+(?:\.\d+)?)\s*s\b"
+"""A line of a log that tells of an iteration, unless the template says otherwise."""
+LATEST: Final = 5
+"""An iteration's time is the median of so many: one that a suspension fell into says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """What is known of one VM's part of the application."""
+
+    done: int = 0
+    took_s: tuple[float, ...] = ()
+    """Of the latest iterations, the newest last."""
+    at_s: float = 0.0
+    """When a new iteration was last seen."""
+
+    @property
+    def step_s(self) -> float | None:
+        """What an iteration takes lately."""
+        return median(self.took_s) if self.took_s else None
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    """ValueError where it is no expression, or names no `step`."""
+    try:
+        found = re.compile(text)
+    except re.error as error:
+        raise ValueError(f"pattern {text!r}: {error}") from None
+    if "step" not in found.groupindex:
+        raise ValueError(f"pattern {text!r}: it needs a group (?P<step>...)")
+    return found
+
+
+def counted(before: Count, lines: Iterable[str], pattern: re.Pattern[str], now_s: float) -> Count:
+    """After these lines too. A step may be told again, by an application that was started anew."""
+    done, took, at_s = before.done, list(before.took_s), before.at_s
+    for line in lines:
+        found = pattern.search(line)
+        if found is None:
+            continue
+        groups = found.groupdict()
+        done, at_s = int(groups["step"]), now_s
+        if groups.get("seconds") is not None:
+            took.append(float(groups["seconds"]))
+    return Count(done=done, took_s=tuple(took[-LATEST:]), at_s=at_s)
+
+
+def of_guest(told: Mapping[str, Any]) -> Count:
+    """What the embedded cloud tells of a guest (`embedded.guest.progress`)."""
+    log: Sequence[Sequence[float]] = told["log"]
+    if not log:
+        return Count()
+    tail = log[-LATEST - 1 :]
+    took = tuple(
+        (later[0] - earlier[0]) / (later[1] - earlier[1])
+        for earlier, later in pairwise(tail)
+        if later[1] > earlier[1]
+    )
+    return Count(done=int(log[-1][1]), took_s=took, at_s=float(log[-1][0]))
+
+
+def told(
+    counts: Mapping[int, Count], absent: Mapping[int, float], now_s: float
+) -> dict[str, float]:
+    """What the controller is to know: an application is where its slowest part is."""
+    values = {f"{ABSENT}{vm}": seconds for vm, seconds in absent.items()}
+    if counts:
+        slowest = min(counts.values(), key=lambda one: one.done)
+        values["done"] = float(slowest.done)
+        if slowest.at_s:
+            values["waiting_s"] = max(0.0, now_s - slowest.at_s)
+    steps = [one.step_s for one in counts.values() if one.step_s is not None]
+    if steps:
+        values["step_s"] = max(steps)
+    return values

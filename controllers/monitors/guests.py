@@ -1,0 +1,108 @@
+"""The VMs of a virtual cluster as a monitor reaches them: where they are, who they are, what runs.
+
+What the daemon's configuration says of SSH comes in an environment variable; a template's
+monitor may say otherwise for its own VMs (`address`, `user`, `port`).
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controllers.controller import Hand
+from controllers.monitors.ssh import Heard, Limits, Place, Pool, key_of
+from merkatd.bus.messages import Latest, Look
+from merkatd.platforms.guest_keys import GuestKeys, guest_keys
+from merkatd.platforms.ports import VmNow
+from merkatd.platforms.processes.program import HOME, SSH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How VMs are reached."""
+
+    address: str
+    """`{vm}` stands for the VM's id."""
+    user: str = "root"
+    port: int = 22
+    limits: Limits = field(default_factory=Limits)
+
+    @classmethod
+    def read(cls, text: str) -> "Reach":
+        """What the daemon wrote."""
+        values = json.loads(text)
+        return cls(**{**values, "limits": Limits(**values["limits"])})
+
+    def but(self, parameters: Mapping[str, Any]) -> "Reach":
+        """As a template's monitor wants it."""
+        return Reach(
+            address=str(parameters.get("address", self.address)),
+            user=str(parameters.get("user", self.user)),
+            port=int(parameters.get("port", self.port)),
+            limits=self.limits,
+        )
+
+    def place(self, vm: VmNow, keys: GuestKeys) -> Place:
+        """Where a VM is, and who it must be."""
+        return Place(
+            address=self.address.replace("{vm}", str(vm.vm)),
+            port=self.port,
+            user=self.user,
+            host_key=keys.host_key(vm.key),
+        )
+
+
+class Guests:
+    """Those of one cluster that the cloud says run."""
+
+    def __init__(self, reach: Reach, keys: GuestKeys, hand: Hand, cluster: str) -> None:
+        self._reach = reach
+        self._keys = keys
+        self._hand = hand
+        self._cluster = cluster
+        self._pool = Pool(key_of(keys.ours), reach.limits)
+
+    async def running(self) -> Mapping[int, VmNow]:
+        """As the last period saw them."""
+        return await running(self._hand, self._cluster)
+
+    async def ask(
+        self, vms: Mapping[int, VmNow], command: Callable[[int], str]
+    ) -> Mapping[int, Heard]:
+        """What each says to its command; connections to others are closed."""
+        self._pool.forget(tuple(vms))
+        places = {vm: self._reach.place(one, self._keys) for vm, one in vms.items()}
+        return await self._pool.ask(places, command)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._pool.close()
+
+
+async def running(hand: Hand, cluster: str) -> Mapping[int, VmNow]:
+    """Those of a cluster's VMs that run, as the last period saw them."""
+    latest = await hand.ask(Look())
+    if not isinstance(latest, Latest) or latest.standing is None:
+        return {}
+    there = (one for one in latest.standing.vms if one.cluster == cluster)
+    return {one.vm: one for one in there if one.state == "running"}
+
+
+def home() -> Path:
+    """The daemon's state directory, as its processes are told."""
+    return Path(os.environ[HOME])
+
+
+def reach_here(parameters: Mapping[str, Any]) -> Reach | None:
+    """How VMs are reached; None where the configuration names no addresses."""
+    if SSH not in os.environ:
+        return None
+    found = Reach.read(os.environ[SSH]).but(parameters)
+    return found if found.address else None
+
+
+def keys_here() -> GuestKeys:
+    """The site's."""
+    return guest_keys(home())

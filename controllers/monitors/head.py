@@ -1,0 +1,45 @@
+"""The VM that is the head of a batch system, as its controller talks to it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controllers.controller import Hand
+from controllers.monitors.guests import Guests, keys_here, reach_here
+from controllers.monitors.queues.batch import Batch
+from controllers.monitors.queues.gridengine import GridEngine
+from controllers.monitors.queues.slurm import Slurm
+from controllers.monitors.ssh import Said
+
+BATCHES: Mapping[str, type[Batch]] = {"slurm": Slurm, "gridengine": GridEngine}
+
+
+def batch_of(parameters: Mapping[str, Any]) -> Batch:
+    """The adapter that a template names. ValueError where there is none of that name."""
+    name = str(parameters.get("batch", "slurm"))
+    if name not in BATCHES:
+        raise ValueError(f"parameters.batch = {name!r}: one of {', '.join(BATCHES)} is right")
+    return BATCHES[name]()
+
+
+class Head:
+    """Of one virtual cluster the VM with the lowest id."""
+
+    def __init__(self, guests: Guests) -> None:
+        self._guests = guests
+
+    @classmethod
+    def of(cls, hand: Hand, cluster: str, parameters: Mapping[str, Any]) -> "Head":
+        """Reached as the daemon's configuration says. ValueError where that says nothing."""
+        reach = reach_here(parameters)
+        if reach is None:
+            raise ValueError("[bus] ssh_address, or the monitor's parameters.address, is missing")
+        return cls(Guests(reach, keys_here(), hand, cluster))
+
+    async def say(self, command: str) -> Said | None:
+        """What a command comes to; None where the head can't be asked."""
+        vms = await self._guests.running()
+        if not vms:
+            return None
+        vm = min(vms)
+        heard = (await self._guests.ask({vm: vms[vm]}, lambda _: command))[vm]
+        return heard if isinstance(heard, Said) else None

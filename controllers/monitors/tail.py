@@ -1,0 +1,71 @@
+"""Reading on in a log that grows, is rotated, or begun anew: what a VM is asked, and its answer.
+
+A log is known by its inode. Where the name leads to another one, what was not read of the old is
+looked for among the files beside it that rotation leaves (`run.log.1`, `run.log-20260501`), then
+the new one is read from its beginning. Only whole lines count; the rest is read again. Pure.
+"""
+
+import shlex
+from dataclasses import dataclass
+from typing import Final
+
+MOST: Final = 1 << 19
+"""Bytes that are read at once; what is beyond them the next time."""
+_SCRIPT: Final = (
+    "f={file}; i={inode}; o={offset}; "
+    'n=$(stat -L -c %i -- "$f" 2>/dev/null) || n=; s=new; '
+    'if [ "$n" = "$i" ]; then s=same; '
+    '[ "$(stat -L -c %s -- "$f")" -ge "$o" ] || {{ s=cut; o=0; }}; '
+    'elif [ "$i" != 0 ]; then for c in "$f".* "$f"-*; do '
+    '[ -f "$c" ] && [ "$(stat -L -c %i -- "$c")" = "$i" ] && {{ s=old; f=$c; break; }}; done; fi; '
+    '[ "$s" = new ] && o=0; [ -z "$n" ] && [ "$s" != old ] && {{ echo none; exit 0; }}; '
+    'echo "$s $n $o"; tail -c +$((o+1)) -- "$f" | head -c {most}'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a log was read."""
+
+    inode: int = 0
+    """0: nothing of it was."""
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What came, and whether there may be more at once."""
+
+    position: Position
+    lines: tuple[str, ...]
+    more: bool
+    begun_anew: bool = False
+    """The file is shorter than what was read of it: it was emptied."""
+
+
+def command(path: str, position: Position) -> str:
+    """For a POSIX shell on the VM."""
+    return _SCRIPT.format(
+        file=shlex.quote(path), inode=position.inode, offset=position.offset, most=MOST
+    )
+
+
+def read(position: Position, answer: bytes) -> Read:
+    """What the VM's answer says. ValueError where it is none."""
+    head, _, data = answer.partition(b"\n")
+    words = head.decode("ascii", "replace").split()
+    if words == ["none"]:
+        return Read(position, (), more=False)
+    if len(words) not in {2, 3} or words[0] not in {"same", "new", "old", "cut"}:
+        raise ValueError(f"not an answer: {head[:80]!r}")
+    state, offset = words[0], int(words[-1])
+    inode = int(words[1]) if len(words) == 3 else 0
+    whole = data.rfind(b"\n") + 1
+    lines = tuple(data[:whole].decode("utf-8", "replace").splitlines())
+    if state == "old":
+        # Nobody writes there any more: its last line is whole, or will never be.
+        done = len(data) < MOST
+        at = Position() if done else Position(inode=position.inode, offset=offset + whole)
+        return Read(at, lines, more=True)
+    at = Position(inode=inode, offset=offset + whole)
+    return Read(at, lines, more=len(data) >= MOST and whole > 0, begun_anew=state == "cut")

@@ -1,0 +1,52 @@
+"""Which workers are released, and when: emptied of jobs first, the idle before the busy.
+
+A worker that is to go takes no more jobs (it is drained) and goes when its last one has ended; one
+that had to be released because it can't be paid for goes at the latest after a limit. A worker
+that is wanted again before it went takes jobs again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """What to do about workers, by VM."""
+
+    drain: tuple[int, ...]
+    restore: tuple[int, ...]
+    release: tuple[int, ...]
+    since_s: Mapping[int, float] = field(default_factory=dict)
+    """When each of those that are being drained began to be: for the next time."""
+
+
+def drained(
+    jobs: Mapping[int, int],
+    surplus: int,
+    since_s: Mapping[int, float],
+    now_s: float,
+    limit_s: float,
+) -> Draining:
+    """One step. `jobs` are those that run on each worker; `surplus` of them are not wanted."""
+    leaving = [vm for vm in since_s if vm in jobs]
+    # Those that have been at it longest are nearest to being empty.
+    leaving.sort(key=lambda vm: (jobs[vm], since_s[vm], vm))
+    kept = leaving[: max(surplus, 0)]
+    others = sorted(jobs.keys() - set(leaving), key=lambda vm: (jobs[vm], -vm))
+    new = others[: max(surplus - len(kept), 0)]
+    going = {vm: since_s[vm] for vm in kept} | dict.fromkeys(new, now_s)
+    release = tuple(
+        vm
+        for vm, began_s in going.items()
+        if vm in kept and _ready(jobs[vm], now_s - began_s, limit_s)
+    )
+    return Draining(
+        drain=tuple(new),
+        restore=tuple(leaving[max(surplus, 0) :]),
+        release=release,
+        since_s={vm: began_s for vm, began_s in going.items() if vm not in release},
+    )
+
+
+def _ready(jobs: int, passed_s: float, limit_s: float) -> bool:
+    return jobs == 0 or passed_s >= limit_s

@@ -1,0 +1,26 @@
+"""Tenants who track an allocation rather than a pace (section 4.1): what is enough, what lacks."""
+
+from math import inf
+from typing import Final
+
+from controllers.policies.deadline import HIGH, LOW, Verdict
+from controllers.policies.vertical import Performance
+
+LEAST_PART: Final = 0.3
+"""Of what its VMs can use: with less it is not worth while to run."""
+
+
+def ensured(part: float, least: float, *, running: bool) -> Verdict:
+    """Whether to run, where this part of what the VMs can use can be paid for."""
+    if running:
+        return Verdict.RUN if part >= least else Verdict.SUSPEND
+    return Verdict.RESUME if part >= least else Verdict.WAIT
+
+
+def lacking(held: float) -> Performance:
+    """The time that work takes with a part of an allocation, where all of it is wanted.
+
+    Never fast: with all of it the bids only fall to what keeps it.
+    """
+    value = 1.0 / held if held > 0 else inf
+    return Performance(value=value, reference=1.0, low=LOW, high=HIGH)

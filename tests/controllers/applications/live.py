@@ -1,0 +1,98 @@
+"""Platforms in virtual time whose controllers really decide, and whose guests really compute."""
+
+from pathlib import Path
+from typing import Any
+
+from controllers.__main__ import found
+from controllers.controller import Controller
+from controllers.kinds import CONTROLLERS
+from controllers.monitors.counting import of_guest, told
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.embedded.guest import Guest
+from merkatd.platforms.ports import Kinds, News, Outcome
+from tests.platforms.site import Site
+
+VM = """\
+CPU="1"
+VCPU="1"
+MEMORY="1024"
+EMBEDDED=[WORK="{work}",ITERATIONS="{steps}",DEMAND="1",MEMORY_USE="256"]
+"""
+
+
+class Line:
+    """A controller's way to the manager."""
+
+    def __init__(self, site: "Live", platform: int) -> None:
+        self._site = site
+        self._platform = platform
+        self._number = 0
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the bus would carry it."""
+        manager = self._site.manager
+        if isinstance(body, Remember):
+            await manager.remember(self._platform, body.memory)
+            return Kept()
+        self._number += 1
+        given = action_id or f"{self._platform}-{self._number}-{self._site.clock.seconds()}"
+        outcome: Outcome = await manager.act(self._platform, given, body)
+        assert outcome.accepted, (body, outcome)
+        self._site.asked.append((self._platform, body))
+        return outcome
+
+
+class Live(Site):
+    """Each period ends with what monitors see, and with what controllers make of the news."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.asked: list[tuple[int, Any]] = []
+        self._running: dict[int, Controller] = {}
+        self.folder = Path("/nonexistent")
+        super().__init__(**settings)
+
+    def start_daemon(self) -> None:
+        """With the kinds that there are."""
+        super().start_daemon()
+        offered = Kinds(tuple(sorted(CONTROLLERS)), ())
+        self.notes.kinds = lambda: offered  # type: ignore[method-assign]
+
+    def period(self) -> Any:
+        """The period, then everybody's turn."""
+        self.notes.news.clear()
+        announcement = super().period()
+        for platform in self._running.keys() - self.notes.running.keys():
+            del self._running[platform]
+        for news in list(self.notes.news):
+            self._turn(news)
+        return announcement
+
+    def guest(self, vm: int) -> Guest | None:
+        """What the cloud simulates for a VM."""
+        one: Guest | None = self.cloud.guests.guest(vm)
+        return one
+
+    def said(self, platform: int, kind: type) -> list[Any]:
+        """What its controller asked for, of one kind."""
+        return [body for one, body in self.asked if one == platform and isinstance(body, kind)]
+
+    def _turn(self, news: News) -> None:
+        assignment = self.notes.running[news.platform]
+        controller = self._running.get(news.platform)
+        if controller is None:
+            kind = found("controller", assignment.controller, self.folder)
+            controller = kind(assignment, Line(self, news.platform))
+            self._running[news.platform] = controller
+            self.wait(controller.on_start())
+        for terms in assignment.clusters:
+            vms = [one.vm for one in news.vms if one.cluster == terms.name]
+            values = self._seen(vms)
+            if values:
+                measured = Measured(cluster=terms.name, at_s=self.clock.seconds(), values=values)
+                self.wait(controller.take(measured))
+        self.wait(controller.take(news))
+
+    def _seen(self, vms: list[int]) -> dict[str, float]:
+        guests = {vm: self.guest(vm) for vm in vms}
+        counts = {vm: of_guest({"log": one.log}) for vm, one in guests.items() if one is not None}
+        return told(counts, {}, self.clock.seconds())

@@ -1,0 +1,159 @@
+"""Deadlines on the embedded cloud: met while others compete, the tighter the dearer."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.platforms.ordering import Update
+from merkatd.platforms.ports import GiveUp, Report, SetBids, Suspend
+from merkatd.platforms.template import Moment
+from tests.controllers.applications.live import VM, Live
+from tests.platforms.site import BOB
+
+STEPS = 40
+LATE = "give_up = false\n"
+IDEAL_S = 600.0
+"""With a core to itself."""
+
+
+@pytest.fixture
+def site() -> Iterator[Live]:
+    """One host of four cores."""
+    one = Live(hosts=1)
+    yield one
+    one.close()
+
+
+def submitted(
+    site: Live,
+    deadline_s: float,
+    kind: str = "deadline",
+    budget: float = 5000.0,
+    slo_more: str = "",
+    *,
+    ideal: bool = True,
+) -> int:
+    """A platform of two ranks on one core each."""
+    vm = VM.format(work=IDEAL_S, steps=STEPS)
+    ideal_run = f'ideal_run = "{IDEAL_S:g}s"\n' if ideal else ""
+    return site.submit(
+        controller=f'[controller]\nkind = "{kind}"\nparameters = {{ steps = {STEPS} }}',
+        budget=f"[budget]\ncredits = {budget}",
+        slo=f'[slo]\ndeadline = "{deadline_s:g}s"\n{ideal_run}{slo_more}',
+        cluster=f'[[cluster]]\nname = "ranks"\nleast = 2\ninitial = 2\ntemplate = """\n{vm}"""',
+    )
+
+
+def crowd(site: Live, vms: int, bid: float = 10.0) -> list[int]:
+    """Best-effort VMs that bid the same for CPU all the time."""
+    return [site.vm(bid, BOB, VCPU=4, MEMORY=1024) for _ in range(vms)]
+
+
+def finished(site: Live, platform: int, most_periods: int = 100) -> tuple[str, float]:
+    """How it ended, and what it paid."""
+    before = site.balances()[site.ann]
+    for _ in range(most_periods):
+        if site.platform(platform).state in {"done", "failed", "cancelled"}:
+            break
+        site.periods(1)
+    site.periods(2)
+    return site.platform(platform).state, 5000.0 - (site.balances()[site.ann] - before)
+
+
+def test_a_deadline_is_met_while_others_compete(site: Live) -> None:
+    """Four arrive on the way; with the bids of its beginning it would get next to nothing."""
+    platform = submitted(site, 2_400.0)
+    site.until(platform, "running")
+    for _ in range(4):
+        site.periods(3)
+        crowd(site, 1)
+    state, _ = finished(site, platform)
+    assert state == "done", site.platform(platform)
+    reports = site.said(platform, Report)
+    assert reports[-1].on_track
+    assert reports[-1].done > 0.9
+
+
+def test_the_tighter_the_dearer() -> None:
+    """Three deadlines, the same crowd: each is met, and an earlier one costs more."""
+    paid = []
+    for deadline_s in (3_000.0, 1_900.0, 900.0):
+        site = Live(hosts=1)
+        crowd(site, 4)
+        site.periods(2)
+        state, cost = finished(site, submitted(site, deadline_s))
+        site.close()
+        assert state == "done"
+        paid.append(cost)
+    assert paid[0] < paid[1] < paid[2]
+
+
+def test_a_deadline_that_is_tightened_on_the_way_is_met(site: Live) -> None:
+    """The bid rises at once, and less time is enough."""
+    crowd(site, 4)
+    platform = submitted(site, 4_800.0)
+    site.until(platform, "running")
+    site.periods(8)
+    relaxed = site.said(platform, SetBids)[-1]
+    until_s = site.clock.seconds() + 1_200.0
+    site.wait(site.manager.update(platform, Update(deadline=Moment(at_s=until_s)), "ann"))
+    site.periods(4)
+    hurried = site.said(platform, SetBids)[-1]
+    assert sum(bid["cpu"] for bid in hurried.bids.values()) > 1.5 * sum(
+        bid["cpu"] for bid in relaxed.bids.values()
+    )
+    assert finished(site, platform)[0] == "done"
+
+
+def test_a_price_that_is_too_high_suspends_until_it_falls(site: Live) -> None:
+    """With time to spare it waits, and is resumed; its work is not lost."""
+    platform = submitted(site, 4_800.0, budget=200.0)
+    site.until(platform, "running")
+    site.periods(4)
+    rich = crowd(site, 4, bid=500.0)
+    site.until(platform, "suspended")
+    assert site.said(platform, Suspend)
+    site.periods(5)
+    for vm in rich:
+        site.bench.ok("one.vm.action", "terminate-hard", vm)
+    site.until(platform, "running")
+    assert finished(site, platform)[0] == "done"
+
+
+def test_what_can_not_be_made_any_more_is_given_up(site: Live) -> None:
+    """By whoever wants all in time; half of it is worth something to others, who go on."""
+    both = submitted(site, 1_500.0), submitted(site, 1_500.0, "partial_deadline", slo_more=LATE)
+    for platform in both:
+        site.until(platform, "running")
+    site.periods(4)
+    crowd(site, 4, bid=20_000.0)
+    states = [finished(site, platform, 40)[0] for platform in both]
+    assert states == ["failed", "failed"]
+    full, partial = both
+    assert "deadline" in site.platform(full).why
+    assert not site.said(partial, GiveUp)
+    assert site.clock.seconds() > (site.platform(partial).deadline_s or 0.0)
+    assert "has passed" in site.platform(partial).why
+
+
+def test_full_performance_takes_all_it_can_get(site: Live) -> None:
+    """Though half of it would be enough for its deadline."""
+    crowd(site, 4)
+    platform = submitted(site, 3_000.0, "full_performance")
+    site.until(platform, "running")
+    site.periods(8)
+    vms = [one for one in site.notes.news if one.platform == platform][-1].vms
+    assert all(one.allocation["cpu"] > 95.0 for one in vms)
+    assert finished(site, platform)[0] == "done"
+
+
+def test_without_an_ideal_the_pace_is_learned(site: Live) -> None:
+    """Until an iteration was seen it takes what it can get, and tells that nothing is known."""
+    crowd(site, 4)
+    platform = submitted(site, 2_400.0, ideal=False)
+    site.until(platform, "running")
+    assert "no iteration" in site.said(platform, Report)[0].text
+    assert site.said(platform, Report)[0].on_track is None
+    state, _ = finished(site, platform)
+    assert state == "done"
+    assert site.said(platform, Report)[-1].on_track

@@ -1,0 +1,186 @@
+"""A batch system that grows and shrinks: a queue in virtual time, with a head that is told."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from controllers.applications.elastic import Elastic
+from controllers.monitors.queue import told
+from controllers.monitors.queues.batch import Queue, Worker
+from controllers.monitors.ssh import Said
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import ClusterTerms, GiveUp, Outcome, SetBids, SetSize, VmNow
+from tests.bus.rig import assignment, news
+
+FULL = {"cpu": 100.0, "memory": 512.0}
+HEAD = 1
+
+
+def cluster(name: str, least: int, most: int) -> ClusterTerms:
+    """Of VMs of one core."""
+    return ClusterTerms(
+        name=name, least=least, most=most, floor={"cpu": 10.0, "memory": 64.0}, ceiling=FULL
+    )
+
+
+@dataclass
+class Site:
+    """Jobs of a core, each so many periods long; the head and the daemon in one."""
+
+    price: float = 0.01
+    balance: float = 1e6
+    least: int = 0
+    parameters: dict[str, Any] = field(default_factory=dict)
+    waiting: list[int] = field(default_factory=list)
+    workers: dict[int, list[int]] = field(default_factory=dict)
+    drained: set[int] = field(default_factory=set)
+    lost: int = 0
+    """Jobs that ran on a worker when it went."""
+    bids: dict[int, Any] = field(default_factory=dict)
+    asked: list[Any] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    deaf: bool = False
+    period: int = 0
+
+    def __post_init__(self) -> None:
+        terms = (cluster("head", 1, 1), cluster("workers", self.least, 20))
+        given = replace(
+            assignment(), clusters=terms, parameters={"batch": "slurm"} | self.parameters
+        )
+        self.one = Elastic(given, self)
+        self.one.head = self  # type: ignore[assignment] # it says what a head says
+        asyncio.run(self.one.on_start())
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        self.asked.append(body)
+        if isinstance(body, Remember):
+            return Kept()
+        if isinstance(body, SetBids):
+            self.bids = dict(body.bids)
+        if isinstance(body, SetSize):
+            for vm in body.victims:
+                self.lost += len(self.workers.pop(vm))
+            while body.count is not None and len(self.workers) < body.count:
+                self.workers[max([HEAD, *self.workers]) + 1] = []
+        return Outcome(accepted=True)
+
+    async def say(self, command: str) -> Said | None:
+        """As the head."""
+        if self.deaf:
+            return None
+        self.heard.append(command)
+        vms = {
+            vm
+            for vm in range(100)
+            if f"one-{vm}" in command.replace(",", " ").replace("=", " ").split()
+        }
+        if "state=drain" in command:
+            self.drained |= vms
+        if "state=resume" in command:
+            self.drained -= vms
+        return Said(0, b"", b"")
+
+    def pass_a_period(self) -> int:
+        """Jobs run, the monitor looks, the controller decides; how many workers there are."""
+        for vm, jobs in self.workers.items():
+            jobs[:] = [left - 1 for left in jobs if left > 1]
+            if not jobs and self.waiting and vm not in self.drained:
+                jobs.append(self.waiting.pop(0))
+        queue = Queue(
+            waiting=len(self.waiting),
+            wanted=len(self.waiting),
+            longest_s=60.0 * self.period if self.waiting else 0.0,
+            running=sum(map(len, self.workers.values())),
+            workers={
+                f"one-{vm}": Worker(name=f"one-{vm}", jobs=len(jobs), drained=vm in self.drained)
+                for vm, jobs in self.workers.items()
+            },
+        )
+        self.period += 1
+        clusters = {HEAD: "head"} | dict.fromkeys(self.workers, "workers")
+        vms = tuple(
+            VmNow(
+                vm=vm,
+                cluster=name,
+                state="running",
+                bid=self.bids.get(vm, {"cpu": 0.0, "memory": 0.0}),
+                allocation=FULL,
+            )
+            for vm, name in clusters.items()
+        )
+        heard = Measured(cluster="head", at_s=0.0, values=told(queue, "one-{vm}"))
+        asyncio.run(self.one.take(heard))
+        latest = news(
+            period=self.period,
+            vms=vms,
+            balance=self.balance,
+            prices={"cpu": self.price, "memory": self.price / 10},
+            sizes={"head": 1, "workers": len(self.workers)},
+        )
+        asyncio.run(self.one.take(latest))
+        return len(self.workers)
+
+
+def test_it_grows_with_care_and_shrinks_when_there_is_nothing_to_do() -> None:
+    """Two at a time, none while some are coming; at the end none is left and no job was lost."""
+    site = Site(waiting=[5] * 30)
+    sizes = [site.pass_a_period() for _ in range(60)]
+    assert max(sizes) > 6
+    assert all(later - before <= 2 for before, later in pairwise(sizes))
+    assert site.waiting == []
+    assert sizes[-1] == 0
+    assert site.lost == 0
+    assert any("delete nodename" in one for one in site.heard)
+
+
+def test_the_price_takes_workers_away_but_not_their_jobs() -> None:
+    """Those are drained first; none is asked for right after."""
+    site = Site(waiting=[8] * 200, balance=20_000.0)
+    for _ in range(20):
+        many = site.pass_a_period()
+    site.price = 0.05
+    sizes = [site.pass_a_period() for _ in range(30)]
+    assert sizes[-1] < many
+    assert site.drained
+    assert site.lost == 0
+    spent = sum(sum(bid.values()) for bid in site.bids.values())
+    assert spent <= 20_000.0 / 1440 * (1 + 1e-6)
+
+
+def test_the_least_wait_is_no_reason_to_grow_before_anybody_waits_too_long() -> None:
+    """The other aim grows at once."""
+    patient = Site(waiting=[50] * 4, parameters={"aim": "wait", "target_s": 600.0}, least=1)
+    eager = Site(waiting=[50] * 4, parameters={"aim": "throughput"}, least=1)
+    for site in (patient, eager):
+        site.workers[2] = []
+        for _ in range(6):
+            site.pass_a_period()
+    assert len(patient.workers) == 1
+    assert len(eager.workers) > 1
+
+
+def test_nobody_is_released_whom_the_head_was_not_told_of() -> None:
+    """It is told as soon as it hears again."""
+    site = Site(waiting=[3])
+    site.workers = {2: [], 3: [], 4: []}
+    site.deaf = True
+    assert [site.pass_a_period() for _ in range(5)][-1] == 3
+    site.deaf = False
+    for _ in range(8):
+        site.pass_a_period()
+    assert site.workers == {}
+
+
+def test_a_template_that_can_not_be_is_given_up_at_once() -> None:
+    """With what would be right."""
+    for parameters, why in (
+        ({"workers": "nobody"}, "there are head, workers"),
+        ({"batch": "maui"}, "slurm, gridengine"),
+    ):
+        site = Site(parameters=parameters)
+        (body,) = site.asked
+        assert isinstance(body, GiveUp)
+        assert why in body.reason

@@ -1,0 +1,147 @@
+"""The pool of connections, against real sshds."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controllers.monitors.ssh import Heard, Limits, Place, Pool, Said, Silent, key_of
+from merkatd.platforms.guest_keys import GuestKeys, guest_keys
+from tests.controllers.monitors.sshd import SSHD, Sshd, free_port, running, user
+
+pytestmark = pytest.mark.skipif(SSHD is None, reason="there is no sshd")
+KEYS = GuestKeys(b"a secret of thirty-two bytes....")
+
+
+@pytest.fixture(scope="module")
+def sshds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sshd]]:
+    """Two VMs that no test harms."""
+    with running(tmp_path_factory.mktemp("sshd"), KEYS, 2) as found:
+        yield found
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    """Of two threads."""
+    one = Pool(key_of(KEYS.ours), Limits(pool=2, connect_s=20.0, command_s=20.0))
+    yield one
+    one.close()
+
+
+def place(sshd: Sshd, key: str) -> Place:
+    """Where a VM is, made by this key."""
+    return Place(address=sshd.address, port=sshd.port, user=user(), host_key=KEYS.host_key(key))
+
+
+def asked(pool: Pool, places: dict[int, Place], command: str) -> dict[int, Heard]:
+    """What they say to one command."""
+    return asyncio.run(pool.ask(places, lambda _: command))
+
+
+def test_each_vm_answers_with_output_and_exit_status(pool: Pool, sshds: list[Sshd]) -> None:
+    """A second time over the same connection."""
+    places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
+    heard = asked(pool, places, "echo so; echo but >&2; echo $SSH_CONNECTION; exit 3")
+    for one in heard.values():
+        assert isinstance(one, Said)
+        assert (one.status, one.error) == (3, b"but\n")
+        assert one.out.startswith(b"so\n")
+    again = asked(pool, places, "echo so; echo but >&2; echo $SSH_CONNECTION; exit 3")
+    assert again == heard
+
+
+def test_a_long_answer_comes_whole(pool: Pool, sshds: list[Sshd]) -> None:
+    """Longer than any window of SSH."""
+    heard = asked(pool, {1: place(sshds[0], "key-1")}, "head -c 900000 /dev/zero")[1]
+    assert isinstance(heard, Said)
+    assert len(heard.out) == 900_000
+
+
+def test_a_stranger_is_not_spoken_to(pool: Pool, sshds: list[Sshd]) -> None:
+    """Whoever answers with another host key, or where none is known."""
+    places = {
+        1: place(sshds[0], "key-2"),
+        2: Place(address=sshds[1].address, port=sshds[1].port, user=user()),
+    }
+    heard = asked(pool, places, "echo secret")
+    assert isinstance(heard[1], Silent)
+    assert heard[1].stranger
+    assert isinstance(heard[2], Silent)
+
+
+def test_another_key_than_ours_is_not_let_in(sshds: list[Sshd]) -> None:
+    """And nothing but keys is tried."""
+    other = Pool(key_of(GuestKeys(b"x" * 32).ours), Limits(pool=1))
+    try:
+        heard = asked(other, {1: place(sshds[0], "key-1")}, "true")[1]
+    finally:
+        other.close()
+    assert isinstance(heard, Silent)
+    assert "uthentication" in heard.why
+
+
+def test_who_takes_too_long_is_left_alone(sshds: list[Sshd]) -> None:
+    """And the others are not."""
+    quick = Pool(key_of(KEYS.ours), Limits(pool=2, connect_s=20.0, command_s=1.0))
+    places = {vm: place(one, f"key-{vm}") for vm, one in enumerate(sshds, start=1)}
+    try:
+        assert all(isinstance(one, Said) for one in asked(quick, places, "true").values())
+        heard = asyncio.run(
+            quick.ask(places, lambda vm: "exec sleep 600" if vm == 1 else "echo here")
+        )
+    finally:
+        quick.close()
+    assert isinstance(heard[1], Silent)
+    assert isinstance(heard[2], Said)
+
+
+def test_a_vm_that_was_started_again_is_reached_again(pool: Pool, tmp_path: Path) -> None:
+    """Its old connection is dead; nobody answers meanwhile; made anew it is somebody else."""
+    with running(tmp_path, KEYS, 1) as (sshd,):
+        there = {1: place(sshd, "key-1")}
+        assert isinstance(asked(pool, there, "true")[1], Said)
+        sshd.stop()
+        assert isinstance(asked(pool, there, "true")[1], Silent)
+        sshd.start()
+        assert isinstance(asked(pool, there, "true")[1], Said)
+        sshd.stop()
+        sshd.know(KEYS, "key-7")
+        sshd.start()
+        assert isinstance(asked(pool, there, "true")[1], Silent)
+        assert isinstance(asked(pool, {1: place(sshd, "key-7")}, "true")[1], Said)
+
+
+def test_nobody_there(pool: Pool) -> None:
+    """No address answers."""
+    nobody = Place(address="127.0.3.99", port=free_port(), host_key=KEYS.host_key("key-1"))
+    heard = asked(pool, {5: nobody}, "true")[5]
+    assert isinstance(heard, Silent)
+    assert "127.0.3.99" in heard.why
+
+
+class TestKeys:
+    def test_the_secret_is_kept_and_nobody_else_reads_it(self, tmp_path: Path) -> None:
+        """The same keys at the next start; a file that others can read is refused."""
+        first = guest_keys(tmp_path)
+        assert guest_keys(tmp_path) == first
+        file = tmp_path / "ssh_secret"
+        assert file.stat().st_mode & 0o777 == 0o600
+        file.chmod(0o644)
+        with pytest.raises(PermissionError):
+            guest_keys(tmp_path)
+        file.chmod(0o600)
+        file.write_bytes(b"short")
+        with pytest.raises(ValueError, match="no secret"):
+            guest_keys(tmp_path)
+
+    def test_each_vm_has_its_own(self) -> None:
+        """Which is not the monitors'."""
+        keys = {KEYS.host_key("a"), KEYS.host_key("b"), KEYS.handed("a")["MERKAT_SSH_KEY"]}
+        assert len(keys) == 3
+        assert KEYS.host_key("a") == KEYS.host_key("a") != GuestKeys(b"y" * 32).host_key("a")
+
+    def test_what_is_no_key(self) -> None:
+        """Is said to be none."""
+        with pytest.raises(ValueError, match="no Ed25519 key"):
+            key_of("nothing")

@@ -1,0 +1,188 @@
+"""The monitor of iterative applications, against real sshds with logs that grow."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.monitors.counting import PATTERN, Count, counted, of_guest, pattern_of, told
+from controllers.monitors.guests import Guests, Reach
+from controllers.monitors.looking import Notebook
+from controllers.monitors.ssh import Limits
+from controllers.monitors.steps import Steps
+from controllers.monitors.through_ssh import ThroughSsh, Watched
+from merkatd.bus.messages import Kept, Latest, Look, Measured
+from merkatd.platforms.guest_keys import GuestKeys
+from merkatd.platforms.ports import Standing, VmNow
+from tests.bus.rig import assignment, market, news, watched
+from tests.controllers.monitors.sshd import SSHD, Sshd, running, user
+
+needs_sshd = pytest.mark.skipif(SSHD is None, reason="there is no sshd")
+KEYS = GuestKeys(b"a secret of thirty-two bytes....")
+LINE = re.compile(PATTERN)
+
+
+class Daemon:
+    """Says which VMs run, and notes what was seen."""
+
+    def __init__(self, vms: int) -> None:
+        self.vms = [
+            VmNow(vm=vm, cluster="workers", state="running", bid={}, allocation={}, key=f"key-{vm}")
+            for vm in range(1, vms + 1)
+        ]
+        self.measured: list[Measured] = []
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the hub answers."""
+        assert not action_id
+        if isinstance(body, Measured):
+            self.measured.append(body)
+            return Kept()
+        assert isinstance(body, Look)
+        whole = news(vms=tuple(self.vms))
+        own = {name: getattr(whole, name) for name in Standing.__dataclass_fields__}
+        return Latest(market=market(), standing=Standing(**own), published=1, priced=1)
+
+
+class Watch:
+    """A monitor of the cluster `workers` whose looks are asked for one by one."""
+
+    def __init__(self, directory: Path, sshds: list[Sshd], vms: int, **parameters: Any) -> None:
+        self.daemon = Daemon(vms)
+        self.directory = directory
+        self.now_s = 1000.0
+        self._reach = Reach(
+            address="127.0.3.{vm}",
+            user=user(),
+            port=sshds[0].port,
+            limits=Limits(pool=4, connect_s=20.0, command_s=20.0),
+        )
+        self._parameters = {"log": str(directory / "run.log"), **parameters}
+        self.start()
+
+    def start(self) -> None:
+        """A monitor that knows what is in its notebook and no more."""
+        guests = Guests(self._reach, KEYS, self.daemon, "workers")
+        self.way = ThroughSsh(
+            guests,
+            Watched.of(self._parameters),
+            Notebook(self.directory / "notes.json"),
+            lambda: self.now_s,
+        )
+        one = watched(assignment(), "steps", **self._parameters)
+        self.monitor = Steps(one, one.clusters[0], self.daemon, way=self.way)
+
+    def look(self) -> Mapping[str, float]:
+        """What it would tell."""
+        seen = asyncio.run(self.monitor.look())
+        return {} if seen is None else seen[1]
+
+    def write(self, *lines: str) -> None:
+        """What the application logs."""
+        with (self.directory / "run.log").open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+
+@pytest.fixture(scope="module")
+def sshds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Sshd]]:
+    """Two VMs that no test harms."""
+    if SSHD is None:
+        pytest.skip("there is no sshd")
+    with running(tmp_path_factory.mktemp("sshd"), KEYS, 2) as found:
+        yield found
+
+
+def test_iterations_are_counted_and_timed(tmp_path: Path, sshds: list[Sshd]) -> None:
+    """Across a rotation and a restart of the monitor, each once."""
+    watch = Watch(tmp_path, sshds, 2)
+    try:
+        assert "done" not in watch.look()
+        watch.write("step 1 2.0 s", "something else", "step 2 2.0 s")
+        values = watch.look()
+        assert (values["done"], values["step_s"], values["answering"]) == (2.0, 2.0, 2.0)
+        assert values["load"] >= 0.0
+        watch.write("step 3 4.0 s")
+        (tmp_path / "run.log").rename(tmp_path / "run.log.1")
+        watch.write("step 4 4.0 s", "step 5 4.0 s")
+        watch.way.close()
+        watch.start()
+        values = watch.look()
+        assert (values["done"], values["step_s"]) == (5.0, 4.0)
+        watch.now_s += 30.0
+        assert watch.look()["waiting_s"] == 30.0
+    finally:
+        watch.way.close()
+
+
+def test_the_exit_code_is_told(tmp_path: Path, sshds: list[Sshd]) -> None:
+    """Once there is one."""
+    watch = Watch(tmp_path, sshds, 1, status=str(tmp_path / "status"))
+    try:
+        assert "exit" not in watch.look()
+        (tmp_path / "status").write_text("3\n")
+        assert watch.look()["exit"] == 3.0
+    finally:
+        watch.way.close()
+
+
+def test_vms_are_configured_once_and_those_that_never_come_up_are_told(
+    tmp_path: Path, sshds: list[Sshd]
+) -> None:
+    """Nobody answers at the third one's address; the second one's configuration fails at first."""
+    parameters = {
+        "configure": f'echo x >> {tmp_path}/$(echo $SSH_CONNECTION | cut -d" " -f3);'
+        f' test -e {tmp_path}/good || [ "${{SSH_CONNECTION#* * 127.0.3.1 }}" != "$SSH_CONNECTION" ]'
+    }
+    watch = Watch(tmp_path, sshds, 3, **parameters)
+    try:
+        assert set(watch.look()) >= {"absent/2", "absent/3"}
+        watch.now_s += 100.0
+        (tmp_path / "good").touch()
+        values = watch.look()
+        assert values["absent/3"] == 100.0
+        assert "absent/2" not in values
+        watch.look()
+        assert (tmp_path / "127.0.3.1").read_text() == "x\n"
+        assert (tmp_path / "127.0.3.2").read_text() == "x\nx\n"
+        watch.daemon.vms = [replace(one, state="suspended") for one in watch.daemon.vms]
+        assert watch.look() == {}
+    finally:
+        watch.way.close()
+
+
+class TestCounting:
+    def test_the_slowest_part_counts(self) -> None:
+        """It is where the application is; a VM without a log says nothing."""
+        counts = {
+            1: Count(done=7, took_s=(1.0,), at_s=90.0),
+            2: Count(done=5, took_s=(3.0, 9.0, 3.0), at_s=80.0),
+        }
+        assert told(counts, {3: 60.0}, 100.0) == {
+            "absent/3": 60.0,
+            "done": 5.0,
+            "waiting_s": 20.0,
+            "step_s": 3.0,
+        }
+
+    def test_an_application_that_was_begun_anew_is_where_it_is(self) -> None:
+        """Not where it was."""
+        count = counted(Count(done=9), ["step 3 1 s"], LINE, 50.0)
+        assert (count.done, count.at_s) == (3, 50.0)
+
+    def test_the_embedded_clouds_log(self) -> None:
+        """Times between the ends of iterations."""
+        count = of_guest({"log": [[10.0, 1], [14.0, 2], [18.0, 3]]})
+        assert (count.done, count.step_s, count.at_s) == (3, 4.0, 18.0)
+        assert of_guest({"log": []}) == Count()
+
+    def test_patterns_that_are_of_no_use(self) -> None:
+        """Are refused with what would be right."""
+        for text in ("step (", "no group"):
+            with pytest.raises(ValueError, match="pattern"):
+                pattern_of(text)
+        with pytest.raises(ValueError, match=r"parameters\.log"):
+            Watched.of({})

@@ -1,0 +1,78 @@
+"""Workers are emptied before they go; queues are judged by their tenant's aim."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.policies.draining import drained
+from controllers.policies.queueing import Aim, Load, judged
+
+
+def load(waiting: int = 0, wanted: int = 0, longest_s: float = 0.0, busy: int = 0) -> Load:
+    """A queue."""
+    return Load(waiting=waiting, wanted=wanted, longest_s=longest_s, busy=busy, slots=2)
+
+
+class TestDraining:
+    def test_the_idle_go_first_and_the_newest_of_them(self) -> None:
+        """No job is touched where some have none; what is drained goes when it is seen idle."""
+        plan = drained({1: 0, 2: 2, 3: 0, 4: 1}, 1, {}, 100.0, 600.0)
+        assert (plan.drain, plan.release) == ((3,), ())
+        plan = drained({1: 0, 2: 2, 3: 0, 4: 1}, 1, plan.since_s, 160.0, 600.0)
+        assert (plan.drain, plan.release, plan.since_s) == ((), (3,), {})
+
+    def test_a_busy_one_goes_when_its_last_job_has_ended(self) -> None:
+        """Or when it has had long enough."""
+        plan = drained({1: 2, 2: 1}, 1, {}, 0.0, 600.0)
+        assert plan.drain == (2,)
+        assert drained({1: 2, 2: 1}, 1, plan.since_s, 500.0, 600.0).release == ()
+        assert drained({1: 2, 2: 0}, 1, plan.since_s, 500.0, 600.0).release == (2,)
+        assert drained({1: 2, 2: 1}, 1, plan.since_s, 600.0, 600.0).release == (2,)
+
+    def test_who_is_wanted_again_takes_jobs_again(self) -> None:
+        """Before any new one is asked for."""
+        plan = drained({1: 2, 2: 1}, 0, {2: 0.0}, 100.0, 600.0)
+        assert (plan.restore, plan.release, plan.since_s) == ((2,), (), {})
+
+    def test_who_is_gone_is_forgotten(self) -> None:
+        """Whoever ended it."""
+        assert drained({1: 0}, 0, {2: 0.0}, 100.0, 600.0).since_s == {}
+
+    @given(
+        st.dictionaries(st.integers(0, 20), st.integers(0, 4)),
+        st.integers(-3, 25),
+        st.dictionaries(st.integers(0, 20), st.floats(0, 100)),
+        st.floats(100, 1000),
+    )
+    def test_never_more_than_asked_for_and_never_unasked(
+        self, jobs: dict[int, int], surplus: int, since: dict[int, float], now_s: float
+    ) -> None:
+        """Each that leaves is there, was drained before, and is idle or late."""
+        plan = drained(jobs, surplus, since, now_s, 300.0)
+        leaving = {*plan.since_s, *plan.release}
+        assert len(leaving) == min(max(surplus, 0), len(jobs))
+        assert set(plan.release) <= since.keys() & jobs.keys()
+        assert not {*plan.drain, *plan.restore} & set(plan.release)
+        for vm in plan.release:
+            assert jobs[vm] == 0 or now_s - since[vm] >= 300.0
+
+
+class TestQueues:
+    def test_throughput_is_slow_while_anything_waits(self) -> None:
+        """And fast when a worker has nothing to do."""
+        assert judged(load(waiting=1, wanted=1, busy=3), Aim.THROUGHPUT, 3, 60.0).slow
+        assert judged(load(busy=2), Aim.THROUGHPUT, 3, 60.0).fast
+        fine = judged(load(busy=3), Aim.THROUGHPUT, 3, 60.0)
+        assert not fine.slow
+        assert not fine.fast
+
+    def test_a_wait_is_long_only_against_its_target(self) -> None:
+        """While anything waits nobody is sent away."""
+        waiting = load(waiting=4, wanted=8, longest_s=30.0, busy=3)
+        assert not judged(waiting, Aim.WAIT, 3, 60.0).slow
+        assert not judged(waiting, Aim.WAIT, 30, 60.0).fast
+        assert judged(waiting, Aim.WAIT, 3, 20.0).slow
+        assert judged(load(busy=2), Aim.WAIT, 3, 60.0).fast
+
+    def test_useful_workers(self) -> None:
+        """Those with jobs, and as many as the waiting jobs' processors fill."""
+        assert load(waiting=3, wanted=5, busy=2).useful == 5

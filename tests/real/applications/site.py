@@ -1,0 +1,174 @@
+"""A Merkat whose VMs are containers with an sshd each, in which applications really run."""
+
+import base64
+import contextlib
+import re
+import subprocess
+import sys
+import xmlrpc.client
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from merkatd.database import platforms
+from merkatd.database.platforms import Platform
+from merkatd.demo.following import Start
+from tests.real.domains import Guest
+from tests.real.host import ROOT, RealHost
+from tests.real.site import Cloud
+
+NETWORK = "10.77.1"
+_PORT = 22
+_DOMAIN = """\
+<domain type='lxc'>
+  <name>one-{vm}</name>
+  <memory unit='MiB'>{memory_mib}</memory>
+  <vcpu>{vcpus}</vcpu>
+  <cputune><shares>{shares}</shares></cputune>
+  <os><type>exe</type><init>/bin/sh</init><initarg>{script}</initarg></os>
+  <devices><emulator>/usr/lib/libvirt/libvirt_lxc</emulator><console type='pty'/></devices>
+</domain>
+"""
+_SSHD = """\
+ListenAddress {address}:{port}
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/authorised
+StrictModes no
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+UsePAM no
+SetEnv SHLVL=5{environment}
+PidFile none
+"""
+"""At that level bash leaves its user's .bashrc alone."""
+_MORE = """\
+[bus]
+ssh_address = "{network}.{{vm}}"
+ssh_port = {port}
+ssh_connect = "60s"
+ssh_command = "60s"
+"""
+
+
+class Containers(Cloud):
+    """On one host. What a VM runs its template says: RUN; SETENV is for who logs in there."""
+
+    def __init__(self, directory: Path, host: RealHost, *, more: str = "", **options: Any) -> None:
+        self.host = host
+        more = _MORE.format(network=NETWORK, port=_PORT) + more
+        super().__init__(directory, [host.uri("lxc")], host.uri("lxc"), more=more, **options)
+        # All addresses of the network are the host's, and so its containers'.
+        host.run("ip", "route", "replace", "local", f"{NETWORK}.0/24", "dev", "lo")
+        subprocess.run(
+            ["ip", "route", "replace", f"{NETWORK}.0/24", "via", host.address], check=True
+        )
+
+    def described(self, start: Start) -> str:
+        """What contextualisation does at a first boot, then sshd and the application."""
+        place = self.directory / f"vm-{start.vm}"
+        place.mkdir(exist_ok=True)
+        said = self.template_of(start.vm)
+        lines = [
+            "#!/bin/sh",
+            f"exec >>{place}/console 2>&1",
+            # Each has a name and an address of its own, as a VM has.
+            f"export VM={start.vm} ADDRESS={NETWORK}.{start.vm} PLACE={place}",
+            f"hostname one-{start.vm}",
+        ]
+        if "MERKAT_HOST_KEY" in said:
+            key = place / "host_key"
+            key.touch(0o600)
+            key.write_bytes(base64.b64decode(said["MERKAT_HOST_KEY"]))
+            (place / "authorised").write_text(said["MERKAT_SSH_KEY"] + "\n")
+            address = f"{NETWORK}.{start.vm}"
+            config = place / "sshd_config"
+            more = f" {said['SETENV']}" if "SETENV" in said else ""
+            config.write_text(
+                _SSHD.format(address=address, port=_PORT, directory=place, environment=more)
+            )
+            lines += [f"export HEAT_ADDRESS={address}", f"/usr/sbin/sshd -f {config}"]
+        lines += [f"cd {ROOT}", said.get("RUN", "sleep 1000000"), "exec sleep 1000000"]
+        script = place / "init.sh"
+        script.write_text("\n".join(lines) + "\n")
+        return _DOMAIN.format(
+            vm=start.vm,
+            memory_mib=start.memory_mib,
+            vcpus=start.vcpus,
+            shares=start.vcpus * 1024,
+            script=script,
+        )
+
+    def template_of(self, vm: int) -> dict[str, str]:
+        """The plain attributes of a VM's own template."""
+        state = self.directory / "state"
+        proxy = xmlrpc.client.ServerProxy((state / "one_xmlrpc").read_text().strip())
+        with proxy:
+            session = (state / "one_auth").read_text().strip()
+            answer: Any = proxy.one.vm.info(session, vm)
+        assert answer[0], answer
+        text = str(answer[1]).partition("<USER_TEMPLATE>")[2].partition("</USER_TEMPLATE>")[0]
+        found = re.findall(r"<(\w+)><!\[CDATA\[(.*?)\]\]></\1>", text, re.DOTALL)
+        return dict(found)
+
+    def guest(self, vm: int) -> Guest:
+        """A VM's container."""
+        return Guest(self.host, vm, "lxc")
+
+    def burning(self, bid: float, vcpus: int = 2, memory_mib: int = 64) -> int:
+        """A best-effort VM outside of any platform, that always bids the same."""
+        loops = "; ".join(["while :; do :; done &"] * vcpus).replace("&;", "&")
+        return int(
+            self.call(
+                "one.vm.allocate",
+                f'NAME="burn" CPU="1" VCPU="{vcpus}" MEMORY="{memory_mib}"'
+                f' MERKAT_BID_CPU="{bid:g}" MERKAT_BID_MEMORY="1"'
+                f' MERKAT_MIN_MEMORY="{memory_mib}" RUN="{loops} wait"',
+                False,
+            )
+        )
+
+    def tenant(self, name: str) -> str:
+        """Somebody new, who has credits like everybody; the id."""
+        owner = str(self.call("one.user.allocate", name, "secret", "core"))
+        self.after_periods(2)
+        self.command("tenant", "weight", owner, "1")
+        return owner
+
+    def submit(self, tenant: str, template: str) -> int:
+        """The id of a new platform."""
+        file = self.directory / "template.toml"
+        file.write_text(template)
+        self.command("platform", "submit", str(file), "--tenant", tenant)
+        return max(one.id for one in self.read(platforms.every))
+
+    def platform(self, platform: int) -> Platform:
+        """As it is stored."""
+        found = self.read(lambda c: platforms.get(c, platform))
+        assert found is not None
+        return found
+
+    def folder(self, name: str) -> Path:
+        """Where an application's processes meet."""
+        place = self.directory / name
+        place.mkdir()
+        return place
+
+
+def heat(folder: Path, processes: int, steps: int, work: int) -> str:
+    """The command of one process of the application."""
+    return (
+        f"OMP_NUM_THREADS=1 {sys.executable} -m tests.real.applications.heat"
+        f" {folder} {processes} {steps} {work}; echo $? > {folder}/status.new;"
+        f" mv {folder}/status.new {folder}/status"
+    )
+
+
+@contextlib.contextmanager
+def containers(directory: Path, host: RealHost, **options: Any) -> Iterator[Containers]:
+    """A site that is closed in any case."""
+    found = Containers(directory / "site", host, **options)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.close()

@@ -1,0 +1,76 @@
+"""A Slurm of one controller and workers that come and go, as commands that VMs run."""
+
+import os
+from pathlib import Path
+
+from tests.real.applications.site import NETWORK
+
+PACKAGES = {
+    "slurmctld": "/usr/sbin/slurmctld",
+    "slurmd": "/usr/sbin/slurmd",
+    "slurm-client": "/usr/bin/squeue",
+    "munge": "/usr/sbin/munged",
+}
+"""By name, each with a file by which it is recognised."""
+_CONF = """\
+ClusterName=test
+SlurmctldHost=one-{head}({network}.{head})
+SlurmctldPort=16817
+SlurmdPort=16818
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CredType=cred/munge
+CommunicationParameters=NoInAddrAny
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=10
+SwitchType=switch/none
+JobAcctGatherType=jobacct_gather/none
+MaxNodeCount=64
+TreeWidth=65533
+SchedulerParameters=bf_interval=2,sched_interval=1
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def prepare(folder: Path, head: int) -> None:
+    """The configuration, for the VM with this id as head."""
+    for name in ("state", "spool", "log", "munge"):
+        (folder / name).mkdir()
+    (folder / "slurm.conf").write_text(_CONF.format(folder=folder, head=head, network=NETWORK))
+    # Found out by itself it is looked for where a container has none.
+    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+    key = folder / "munge/key"
+    key.touch(0o600)
+    key.write_bytes(os.urandom(1024))
+
+
+def as_head(folder: Path) -> str:
+    """munged, which all reach by its socket, and slurmctld."""
+    munge = folder / "munge"
+    return (
+        f"munged --force --key-file={munge}/key --socket={munge}/socket --pid-file={munge}/pid"
+        f" --log-file={munge}/log --seed-file={munge}/seed;"
+        f" ln -sf {folder}/slurm.conf $PLACE/slurm.conf;"
+        f" SLURM_CONF={folder}/slurm.conf slurmctld -D"
+    )
+
+
+def as_worker(folder: Path) -> str:
+    """A node that joins by itself, under its VM's name."""
+    return (
+        f"SLURM_CONF={folder}/slurm.conf slurmd -D -Z -N one-$VM --conf"
+        " 'CPUs=1 RealMemory=60 NodeHostname=one-'$VM' NodeAddr='$ADDRESS"
+    )

@@ -1,0 +1,48 @@
+"""The page about limits is true: its commands work on real hosts, and show what is so there."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.real.host import ROOT, RealHost, until
+from tests.real.site import running
+
+GOODS = '[goods]\nnetwork = true\nhost_network = "10Gbit/s"'
+NEEDED = {"limits", "status", "explain", "plan", "pause", "release", "resume", "log", "bid"}
+PAGE = ROOT / "docs/limits.md"
+_COMMANDS = re.compile(r"^ {4}merkatd (\w+[^#\n]*)|`merkatd\s([^`]+)`", re.MULTILINE)
+_OF_ITS_OWN = "demo"
+"""It is run by a test of its own."""
+
+
+def commands() -> list[list[str]]:
+    """In the order of the page, each once."""
+    found = [(block or inline).split() for block, inline in _COMMANDS.findall(PAGE.read_text())]
+    return [one for at, one in enumerate(found) if one[0] != _OF_ITS_OWN and one not in found[:at]]
+
+
+def test_every_command_works_on_real_hosts(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
+    """As it stands there, with the names of real guests; limits are wanted, set and used alike."""
+    host = mortal_hosts[0]
+    host.keep_to(0)
+    with running(tmp_path, [host], cores=1, more=GOODS) as site:
+        vms = [site.new(1.0, vcpus=1), site.new(3.0, vcpus=1)]
+        site.after_periods(3)
+        found: list[Any] = []
+
+        def used() -> bool:
+            found[:] = json.loads(site.command("limits", "--json"))
+            return all(row["used_cpu"] for row in found)
+
+        until(used, "all guests have used something since the latest period")
+        shown = {row["id"]: (row["cpu"], row["set_cpu"]) for row in found}
+        assert shown == dict(zip(vms, ((25.0, 25.0), (75.0, 75.0)), strict=True))
+
+        names = {"web-3": str(vms[0]), "node-7": "host000"}
+        said = commands()
+        assert {words[0] for words in said} >= NEEDED
+        for words in said:
+            more = ["--yes"] if words[0] == "release" else []
+            assert site.command(*(names.get(word, word) for word in words), *more)
+        assert not site.failed
