@@ -1,0 +1,54 @@
+"""`merkatd experiment`: the paper's figures and tables in virtual time, beside what it states.
+
+`list` shows what there is. `run NAME` runs it on all cores, one process a run; a run that was
+ended goes on where it was. `report NAME` prints again what is stored.
+"""
+
+import argparse
+from pathlib import Path
+
+from merkatd.commands import words
+
+SUMMARY = "repeat the paper's evaluation in virtual time"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("what", choices=("list", "run", "report"), help="what to do")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an experiment, as listed")
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="take the jobs from this trace (Standard Workload Format, plain or .gz)",
+    )
+    parser.add_argument(
+        "--seeds", type=words.count, default=4, metavar="N", help="repeat it so often (4)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="few and small runs: only to see that it works"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("experiments"),
+        metavar="FOLDER",
+        help="where rows and figures are kept (experiments)",
+    )
+    parser.add_argument(
+        "--processes", type=words.count, metavar="N", help="at a time; all cores otherwise"
+    )
+    parser.add_argument(
+        "--cluster",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="hand the runs to a Dask cluster; without an address to two local workers",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Load the simulator, which nothing else here needs, and let it work."""
+    from simulator import command  # noqa: PLC0415 - loads scipy's statistics: half a second
+
+    return command.run(arguments)

@@ -1,0 +1,29 @@
+"""The paper's evaluation: one module a figure or table."""
+
+from collections.abc import Mapping
+
+from simulator.experiments import (
+    figure_03,
+    figure_06,
+    figure_13,
+    figure_14,
+    figure_15,
+    honesty,
+    table_2,
+)
+from simulator.experiments.experiment import Experiment, Options
+
+EXPERIMENTS: Mapping[str, Experiment] = {
+    one.name: one
+    for one in (
+        figure_03.EXPERIMENT,
+        figure_06.EXPERIMENT,
+        figure_13.EXPERIMENT,
+        figure_14.EXPERIMENT,
+        figure_15.EXPERIMENT,
+        table_2.EXPERIMENT,
+        honesty.EXPERIMENT,
+    )
+}
+
+__all__ = ["EXPERIMENTS", "Experiment", "Options"]

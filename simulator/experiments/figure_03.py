@@ -1,0 +1,94 @@
+"""Figure 3: allocations on the whole market and on nodes, for five VMs on three nodes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from merkatd.cluster.json_form import loads
+from merkatd.market.view import view_of
+from simulator.experiments.experiment import (
+    Experiment,
+    Grid,
+    Options,
+    Report,
+    Row,
+    Rows,
+    Statement,
+    Task,
+)
+
+HOST = '{"id": %d, "name": "%d", "market": "m", "capacity": {"cpu": 100, "memory": 10240}}'
+VM = (
+    '{"id": %d, "host": "%d", "state": "running", "market": "m",'
+    ' "bid": {"cpu": %g, "memory": 1}, "cap": {"cpu": 100, "memory": 2048}}'
+)
+CLOUD = (
+    '{"merkat_snapshot": 1, "now_s": 0, "period": 0, "resources": ["cpu", "memory"],'
+    ' "markets": [{"name": "m"}], "hosts": [%s], "vms": [%s]}'
+)
+BIDS = (12.0, 12.0, 12.0, 30.0, 30.0)
+NODES = (0, 0, 0, 1, 2)
+"""Where the figure puts them."""
+PRINTED_FIRST = (37.5, 37.5, 37.5, 93.75, 93.75)
+PRINTED = (33.3, 33.3, 33.3, 100.0, 100.0)
+
+
+def tasks(options: Options) -> Sequence[Task]:  # noqa: ARG001 - nothing is drawn
+    """One."""
+    return [Task("paper", 1.0, 0)]
+
+
+def measure(task: Task, options: Options) -> Row:  # noqa: ARG001 - there is one
+    """As one node, and on the nodes where the figure puts them."""
+    hosts = ",".join(HOST % (row, row) for row in range(3))
+    vms = ",".join(VM % (row, NODES[row], bid) for row, bid in enumerate(BIDS))
+    snapshot = loads(CLOUD % (hosts, vms))
+    view = view_of(snapshot, 0)
+    first, given = view.first(view.place >= 0), view.on_hosts(view.place)
+    found: dict[str, float] = {}
+    for row in range(len(BIDS)):
+        found[f"first{row}"] = float(first.allocation[row, 0])
+        found[f"given{row}"] = float(given.allocation[row, 0])
+    return found
+
+
+def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+    """The printed allocations beside ours."""
+    (row,) = rows.values()
+    first = [row[f"first{at}"] for at in range(len(BIDS))]
+    given = [row[f"given{at}"] for at in range(len(BIDS))]
+    names = tuple(f"VM {at}" for at in range(len(BIDS)))
+    lines = (
+        ("bid", BIDS),
+        ("initial, printed", PRINTED_FIRST),
+        ("initial, here", first),
+        ("resulting, printed", PRINTED),
+        ("resulting, here", given),
+    )
+    return Report(
+        (
+            Grid(
+                "CPU, in percent of a node",
+                ("", *names),
+                tuple((name, *(f"{value:.2f}" for value in values)) for name, values in lines),
+            ),
+        ),
+        (
+            Statement(
+                "the paper: its initial allocations", bool(np.allclose(first, PRINTED_FIRST))
+            ),
+            Statement(
+                "the paper: its resulting allocations",
+                bool(np.allclose(given, PRINTED, atol=0.05)),
+            ),
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    "figure-3",
+    "resource fragmentation: five VMs on three nodes",
+    tasks,
+    measure,
+    report,
+)

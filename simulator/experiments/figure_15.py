@@ -1,0 +1,63 @@
+"""Figure 15: operations on VMs per hour, by kind of tenant."""
+
+from simulator.experiments import figures, tenants
+from simulator.experiments.experiment import Experiment, Options, Panel, Report, Rows, Statement
+from simulator.experiments.figure_14 import FULL, PARTIAL, PERFORMANCE, grid
+
+OPERATIONS = ("migrations_h", "vm_suspensions_h")
+
+
+def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+    """Migrations and suspensions, and what the paper says of them."""
+    over = figures.levels(rows)
+    kinds = figures.systems(rows)
+
+    def operations(kind: str, level: float) -> float:
+        return sum(figures.mean(rows, name, kind, level) for name in OPERATIONS)
+
+    return Report(
+        (
+            grid("Migrations an hour", "migrations_h", ".1f", rows, over),
+            grid("VMs suspended an hour", "vm_suspensions_h", ".1f", rows, over),
+        ),
+        (
+            Statement(
+                "the paper: full-deadline tenants need the fewest operations",
+                all(
+                    operations(FULL, level) <= operations(kind, level)
+                    for level in over
+                    for kind in (PARTIAL, PERFORMANCE)
+                ),
+            ),
+            Statement(
+                "the paper: at the highest contention full-deadline tenants' migrations fall",
+                figures.mean(rows, "migrations_h", FULL, over[-1])
+                < max(figures.mean(rows, "migrations_h", FULL, level) for level in over),
+            ),
+            Statement(
+                "the paper: partial-deadline tenants' operations grow with contention",
+                operations(PARTIAL, over[-1]) > operations(PARTIAL, over[0]),
+            ),
+        ),
+        tuple(
+            Panel(
+                name,
+                "times between arrivals, scaled by",
+                label,
+                tuple(figures.curve(rows, name, kind, over) for kind in kinds),
+                falling=True,
+            )
+            for name, label in zip(
+                OPERATIONS, ("migrations an hour", "VMs suspended an hour"), strict=True
+            )
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    "figure-15",
+    "migrations and suspensions per hour, by kind of tenant",
+    tenants.tasks,
+    tenants.measure,
+    report,
+)

@@ -1,0 +1,129 @@
+"""Many independent runs: one process a run, on all cores, resumable, with the time that is left.
+
+Each finished run is a line of a file, so a sweep that was ended goes on where it was. The file's
+first line says what was run (options, and a fingerprint of the trace); lines of anything else
+are never mixed with it.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+
+from simulator.experiments.experiment import Experiment, Options, Row, Rows, Task
+
+Progress = Callable[[int, int, float], None]
+"""How many are done, of how many, and the seconds left."""
+
+
+def sweep(
+    experiment: Experiment,
+    options: Options,
+    file: Path,
+    pool: Executor,
+    progress: Progress = lambda _done, _all, _left_s: None,
+) -> Rows:
+    """The rows of all tasks, those that are in the file already included."""
+    tasks = experiment.tasks(options)
+    known = _known(file, options)
+    rows = {task: known[task.key] for task in tasks if task.key in known}
+    left = [task for task in tasks if task not in rows]
+    _begin(file, options, known)
+    begin_s = time.monotonic()
+    futures = {pool.submit(experiment.measure, task, options): task for task in left}
+    try:
+        with file.open("a") as lines:
+            for done, (task, row) in enumerate(_finished(futures), start=1):
+                rows[task] = row
+                lines.write(_line(task.key, row))
+                lines.flush()
+                passed_s = time.monotonic() - begin_s
+                progress(len(rows), len(tasks), passed_s / done * (len(left) - done))
+    finally:
+        for future in futures:
+            future.cancel()
+    return {task: rows[task] for task in tasks}
+
+
+def stored(experiment: Experiment, options: Options, file: Path) -> Rows:
+    """The rows that the file has, without running anything."""
+    known = _known(file, options)
+    tasks = experiment.tasks(options)
+    return {task: known[task.key] for task in tasks if task.key in known}
+
+
+@contextmanager
+def local(processes: int | None = None) -> Iterator[Executor]:
+    """All cores of this machine."""
+    count = processes or os.cpu_count() or 1
+    with ProcessPoolExecutor(count, mp_context=get_context("forkserver")) as pool:
+        yield pool
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Executor]:
+    """A Dask cluster; without an address two local workers are started."""
+    from distributed import Client  # noqa: PLC0415 - an optional dependency
+
+    with (
+        Client(
+            address or None, **({} if address else {"n_workers": 2, "threads_per_worker": 1})
+        ) as client,
+        client.get_executor() as pool,
+    ):
+        yield pool
+
+
+def show(done: int, of: int, left_s: float) -> None:
+    """Progress as a line that is overwritten."""
+    sys.stderr.write(f"\r{done} of {of} runs, about {left_s / 60:.0f} min left \x1b[K")
+    if done == of:
+        sys.stderr.write("\n")
+    sys.stderr.flush()
+
+
+def _begin(file: Path, options: Options, known: Mapping[str, Row]) -> None:
+    """Put what is known into a fresh file: a sweep that was killed may have left half a line."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_suffix(".new")
+    lines = (_line(key, row) for key, row in known.items())
+    fresh.write_text(json.dumps(_heading(options)) + "\n" + "".join(lines))
+    fresh.replace(file)
+
+
+def _line(key: str, row: Row) -> str:
+    return json.dumps({"task": key, "row": row}) + "\n"
+
+
+def _finished(futures: dict["Future[Row]", Task]) -> Iterator[tuple[Task, Row]]:
+    for future in as_completed(futures):
+        yield futures[future], future.result()
+
+
+def _heading(options: Options) -> dict[str, object]:
+    trace = options.trace
+    print_ = hashlib.sha256(trace.read_bytes()).hexdigest()[:16] if trace else None
+    return {"trace": print_, "quick": options.quick}
+
+
+def _known(file: Path, options: Options) -> dict[str, Row]:
+    """By a task's key: what was found by runs with the same trace and size."""
+    if not file.exists():
+        return {}
+    heading, *lines = file.read_text().splitlines() or ["null"]
+    if json.loads(heading) != _heading(options):
+        return {}
+    known: dict[str, Row] = {}
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:  # the last line of a sweep that was killed
+            continue
+        known[entry["task"]] = entry["row"]
+    return known

@@ -1,0 +1,140 @@
+"""The market in virtual time, on clouds small enough to be worked out by hand."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from controllers.policies.patience import Temper
+from simulator.baselines.fcfs import TooLargeError
+from simulator.core.cloud import Cloud
+from simulator.core.run import MarketRun, simulate
+from simulator.costs import Costs
+from simulator.outcome import met_part, satisfaction
+from simulator.workloads.applications import Application, Assignment, Tenant, assign
+from simulator.workloads.lublin import lublin
+
+CLOUD = Cloud(
+    nodes=2,
+    cpu=200.0,
+    memory_mib=2000.0,
+    costs=Costs(boot_s=2.0, suspend_s_per_mib=0.03, resume_s_per_mib=0.05),
+)
+
+
+def application(
+    submit_s: float, run_s: float, tasks: int, due_s: float, budget: float = 600.0
+) -> Application:
+    """A full-deadline tenant's, with 100 MiB a task."""
+    return Application(
+        number=0,
+        submit_s=submit_s,
+        run_s=run_s,
+        tasks=tasks,
+        memory_mib=100.0,
+        ideal_s=run_s + 2.0,
+        deadline_s=due_s - submit_s,
+        budget=budget,
+    )
+
+
+def run(*applications: Application, cloud: Cloud = CLOUD) -> MarketRun:
+    """With the usual temper."""
+    return simulate(applications, cloud, Temper(), np.random.default_rng(0))
+
+
+def test_alone_it_takes_its_ideal_time() -> None:
+    """A boot and its work, at full speed, whether it needs one core or all."""
+    for tasks in (1, 4):
+        (one,) = run(application(10.0, 300.0, tasks, 1000.0)).outcomes
+        assert one.end_s == pytest.approx(10.0 + one.application.ideal_s)
+        assert one.met
+        assert one.satisfaction == 600.0
+
+
+def test_two_that_fit_do_not_feel_each_other() -> None:
+    """Four cores, three and one."""
+    three, one = run(application(0, 500.0, 3, 5000.0), application(7, 90.0, 1, 400.0)).outcomes
+    assert three.end_s == pytest.approx(502.0)
+    assert one.end_s == pytest.approx(7 + 92.0)
+
+
+def test_who_is_in_a_hurry_is_made_room_for() -> None:
+    """The patient one is suspended, resumed when there is room, and both meet their deadlines."""
+    found = run(application(0, 3000.0, 4, 30_000.0), application(600, 300.0, 2, 1000.0))
+    patient, urgent = found.outcomes
+    assert urgent.met
+    assert patient.met
+    assert found.counts.suspensions == found.counts.resumes == 1
+    assert found.counts.vm_suspensions == 4
+    # It loses what the other took, and five seconds that its memory takes back from disk.
+    assert patient.end_s == pytest.approx(3002.0 + 302.0 + 5.0, abs=2.0)
+
+
+def test_one_that_can_wait_does() -> None:
+    """It suspends nobody while there is time to spare."""
+    found = run(application(0, 300.0, 4, 1000.0), application(10, 300.0, 4, 4000.0))
+    assert found.counts.suspensions == 0
+    assert [one.met for one in found.outcomes] == [True, True]
+
+
+def test_the_hopeless_give_up_and_keep_nobody_waiting() -> None:
+    """One that could not make it even alone never starts."""
+    late, other = run(application(0, 300.0, 4, 200.0), application(0, 300.0, 4, 310.0)).outcomes
+    assert late.end_s == inf
+    assert late.satisfaction == -600.0
+    assert other.met
+
+
+def test_partial_work_counts_for_those_who_want_it() -> None:
+    """A partial-deadline tenant's application runs to its deadline."""
+    one = replace(application(0, 300.0, 4, 152.0), tenant=Tenant.PARTIAL_DEADLINE)
+    (found,) = run(one).outcomes
+    assert found.done == pytest.approx(0.5, abs=0.02)
+    assert found.satisfaction == pytest.approx(300.0, abs=10.0)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    """To the bit, with jobs of every size."""
+    jobs = lublin(40, 4, np.random.default_rng(1))
+    jobs = [job._replace(submit_s=job.submit_s / 20) for job in jobs]
+    terms = Assignment(node_memory_mib=2000.0, boot_s=2.0)
+    applications = assign(jobs, terms, np.random.default_rng(2))
+    first, second = (run(*applications) for _ in range(2))
+    assert [one.end_s for one in first.outcomes] == [one.end_s for one in second.outcomes]
+    assert first.counts == second.counts
+    assert first.prices == second.prices
+    assert 0.0 < met_part(first.outcomes) <= 1.0
+    best = sum(one.budget for one in applications)
+    assert -best <= satisfaction(first.outcomes) <= best
+
+
+def test_nothing_is_done_faster_than_the_cloud_can() -> None:
+    """All work that was done fits into the cores' time."""
+    jobs = [job._replace(submit_s=0.0) for job in lublin(25, 4, np.random.default_rng(3))]
+    terms = Assignment(node_memory_mib=2000.0, boot_s=2.0)
+    found = run(*assign(jobs, terms, np.random.default_rng(4)))
+    done = sum(one.done * one.application.run_s * one.application.tasks for one in found.outcomes)
+    assert done <= CLOUD.cores * found.span_s
+
+
+def test_prices_settle_after_a_step_in_demand() -> None:
+    """From two periods after demand has doubled until somebody ends, the price stays."""
+    found = run(
+        application(0, 3000.0, 2, 9000.0),
+        application(600, 3000.0, 2, 9000.0),
+        application(600, 3000.0, 2, 15_000.0),
+    )
+    assert all(one.met for one in found.outcomes)
+    ends_s = min(one.end_s for one in found.outcomes)
+    changes = [at_s for at_s, _ in found.prices]
+    assert any(600 <= at_s <= 720 for at_s in changes)
+    assert not any(720 < at_s < ends_s for at_s in changes)
+    assert all(price > 0 for _, price in found.prices)
+
+
+def test_one_larger_than_the_cloud() -> None:
+    """Is named at once."""
+    with pytest.raises(TooLargeError, match="wants 5 of 4"):
+        run(application(0, 1.0, 5, 9.0))
