@@ -1,0 +1,23 @@
+"""Whether the daemon is well, for whoever watches over it."""
+
+from dataclasses import dataclass
+
+MOST_FAILURES = 3
+"""In a row: one call that fails is nothing to wake anybody for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """In one word, and why."""
+
+    well: bool
+    why: str
+
+
+def health(failures: int, standby: str | None, *, paused: bool) -> Health:
+    """A daemon that waits, by order or for another, is well; one whose periods fail is not."""
+    if failures >= MOST_FAILURES:
+        return Health(False, f"the last {failures} periods failed; the log says why")
+    if standby is not None:
+        return Health(True, f"standing by: {standby}")
+    return Health(True, "paused" if paused else "acting")

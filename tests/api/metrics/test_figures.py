@@ -1,0 +1,106 @@
+"""What Prometheus reads is what the periods came to."""
+
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parsed
+
+from merkatd.api.metrics.figures import Figures
+from merkatd.api.metrics.health import health
+from merkatd.cluster import VmState
+from merkatd.scheduler.outcome import Outcome
+from tests.scheduler.frontend import Frontend
+
+
+@pytest.fixture
+def frontend() -> Iterator[Frontend]:
+    """Three hosts, and two VMs that want more than one of them has."""
+    made = Frontend(hosts=3)
+    made.vm(30.0)
+    made.vm(10.0)
+    yield made
+    made.engine.dispose()
+
+
+def samples(figures: Figures) -> dict[tuple[str, ...], float]:
+    """By name and the values of the labels."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in parsed(figures.page().decode())
+        for sample in family.samples
+    }
+
+
+def test_before_the_first_period_there_is_nothing_to_say_of_the_cloud() -> None:
+    """But the counters begin with their zeros."""
+    found = samples(Figures("1.2"))
+    assert found["merkat_build_info", "1.2"] == 1
+    assert found["merkat_periods_total", "failed"] == 0
+    assert not [name for name, *_ in found if name.startswith(("merkat_cpu", "merkat_vms"))]
+
+
+def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
+    """Cores and bytes, by market; prices as they were announced."""
+    figures = Figures("1")
+    announcement = frontend.period()
+    figures.announced(announcement)
+    figures.ended(Outcome.DONE, 0.3)
+    found = samples(figures)
+    given = announcement.decided.decision.allocations.sum(axis=0)
+    assert found["merkat_cpu_capacity_cores", "default"] == 12
+    assert found["merkat_memory_capacity_bytes", "default"] == 3 * 8192 * 2**20
+    assert found["merkat_cpu_allocated_cores", "default"] == pytest.approx(given[0] / 100)
+    assert found["merkat_memory_allocated_bytes", "default"] == pytest.approx(given[1] * 2**20)
+    assert found["merkat_bids_credits", "default", "cpu"] == 40
+    assert found["merkat_price_credits", "default", "cpu"] == announcement.prices["default"]["cpu"]
+    assert found["merkat_steps_planned_total", "deploy"] == 2
+    assert found["merkat_steps_total", "sent"] == announcement.acted.sent
+    assert found["merkat_hosts", "on"] == 3
+    assert found["merkat_vms", "pending"] == 2
+    assert found["merkat_periods_total", "done"] == 1
+    assert found["merkat_period_duration_seconds_count",] == 1
+    assert found["merkat_period_last_success_timestamp_seconds",] == announcement.at_s
+
+
+def test_what_was_sent_is_confirmed_by_what_is_seen(frontend: Frontend) -> None:
+    """In the next period; every state has a figure, also those that nobody is in."""
+    figures = Figures("1")
+    for _ in range(2):
+        figures.announced(frontend.period())
+        frontend.clock.advance(60)
+    found = samples(figures)
+    assert found["merkat_steps_total", "confirmed"] == 2
+    assert found["merkat_vms", "running"] == 2
+    assert {labels[0] for name, *labels in found if name == "merkat_vms"} == {
+        state.name.lower() for state in VmState
+    }
+
+
+def test_labels_are_bounded(frontend: Frontend) -> None:
+    """However many VMs and owners there are, no figure is one of theirs."""
+    figures = Figures("1")
+    figures.announced(frontend.period())
+    before = len(samples(figures))
+    for number in range(20):
+        frontend.vm(owner=frontend.user(f"user{number}"))
+    frontend.clock.advance(60)
+    figures.announced(frontend.period())
+    assert len(samples(figures)) == before
+
+
+@pytest.mark.parametrize(
+    ("failures", "standby", "paused", "well", "why"),
+    [
+        (0, None, False, True, "acting"),
+        (0, None, True, True, "paused"),
+        (2, None, False, True, "acting"),
+        (0, "another acts", False, True, "standing by: another acts"),
+        (3, None, False, False, "the last 3 periods failed; the log says why"),
+    ],
+)
+def test_whoever_waits_is_well(
+    failures: int, standby: str | None, paused: bool, well: bool, why: str
+) -> None:
+    """Whoever fails again and again is not."""
+    found = health(failures, standby, paused=paused)
+    assert (found.well, found.why) == (well, why)

@@ -1,0 +1,86 @@
+"""Machines read the figures, and whether the daemon is well, over HTTP."""
+
+import asyncio
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from merkatd.api.metrics.figures import Figures
+from merkatd.api.metrics.health import Health
+from merkatd.api.metrics.server import PortError, listen
+from tests.opennebula.worlds import RealTime
+
+Get = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def state() -> dict[str, Health]:
+    """What the daemon says of itself."""
+    return {"health": Health(True, "acting")}
+
+
+@pytest.fixture
+def get(state: dict[str, Health]) -> Iterator[Get]:
+    """Ask for a path: status, type and text of the answer."""
+    time = RealTime()
+    port = listen(time.reactor, "127.0.0.1", 0, Figures("1"), lambda: state["health"])
+
+    def asked(path: str, method: str = "GET") -> tuple[int, str, str]:
+        number = port.getHost().port
+        asking = urllib.request.Request(f"http://127.0.0.1:{number}{path}", method=method)
+        try:
+            with urllib.request.urlopen(asking, timeout=20) as answer:  # noqa: S310
+                return answer.status, answer.headers["Content-Type"], answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, "", error.read().decode()
+
+    def waited(*words: str) -> tuple[int, str, str]:
+        return time.loop.run_until_complete(asyncio.to_thread(asked, *words))
+
+    yield waited
+
+    async def end() -> None:
+        await port.stopListening()
+
+    time.run(end())
+    time.close()
+
+
+def test_prometheus_is_answered_in_its_own_words(get: Get) -> None:
+    """With the type that says which version of them."""
+    status, kind, text = get("/metrics")
+    assert status == 200
+    assert kind.startswith("text/plain; version=")
+    assert "# TYPE merkat_periods_total counter" in text
+
+
+def test_health_is_a_status_and_a_sentence(get: Get, state: dict[str, Health]) -> None:
+    """What watches over daemons reads the status; people read the rest."""
+    assert get("/healthz")[::2] == (200, "ok: acting\n")
+    state["health"] = Health(False, "the last 3 periods failed")
+    assert get("/healthz")[::2] == (503, "failing: the last 3 periods failed\n")
+
+
+def test_nothing_else_is_there(get: Get) -> None:
+    """Neither other pages nor other ways of asking."""
+    assert get("/")[0] == 404
+    assert get("/metrics/x")[0] == 404
+    assert get("/metrics", "POST")[0] == 405
+    assert get("/metrics", "HEAD")[::2] == (200, "")
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    """With the key that would have to be different."""
+    time = RealTime()
+    with closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        number = other.getsockname()[1]
+        with pytest.raises(PortError, match=f"metrics.port: 127.0.0.1:{number}: "):
+            listen(time.reactor, "127.0.0.1", number, Figures("1"), lambda: Health(True, ""))
+    time.close()
