@@ -1,0 +1,95 @@
+"""systemd hears from the daemon what it has to know."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from twisted.internet.task import Clock
+
+from merkatd.commands.supervisor import Supervisor
+
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    """What systemd listens with."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
+        made.bind(str(tmp_path / "notify"))
+        made.settimeout(PATIENCE_S)
+        yield made
+
+
+def words_to(listener: socket.socket, **others: str) -> dict[str, str]:
+    """The environment that systemd gives."""
+    return {"NOTIFY_SOCKET": str(listener.getsockname()), **others}
+
+
+def heard(listener: socket.socket) -> list[str]:
+    """What has been told until now."""
+    listener.setblocking(False)
+    found = []
+    while True:
+        try:
+            found.append(listener.recv(4096).decode())
+        except BlockingIOError:
+            return found
+
+
+def test_a_daemon_says_when_it_is_ready_that_it_lives_and_that_it_ends(
+    tmp_path: Path, listener: socket.socket
+) -> None:
+    """In this order, on the socket of the environment."""
+    file = tmp_path / "merkatd.toml"
+    file.write_text(f'[daemon]\nstate_directory = "{tmp_path / "state"}"\n[cloud]\nhosts = 1\n')
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "merkatd.cli", "run", "--config", str(file)],
+        env=os.environ | words_to(listener, WATCHDOG_USEC="200000"),
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert listener.recv(4096).startswith(b"READY=1\nSTATUS=")
+        assert [listener.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        daemon.send_signal(signal.SIGTERM)
+        rest = iter(
+            lambda: listener.recv(4096), b"STOPPING=1\nSTATUS=Ending after the work in hand"
+        )
+        assert set(rest) <= {b"WATCHDOG=1"}
+        assert daemon.wait(PATIENCE_S) == 0
+    finally:
+        daemon.kill()
+        daemon.communicate()
+
+
+def test_it_is_told_twice_in_the_time_that_is_given(listener: socket.socket) -> None:
+    """Where it is this process that is watched; and nothing more after the end."""
+    clock = Clock()
+    for pid, times in ((str(os.getpid()), 5), ("1", 0)):
+        told = Supervisor(words_to(listener, WATCHDOG_USEC="60000000", WATCHDOG_PID=pid), clock)
+        told.ready("well")
+        clock.pump([30.0] * 4)
+        told.stop()
+        clock.advance(120)
+        assert heard(listener) == ["READY=1\nSTATUS=well", *["WATCHDOG=1"] * times]
+
+
+@pytest.mark.parametrize("address", ["", "/nowhere/at/all", "@merkat-nobody-listens"])
+def test_where_nobody_listens_nothing_happens(address: str) -> None:
+    """The daemon does its work without."""
+    supervisor = Supervisor({"NOTIFY_SOCKET": address}, Clock())
+    supervisor.ready("well")
+    supervisor.ending()
+    supervisor.stop()
+
+
+def test_an_abstract_address_is_understood() -> None:
+    """Containers give such."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(f"\0merkat-{os.getpid()}")
+        Supervisor({"NOTIFY_SOCKET": f"@merkat-{os.getpid()}"}, Clock()).ending()
+        assert heard(listener) == ["STOPPING=1\nSTATUS=Ending after the work in hand"]
