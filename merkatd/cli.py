@@ -8,70 +8,45 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+from importlib import import_module, metadata
 
-from merkatd.commands import (
-    bid,
-    budget,
-    check,
-    completion,
-    demo,
-    driver,
-    embedded,
-    explain,
-    host,
-    limits,
-    lists,
-    log,
-    manual,
-    pause,
-    plan,
-    platform,
-    price,
-    quote,
-    release,
-    resume,
-    run,
-    snapshot,
-    statement,
-    status,
-    tenant,
-    top,
-)
 from merkatd.commands.parsers import Parser
 
-COMMANDS = {
-    "run": run,
-    "check": check,
-    "demo": demo,
-    "status": status,
-    "top": top,
-    "list": lists,
-    "explain": explain,
-    "price": price,
-    "bid": bid,
-    "tenant": tenant,
-    "budget": budget,
-    "statement": statement,
-    "quote": quote,
-    "log": log,
-    "plan": plan,
-    "platform": platform,
-    "host": host,
-    "pause": pause,
-    "resume": resume,
-    "limits": limits,
-    "release": release,
-    "snapshot": snapshot,
-    "driver": driver,
-    "embedded": embedded,
-    "completion": completion,
-    "manual": manual,
-}
+COMMANDS = (
+    "run",
+    "check",
+    "demo",
+    "status",
+    "top",
+    "list",
+    "explain",
+    "price",
+    "bid",
+    "tenant",
+    "budget",
+    "statement",
+    "quote",
+    "log",
+    "plan",
+    "platform",
+    "host",
+    "pause",
+    "resume",
+    "limits",
+    "release",
+    "snapshot",
+    "driver",
+    "embedded",
+    "experiment",
+    "completion",
+    "manual",
+)
+_MODULES = {"list": "lists"}
+"""Those that are called otherwise than their commands."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """All commands and their options, or some: a command alone is there at once."""
     top_level = Parser(
         prog="merkatd",
         description="Shares a private cloud between tenants by price.",
@@ -82,7 +57,8 @@ def parser() -> argparse.ArgumentParser:
     version = f"merkatd {metadata.version('merkat')}"
     top_level.add_argument("--version", action="version", version=version)
     commands = top_level.add_subparsers(metavar="COMMAND", required=True)
-    for name, module in COMMANDS.items():
+    for name in names:
+        module = import_module(f"merkatd.commands.{_MODULES.get(name, name)}")
         command = commands.add_parser(
             name, help=module.SUMMARY, description=module.__doc__, allow_abbrev=False
         )
@@ -91,13 +67,23 @@ def parser() -> argparse.ArgumentParser:
     return top_level
 
 
+def _needed(words: Sequence[str]) -> Sequence[str]:
+    """The commands that must be known to understand these words."""
+    if not words:
+        return COMMANDS
+    if words[0] == "--version":
+        return ()
+    return words[:1] if words[0] in COMMANDS else COMMANDS
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; what it returns is the process's exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal may know fewer characters than we
     try:
-        parsed = parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        parsed = parser(_needed(words)).parse_args(words)
         code: int = parsed.run(parsed)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read our output has gone

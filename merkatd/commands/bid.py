@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from merkatd.commands import words
-from merkatd.commands.asking import Ask, rows_of
+from merkatd.commands.asking import Ask
+from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.view import add_view, show_view
 

@@ -9,7 +9,8 @@ import argparse
 from typing import Any
 
 from merkatd.commands import words
-from merkatd.commands.asking import Ask, WordsError
+from merkatd.commands.asking import Ask
+from merkatd.commands.output import WordsError
 from merkatd.commands.table import Column, Kind, Table
 from merkatd.commands.view import add_view, show_view
 
@@ -20,7 +21,8 @@ TABLE = Table(
     (
         Column("APPLICATION", "application", Kind.WHOLE, "its id"),
         Column("NAME", "name", Kind.TEXT, "its name", least=6),
-        Column("OWNER", "owner", Kind.WHOLE, "the tenant whose it is"),
+        Column("USER", "owner_name", Kind.TEXT, "the tenant whose it is", least=6),
+        Column("OWNER", "owner", Kind.WHOLE, "its id", default=False),
         Column("BUDGET", "budget", Kind.CREDITS, "what replenishment never lifts it above"),
         Column("REPLENISHMENT", "replenishment", Kind.CREDITS, "what is added each time"),
         Column("BALANCE", "balance", Kind.CREDITS, "what it holds"),

@@ -10,10 +10,11 @@ import argparse
 
 from merkatd.commands.complaints import DONE, NOT_DONE, complain
 from merkatd.commands.configured import INSTALLED, add_config, read_config
-from merkatd.config import Config
-from merkatd.config.sections import CloudKind, CloudMode
+from merkatd.config.model import Config
+from merkatd.config.sections import CloudKind, CloudMode, HypervisorKind
 from merkatd.driver.advice import Level, Wish, findings
-from merkatd.driver.inquiry import RefusedError, calling, inquire
+from merkatd.driver.calling import RefusedError, calling
+from merkatd.driver.inquiry import inquire
 
 SUMMARY = "check a configuration, and the cloud that it is for"
 
@@ -42,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(config: Config) -> int:
     wish = Wish(
         driver_mode=config.cloud.mode is CloudMode.DRIVER,
+        simulated_hosts=config.hypervisor.kind is HypervisorKind.EMBEDDED,
         markets={
             market.name: None
             if market.has_the_rest
@@ -51,7 +53,8 @@ def _ask(config: Config) -> int:
     )
     try:
         session = config.auth_file.read_text().strip()
-        with calling(config.endpoint, session, config.cloud.call_limit_s) as call:
+        limit_s, authorities = config.cloud.call_limit_s, config.authorities
+        with calling(config.endpoint, session, limit_s, authorities) as call:
             found = findings(inquire(call), wish)
     except RefusedError as error:
         return complain("check", f"{config.endpoint}: {error}")

@@ -9,9 +9,9 @@ DONE, NOT_DONE, WRONG_WORDS = 0, 1, 2
 LONGEST_COMPLAINT = 500
 
 
-def complain(command: str, why: str, code: int = NOT_DONE) -> int:
+def complain(command: str, why: str, code: int = NOT_DONE, program: str = "merkatd") -> int:
     """Say in one line why it could not be done; the exit code."""
-    print(one_line(f"merkatd {command}: {why}"), file=sys.stderr)
+    print(one_line(f"{program} {command}: {why}"), file=sys.stderr)
     return code
 
 

@@ -1,10 +1,16 @@
 """What commands that need the configuration have in common."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from merkatd.commands.complaints import complain
-from merkatd.config import Config, ConfigError, load
+from merkatd.config.socket import CONTROL_SOCKET, STATE_DIRECTORY, configured_socket, control_socket
+
+if TYPE_CHECKING:
+    from merkatd.config.model import Config
 
 INSTALLED = Path("/etc/merkat/merkatd.toml")
 
@@ -21,6 +27,11 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def read_config(command: str, path: Path | None) -> Config | None:
     """The configuration; None where there are problems, which stand on standard error then."""
+    # Most commands ask the daemon and are done before these would be imported.
+    from merkatd.config.load import load  # noqa: PLC0415
+    from merkatd.config.model import Config  # noqa: PLC0415
+    from merkatd.config.problems import ConfigError  # noqa: PLC0415
+
     if path is None and not INSTALLED.exists():
         return Config()
     chosen = path or INSTALLED
@@ -34,3 +45,14 @@ def read_config(command: str, path: Path | None) -> Config | None:
     except ValueError as error:
         complain(command, f"{chosen}: {error}")
     return None
+
+
+def daemon_socket(command: str, path: Path | None) -> Path | None:
+    """Where the daemon is asked; None where the configuration has problems, told as above."""
+    if path is None and not INSTALLED.exists():
+        return control_socket(STATE_DIRECTORY, CONTROL_SOCKET)
+    found = configured_socket(path or INSTALLED)
+    if found is not None:
+        return found
+    config = read_config(command, path)
+    return config.control_socket if config else None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from merkatd.commands import words
-from merkatd.commands.asking import rows_of
+from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.table.columns import figure
 from merkatd.commands.table.screen import plain
@@ -99,7 +99,7 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
         yield "Why there", f"{here['reason']} ({here['kind']} of period {here['period']})"
     yield "Bid from", answer["bid_source"]
     balance = answer["balance"]
-    left = "" if balance is None else f"; its owner has {balance:,.0f} left"
+    left = "" if balance is None else f"; {balance:,.0f} are left to pay with"
     yield "Cost", f"{answer['cost']:.4g} credits a period{left}"
     if answer["message"] and answer["host"] is not None:
         yield "Message", answer["message"]

@@ -75,7 +75,8 @@ VMS = Table(
     (
         Column("ID", "id", Kind.WHOLE, "OpenNebula's id"),
         Column("NAME", "name", Kind.TEXT, "the VM's name", least=8),
-        Column("OWNER", "owner", Kind.WHOLE, "the id of the user who pays", default=False),
+        Column("USER", "owner_name", Kind.TEXT, "the user who pays", least=6, optional=True),
+        Column("OWNER", "owner", Kind.WHOLE, "the id of that user", default=False),
         Column("APPLICATION", "application", Kind.WHOLE, "the application's id", default=False),
         Column("STATE", "state", Kind.TEXT, "OpenNebula's state when the period began", least=7),
         Column("HOST", "host", Kind.TEXT, "where it is, or is being taken to", least=7),
@@ -127,7 +128,9 @@ APPLICATIONS = Table(
         Column(
             "APPLICATION", "application", Kind.WHOLE, "its id; - for a tenant's VMs that have none"
         ),
-        Column("OWNER", "owner", Kind.WHOLE, "the id of the user who pays"),
+        Column("NAME", "name", Kind.TEXT, "its name", least=6, optional=True),
+        Column("USER", "owner_name", Kind.TEXT, "the user whose it is", least=6),
+        Column("OWNER", "owner", Kind.WHOLE, "the id of that user", default=False),
         Column("VMS", "vms", Kind.WHOLE, "its VMs"),
         Column("RUNNING", "running", Kind.WHOLE, "how many of them run"),
         Column("PENDING", "pending", Kind.WHOLE, "how many wait for a host"),
@@ -137,12 +140,12 @@ APPLICATIONS = Table(
         Column("MEMORY", "memory", Kind.NUMBER, "their shares together, in MiB"),
         *(column for good in GOODS for column in _of_an_application(*good)),
         Column("COST", "cost", Kind.CREDITS, "credits that a whole period costs now"),
-        Column("BALANCE", "balance", Kind.CREDITS, "credits its owner has left", optional=True),
+        Column("BALANCE", "balance", Kind.CREDITS, "credits there are to pay with", optional=True),
         Column(
             "LASTS",
             "lasts",
             Kind.NUMBER,
-            "periods that the balance lasts for all that its owner runs now",
+            "periods that they last at this cost",
             optional=True,
         ),
     ),

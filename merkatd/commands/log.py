@@ -8,7 +8,7 @@ import argparse
 import time
 from typing import Any
 
-from merkatd.api.questions.history import KINDS, STATES
+from merkatd.api.recorded import KINDS, STATES
 from merkatd.commands import words
 from merkatd.commands.asking import Ask
 from merkatd.commands.table import Column, Kind, Table

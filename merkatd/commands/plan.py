@@ -19,7 +19,8 @@ from merkatd.cluster.check import SnapshotError
 from merkatd.cluster.compact import from_npz
 from merkatd.cluster.json_form import loads
 from merkatd.commands import words
-from merkatd.commands.asking import Ask, NotDoneError, WordsError
+from merkatd.commands.asking import Ask, NotDoneError
+from merkatd.commands.output import WordsError
 from merkatd.commands.plan_text import plan_lines
 from merkatd.commands.table import Column, Kind, Table
 from merkatd.commands.view import add_view, show_view

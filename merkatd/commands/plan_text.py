@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from merkatd.commands.asking import rows_of
+from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, to_text
 from merkatd.commands.table.screen import plain
 from merkatd.commands.wrapping import wrapped
@@ -68,7 +68,8 @@ def _step_line(step: Mapping[str, Any]) -> str:
         notes.append(f"costs {step['cost']:.4g} credits a period")
     noted = f" ({', '.join(notes)})" if notes else ""
     first = f"; after {', '.join(step['after'])}" if step["after"] else ""
-    return f"{step['kind']:8} VM {step['vm']}{where}: {step['reason']}{noted}{first} [{step['id']}]"
+    whom = f"VM {step['vm']}" if step["vm"] >= 0 else "a VM"
+    return f"{step['kind']:8} {whom}{where}: {step['reason']}{noted}{first} [{step['id']}]"
 
 
 def _change(what: str, market: Any, key: str) -> str:

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from merkatd.commands import words
-from merkatd.commands.asking import Ask, NotDoneError, WordsError, user
+from merkatd.commands.asking import Ask, NotDoneError, user
+from merkatd.commands.output import WordsError
 from merkatd.commands.platform_text import lines_of
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.table.columns import short

@@ -37,6 +37,14 @@ HISTORY = Table(
         Column("MEMORY", "memory", Kind.PRICE, "credits per MiB and period"),
         Column("NETWORK", "network", Kind.PRICE, "credits per Mbit/s and period", sometimes=True),
         Column("DISK", "disk", Kind.PRICE, "credits per MiB/s and period", sometimes=True),
+        Column(
+            "SUPPLY",
+            "supply",
+            Kind.TEXT,
+            "how the supply of credits was changed then, and why",
+            least=20,
+            sometimes=True,
+        ),
     ),
 )
 

@@ -9,8 +9,9 @@ import argparse
 import sys
 from typing import Any
 
-from merkatd.commands.asking import Ask, NotDoneError, WordsError, rows_of, user
+from merkatd.commands.asking import Ask, NotDoneError, user
 from merkatd.commands.complaints import complain
+from merkatd.commands.output import WordsError, rows_of
 from merkatd.commands.table import Column, Kind, Table
 from merkatd.commands.view import add_view, show_view
 

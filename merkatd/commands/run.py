@@ -1,6 +1,7 @@
 """`merkatd run`: the daemon, in the foreground, until it is told to end."""
 
 import argparse
+import os
 import signal
 import sys
 from typing import Any
@@ -15,16 +16,19 @@ from twisted.logger import (
 )
 from twisted.python.failure import Failure
 
-from merkatd.api.control import ControlError
+from merkatd.api.ask import ControlError
+from merkatd.commands.complaints import complain
 from merkatd.commands.configured import add_config, read_config
 from merkatd.commands.reactor import asyncio_reactor
-from merkatd.config import Config
+from merkatd.commands.supervisor import Supervisor
+from merkatd.config.model import Config
 from merkatd.daemon import Daemon, StartError, start
 from merkatd.database.migrations import SchemaError
+from merkatd.database.service import UnavailableError
 
 SUMMARY = "run the daemon"
 
-_EXPECTED = (StartError, ControlError, SchemaError, OSError)
+_EXPECTED = (StartError, ControlError, SchemaError, UnavailableError, OSError)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     if config is None:
         return 1
     reactor = asyncio_reactor()
-    _log_to_stderr(config)
+    try:
+        _begin_logging(config)
+    except OSError as error:
+        return complain("run", f"{config.log_file}: {error.strerror}")
     running = _Running(reactor)
     reactor.callWhenRunning(running.begin, config, arguments.paused)
     reactor.addSystemEventTrigger("before", "shutdown", running.end)
@@ -56,6 +63,7 @@ class _Running:
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
+        self._supervisor = Supervisor(os.environ, reactor)
         self._starting: Deferred[None] | None = None
         self._daemon: Daemon | None = None
         self._stopping = False
@@ -73,6 +81,7 @@ class _Running:
 
     def _started(self, daemon: Daemon) -> None:
         self._daemon = daemon
+        self._supervisor.ready("Sharing the cloud; `merkatd status` tells more")
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
@@ -87,6 +96,7 @@ class _Running:
         """A reactor can be stopped once only."""
         if not self._stopping:
             self._stopping = True
+            self._supervisor.ending()
             self._reactor.stop()
 
     async def _end(self) -> None:
@@ -94,15 +104,21 @@ class _Running:
             await self._starting
         if self._daemon is not None:
             await self._daemon.stop()
+        self._supervisor.stop()
 
     def end(self) -> Any:
         """The reactor waits for what this returns; what is half started is started first."""
         return ensureDeferred(self._end())
 
 
-def _log_to_stderr(config: Config) -> None:
+def _begin_logging(config: Config) -> None:
+    """Into the file that the configuration names, else standard error. Raises OSError."""
+    stream = sys.stderr
+    if config.log_file is not None:
+        config.log_file.parent.mkdir(parents=True, exist_ok=True)
+        stream = config.log_file.open("a", encoding="utf-8", buffering=1)
     level = LogLevel.levelWithName(str(config.daemon.log_level))
     least: Any = LogLevelFilterPredicate(defaultLogLevel=level)  # Twisted's interfaces
-    file: Any = textFileLogObserver(sys.stderr)  # have no types
+    file: Any = textFileLogObserver(stream)  # have no types
     observer: Any = FilteringLogObserver(file, [least])
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)

@@ -4,8 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from merkatd.commands.words_of import Argument, Command, Program
 
-_ASKED = {"VM": "vms", "HOST": "hosts"}
-"""What can be asked of the daemon, by the name of the value."""
+_ASKED = {
+    "VM": "list vms --csv --no-header --list NAME",
+    "HOST": "list hosts --csv --no-header --list NAME",
+    "GROUP": "list --csv --no-header --list ID",
+}
+"""The words with which a program lists what can stand for a value, by the value's name."""
 
 
 def bash(program: Program) -> list[str]:
@@ -14,7 +18,7 @@ def bash(program: Program) -> list[str]:
 
 
 def zsh(program: Program) -> list[str]:
-    """To be put on zsh's fpath as _merkatd."""
+    """To be put on zsh's fpath as _PROGRAM."""
     return list(_zsh(program))
 
 
@@ -29,7 +33,7 @@ def _bash(program: Program) -> Iterator[str]:
         "",
         *_bash_names(program.name),
         "",
-        "_merkatd() {",
+        f"_{program.name}() {{",
         '    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"',
         "    local IFS=$'\\n'",
         "    COMPREPLY=()",
@@ -45,37 +49,38 @@ def _bash(program: Program) -> Iterator[str]:
         for option in command.options:
             if option.value is not None:
                 flags = "|".join(option.flags)
-                yield f"        {flags}) {_bash_values(command, option)}; return ;;"
+                yield f"        {flags}) {_bash_values(program, command, option)}; return ;;"
         yield "        esac"
         flags = " ".join(flag for option in command.options for flag in option.flags)
         yield '        case "$word" in'
         yield f'        -*) COMPREPLY=($(compgen -W {_lines(flags)} -- "$word")); return ;;'
         yield "        esac"
         for argument in command.positionals:
-            yield f"        {_bash_values(command, argument)}"
+            yield f"        {_bash_values(program, command, argument)}"
             break
         if any(argument.value == "FILE" for argument in command.positionals[1:]):
             yield '        COMPREPLY+=($(compgen -f -- "$word"))'
         yield "        ;;"
-    yield from ("    esac", "}", "", f"complete -o filenames -F _merkatd {program.name}")
+    yield from ("    esac", "}", "", f"complete -o filenames -F _{program.name} {program.name}")
 
 
 def _bash_names(program: str) -> tuple[str, ...]:
     """Names come from strangers: compgen would run what stands in them, so it never sees them."""
     return (
-        "_merkatd_names() {",
-        "    local name",
+        f"_{program}_names() {{",
+        '    local name word="$1"',
+        "    shift",
         "    while IFS= read -r name; do",
         '        case "$name" in *[!A-Za-z0-9._-]*) continue ;; esac',
-        '        case "$name" in "$2"*) COMPREPLY+=("$name") ;; esac',
-        f'    done < <({program} list "$1" --csv --no-header --list NAME 2>/dev/null)',
+        '        case "$name" in "$word"*) COMPREPLY+=("$name") ;; esac',
+        f'    done < <({program} "$@" 2>/dev/null)',
         "}",
     )
 
 
-def _bash_values(command: Command, argument: Argument) -> str:
+def _bash_values(program: Program, command: Command, argument: Argument) -> str:
     if argument.value in _ASKED:
-        return f'_merkatd_names {_ASKED[argument.value]} "$word"'
+        return f'_{program.name}_names "$word" {_ASKED[argument.value]}'
     if argument.value == "FILE":
         return 'COMPREPLY=($(compgen -f -- "$word"))'
     words = _values(command, argument)
@@ -98,18 +103,17 @@ def _lines(words: str) -> str:
 
 
 def _zsh(program: Program) -> Iterator[str]:
-    asked = f"{program.name} list"
     yield from (
         f"#compdef {program.name}",
         f"# Completion of {program.name} for zsh, made by `{program.name} completion zsh`.",
         "",
-        "_merkatd_names() {",
+        f"_{program.name}_names() {{",
         "    local -a names",
-        f'    names=("${{(@f)$({asked} $1 --csv --no-header --list NAME 2>/dev/null)}}")',
+        f'    names=("${{(@f)$({program.name} ${{=1}} 2>/dev/null)}}")',
         "    compadd -a names",
         "}",
         "",
-        "_merkatd() {",
+        f"_{program.name}() {{",
         "    local -a commands",
         "    commands=(",
     )
@@ -130,9 +134,9 @@ def _zsh(program: Program) -> Iterator[str]:
         yield f"    {command.name})"
         yield "        _arguments \\"
         specs = [
-            *(spec for option in command.options for spec in _zsh_option(command, option)),
+            *(spec for option in command.options for spec in _zsh_option(program, command, option)),
             *(
-                f":{_plain(one.value or '')}:{_zsh_values(command, one)}"
+                f":{_plain(one.value or '')}:{_zsh_values(program, command, one)}"
                 for one in command.positionals
             ),
         ]
@@ -140,22 +144,23 @@ def _zsh(program: Program) -> Iterator[str]:
             more = " \\" if number < len(specs) - 1 else ""
             yield f"            {_quoted(spec)}{more}"
         yield "        ;;"
-    yield from ("    esac", "}", "", '_merkatd "$@"')
+    yield from ("    esac", "}", "", f'_{program.name} "$@"')
 
 
-def _zsh_option(command: Command, option: Argument) -> Iterator[str]:
+def _zsh_option(program: Program, command: Command, option: Argument) -> Iterator[str]:
     """One spec a spelling; each excludes the others unless the option may be repeated."""
     for flag in option.flags:
         start = "*" if option.repeated else f"({' '.join(option.flags)})"
         behind = ""
         if option.value is not None:
-            behind = f":{_plain(option.value)}:{_zsh_values(command, option)}"
+            behind = f":{_plain(option.value)}:{_zsh_values(program, command, option)}"
         yield f"{start}{flag}[{_plain(option.help)}]{behind}"
 
 
-def _zsh_values(command: Command, argument: Argument) -> str:
+def _zsh_values(program: Program, command: Command, argument: Argument) -> str:
     if argument.value in _ASKED:
-        return f"_merkatd_names {_ASKED[argument.value]}"
+        # Outside zsh's own quotes: the words are one argument, which is split there.
+        return f'_{program.name}_names "{_ASKED[argument.value]}"'
     if argument.value == "FILE":
         return "_files"
     words = _values(command, argument)

@@ -34,6 +34,7 @@ TABLE = Table(
         Column("UID", "uid", Kind.WHOLE, "the user's id", default=False),
         Column("USER_NAME", "user_name", Kind.TEXT, "its name, where known", least=6),
         Column("GID", "gid", Kind.WHOLE, "the id of its group", default=False),
+        Column("GROUP_NAME", "group_name", Kind.TEXT, "its name", least=6, optional=True),
         Column("VM_ID", "vm_id", Kind.WHOLE, "the VM's id"),
         Column("VM_NAME", "vm_name", Kind.TEXT, "the VM's name", least=8),
         Column("MONTH", "month", Kind.WHOLE, "the month", optional=True),

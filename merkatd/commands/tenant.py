@@ -6,7 +6,7 @@ merkatd tenant show TENANT: one of them, its applications, and what was done by 
 
 merkatd tenant weight TENANT X: its part of the supply goes by X; default takes it back.
 
-merkatd tenant weight X --group ID: the same for all of a group that have no weight themselves.
+merkatd tenant weight X --group GROUP: the same for all of a group that have no weight themselves.
 
 merkatd tenant grant TENANT X: X credits from the treasury; back where X is negative.
 
@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from merkatd.commands import words
-from merkatd.commands.asking import Ask, WordsError
+from merkatd.commands.asking import Ask
+from merkatd.commands.output import WordsError
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.table.columns import credits_text, time_text
 from merkatd.commands.view import add_view, show_view
@@ -35,7 +36,8 @@ TABLE = Table(
     (
         Column("ID", "id", Kind.WHOLE, "OpenNebula's id of the user"),
         Column("NAME", "name", Kind.TEXT, "the user's name, where it is known", least=6),
-        Column("GROUP", "group", Kind.WHOLE, "the id of its group", optional=True),
+        Column("GROUP", "group_name", Kind.TEXT, "its primary group", least=6, optional=True),
+        Column("GID", "group", Kind.WHOLE, "that group's id", default=False),
         Column("WEIGHT", "weight", Kind.CREDITS, "its own weight, its group's, or 1"),
         Column("OWN", "own_weight", Kind.CREDITS, "its own weight alone", default=False),
         Column("ENTITLEMENT", "entitlement", Kind.CREDITS, "what a renewal tops it up to"),
@@ -66,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--group",
-        metavar="ID",
-        type=words.whole,
+        metavar="GROUP",
+        type=words.reference,
         help="with weight, behind X: for all of this group that have no weight of their own",
     )
     parser.add_argument("--why", metavar="TEXT", help="with refund: why the period was void")

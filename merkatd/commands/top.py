@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from merkatd.commands import words
-from merkatd.commands.asking import Ask, answered, screen_width
+from merkatd.commands.asking import Ask, answered
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
+from merkatd.commands.output import screen_width
 from merkatd.commands.top_frame import frame
 from merkatd.commands.view import sleep
 

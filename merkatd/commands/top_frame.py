@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from merkatd.commands.asking import rows_of
 from merkatd.commands.bid import RESOURCES
 from merkatd.commands.list_tables import VMS
 from merkatd.commands.log import TABLE as STEPS
+from merkatd.commands.output import rows_of
 from merkatd.commands.table import to_text
 from merkatd.commands.table.columns import present
 from merkatd.commands.table.screen import cut, padded, plain

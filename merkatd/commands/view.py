@@ -1,79 +1,30 @@
-"""Showing rows as the options say: which columns, which rows, in which form, how often."""
+"""Showing what the daemon answers, as the options say, once or again and again."""
 
 import argparse
-import json
-import sys
-import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from merkatd.commands import words
-from merkatd.commands.asking import Ask, WordsError, answered, rows_of, screen_width
+from merkatd.commands.asking import Ask, answered
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
-from merkatd.commands.table import (
-    Column,
-    ColumnsError,
-    Filter,
-    FilterError,
-    Row,
-    Table,
-    parse_filters,
-    to_csv,
-    to_json,
-    to_text,
-    to_xml,
+from merkatd.commands.output import (
+    Lines,
+    Tables,
+    add_output,
+    chosen_columns,
+    chosen_filters,
+    lines_in_form,
+    print_lines,
 )
-from merkatd.commands.table.columns import present
-from merkatd.commands.table.screen import plain
-
-Tables = Mapping[str, Table]
-"""By what is listed; a command with one table has it under its own name."""
-
-Lines = Callable[[Any, int | None], Sequence[str]]
-"""An answer as text for a screen so wide."""
+from merkatd.commands.table import Table
 
 sleep = time.sleep
 
 
 def add_view(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool = True) -> None:
     """The options of every command that shows rows, and the one for the configuration."""
-    parser.set_defaults(tables=tables, delay=None)
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "-l",
-        "--list",
-        metavar="COLUMNS",
-        dest="columns",
-        help="the columns to show, as NAME,NAME; --describe names them",
-    )
-    group.add_argument(
-        "-f",
-        "--filter",
-        metavar="FILTER",
-        dest="filters",
-        action="append",
-        default=[],
-        help="only rows that meet COLUMN=VALUE, or with != < <= > >= and ~ (contains); several with"
-        " commas or by repeating the option: all must be met",
-    )
-    form = group.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="print comma-separated values")
-    form.add_argument("-j", "--json", action="store_true", help="print JSON")
-    form.add_argument("-x", "--xml", action="store_true", help="print XML")
-    group.add_argument("--no-header", action="store_true", help="leave out the column names")
-    if follow:
-        group.add_argument(
-            "-d",
-            "--delay",
-            metavar="SECONDS",
-            type=words.delay,
-            help="show it again every so many seconds, until Ctrl-C",
-        )
-    group.add_argument(
-        "--describe", action=_Describe, nargs=0, help="say what the columns are, and exit"
-    )
+    add_output(parser, tables, follow=follow)
     add_config(parser)
 
 
@@ -98,107 +49,12 @@ def show_view(
         filters = chosen_filters(table, arguments)
         while True:
             answer = fetch(ask)
-            lines = _lines(arguments, table, columns, filters, answer, rows, text, whole=whole)
-            _print(lines, again=arguments.delay is not None)
+            lines = lines_in_form(
+                arguments, table, columns, filters, answer, rows, text, whole=whole
+            )
+            print_lines(lines, again=arguments.delay is not None)
             if arguments.delay is None:
                 return DONE
             sleep(arguments.delay)
 
     return answered(command, arguments, show)
-
-
-def chosen_columns(table: Table, arguments: argparse.Namespace) -> list[Column]:
-    """The columns asked for, or those that the form shows otherwise."""
-    if arguments.columns is not None:
-        try:
-            return table.chosen(arguments.columns)
-        except ColumnsError as error:
-            raise WordsError(f"--list: {error}") from None
-    return list(table.columns) if arguments.json or arguments.xml else table.default()
-
-
-def chosen_filters(table: Table, arguments: argparse.Namespace) -> list[Filter]:
-    """All conditions; a row must meet every one."""
-    try:
-        return [one for text in arguments.filters for one in parse_filters(table, text)]
-    except FilterError as error:
-        raise WordsError(f"--filter: {error}") from None
-
-
-def _lines(
-    arguments: argparse.Namespace,
-    table: Table,
-    columns: Sequence[Column],
-    filters: Sequence[Filter],
-    answer: Any,
-    rows: Callable[[Any], Any],
-    text: Lines | None,
-    *,
-    whole: bool,
-) -> Sequence[str]:
-    asked = arguments.columns is not None or bool(filters)
-    tabular = asked or arguments.csv or arguments.xml or arguments.no_header
-    if text is not None and not tabular and not arguments.json:
-        return [plain(line) for line in text(answer, screen_width())]
-    if arguments.json and whole and not asked:
-        if not isinstance(answer, dict):
-            raise TypeError("an object was expected")
-        return [json.dumps(answer, indent=2, allow_nan=False)]
-    found = [row for row in rows_of(rows(answer)) if all(one.meets(row) for one in filters)]
-    return _in_form(arguments, table, columns, found)
-
-
-def _in_form(
-    arguments: argparse.Namespace, table: Table, columns: Sequence[Column], rows: Sequence[Row]
-) -> Sequence[str]:
-    header = not arguments.no_header
-    if arguments.columns is None:
-        columns = present(columns, rows)
-    if arguments.csv:
-        return to_csv(columns, rows, header=header)
-    if arguments.json:
-        return [to_json(columns, rows)]
-    if arguments.xml:
-        return to_xml(table, columns, rows)
-    fixed = arguments.columns is not None
-    return to_text(columns, rows, screen_width(), header=header, fixed=fixed)
-
-
-def _print(lines: Sequence[str], *, again: bool) -> None:
-    if again and sys.stdout.isatty():
-        print("\x1b[H\x1b[2J", end="")
-    for line in lines:
-        print(line)
-    sys.stdout.flush()
-
-
-class _Describe(argparse.Action):
-    """Names the columns at once, as --help does: nothing else needs to be right."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,  # noqa: ARG002 - argparse's way to call an action
-        option_string: str | None = None,  # noqa: ARG002 - the same
-    ) -> None:
-        tables: Tables = parser.get_default("tables")
-        what: str | None = getattr(namespace, "what", None)
-        chosen = tables if what is None else {what: tables[what]}
-        print("\n".join(described(chosen, screen_width() or 80)))
-        parser.exit()
-
-
-def described(tables: Tables, cells: int) -> list[str]:
-    """The columns of these tables, a line or more each; * marks those shown unless -l is given."""
-    lines = []
-    for what, table in tables.items():
-        if len(tables) > 1:
-            lines.append(f"{what}:")
-        for column in table.columns:
-            mark = "*" if column.default else " "
-            head = f"{mark} {column.name:<14} "
-            lines += textwrap.wrap(
-                column.doc, max(cells, 40), initial_indent=head, subsequent_indent=" " * len(head)
-            )
-    return lines

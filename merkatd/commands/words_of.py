@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from merkatd.commands.output import Tables
 from merkatd.commands.parsers import Parser
-from merkatd.commands.view import Tables
 
 
 @dataclass(frozen=True, slots=True)

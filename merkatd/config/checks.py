@@ -91,9 +91,14 @@ def _money(config: Config) -> Iterator[Conflict]:
         yield Conflict(
             (("money", "supply"),), f"must be at most {MOST_CREDITS:g}: the ledger can't hold more"
         )
-    if config.money.starting_credits > config.money.supply:
+    if 0 < config.money.supply < config.money.starting_credits:
         yield Conflict(
             (("money", "starting_credits"), ("money", "supply")), "must be at most money.supply"
+        )
+    if config.money.policy.enabled and not config.money.supply:
+        yield Conflict(
+            (("money", "policy", "enabled"), ("money", "supply")),
+            "needs money.supply: what there is for each tenant can't follow prices",
         )
 
 

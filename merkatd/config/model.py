@@ -22,10 +22,12 @@ from merkatd.config.sections import (
     Goods,
     Hypervisor,
     Market,
+    Metrics,
     Money,
     Period,
 )
 from merkatd.config.shape import rules
+from merkatd.config.socket import control_socket
 from merkatd.limits.settings import LimitsSettings
 from merkatd.opennebula import login
 from merkatd.placement.registry import STRATEGIES
@@ -66,6 +68,7 @@ class Config:
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     money: Money = field(default_factory=Money)
     bus: Bus = field(default_factory=Bus)
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def state_directory(self) -> Path:
@@ -75,7 +78,12 @@ class Config:
     @property
     def control_socket(self) -> Path:
         """Where the commands of the same machine reach the daemon."""
-        return self.state_directory / self.daemon.control_socket.expanduser()
+        return control_socket(self.daemon.state_directory, self.daemon.control_socket)
+
+    @property
+    def log_file(self) -> Path | None:
+        """Where events are written, None: standard error."""
+        return self._file(self.daemon.log_file)
 
     @property
     def driver_socket(self) -> Path:

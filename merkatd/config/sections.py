@@ -7,10 +7,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
+from merkatd.api.metrics import settings as metrics
 from merkatd.api.xmlrpc import settings as xmlrpc
 from merkatd.bus import settings as bus
 from merkatd.config.problems import closest
 from merkatd.config.shape import Rules, rules
+from merkatd.config.socket import CONTROL_SOCKET, STATE_DIRECTORY
 from merkatd.currency import settings as currency
 from merkatd.currency import supply
 from merkatd.hypervisor.libvirt.places import wrong_pattern
@@ -52,6 +54,7 @@ class HypervisorKind(StrEnum):
 
     EMBEDDED = "embedded"
     LIBVIRT = "libvirt"
+    NONE = "none"
 
 
 def _known_strategy(name: str) -> str | None:
@@ -95,12 +98,15 @@ def _publisher(endpoint: str) -> str | None:
 class Daemon:
     """The process."""
 
-    state_directory: Path = Path("~/.local/state/merkat")
+    state_directory: Path = STATE_DIRECTORY
     """Where everything is kept that must outlive the daemon. Paths elsewhere that don't start
     with a slash start here."""
     log_level: LogLevel = LogLevel.INFO
     """The least important events that are written."""
-    control_socket: Path = Path("control.sock")
+    log_file: str = ""
+    """The file to which they are written, behind what is there already. Empty: standard error,
+    which systemd keeps in its journal."""
+    control_socket: Path = CONTROL_SOCKET
     """Where the commands of the same machine reach the daemon."""
 
 
@@ -256,7 +262,7 @@ class HypervisorKinds:
 
     kind: HypervisorKind = HypervisorKind.EMBEDDED
     """embedded: the simulated hosts of the embedded cloud. libvirt: KVM, LXC and Xen hosts; what
-    follows is for these."""
+    follows is for these. none: hosts are left alone, and VMs with OpenNebula's own CPU shares."""
     uri: str = field(
         default="qemu+ssh://oneadmin@{host}/system", metadata=rules(check=wrong_pattern)
     )
@@ -305,7 +311,7 @@ class Hypervisor(LibvirtSettings, HypervisorKinds):
         "retry_most_s": Rules(above=0),
         "check_every": Rules(least=1),
         "balloon_stats_s": Rules(least=1),
-        "xen_pin_command": Rules(check=wrong_command),
+        "xen_command": Rules(check=wrong_command),
     }
 
 
@@ -313,6 +319,13 @@ def _bus_endpoint(value: str) -> str | None:
     if re.fullmatch(r"tcp://(127\.\d+\.\d+\.\d+|\[::1\]):\*", value, re.ASCII):
         return None
     return 'must be a loopback address and any port, such as "tcp://127.0.0.1:*"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics(metrics.Settings):
+    """Figures for Prometheus, and whether the daemon is well: /metrics and /healthz, over HTTP."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {"port": Rules(least=0, most=65535)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,4 +346,8 @@ class Bus(bus.Settings):
         "files": Rules(least=32),
         "log_mib": Rules(above=0),
         "logs": Rules(least=1, most=100),
+        "ssh_port": Rules(least=1, most=65535),
+        "ssh_pool": Rules(least=1, most=200),
+        "ssh_connect_s": Rules(above=0),
+        "ssh_command_s": Rules(above=0),
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.control import ControlError
+from merkatd.api.ask import ControlError
 from merkatd.api.questions import DaemonQuestions, QuestionError
 from merkatd.cli import main
 from tests.scheduler.frontend import Frontend

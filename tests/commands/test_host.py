@@ -1,5 +1,8 @@
 """Draining a host: its VMs leave, none comes, and a daemon that is started again knows it."""
 
+import pytest
+
+from merkatd.api.questions import DaemonQuestions
 from merkatd.database import orders, periods
 from tests.commands.asking import Daemon, Shell
 
@@ -71,3 +74,25 @@ def test_a_pause_outlives_the_daemon_too(daemon: Daemon, shell: Shell) -> None:
     assert numbers[1] == numbers[0] + 2
     assert frontend.read(lambda c: len(orders.history(c))) == before + 1
     frontend.result(frontend.stopped())
+
+
+def test_a_host_can_be_drained_before_there_was_a_period(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that was started paused, or stands by, keeps to it from its first period on."""
+    daemon = Daemon()
+    monkeypatch.setattr("merkatd.commands.asking.ask", daemon.ask)
+    vm = daemon.frontend.vm()
+    assert shell.ok("host drain host000").out == "host000 is drained: no VM is there.\n"
+    daemon.period(2)
+    assert daemon.frontend.host_of(vm) == 1
+    daemon.frontend.close()
+
+
+def test_a_host_is_drained_while_the_cloud_is_away(daemon: Daemon, shell: Shell) -> None:
+    """By what the latest period saw; before the first one somebody has to wait."""
+    daemon.frontend.bench.ok("embedded.fault.add", {"kind": "lose", "method": "one.*"})
+    assert shell.ok("host drain host001").out.startswith("host001 is drained: ")
+    daemon.frontend.start_daemon()
+    daemon.questions = DaemonQuestions(daemon.frontend.scheduler)
+    assert "the cloud can't be reached" in shell.refused("host undrain host001")

@@ -14,7 +14,8 @@ class TestTenant:
     def test_the_list_shows_everybody_and_the_supply(self, asked: Shell) -> None:
         """And what is in the treasury; credits add up."""
         out = asked.ok("tenant list").out
-        assert "Supply 1,000,000,000,000 credits" in out
+        assert "Supply 1,000,000 credits" in out
+        assert " 0  oneadmin  oneadmin " in out
         row = json.loads(asked.ok("tenant list --json").out)[0]
         assert (row["id"], row["weight"]) == (0, 1.0)
         assert row["holdings"] == row["balance"] + row["applications"]
@@ -24,14 +25,14 @@ class TestTenant:
         """Its own, its group's, and taken back again."""
         shell.ok("tenant weight 7 3")
         shell.ok("tenant weight 8 1.5")
-        shell.ok("tenant weight 0 0")
         shell.ok("tenant renew")
         rows = {row["id"]: row for row in json.loads(shell.ok("tenant list -j").out)}
         assert rows[7]["holdings"] == pytest.approx(2 * rows[8]["holdings"], rel=1e-5)
         shell.ok("tenant weight 8 default")
         assert json.loads(shell.ok("tenant show 8 -j").out)["own_weight"] is None
         assert "weight 1.5 -> 1" in shell.ok("tenant show 8").out
-        shell.ok("tenant weight 2.5 --group 0")
+        shell.ok("tenant weight 0 0")
+        shell.ok("tenant weight 2.5 --group oneadmin")
         assert json.loads(shell.ok("tenant show 0 -j").out)["weight"] == 0.0
 
     @pytest.mark.usefixtures("daemon")

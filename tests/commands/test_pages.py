@@ -119,7 +119,7 @@ class TestBash:
     @pytest.mark.parametrize(
         ("words", "offers"),
         [
-            (("merkatd", "ex"), ["explain"]),
+            (("merkatd", "expl"), ["explain"]),
             (("merkatd", "--v"), ["--version"]),
             (("merkatd", "list", ""), ["hosts", "vms", "applications"]),
             (("merkatd", "list", "vms", "--no"), ["--no-header"]),

@@ -114,3 +114,18 @@ class TestPlatform:
         assert daemon.site.ann
         file.write_text(file.read_text().replace("credits", "credit"))
         assert "did you mean 'credits'?" in shell.refused(f"platform submit {file} --tenant ann")
+
+
+class TestDryRun:
+    def test_the_plan_shows_what_platforms_need_and_does_nothing(
+        self, daemon: Platforms, shell: Shell, file: Path
+    ) -> None:
+        """VMs that would be made, with their reason; no state moves and no VM comes of it."""
+        shell.ok(f"platform submit {file} --tenant ann")
+        daemon.period(1)
+        before = daemon.answer("platform", platform=1)
+        said = shell.ok("plan").out
+        assert "create   a VM: platform 1 (weather) needs VM" in said
+        assert daemon.answer("platform", platform=1) == before
+        assert daemon.site.members(1) == ()
+        assert daemon.site.alive() == []

@@ -9,7 +9,7 @@ from typing import Any, get_origin
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from merkatd.config import Config
+from merkatd.config.model import Config
 from merkatd.config.sections import Market
 from merkatd.config.shape import Rules, Setting, settings_of
 from merkatd.config.values import LARGEST

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.config import Config, ConfigError, Problem, load, parse
+from merkatd.config.load import load, parse
+from merkatd.config.model import Config
+from merkatd.config.problems import ConfigError, Problem
 from merkatd.config.reader import Reader
 from merkatd.config.sections import LogLevel
 from merkatd.config.shape import settings_of

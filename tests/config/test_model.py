@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.config import Config, ConfigError, parse
+from merkatd.config.load import parse
+from merkatd.config.model import Config
+from merkatd.config.problems import ConfigError
 from merkatd.config.shape import settings_of
 from merkatd.config.writer import to_toml
 from merkatd.currency import settings as currency
@@ -24,6 +26,7 @@ from merkatd.scheduler import settings as scheduler
         ("in_flight = 1", "period.in_flight_per_host", "in_flight, which is 1"),
         ("[money]\nsupply = 5e12", "money.supply", "must be at most 4e+12"),
         ("[money]\nsupply = 5", "money.starting_credits", "at most money.supply"),
+        ("[money.policy]\nenabled = true", "money.policy.enabled", "needs money.supply"),
         ("[market]", "market", "holds no market"),
         ("[market.a]\n[market.b]", "market.b.clusters", "belongs to market 'a' already"),
         (

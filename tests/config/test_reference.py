@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.config import Config, load
+from merkatd.config.load import load
+from merkatd.config.model import Config
 from merkatd.config.reference import pages
 from merkatd.config.writer import sections
 

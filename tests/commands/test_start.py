@@ -1,0 +1,26 @@
+"""A command that only asks the daemon starts at once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"numpy", "scipy", "numba", "sqlalchemy", "twisted", "lxml", "zmq", "alembic"}
+LIGHT = ("status", "list", "explain", "price", "bid", "log", "pause", "limits", "platform", "quote")
+
+
+@pytest.mark.parametrize("command", LIGHT)
+def test_nothing_large_is_imported(command: str, tmp_path: Path) -> None:
+    """Neither to understand its words, nor to find the daemon."""
+    file = tmp_path / "merkatd.toml"
+    file.write_text(f'[daemon]\nstate_directory = "{tmp_path}"\n')
+    asked = (
+        "import sys; from merkatd.cli import parser;"
+        f" parser([{command!r}]);"
+        " from merkatd.commands.configured import daemon_socket;"
+        f" from pathlib import Path; assert daemon_socket('x', Path({str(file)!r}));"
+        " print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(said.stdout.split())
