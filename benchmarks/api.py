@@ -40,6 +40,7 @@ from merkatd.embedded.transport import MemoryTransport
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Place, Quotes
 from merkatd.market.view import view_of
+from merkatd.scheduler.settings import Goods
 from tests.clouds import crowded
 
 HOSTS = 1_000
@@ -106,15 +107,16 @@ class Decided:
         return self._prepared
 
 
-def house(reactor: Any) -> House:
+def house(reactor: Any, hosts: int = HOSTS) -> House:
     """The interface on that period, with an embedded cloud that knows who calls."""
     cloud = Cloud(reactor, np.random.default_rng(1))
     cloud.found(SESSION.partition(":")[2])
-    decided: Any = Decided(crowded(HOSTS, 1))
+    decided: Any = Decided(crowded(hosts, 1))
+    world: Any = SimpleNamespace(goods=Goods())
     return House(
         questions=_UNUSED,
         preparing=decided,
-        world=_UNUSED,
+        world=world,
         ledger=_UNUSED,
         logins=Logins(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0),
         version="0",

@@ -1,15 +1,51 @@
-"""What tests of several packages share: servers that are started once."""
+"""What tests of several packages share: servers that are started once, and an order."""
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import servers
 from tests.servers import MariaDb
 
 # Output goes into a pipe, however wide the terminal is in which the tests run.
 os.environ.pop("COLUMNS", None)
+
+# How long an example takes says more of what else the machine does.
+settings.register_profile("calm", deadline=None)
+settings.load_profile("calm")
+
+
+LONGEST = (
+    "demo/test_tour.py",
+    "daemon/test_reactor.py",
+    "ledger/test_page.py",
+    "daemon/test_kill.py",
+    "api/xmlrpc/test_many.py",
+    "database/test_kill.py",
+    "scheduler/test_period.py",
+    "ledger/test_kill.py",
+    "api/test_control.py",
+    "bus/test_kill.py",
+    "daemon/test_standby.py",
+    "placement/test_rules.py",
+    "placement/test_tabu.py",
+    "commands/test_garbage.py",
+    "demo/test_demo.py",
+    "daemon/test_ending.py",
+    "opennebula/test_scale.py",
+    "api/xmlrpc/test_calls.py",
+    "api/xmlrpc/test_platforms.py",
+)
+"""The files that take longest go first: at the end, short ones fill the time of every process."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put them first, each file in its own order."""
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 @pytest.fixture(scope="session")

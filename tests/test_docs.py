@@ -10,7 +10,7 @@ from merkatd.cli import main, parser
 from merkatd.cluster.columns import forms
 from merkatd.cluster.json_form import loads
 from merkatd.cluster.json_read import TABLES
-from merkatd.config import parse
+from merkatd.config.load import parse
 
 ROOT = Path(__file__).parents[1]
 

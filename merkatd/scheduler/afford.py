@@ -11,10 +11,12 @@ from merkatd.currency.affordable import affordable_bids
 from merkatd.currency.arrears import suspended, warning
 from merkatd.currency.warning import stage, time_until_empty, words
 from merkatd.database.prices import Prices
+from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.market.explain import BIDDING
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.using import CPU, by_use, full_rates
 from merkatd.scheduler.world import World
 
 
@@ -46,12 +48,14 @@ def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
     runs = np.isin(snapshot.vms.state, (VmState.RUNNING, VmState.BUSY))
     price = _prices(snapshot, purse.prices)
     floors = np.where(runs[:, np.newaxis], snapshot.vms.floor, 0.0)
-    bids = affordable_bids(snapshot.vms.bid, floors, price, payer, balance)
+    most = _most(world, seen)
+    part = _part(affordable_bids(most, floors, price, payer, balance), most)
+    bids = snapshot.vms.bid * part
     unpaid = suspended(purse.arrears, world.money.unpaid_periods) & purse.unpaid
     # Whoever is about to be suspended is not worth a migration.
     movable = snapshot.vms.movable & ~np.isin(snapshot.vms.id, list(unpaid))
     lowered = np.flatnonzero((bids < snapshot.vms.bid).any(axis=1))
-    cost = np.maximum(snapshot.vms.bid, price * floors).sum(axis=1)
+    cost = np.maximum(most, price * floors).sum(axis=1)
     told = _ahead(world, snapshot, payer, balance, cost)
     told |= {
         int(snapshot.vms.id[row]): "bids less than it was told to: its credits don't last"
@@ -60,6 +64,24 @@ def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
     told |= {vm: warning(count, world.money.unpaid_periods) for vm, count in purse.arrears.items()}
     vms = replace(snapshot.vms, bid=bids, movable=movable)
     return Afforded(replace(seen, snapshot=replace(snapshot, vms=vms)), told, unpaid)
+
+
+def _most(world: World, seen: Seen) -> Floats:
+    """[vms, resources]: what a bid can cost in a period: itself, or all that a VM can use."""
+    vms = seen.snapshot.vms
+    used = by_use(world.markets, vms.market)
+    most = np.where(used[:, np.newaxis], 0.0, vms.bid)
+    most[used, CPU] = (full_rates(seen) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]
+    return most
+
+
+def _part(affordable: Floats, most: Floats) -> Floats:
+    """[vms, 1]: the part of its bids that a VM can pay."""
+    whole = most.sum(axis=1)
+    part: Floats = np.divide(
+        affordable.sum(axis=1), whole, out=np.ones(len(whole)), where=whole > 0
+    )
+    return part.reshape(-1, 1)
 
 
 def beside(reasons: Mapping[int, str], messages: Mapping[int, str]) -> dict[int, str]:

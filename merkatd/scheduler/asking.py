@@ -39,6 +39,7 @@ class _Turns:
     """Who has had their turn, and what they were answered."""
 
     begun: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
     why: dict[str, str] = field(default_factory=dict)
     over: bool = False
 
@@ -105,7 +106,7 @@ async def ask(
     at_s = world.now()
     await world.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
     await world.database.run(lambda connection: journal.expire(connection, never, at_s))
-    slow = len(turns.begun) - sum(deferred.called for deferred in sending)
+    slow = len(turns.begun - turns.ended)
     if never or slow:
         _log.warn(
             "Acting took its {limit_s:g} s: {never} steps were not sent, {slow} not answered yet",
@@ -137,6 +138,7 @@ async def _one(world: World, step: Step, send: _Checked, turns: _Turns) -> None:
         return
     turns.begun.add(step.id)
     why = await _send(step, send)
+    turns.ended.add(step.id)
     if why is not None:
         await _refused(world, step, why, turns)
 

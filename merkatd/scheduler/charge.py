@@ -15,16 +15,18 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import Ints, VmState
+from merkatd.cluster import Floats, Ints, VmState
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods, prices
 from merkatd.database.periods import Period, PeriodState
 from merkatd.database.prices import Prices
-from merkatd.ledger import Bill
+from merkatd.ledger import Bill, Person
 from merkatd.market.charge import charges as charges_of
+from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import ALL_GOODS, Market
+from merkatd.scheduler.using import CPU, Computed, by_use, core_periods, units
 from merkatd.scheduler.world import World
 
 NOBODY = -1
@@ -64,8 +66,7 @@ def _charge(connection: sa.Connection, world: World, seen: Seen) -> tuple[int, P
     at_s = world.now()
     before = arrears.load(connection)
     owners = seen.observation.vm_owner.tolist()
-    groups = dict(zip(owners, seen.observation.vm_group.tolist(), strict=True))
-    ledger.met(connection, groups, world.money, at_s)
+    ledger.met(connection, owners, world.money, at_s, _people(seen.observation))
     change = ledger.keep_supply(connection, world.money, at_s)
     if change is not None:
         _log.info("The supply changes: {reason}", reason=change.reason)
@@ -88,6 +89,16 @@ def _charge(connection: sa.Connection, world: World, seen: Seen) -> tuple[int, P
     purse = purse_of(connection, seen.observation)
     grown = frozenset(vm for vm, count in purse.arrears.items() if count > before.get(vm, 0))
     return taken, replace(purse, unpaid=grown)
+
+
+def _people(seen: Observation) -> dict[int, Person]:
+    """What is known of users; where they are not shown to us, the group of their VMs stands in."""
+    by_vm = dict(zip(seen.vm_owner.tolist(), seen.vm_group.tolist(), strict=True))
+    groups = {**by_vm, **seen.owner_group}
+    return {
+        owner: Person(seen.owner_name.get(owner), groups.get(owner))
+        for owner in {*by_vm, *seen.owner_name}
+    }
 
 
 def purse_of(connection: sa.Connection, seen: Observation) -> Purse:
@@ -123,10 +134,15 @@ def _charge_one(
     elapsed = (until_s - period.observed_s) / world.rhythm.interval_s
     elapsed = min(max(elapsed, 0.0), world.rhythm.most_periods_charged)
     rows, owed, floor = owed_by_vm(arrays, running, elapsed, world.markets)
+    given = holding.given(arrays)[rows]
+    if "rate" in arrays:
+        now = _computed(seen, after)
+        used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s)
+        owed, given = _with_use(arrays, rows, owed, given, used, elapsed)
     owners = arrays["owner"][rows].tolist()
     there = "application" in arrays
     applications = arrays["application"][rows].tolist() if there else [NOBODY] * len(rows)
-    ledger.met(connection, dict.fromkeys(owners), world.money, at_s)
+    ledger.met(connection, owners, world.money, at_s)
     payers = ledger.payers(connection, owners, applications)
     names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
     bill = Bill(
@@ -135,13 +151,33 @@ def _charge_one(
         account=np.array(payers, dtype=np.int64),
         owed=_in_order(owed, arrays),
         floor=floor,
-        allocation=_in_order(arrays["allocation"][rows], arrays),
+        allocation=_in_order(given, arrays),
         seconds=elapsed * world.rhythm.interval_s,
         names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
     )
     result = ledger.settle(connection, bill, names.keys() | seen.observation.ailing.keys(), at_s)
     periods.charged(connection, period.number, at_s)
     return result.taken
+
+
+def _computed(seen: Seen, after: Mapping[str, Any] | None) -> Computed:
+    """How long VMs had computed when the period ended: as it was kept then, or as it is now."""
+    if after is not None and "cpu_s" in after:
+        return Computed(after["vm"], after["cpu_s"])
+    return Computed(seen.use.vm_id, seen.use.cpu_s)
+
+
+def _with_use(
+    arrays: Mapping[str, Any], rows: Ints, owed: Ints, given: Floats, used: Floats, elapsed: float
+) -> tuple[Ints, Floats]:
+    """What is owed and was had, with the CPU that was used where use is charged."""
+    rate = arrays["rate"][rows]
+    charged = np.isfinite(rate)
+    owed, given = owed.copy(), given.copy()
+    cost = np.minimum(np.rint(rate[charged] * used[charged] * MICRO), _MOST)
+    owed[charged, CPU] = cost.astype(np.int64)
+    given[charged, CPU] = units(used[charged], elapsed)
+    return owed, given
 
 
 def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
@@ -165,19 +201,21 @@ def owed_by_vm(
     """Rows of the VMs that pay for a period of which these arrays were kept, in their order.
 
     With them what each owes, [vms, resources], and what its floor alone costs, [vms], both in
-    micro-credits.
+    micro-credits. Where use is charged that is nothing: what was used is not known here.
     """
     known = arrays["market"] < min(len(markets), len(arrays["price"]))
     pays = arrays["runs"] & np.isin(arrays["vm"], running) & (arrays["market"] >= 0) & known
     rows = np.flatnonzero(pays)
+    given = holding.given(arrays)
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     price = arrays["price"][arrays["market"][rows]]
+    price[by_use(markets, arrays["market"][rows])] = 0.0
     for at, market in enumerate(markets):
         mine = arrays["market"][rows] == at
         owed[mine] = charges_of(
             market.pricing.rule,
             arrays["bid"][rows[mine]],
-            arrays["allocation"][rows[mine]],
+            given[rows[mine]],
             price[mine],
             elapsed,
             most_periods=elapsed,

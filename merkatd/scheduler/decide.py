@@ -15,11 +15,13 @@ from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
+from merkatd.scheduler import holding
 from merkatd.scheduler.afford import suspensions
 from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.scarce import within_stock
 from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
+from merkatd.scheduler.using import kept
 from merkatd.scheduler.world import World
 
 NOWHERE = -1
@@ -45,7 +47,7 @@ async def decide(world: World, seen: Seen, unpaid: AbstractSet[int] = frozenset(
     VMs that have not paid for too long are suspended, and what is proposed besides is done.
     """
     proposed = await world.proposals(world.database, seen)
-    seen = _left_alone(seen, proposed)
+    seen = left_alone(seen, proposed)
     label = "+".join(market.strategy for market in world.markets)
     memory = await world.database.read(lambda connection: periods.memory(connection, label))
     decision, limits = await world.executor.run(
@@ -77,7 +79,7 @@ def worked_out(
     return decision, _on_hosts_that_answer(limits, seen)
 
 
-def _left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
+def left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
     """The same cloud; nobody moves a VM about which something else is proposed."""
     if not proposed:
         return seen
@@ -194,6 +196,8 @@ def _store(
             "allocation": decision.allocations,
             "price": decision.prices,
             "runs": runs & (seen.observation.vm_host >= 0),
+            **kept(seen, world.markets),
+            **holding.kept(snapshot, limits),
             **_goods(world.goods),
         },
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from twisted.internet.defer import Deferred
 
 from merkatd.cluster import Bools, Deploy, Floats, Migrate, Requirements, Step, VmState
 from merkatd.database import journal
@@ -50,6 +51,21 @@ class Handed:
     steps: tuple[Deploy | Migrate, ...] = ()
     reasons: Mapping[int, str] = field(default_factory=dict)
     """By VM id, of those asked about: why nothing is done with it."""
+
+
+class Asking:
+    """A plan that OpenNebula waits for."""
+
+    def __init__(self, wanted: Wanted, waits: Callable[[], bool]) -> None:
+        """`waits` says whether it still does."""
+        self.wanted = wanted
+        self.waits = waits
+        self.answer: Deferred[Handed] = Deferred()
+
+    def fail(self, error: Exception) -> None:
+        """Say why there is no plan, where there is none yet."""
+        if not self.answer.called:
+            self.answer.errback(error)
 
 
 def narrowed(seen: Seen, wanted: Wanted) -> Seen:
@@ -167,3 +183,14 @@ def _together(
             left[step.host] = (has[0] - cpu, has[1] - memory_mib)
         fitting.append(step)
     return fitting, without
+
+
+async def answer(world: World, seen: Seen, decided: Decided, asking: Asking) -> frozenset[str]:
+    """The ids of all steps that are OpenNebula's to take, once it has been answered."""
+    handed = await hand_over(world, seen, decided, asking.wanted, asking.waits)
+    if not asking.answer.called:
+        asking.answer.callback(handed)
+    return frozenset(step.id for step in decided.steps if step.kind in _ITS_OWN)
+
+
+_ITS_OWN = ("deploy", "migrate")

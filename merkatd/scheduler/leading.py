@@ -70,6 +70,7 @@ class Leading:
         self._in_hand: Deferred[None] | None = None
         self._ended = False
         self._when_taken: Callable[[], None] | None = None
+        self._when_lost: Callable[[], None] | None = None
         self.why_not = "the lease on the database is not taken yet"
         """Why this daemon does not act, where it does not."""
 
@@ -81,6 +82,10 @@ class Leading:
     def when_taken(self, call: Callable[[], None]) -> None:
         """Call this each time that the lease becomes ours."""
         self._when_taken = call
+
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Call this each time that the lease is ours no longer."""
+        self._when_lost = call
 
     def start(self) -> None:
         """Look now and every so often."""
@@ -201,15 +206,22 @@ class Leading:
     def _lost(self, error: LeaseLostError) -> None:
         if self._token is not None:
             _log.warn("This daemon acts no more: {error}", error=str(error))
-        self._token, self._seen, self._seen_s = None, None, self._now()
+        self._seen, self._seen_s = None, self._now()
         self.why_not = str(error)
+        self._let_go()
 
     async def _give_back(self, why: str) -> None:
-        token, self._token = self._token, None
+        token = self._token
         self.why_not = why
+        self._let_go()
         if token is not None:
             _log.info("This daemon gives the lease back: {why}", why=why)
             await self._database.run(lambda c: lease.give_back(c, token))
+
+    def _let_go(self) -> None:
+        held, self._token = self._token is not None, None
+        if held and self._when_lost is not None:
+            self._when_lost()
 
 
 class Fenced:

@@ -110,6 +110,16 @@ def bids(
         if word is not None:
             bid[row] = [word.get(name, bid[row, at]) for at, name in enumerate(resources)]
     bid[market == NOWHERE] = 0.0
+    by_use = np.array([*(one.by_use for one in markets), False])[market]
+    return _following_the_rate(bid, by_use, resources)
+
+
+def _following_the_rate(bid: Floats, by_use: Bools, resources: Sequence[str]) -> Floats:
+    """Where a spending rate is all that is said, memory is not divided and the rest follows it."""
+    for at, name in enumerate(resources):
+        if name != "cpu":
+            rate = 0.0 if name == "memory" else bid[by_use, resources.index("cpu")]
+            bid[by_use, at] = rate
     return bid
 
 

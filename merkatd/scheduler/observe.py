@@ -1,7 +1,7 @@
 """Observe: read the cloud and its hosts, judge what became of earlier steps, number the period."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import Snapshot, VmState
-from merkatd.database import bids, decisions, fleets, journal, periods
+from merkatd.database import bids, decisions, fleets, group_vms, journal, periods
 from merkatd.database.bids import Bid, BidSource
+from merkatd.database.group_vms import Rate
 from merkatd.limits import InForce
 from merkatd.scheduler.ports import Observation, Use
 from merkatd.scheduler.snapshot import Known, in_force_of, snapshot_of
@@ -33,6 +34,8 @@ class Seen:
     verdicts: Verdicts
     wishes: Mapping[int, Wishes]
     use: Use
+    rates: Mapping[int, Rate] = field(default_factory=dict)
+    """By VM id: what the VMs of groups have of their spending rates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,13 +71,15 @@ def seen_from(
     verdicts: Verdicts,
     amounts: Mapping[int, Mapping[str, float]],
     applications: Mapping[int, int],
+    rates: Mapping[int, Rate],
 ) -> Seen:
     """What a period of this number starts from.
 
-    By VM id, `amounts` are the bids in force, `applications` what VMs belong to.
+    By VM id, `amounts` are the bids in force, `applications` what VMs belong to, and `rates` what
+    the VMs of groups have instead of a bid of their own.
     """
     known = Known(
-        bids=amounts,
+        bids={**amounts, **{vm: {"cpu": rate.bid} for vm, rate in rates.items()}},
         wishes=looked.said,
         waiting=verdicts.waiting,
         applications=applications,
@@ -89,6 +94,7 @@ def seen_from(
         verdicts=verdicts,
         wishes=looked.said,
         use=use,
+        rates=rates,
     )
 
 
@@ -99,7 +105,13 @@ async def observe(world: World) -> Seen:
     _report(looked.observation, stored.verdicts)
     return await world.executor.run(
         lambda: seen_from(
-            world, stored.period, looked, stored.verdicts, stored.bids, stored.applications
+            world,
+            stored.period,
+            looked,
+            stored.verdicts,
+            stored.bids,
+            stored.applications,
+            stored.rates,
         )
     )
 
@@ -114,6 +126,7 @@ class _Stored:
     verdicts: Verdicts
     bids: Mapping[int, Mapping[str, float]]
     applications: Mapping[int, int]
+    rates: Mapping[int, Rate]
 
 
 def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
@@ -131,9 +144,11 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     number = periods.begin(
         connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
     )
-    owners = zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True)
-    fleets.bind(connection, observation.keys, dict(owners))
-    return _Stored(number, verdicts, present, fleets.applications(connection))
+    owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
+    fleets.bind(connection, observation.keys, owners)
+    group_vms.bind(connection, observation.keys, owners)
+    applications, rates = fleets.applications(connection), group_vms.rates(connection)
+    return _Stored(number, verdicts, present, applications, rates)
 
 
 def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import sqlalchemy as sa
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock, ensureDeferred
+from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.database import allocations, journal, orders, periods
@@ -21,13 +21,15 @@ from merkatd.database.orders import Order
 from merkatd.database.periods import PeriodState
 from merkatd.scheduler.act import act
 from merkatd.scheduler.afford import afforded, beside
+from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.charge import charge, keep_books
 from merkatd.scheduler.decide import Decided, decide
 from merkatd.scheduler.draining import Draining
-from merkatd.scheduler.handing import NOTHING, Handed, Wanted, hand_over, narrowed
+from merkatd.scheduler.handing import NOTHING, Asking, Handed, Wanted, answer, narrowed
 from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.mend import mend
 from merkatd.scheduler.observe import Seen, look, observe
+from merkatd.scheduler.outcome import Counter, Outcome
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.tell import Announcement, announced, tell
 from merkatd.scheduler.world import World
@@ -41,19 +43,6 @@ Result = TypeVar("Result")
 
 class NotActingError(Exception):
     """This daemon does nothing at present; the message says why."""
-
-
-class _Asking:
-    """A plan that OpenNebula waits for."""
-
-    def __init__(self, wanted: Wanted, waits: Callable[[], bool]) -> None:
-        self.wanted = wanted
-        self.waits = waits
-        self.answer: Deferred[Handed] = Deferred()
-
-    def fail(self, error: Exception) -> None:
-        if not self.answer.called:
-            self.answer.errback(error)
 
 
 class Scheduler:
@@ -72,15 +61,12 @@ class Scheduler:
         self.latest: Announcement | None = None
         self._leading = leading
         self._listeners: list[Listener] = []
+        self._counters: list[Counter] = []
         self._turn = DeferredLock()
-        self._stopping = False
-        self._call: object = None
-        self._in_hand: Deferred[None] | None = None
-        self._next_s = 0.0
-        self._begun_s = 0.0
-        self._woken = False
+        self._beat = Beat(world.clock, world.rhythm, self._due)
         if leading is not None:
-            leading.when_taken(self._take_over)
+            # Whoever acted before has ended: the next period is due now.
+            leading.when_taken(self._beat.start_over)
 
     async def period(self) -> Announcement:
         """One period from beginning to end."""
@@ -96,7 +82,7 @@ class Scheduler:
 
         Raises NotActingError, UnreachableError, or whatever the period failed of.
         """
-        asking = _Asking(wanted, waits)
+        asking = Asking(wanted, waits)
         ensureDeferred(self._for(asking))
         return await asking.answer
 
@@ -114,7 +100,7 @@ class Scheduler:
         in_force = await self.world.database.read(orders.in_force)
         self.paused, self.drained = in_force.paused, in_force.drained
 
-    async def _period(self, asking: _Asking | None) -> Announcement:
+    async def _period(self, asking: Asking | None) -> Announcement:
         world = self._fenced()
         seen = await observe(world)
         wanted = NOTHING if asking is None else asking.wanted
@@ -126,7 +112,7 @@ class Scheduler:
             decided = _told_also(decided, beside(decided.decision.reasons, affordable.messages))
             handed: frozenset[str] = frozenset()
             if asking is not None:
-                handed = await _handed(world, scene, decided, asking)
+                handed = await answer(world, scene, decided, asking)
             mended = await mend(world, seen)
             decided = _told_also(decided, mended.messages)
             acted = await act(world, seen, decided, handed, mended.steps)
@@ -182,104 +168,79 @@ class Scheduler:
         """Call this with each announcement."""
         self._listeners.append(listener)
 
+    def count(self, counter: Counter) -> None:
+        """Call this with what became of each period that was due."""
+        self._counters.append(counter)
+
     def start(self) -> None:
         """Begin the first period now, and one an interval from then on."""
-        self._next_s = self.world.clock.seconds()
-        self._begin()
+        self._beat.start()
 
     async def stop(self) -> None:
         """Begin no more, and wait for the one in hand."""
-        self._stopping = True
-        if self._call is not None:
-            self._call.cancel()  # type: ignore[attr-defined]
-            self._call = None
-        if self._in_hand is not None:
-            await self._in_hand
+        await self._beat.stop()
         await self._turn.acquire()  # a period that began for OpenNebula's sake ends first
         self._turn.release()
 
-    def _take_over(self) -> None:
-        """Whoever acted before has ended: the next period is due now."""
-        if self._call is not None and not self._stopping:
-            self._call.cancel()  # type: ignore[attr-defined]
-            self.start()
-
     def wake(self) -> None:
         """Something happened: begin the next period as soon as the least interval allows."""
-        self._woken = True
-        if self._call is not None:
-            self._call.cancel()  # type: ignore[attr-defined]
-            self._wait(self.world.clock.seconds())
+        self._beat.wake()
 
-    def _wait(self, now_s: float) -> None:
-        """Until the next period is due."""
-        if self._woken:
-            soonest_s = max(now_s, self._begun_s + self.world.rhythm.least_interval_s)
-            self._next_s = min(self._next_s, soonest_s)
-        self._call = self.world.clock.callLater(max(self._next_s - now_s, 0.0), self._begin)
-
-    def _begin(self) -> None:
-        self._call = None
-        self._woken = False
-        self._begun_s = self.world.clock.seconds()
-        self._in_hand = ensureDeferred(self._one())
-
-    async def _one(self) -> None:
+    async def _due(self) -> None:
+        """A period that is due."""
         await self._turn.acquire()
         try:
             await self._guarded(None)
         finally:
             self._turn.release()
-        self._in_hand = None
-        if self._stopping:
-            return
-        interval_s, now_s = self.world.rhythm.interval_s, self.world.clock.seconds()
-        missed = max(0, int((now_s - self._next_s) // interval_s))
-        if missed:
-            _log.warn("A period took {missed} intervals longer than it should", missed=missed)
-        self._next_s += (missed + 1) * interval_s
-        self._wait(now_s)
 
-    async def _for(self, asking: _Asking) -> None:
+    async def _for(self, asking: Asking) -> None:
         """A period for OpenNebula's sake."""
         await self._turn.acquire()
         try:
-            if self._stopping or not asking.waits():
+            if self._beat.stopping or not asking.waits():
                 asking.fail(NotActingError("it ends, or OpenNebula has given up waiting"))
             else:
                 await self._guarded(asking)
         finally:
             self._turn.release()
 
-    async def _guarded(self, asking: _Asking | None) -> None:
+    async def _guarded(self, asking: Asking | None) -> None:
         """A period where one may begin; whatever becomes of it, the next goes on."""
+        begun_s = self.world.clock.seconds()
+        outcome = await self._attempt(asking)
+        for count in self._counters:
+            count(outcome, self.world.clock.seconds() - begun_s)
+
+    async def _attempt(self, asking: Asking | None) -> Outcome:
         error: Exception
         try:
             why_not = await self._why_not()
             if why_not is not None:
-                error = NotActingError(why_not)
+                outcome, error = Outcome.NOT_BEGUN, NotActingError(why_not)
             else:
                 self.latest = await self._period(asking)
                 self.failures = 0
                 for listener in self._listeners:
                     listener(self.latest)
-                return
+                return Outcome.DONE
         except LeaseLostError as lost:
-            error, self.standby = lost, str(lost)
+            outcome, error, self.standby = Outcome.CUT_SHORT, lost, str(lost)
             _log.warn("The period ends here: {error}", error=str(lost))
         except CancelledError as cut:
-            error = cut
+            outcome, error = Outcome.CUT_SHORT, cut
             _log.warn("The period is cut short; the next daemon finds what became of its steps")
         except UnreachableError as unreachable:
-            error = unreachable
+            outcome, error = Outcome.UNREACHABLE, unreachable
             self.failures += 1
             _log.warn("The cloud can't be reached: {error}", error=str(unreachable))
         except Exception as failure:  # noqa: BLE001 - whatever it was, the next period goes on
-            error = failure
+            outcome, error = Outcome.FAILED, failure
             self.failures += 1
             _log.failure("A period failed; the next goes on")
         if asking is not None:
             asking.fail(error)
+        return outcome
 
     async def _why_not(self) -> str | None:
         """Why no period may begin. Raises UnreachableError."""
@@ -300,17 +261,6 @@ class Scheduler:
             hosts=len(looked.observation.host_id),
             why=why,
         )
-
-
-async def _handed(world: World, seen: Seen, decided: Decided, asking: _Asking) -> frozenset[str]:
-    """The ids of all steps that are OpenNebula's to take, once it has been answered."""
-    handed = await hand_over(world, seen, decided, asking.wanted, asking.waits)
-    if not asking.answer.called:
-        asking.answer.callback(handed)
-    return frozenset(step.id for step in decided.steps if step.kind in _ITS_OWN)
-
-
-_ITS_OWN = ("deploy", "migrate")
 
 
 def _told_also(decided: Decided, messages: Mapping[int, str]) -> Decided:

@@ -92,6 +92,8 @@ class Observation:
     """of groups,"""
     owner_name: Mapping[int, str] = field(default_factory=dict)
     """and of users."""
+    owner_group: Mapping[int, int] = field(default_factory=dict)
+    """By user id: the user's primary group, which no user can change."""
     host_goods: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """By host id: what MERKAT_NETWORK and MERKAT_DISK say there, by `network` and `disk`."""
 

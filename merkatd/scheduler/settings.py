@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from merkatd.placement.registry import strategy_named
 from merkatd.placement.strategy import Pricing
 
 RESOURCES = ("cpu", "memory")
@@ -99,3 +100,8 @@ class Market:
     def has_the_rest(self) -> bool:
         """Whether it has every cluster that no other market has."""
         return self.clusters is None and self.cluster_names is None
+
+    @property
+    def by_use(self) -> bool:
+        """Whether CPU that was used is charged, at a spending rate, and nothing else is sold."""
+        return strategy_named(self.strategy).by_use

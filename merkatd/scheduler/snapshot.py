@@ -172,6 +172,9 @@ def _caps_and_floors(
             floor[row, at] = max(floor[row, at], wish.least.get(resource, 0.0))
     outside = market == NOWHERE
     cap[outside] = seen.vm_reserved[outside]
+    # Nobody bids for memory where a spending rate is all that is said: everybody has it all.
+    whole = np.array([*(one.by_use for one in markets), False])[market]
+    floor[whole, MEMORY] = cap[whole, MEMORY]
     return cap, np.minimum(floor, cap)
 
 
@@ -221,7 +224,7 @@ def _vms(
         owner=seen.vm_owner,
         vcpus=seen.vm_vcpus,
         moved_at_s=np.full(count, np.nan),
-        movable=_movable(seen),
+        movable=movable(seen),
         requirement=nowhere if rules is None else rules.vm_class,
         role=nowhere if rules is None else rules.vm_role,
         dirty_mib_s=np.full(count, np.nan),
@@ -237,9 +240,10 @@ def _applications(seen: Observation, known: Known) -> Ints:
     return np.array([known.applications.get(vm, NOWHERE) for vm in seen.vm_id.tolist()])
 
 
-def _movable(seen: Observation) -> Bools:
-    movable = np.array(seen.vm_movable, dtype=bool)
-    return movable if seen.constraints is None else movable & ~seen.constraints.fixed
+def movable(seen: Observation) -> Bools:
+    """[vms]: OpenNebula can move it while it runs, and its owner does not forbid it."""
+    may = np.array(seen.vm_movable, dtype=bool)
+    return may if seen.constraints is None else may & ~seen.constraints.fixed
 
 
 def _rules(given: Constraints | None) -> dict[str, Any]:

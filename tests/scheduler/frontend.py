@@ -36,7 +36,13 @@ START_S = 1_000_000.0
 class Frontend:
     """Everything a daemon has, but for the process."""
 
-    def __init__(self, hosts: int = 3, size: HostSize | None = None, **world: Any) -> None:
+    def __init__(
+        self,
+        hosts: int = 3,
+        size: HostSize | None = None,
+        engine: sa.Engine | None = None,
+        **world: Any,
+    ) -> None:
         self.clock = Clock()
         self.clock.advance(START_S)
         self.bench = Bench.__new__(Bench)
@@ -46,7 +52,7 @@ class Frontend:
         cloud.add_hosts(hosts)
         self.cloud = self.bench.cloud = cloud
         self.transport = self.bench.transport = MemoryTransport(cloud)
-        self.engine = make_engine("sqlite://")
+        self.engine = make_engine("sqlite://") if engine is None else engine
         migrations.upgrade(self.engine)
         self.world_settings = world
         self.start_daemon()

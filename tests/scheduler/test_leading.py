@@ -64,14 +64,20 @@ class Daemon:
     """A scheduler with a lease of its own on the frontend's database and cloud."""
 
     def __init__(
-        self, frontend: Frontend, name: str, offset_s: float = 0.0, rate: float = 1.0
+        self,
+        frontend: Frontend,
+        name: str,
+        offset_s: float = 0.0,
+        rate: float = 1.0,
+        engine: sa.Engine | None = None,
     ) -> None:
         self.clock = Slow(frontend, offset_s, rate)
         self.calls: list[tuple[float, str]] = []
         self._frontend = frontend
         client = Client(Guarded(self, self._certain), SESSION, self.clock)
         rng = np.random.default_rng(len(name))
-        database = Database(frontend.engine, Inline(), self.clock, rng, Retries(attempts=2))
+        engine = frontend.engine if engine is None else engine
+        database = Database(engine, Inline(), self.clock, rng, Retries(attempts=2))
         world = replace(
             frontend.scheduler.world,
             cloud=OpenNebulaCloud(client, self.clock, Inline()),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from merkatd.api.questions.history import price_history
 from merkatd.currency.settings import Money
 from merkatd.currency.supply import SupplyPolicy
 from merkatd.database import decisions, notes
@@ -61,6 +62,24 @@ class TestIncomes:
         assert frontend.balances() == {5: 600.0, 6: 300.0}
         frontend.agree()
 
+    def test_where_no_supply_is_set_a_renewal_surprises_nobody(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """Everybody is topped up to what they started with, newcomers and weights included."""
+        frontend = made(Money(starting_credits=100.0, renewal_s=600.0))
+        first = owner_of(frontend, frontend.vm(1.0, owner=frontend.user("ann")))
+        frontend.periods(5)
+        second = owner_of(frontend, frontend.vm(1.0, owner=frontend.user("bob")))
+        frontend.periods(5)
+        assert frontend.read(supply_of) == 200 * 10**6
+        frontend.read(lambda c: set_weight(c, second, 3.0, "test", 0.0))
+        frontend.period()
+        assert frontend.read(supply_of) == 400 * 10**6
+        assert frontend.balances() == {first: 100.0, second: 300.0}
+        (note,) = frontend.read(lambda c: notes.recent(c, 9, kind=notes.NoteKind.SUPPLY))
+        assert "100 credits for each of 2 tenants, times its weight, 4 in all" in note.text
+        frontend.agree()
+
     def test_the_supply_follows_the_configuration(self, made: Callable[..., Frontend]) -> None:
         """From the next period on, and it is written down why."""
         frontend = made(Money(supply=900.0, starting_credits=0.0))
@@ -90,6 +109,9 @@ class TestIncomes:
         assert frontend.read(supply_of) == 9_500_000 * 10**6
         (note,) = frontend.read(lambda c: notes.recent(c, 9, kind=notes.NoteKind.SUPPLY))
         assert "prices have risen by 200%" in note.text
+        rows = frontend.read(price_history({"periods": 9}, ["default"], ("cpu", "memory")))
+        assert [row.get("supply") for row in rows if "supply" in row] == [note.text]
+        assert rows[-1]["at_s"] > note.at_s >= next(r["at_s"] for r in rows if "supply" in r)
         frontend.agree()
 
 

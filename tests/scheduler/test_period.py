@@ -173,7 +173,7 @@ class TestRhythm:
         rng = np.random.default_rng(5)
         sessions = [frontend.user(name) for name in ("ann", "bob", "eve")]
         alive: list[int] = []
-        begin = time.monotonic()
+        begin = time.process_time()
         for _ in range(1000):
             if rng.random() < 0.3 and len(alive) < 12:
                 session = sessions[int(rng.integers(3))]
@@ -193,7 +193,7 @@ class TestRhythm:
             for row in frontend.read(lambda c: decisions.recent(c, decisions.Wanted(), 9999))
         }
         assert StepState.CONFIRMED in states
-        assert time.monotonic() - begin < 60
+        assert time.process_time() - begin < 60
 
 
 def test_an_hour_by_itself() -> None:

@@ -9,10 +9,12 @@ import sqlalchemy as sa
 from merkatd.api.questions import bidding, history, limits, lists
 from merkatd.api.questions.explaining import explained
 from merkatd.api.questions.money import MoneyQuestions
+from merkatd.api.questions.money_rows import Names
 from merkatd.api.questions.ordering import order_host, who
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.api.questions.prepared import Preparing
 from merkatd.api.questions.present import Present
+from merkatd.api.questions.purses import Purses, purses
 from merkatd.api.questions.quoting import new_subject, quoted, vm_subject
 from merkatd.api.questions.rehearsal import rehearsed
 from merkatd.api.questions.words import (
@@ -30,8 +32,7 @@ from merkatd.api.questions.words import (
 )
 from merkatd.cluster.json_form import dumps
 from merkatd.currency import MICRO
-from merkatd.database import accounts, audit, bids, decisions, periods
-from merkatd.database.accounts import AccountKind
+from merkatd.database import audit, bids, decisions, periods
 from merkatd.database.orders import Order
 from merkatd.ledger import Ledger
 from merkatd.scheduler.period import Scheduler
@@ -85,7 +86,8 @@ class DaemonQuestions:
         }
         world = scheduler.world
         ledger = Ledger(world.database, world.now, world.money)
-        self._known = {**self._known, **MoneyQuestions(ledger, world.now).known}
+        money = MoneyQuestions(ledger, world.now, self.names)
+        self._known = {**self._known, **money.known}
         if self.platforms is not None:
             self._known = {**self._known, **self.platforms.known}
 
@@ -148,8 +150,7 @@ class DaemonQuestions:
         return await self._order_host(Order.UNDRAIN, arguments)
 
     async def _order_host(self, what: Order, arguments: Arguments) -> dict[str, Any]:
-        snapshot = self.preparing.latest.seen.snapshot
-        return await order_host(self._scheduler, snapshot, what, arguments)
+        return await order_host(self._scheduler, what, arguments)
 
     async def _snapshot(self, _arguments: Arguments) -> str:
         """What the latest decision was made from, as JSON text."""
@@ -183,8 +184,8 @@ class DaemonQuestions:
 
     async def _applications(self, _arguments: Arguments) -> list[dict[str, Any]]:
         """Every application, and every tenant's VMs that belong to none."""
-        balances = await self._balances()
-        return await self._from_present(lambda now: lists.applications(now, balances))
+        purses = await self._purses()
+        return await self._from_present(lambda now: lists.applications(now, purses))
 
     async def _explain(self, arguments: Arguments) -> dict[str, Any]:
         """One VM: `vm` is its id or its name."""
@@ -197,7 +198,8 @@ class DaemonQuestions:
                 decisions.history(connection, vm),
             )
         )
-        balance = (await self._balances()).get(int(now.snapshot.vms.owner[row]))
+        vms = now.snapshot.vms
+        balance = (await self._purses()).credits(int(vms.owner[row]), int(vms.application[row]))
         work = partial(explained, now, row, word, steps, balance)
         return await self._scheduler.world.executor.run(work)
 
@@ -296,8 +298,11 @@ class DaemonQuestions:
 
     async def _accounts(self, _arguments: Arguments) -> list[dict[str, Any]]:
         """Every tenant's balance in credits."""
-        balances = await self._balances()
-        return [{"owner": owner, "credits": balance} for owner, balance in balances.items()]
+        tenants = (await self._purses()).tenants
+        return [
+            {"owner": owner, "credits": account.balance / MICRO}
+            for owner, account in tenants.items()
+        ]
 
     # -- what they have in common -------------------------------------------------------------
 
@@ -311,12 +316,16 @@ class DaemonQuestions:
         now = await self._now()
         return await self._scheduler.world.executor.run(lambda: rows(now))
 
-    async def _balances(self) -> dict[int, float]:
-        """Credits by owner."""
-        rows = await self._scheduler.world.database.read(
-            lambda connection: accounts.every(connection, AccountKind.TENANT)
-        )
-        return {row.owner: row.balance / MICRO for row in rows if row.owner is not None}
+    async def _purses(self) -> Purses:
+        """Everybody's credits."""
+        return await self._scheduler.world.database.read(purses)
+
+    def names(self) -> Names:
+        """What users and groups are called, as far as the last period saw."""
+        latest = self._scheduler.latest
+        if latest is None:
+            return Names()
+        return Names(latest.seen.observation.owner_name, latest.seen.observation.group_name)
 
     def _id(self, what: str, arguments: Arguments) -> int | None:
         """The id of a VM or host, which may be gone by now; None where none is named."""
@@ -331,7 +340,7 @@ class DaemonQuestions:
         snapshot = self.preparing.latest.seen.snapshot
         if what == "vm":
             return int(snapshot.vms.id[vm_row(snapshot, arguments)])
-        return int(snapshot.hosts.id[host_row(snapshot, arguments)])
+        return int(snapshot.hosts.id[host_row(snapshot.hosts.id, snapshot.hosts.name, arguments)])
 
 
 def _by_market(

@@ -25,7 +25,7 @@ def explained(
     """All that can be said of the VM in this row.
 
     `word` is the newest word on its bid, `steps` what was done to it, newest first, and
-    `balance` what its owner has left.
+    `balance` what is left to pay for it.
     """
     table = now.snapshot.vms
     vm = int(table.id[row])
@@ -37,6 +37,7 @@ def explained(
         "id": vm,
         "name": name,
         "owner": None if owner < 0 else owner,
+        "owner_name": now.owner_names.get(owner),
         "state": now.states[row],
         "host": now.host_name(row),
         "market": now.market_name(int(table.market[row])),

@@ -1,48 +1,20 @@
 """What was: the prices and the decisions that the database keeps, a row each, as JSON has it."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from merkatd.api.questions.words import Arguments, QuestionError, finite, number, one_of, whole
-from merkatd.cluster import (
-    Balloon,
-    Create,
-    Deploy,
-    Limit,
-    Migrate,
-    Pin,
-    Resume,
-    Snapshot,
-    Stop,
-    Suspend,
-    Terminate,
-    Throttle,
-)
-from merkatd.database import decisions, prices
+from merkatd.api.recorded import KINDS, STATES
+from merkatd.cluster import Migrate, Snapshot
+from merkatd.database import decisions, notes, prices
 from merkatd.database.steps import StepState, StoredStep
 
 Row = dict[str, Any]
 Read = Callable[[sa.Connection], list[Row]]
 
-KINDS = tuple(
-    kind.kind
-    for kind in (
-        Create,
-        Deploy,
-        Migrate,
-        Suspend,
-        Resume,
-        Stop,
-        Terminate,
-        Limit,
-        Pin,
-        Balloon,
-        Throttle,
-    )
-)
-STATES = tuple(str(state) for state in StepState)
 MOST_PERIODS = 10_000
 MOST_STEPS = 100_000
 LONGEST_S = 1e12
@@ -67,9 +39,23 @@ def price_history(arguments: Arguments, markets: Sequence[str], resources: Seque
                     {"period": point.period, "at_s": point.started_s, "market": market},
                 )
                 row[point.resource] = finite(point.price)
-        return [rows[key] for key in sorted(rows)]
+        found = [rows[key] for key in sorted(rows)]
+        _announce(connection, found)
+        return found
 
     return read
+
+
+def _announce(connection: sa.Connection, rows: Sequence[Row]) -> None:
+    """Say in the rows of the periods in which the supply was changed how, and why."""
+    if not rows:
+        return
+    began = sorted({row["at_s"] for row in rows})
+    changes = notes.recent(connection, MOST_PERIODS, kind=notes.NoteKind.SUPPLY, since_s=began[0])
+    said = {began[bisect_right(began, change.at_s) - 1]: change.text for change in changes}
+    for row in rows:
+        if row["at_s"] in said:
+            row["supply"] = said[row["at_s"]]
 
 
 def wanted_steps(

@@ -1,12 +1,12 @@
 """The lists: hosts, VMs and applications of the present, a row each, as JSON has it."""
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 
 from merkatd.api.questions.present import Present
+from merkatd.api.questions.purses import Purses
 from merkatd.api.questions.words import finite
 from merkatd.cluster import HostState, VmState
 from merkatd.market.error import errors
@@ -79,6 +79,7 @@ def vms(now: Present) -> list[Row]:
             "id": vm,
             "name": table.name[row],
             "owner": _known(table.owner[row]),
+            "owner_name": now.owner_names.get(int(table.owner[row])),
             "application": _known(table.application[row]),
             "state": now.states[row],
             "host": now.host_name(row),
@@ -109,32 +110,29 @@ def _first(now: Present) -> Any:
     return found
 
 
-def applications(now: Present, balances: Mapping[int, float]) -> list[Row]:
-    """Every application, and for each tenant the VMs that belong to none.
-
-    `balances` are credits by owner. What an application costs is paid by its owner.
-    """
+def applications(now: Present, purses: Purses) -> list[Row]:
+    """Every application, and for each tenant the VMs that belong to none."""
     table, snapshot = now.snapshot.vms, now.snapshot
     groups: dict[tuple[int, int], list[int]] = {}
     for row, key in enumerate(zip(table.owner.tolist(), table.application.tolist(), strict=True)):
         groups.setdefault(key, []).append(row)
-    spent: dict[int, float] = {}
-    for (owner, _), members in groups.items():
-        spent[owner] = spent.get(owner, 0.0) + float(now.cost[members].sum())
     rows: list[Row] = []
     for (owner, application), members in sorted(groups.items()):
         state = table.state[members]
         bids = np.isin(state, BIDDING)
-        balance = balances.get(owner)
+        cost = float(now.cost[members].sum())
+        balance = purses.credits(owner, application)
         found: Row = {
             "application": _known(application),
+            "name": purses.name(application),
             "owner": _known(owner),
+            "owner_name": now.owner_names.get(owner),
             "vms": len(members),
             "running": int(np.isin(state, _RUNS).sum()),
             "pending": int((state == VmState.PENDING).sum()),
-            "cost": float(now.cost[members].sum()),
+            "cost": cost,
             "balance": balance,
-            "lasts": None if balance is None or spent[owner] <= 0 else balance / spent[owner],
+            "lasts": None if balance is None or cost <= 0 else balance / cost,
         }
         for column, name in enumerate(snapshot.resources):
             found[name] = float(now.decision.allocations[members, column].sum())

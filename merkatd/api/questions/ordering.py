@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from merkatd.api.questions.words import Arguments, host_row, text
-from merkatd.cluster import Snapshot, VmState
+from merkatd.api.questions.words import Arguments, QuestionError, host_row, text
+from merkatd.cluster import VmState
 from merkatd.database.orders import Order
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.ports import Observation, UnreachableError
+from merkatd.scheduler.snapshot import movable
 
 
 def who(arguments: Arguments) -> str:
@@ -13,18 +15,30 @@ def who(arguments: Arguments) -> str:
     return text(arguments, "who") or "somebody"
 
 
-async def order_host(
-    scheduler: Scheduler, snapshot: Snapshot, what: Order, arguments: Arguments
-) -> dict[str, Any]:
+async def order_host(scheduler: Scheduler, what: Order, arguments: Arguments) -> dict[str, Any]:
     """Order something about the `host` that is named; what is there now, as JSON has it."""
-    row = host_row(snapshot, arguments)
-    host = int(snapshot.hosts.id[row])
+    seen = await _seen(scheduler)
+    row = host_row(seen.host_id, seen.host_name, arguments)
+    host = int(seen.host_id[row])
     changed = await scheduler.order(what, who(arguments), host)
-    there = (snapshot.vms.host == row) & (snapshot.vms.state != int(VmState.ABSENT))
+    there = (seen.vm_host == host) & (seen.vm_state != int(VmState.ABSENT))
     return {
         "id": host,
-        "name": snapshot.hosts.name[row],
+        "name": seen.host_name[row],
         "changed": changed,
         "vms": int(there.sum()),
-        "stay": int((there & ~snapshot.vms.movable).sum()),
+        "stay": int((there & ~movable(seen)).sum()),
     }
+
+
+async def _seen(scheduler: Scheduler) -> Observation:
+    """The cloud as it is: an order waits for no period. Raises QuestionError.
+
+    A cloud that can't be reached is as the latest period saw it.
+    """
+    try:
+        return await scheduler.world.cloud.observe()
+    except UnreachableError as error:
+        if scheduler.latest is None:
+            raise QuestionError(f"the cloud can't be reached: {error}") from error
+        return scheduler.latest.seen.observation

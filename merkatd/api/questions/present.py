@@ -1,7 +1,7 @@
 """The present: the latest period as everybody may see it, from which all lists are made."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class Present:
     """[vms, resources]: credits that a whole period costs."""
     messages: Mapping[int, str]
     """By VM id: what its owner is told."""
+    owner_names: Mapping[int, str] = field(default_factory=dict)
+    """Of users by their ids."""
 
     def host_name(self, row: int) -> str | None:
         """The name of the VM's host."""
@@ -63,6 +65,7 @@ def present(latest: Announcement, markets: Sequence[Market]) -> Present:
         host=host,
         cost=costs(snapshot, decided.decision, host, markets),
         messages=messages(latest.seen, decided),
+        owner_names=latest.seen.observation.owner_name,
     )
 
 

@@ -10,13 +10,14 @@ import sqlalchemy as sa
 
 from merkatd.api.questions.plans import plan_value
 from merkatd.api.questions.words import QuestionError
-from merkatd.database import bids, decisions, fleets, periods
+from merkatd.database import bids, decisions, fleets, group_vms, periods
 from merkatd.database.steps import StoredStep
-from merkatd.scheduler.afford import afforded, beside
+from merkatd.scheduler.afford import Afforded, afforded, beside
 from merkatd.scheduler.charge import purse_of
-from merkatd.scheduler.decide import worked_out
+from merkatd.scheduler.decide import left_alone, worked_out
 from merkatd.scheduler.observe import Look, look, new_words, seen_from
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.verdict import judge
 from merkatd.scheduler.world import World
 
@@ -36,19 +37,25 @@ async def rehearsed(world: World) -> dict[str, Any]:
             periods.newest(connection),
             purse_of(connection, looked.observation),
             fleets.applications(connection),
+            group_vms.rates(connection),
         )
     )
-    present, outstanding, memory, newest, purse, applications = stored
+    present, outstanding, memory, newest, purse, applications, rates = stored
     number = 1 if newest is None else newest.number + 1
     own = replace(world, rng=copy.deepcopy(world.rng))  # the real period draws the same again
 
-    def work() -> dict[str, Any]:
+    def could() -> Afforded:
         verdicts = judge(outstanding, looked.observation, own.rhythm, handing=own.handing)
-        look_from = seen_from(own, number, looked, verdicts, present, applications)
-        affordable = afforded(own, look_from, purse)
-        seen = affordable.seen
+        look_from = seen_from(own, number, looked, verdicts, present, applications, rates)
+        return afforded(own, look_from, purse)
+
+    affordable = await world.executor.run(could)
+    proposed = await world.proposals(Trying(world.database), affordable.seen)
+
+    def work() -> dict[str, Any]:
+        seen = left_alone(affordable.seen, proposed)
         begin = time.perf_counter()
-        decision, limits = worked_out(own, seen, memory, affordable.unpaid)
+        decision, limits = worked_out(own, seen, memory, affordable.unpaid, proposed)
         took_ms = (time.perf_counter() - begin) * 1e3
         reasons = {**decision.reasons, **beside(decision.reasons, affordable.messages)}
         reasons |= limits.postponed

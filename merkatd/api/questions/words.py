@@ -68,9 +68,9 @@ def vm_row(snapshot: Snapshot, arguments: Arguments) -> int:
     return _row("VM", "vm", snapshot.vms.id, snapshot.vms.name, arguments)
 
 
-def host_row(snapshot: Snapshot, arguments: Arguments) -> int:
+def host_row(ids: Ints, names: Sequence[str], arguments: Arguments) -> int:
     """The row of the host that `host` names."""
-    return _row("host", "host", snapshot.hosts.id, snapshot.hosts.name, arguments)
+    return _row("host", "host", ids, names, arguments)
 
 
 def _row(what: str, argument: str, ids: Ints, names: Sequence[str], arguments: Arguments) -> int:

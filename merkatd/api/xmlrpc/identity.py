@@ -46,6 +46,8 @@ class Identity:
     uid: int
     name: str
     groups: frozenset[int]
+    group: int
+    """Its own one of these."""
 
     @property
     def is_admin(self) -> bool:
@@ -135,6 +137,6 @@ def _identity(user: Any) -> Identity:
         parts = children(one(str(user), "USER"))
         groups = ids(parts["GROUPS"].iterchildren("ID")) if "GROUPS" in parts else ()
         own = whole(parts, "GID")
-        return Identity(whole(parts, "ID"), text(parts, "NAME"), frozenset({own, *groups}))
+        return Identity(whole(parts, "ID"), text(parts, "NAME"), frozenset({own, *groups}), own)
     except (BrokenError, UnreadableError) as error:
         raise UnreachableError(f"what OpenNebula says of a user can't be read: {error}") from None

@@ -88,6 +88,7 @@ async def price_info(house: House, _caller: Caller, market: str) -> Encoded:
             "memory": "and for a MiB; left out where no price cleared.",
             "network": "The same for a Mbit/s,",
             "disk": "and for a MiB/s, where they were traded.",
+            "supply": "How the supply of credits was changed in this period, and why, if it was.",
         },
     ),
     example='60, "default"',
@@ -206,7 +207,8 @@ async def bid_set(house: House, caller: Caller, vm: int, bid: Mapping[str, Any])
         {
             "id": "The VM,",
             "name": "its name,",
-            "owner": "and the user whose it is.",
+            "owner": "and the user whose it is,",
+            "owner_name": "by name.",
             "state": "Its state in OpenNebula's words.",
             "host": "Where it is or is being taken to.",
             "market": "Its market.",
@@ -219,7 +221,7 @@ async def bid_set(house: House, caller: Caller, vm: int, bid: Mapping[str, Any])
             "bid_source": "Where its bid came from: template, xmlrpc, controller or default,",
             "bid_at_s": "and when.",
             "cost": "Credits that a whole period costs.",
-            "balance": "Credits that its owner has left.",
+            "balance": "Credits that are left to pay with: its application's, or its owner's.",
             "resources": "By resource, a struct:",
         },
         {

@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping
 
-from merkatd.api.xmlrpc import market_calls, money_calls, platform_calls, system_calls, table
+from merkatd.api.xmlrpc import (
+    group_calls,
+    market_calls,
+    money_calls,
+    platform_calls,
+    system_calls,
+    table,
+)
 
-_HOLD_METHODS = (market_calls, money_calls, platform_calls, system_calls)
+_HOLD_METHODS = (group_calls, market_calls, money_calls, platform_calls, system_calls)
 
 METHODS: Mapping[str, table.Method] = table.METHODS
 """Every method that there is."""

@@ -1,9 +1,9 @@
 """The methods about money: tenants, their applications' budgets, and statements."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from merkatd.api.questions.money import further
+from merkatd.api.questions.money_rows import budget_row, further, standing_row
 from merkatd.api.questions.words import QuestionError, number, shown
 from merkatd.api.xmlrpc.rights import need_tenant
 from merkatd.api.xmlrpc.table import SELF, Caller, House, Parameter, method, struct, structs
@@ -25,7 +25,8 @@ _TENANT = Parameter(
 _STANDING = {
     "id": "The user,",
     "name": "and its name, where it is known.",
-    "group": "Its group.",
+    "group": "Its primary group,",
+    "group_name": "and the name of that.",
     "weight": "Its weight in the division of all credits.",
     "entitlement": "What a renewal tops its holdings up to.",
     "balance": "What its own account holds,",
@@ -34,7 +35,8 @@ _STANDING = {
 _BUDGET = {
     "application": "The application's id,",
     "name": "its name,",
-    "owner": "and the tenant whose it is.",
+    "owner": "the tenant whose it is,",
+    "owner_name": "and what that is called, where it is known.",
     "budget": "What replenishment never lifts the balance above.",
     "replenishment": "What is added at every replenishment.",
     "balance": "What it holds.",
@@ -51,7 +53,7 @@ _BUDGET = {
 )
 async def tenant_info(house: House, caller: Caller, tenant: int) -> Any:
     """What a tenant holds and is entitled to."""
-    return _standing(await house.ledger.tenant(_whose(caller, tenant)))
+    return _standing(house, await house.ledger.tenant(_whose(caller, tenant)))
 
 
 @method(
@@ -63,7 +65,7 @@ async def tenant_list(house: House, caller: Caller) -> Any:
     """All tenants for administrators, oneself for others."""
     found = await house.ledger.tenants()
     who = caller.identity
-    return [_standing(one) for one in found if who.is_admin or one.owner == who.uid]
+    return [_standing(house, one) for one in found if who.is_admin or one.owner == who.uid]
 
 
 @method(
@@ -74,7 +76,8 @@ async def tenant_list(house: House, caller: Caller) -> Any:
 )
 async def budget_info(house: House, caller: Caller, tenant: int) -> Any:
     """The budgets of a tenant's applications, also of those that are over."""
-    return [_budget(one) for one in await house.ledger.budgets_of(_whose(caller, tenant))]
+    found = await house.ledger.budgets_of(_whose(caller, tenant))
+    return await _budgets(house, found)
 
 
 @method(
@@ -102,7 +105,8 @@ async def budget_set(
     found = await house.ledger.budget_of(application)
     need_tenant(caller.identity, found.owner)
     who = f"user {caller.identity.uid}"
-    return _budget(await house.ledger.set_budget(application, amount, replenishment, who))
+    after = await house.ledger.set_budget(application, amount, replenishment, who)
+    return (await _budgets(house, [after]))[0]
 
 
 @method(
@@ -167,29 +171,18 @@ def _micro(change: Mapping[str, Any], name: str) -> int | None:
     return None if credits_ is None else micro(credits_)
 
 
-def _standing(one: Standing) -> dict[str, Any]:
-    return {
-        "id": one.owner,
-        "name": one.name,
-        "group": one.group,
-        "weight": one.weight,
-        "entitlement": one.entitlement / MICRO,
-        "balance": one.balance / MICRO,
-        "in_applications": one.in_applications / MICRO,
-    }
+def _told(row: Mapping[str, Any], members: Mapping[str, str]) -> dict[str, Any]:
+    """What is promised of a row, and no more."""
+    return {name: row[name] for name in members}
 
 
-def _budget(one: Budget) -> dict[str, Any]:
-    return {
-        "application": one.application,
-        "name": one.name,
-        "owner": one.owner,
-        "budget": one.initial / MICRO,
-        "replenishment": one.replenishment / MICRO,
-        "balance": one.balance / MICRO,
-        "opened_s": one.opened_s,
-        "ended_s": one.ended_s,
-    }
+def _standing(house: House, one: Standing) -> dict[str, Any]:
+    return _told(standing_row(one, house.questions.names()), _STANDING)
+
+
+async def _budgets(house: House, found: Iterable[Budget]) -> list[dict[str, Any]]:
+    names = await house.ledger.names()
+    return [_told(budget_row(one, names.get(one.owner)), _BUDGET) for one in found]
 
 
 def _statement(one: Statement) -> dict[str, Any]:

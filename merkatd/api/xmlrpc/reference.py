@@ -75,7 +75,8 @@ administrators (user 0 and the users of group 0) may do everything with it. For 
 is asked, in their own name: who may see the VM there (by its permissions or a rule) may ask for
 its bid, quotes and explanation; who has its permission to manage, by group or for all, may change
 its bid too. Money is shown to its tenant and to administrators, and an application's budget is
-changed by them alone; so it is with platforms. Weights are set by administrators, with
+changed by them alone; so it is with platforms. A group's own permissions say who may do what with
+it. Weights are set by administrators, with
 `merkatd tenant`.
 
 OpenNebula's word on a login is kept for `api.login` and then asked for again: so long a password
@@ -86,8 +87,8 @@ _METHODS = """\
 ## Methods
 
 In the examples `session` is the session string, `vm` the id of one of the caller's VMs, and
-`application` and `platform` those of an application and a platform, `template` the text of a
-template (docs/platforms.md).
+`application`, `platform` and `group` those of an application, a platform and a group, `template`
+the text of a platform's template (docs/platforms.md), `vm_template` that of a VM's.
 """
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.error import CannotListenError
 from twisted.web.http import HTTPFactory
 
 from merkatd.api.xmlrpc.channel import Channel
@@ -60,8 +61,9 @@ def serve(reactor: Any, settings: Settings, house: House) -> Door:
             port = reactor.listenTCP(settings.port, factory, **where)
     except CertificateError as error:
         raise NotServedError(f"api.certificate: {error}") from None
-    except OSError as error:
-        raise NotServedError(f"api.port: {settings.address}:{settings.port}: {error}") from None
+    except CannotListenError as error:
+        why = error.socketError.strerror
+        raise NotServedError(f"api.port: {settings.address}:{settings.port}: {why}") from None
     return Door(port, factory, secure=secure)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from merkatd.api.questions import DaemonQuestions
+from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.prepared import Preparing
 from merkatd.api.xmlrpc.identity import Identity, Logins
 from merkatd.api.xmlrpc.words import FaultCode, RpcFault
@@ -60,6 +61,7 @@ class House:
     logins: Logins
     version: str
     prices: WrittenPrices = field(default_factory=WrittenPrices)
+    groups: GroupQuestions | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,17 @@ import pytest
 
 from tests.api.xmlrpc.site import Site
 
+_MARKETS = """
+[market.default]
+[market.groups]
+cluster_names = ["for groups"]
+strategy = "groups"
+"""
+
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Ended with SIGTERM."""
-    made = Site(tmp_path_factory.mktemp("site"))
+    made = Site(tmp_path_factory.mktemp("site"), _MARKETS)
     yield made
     made.end()

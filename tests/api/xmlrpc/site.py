@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from merkatd.api.control import ControlError, ask
+from merkatd.api.ask import ControlError, ask
 from merkatd.client import Merkat
 
 PASSWORD = "hush-hush-secret"  # noqa: S105 - of users of a cloud that lives as long as a test
 ANN, BOB = f"ann:{PASSWORD}", f"bob:{PASSWORD}"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 _VM = (
     'CPU="1"\nVCPU="2"\nMEMORY="2048"\nMERKAT_BID_CPU="{bid}"\nMERKAT_BID_MEMORY="1"\nNAME="{name}"'
 )

@@ -79,6 +79,10 @@ class TestReference:
         known["template"] = PLATFORM
         if "platform" in method.example:
             known["platform"] = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
+        known["vm_template"] = "CPU=1\nMEMORY=64"
+        if method.example.startswith("group"):
+            asked = {"template": known["vm_template"], "rate": 1.0, "count": 1}
+            known["group"] = site.raw("merkat.group.create", ANN, asked)[1]["id"]
         if name == "merkat.platform.resume":
             site.raw("merkat.platform.suspend", ANN, known["platform"])
         success, value, code = eval(example(method), {}, known)  # noqa: S307 - our own page
@@ -130,8 +134,8 @@ class TestMarket:
         """Of each resource, and of each period."""
         with site.merkat(BOB) as bob:
             assert {one.resource for one in bob.prices()} == {"cpu", "memory"}
-            until(lambda: len(bob.price_history(5)) == 5, "five periods")
-            assert bob.price_history(5)[-1].cpu is not None
+            until(lambda: len(bob.price_history(5, "default")) == 5, "five periods")
+            assert bob.price_history(5, "default")[-1].cpu is not None
             assert bob.version()
 
 

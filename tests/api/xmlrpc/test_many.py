@@ -66,7 +66,7 @@ def calls(site: Site, number: int, owned: dict[str, list[int]], answered: Counte
     rng = np.random.default_rng(number)
     session, vm = ((ANN, 0), (BOB, 1))[number % 2]
     mine: Counter[str] = Counter()
-    with Merkat(site.endpoint, session, timeout_s=60.0) as merkat:
+    with Merkat(site.endpoint, session, timeout_s=240.0) as merkat:
         for kind in rng.choice(["bid", "budget", "quote"], CALLS, p=[0.05, 0.05, 0.9]):
             mine[one_call(merkat, str(kind), vm, owned[session], rng)] += 1
     answered.update(mine)

@@ -1,0 +1,41 @@
+"""Who pays for what, and with how much: tenants for their own VMs, applications for theirs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from merkatd.currency import MICRO
+from merkatd.database import accounts
+from merkatd.database.accounts import Account, AccountKind
+
+
+@dataclass(frozen=True, slots=True)
+class Purses:
+    """All accounts that pay."""
+
+    tenants: Mapping[int, Account]
+    """By owner."""
+    applications: Mapping[int, Account]
+    """By id."""
+
+    def name(self, application: int) -> str | None:
+        """What an application is called."""
+        found = self.applications.get(application)
+        return None if found is None else found.name
+
+    def credits(self, owner: int, application: int) -> float | None:
+        """What is left to pay with for a VM of this owner and application, -1 for none."""
+        account = self.applications.get(application)
+        if account is None or account.owner != owner:
+            account = self.tenants.get(owner)
+        return None if account is None else account.balance / MICRO
+
+
+def purses(connection: sa.Connection) -> Purses:
+    """As they are now."""
+    tenants = accounts.every(connection, AccountKind.TENANT)
+    return Purses(
+        tenants={one.owner: one for one in tenants if one.owner is not None},
+        applications={one.id: one for one in accounts.every(connection, AccountKind.APPLICATION)},
+    )

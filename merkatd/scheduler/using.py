@@ -1,0 +1,83 @@
+"""Charging for use: the spending rate of a VM's group for each core that it used for a period.
+
+So the paper on proportional shares has it (section 3.2), instead of a price of what is given.
+When a period decides, it keeps how long each VM had computed and at what rate; when it is
+charged, the difference to what the hosts say then is what was used.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.settings import Market
+
+CPU = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """How long VMs had computed at some time, in core-seconds; rows ascend by VM id."""
+
+    vm: Ints
+    cpu_s: Floats
+
+    def of(self, wanted: Ints) -> Floats:
+        """[wanted]: NaN for those that are not known."""
+        if not len(self.vm):
+            return np.full(len(wanted), np.nan)
+        rows = np.minimum(np.searchsorted(self.vm, wanted), len(self.vm) - 1)
+        return np.where(self.vm[rows] == wanted, self.cpu_s[rows], np.nan)
+
+
+def by_use(markets: Sequence[Market], market: Ints) -> Bools:
+    """[vms]: is in a market that charges for use."""
+    found: Bools = np.array([*(one.by_use for one in markets), False])[market]
+    return found
+
+
+def full_rates(seen: Seen) -> Floats:
+    """[vms]: the whole spending rate of each VM's group, as far as it can be paid.
+
+    A VM without a group is one of its own.
+    """
+    spread = [seen.rates[vm].nvm if vm in seen.rates else 1 for vm in seen.snapshot.vms.id.tolist()]
+    rates: Floats = seen.snapshot.vms.bid[:, CPU] * np.array(spread, dtype=np.float64)
+    return rates
+
+
+def kept(seen: Seen, markets: Sequence[Market]) -> Mapping[str, Any]:
+    """The columns that a period keeps for its charge, where any market charges for use."""
+    if not any(one.by_use for one in markets):
+        return {}
+    vms = seen.snapshot.vms
+    return {
+        "rate": np.where(by_use(markets, vms.market), full_rates(seen), np.nan),
+        "vcpus": vms.vcpus,
+        "cpu_s": Computed(seen.use.vm_id, seen.use.cpu_s).of(vms.id),
+    }
+
+
+def core_periods(
+    arrays: Mapping[str, Any], rows: Ints, now: Computed, elapsed: float, interval_s: float
+) -> Floats:
+    """[rows]: the cores that each VM used for a period, or as many periods as have `elapsed`.
+
+    `arrays` were kept when it decided. A counter that went back began anew, as it does where a VM
+    was migrated or started again. What nobody could read is used later; more than all its virtual
+    CPUs a VM can't have used.
+    """
+    before, after = arrays["cpu_s"][rows], now.of(arrays["vm"][rows])
+    used = np.where(after < before, after, after - before)
+    most = arrays["vcpus"][rows] * elapsed * interval_s
+    found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
+    return found
+
+
+def units(used: Floats, elapsed: float) -> Floats:
+    """The same as percent of a core over the time that passed."""
+    return used * UNITS_PER_CORE / elapsed if elapsed > 0 else np.zeros_like(used)

@@ -1,0 +1,60 @@
+"""Whoever acts, acts alone: on a state directory, and on a cloud that others may act on too."""
+
+import fcntl
+import secrets
+import socket
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from merkatd.config.model import Config
+from merkatd.config.sections import CloudKind
+from merkatd.database import Database
+from merkatd.opennebula import Client
+from merkatd.opennebula.present import leads
+from merkatd.scheduler.leading import Leading, lease_s_of
+from merkatd.starting.errors import StartError
+
+
+def taken(directory: Path) -> Callable[[], None]:
+    """Take the state directory for this daemon alone; what is returned gives it back.
+
+    The system gives it back too, however the process ends.
+    """
+    lock = (directory / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise StartError(f"{directory}: another daemon has this state directory") from None
+    return lock.close
+
+
+def leading_of(reactor: Any, config: Config, database: Database, client: Client) -> Leading | None:
+    """What other daemons may act on the same cloud; nobody else can on one of our own."""
+    if config.cloud.kind is not CloudKind.OPENNEBULA:
+        return None
+    return Leading(
+        database,
+        reactor,
+        _holder(config.state_directory / "holder"),
+        lease_s_of(config.period.interval_s),
+        partial(leads, client),
+        # Goes on while the machine sleeps, as the lease does.
+        partial(time.clock_gettime, time.CLOCK_BOOTTIME),
+    )
+
+
+async def certain(leaders: Sequence[Leading]) -> None:
+    """Return only where every lease is surely ours. Raises LeaseLostError."""
+    for one in leaders:
+        await one.certain()
+
+
+def _holder(path: Path) -> str:
+    """The name of whoever has this state directory, the same after each start."""
+    if not path.exists():
+        path.write_text(f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
+    return path.read_text().strip()

@@ -1,0 +1,100 @@
+"""The way to the cloud: an OpenNebula, or one of our own in this very process."""
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.config.model import Config
+from merkatd.config.sections import CloudKind
+from merkatd.database.executors import Executor, Threads
+from merkatd.embedded.clock import ScaledClock
+from merkatd.embedded.cloud import Cloud, HostSize
+from merkatd.embedded.cloudfile import HostGroup, Plan
+from merkatd.embedded.opening import clock_of, open_cloud
+from merkatd.embedded.server import serve
+from merkatd.embedded.store import SqliteStore
+from merkatd.embedded.transport import MemoryTransport
+from merkatd.opennebula import Client, HttpTransport, Transport, TrustError
+from merkatd.opennebula.guarded import Guarded
+from merkatd.opennebula.login import Login, LoginError, login_from
+from merkatd.starting.errors import StartError
+
+_log = Logger()
+
+
+def transport_to_cloud(
+    reactor: Any, config: Config, executor: Executor, **options: Any
+) -> HttpTransport:
+    """The way to wherever the cloud answers; the embedded one has left word of it."""
+    endpoint = config.endpoint
+    if config.cloud.kind is not CloudKind.OPENNEBULA:
+        endpoint = (config.state_directory / "one_xmlrpc").read_text().strip()
+    try:
+        return HttpTransport(reactor, endpoint, executor, authorities=config.authorities, **options)
+    except TrustError as error:
+        raise StartError(str(error)) from None
+
+
+def client_of(
+    reactor: Any,
+    config: Config,
+    workers: Threads,
+    closing: list[Callable[[], Any]],
+    certain: Callable[[], Awaitable[None]],
+) -> tuple[Client, ScaledClock]:
+    """The way to the cloud, and the time that passes there."""
+    if config.cloud.kind is CloudKind.OPENNEBULA:
+        now = time.time()
+        clock = ScaledClock(reactor, time.time, 1.0, now, now)
+        transport = transport_to_cloud(reactor, config, workers)
+        closing.append(lambda: ensureDeferred(transport.close()))
+        guarded = Guarded(transport, certain)
+        return _speaking(guarded, _login(config.auth_file), clock, config), clock
+    store = SqliteStore(config.state_directory / "cloud.db")
+    clock = clock_of(config.cloud.speed, store, reactor)
+    auth = config.state_directory / "one_auth"
+    if not auth.exists():
+        _write_secret(auth, f"oneadmin:{secrets.token_urlsafe(16)}\n")
+    login = _login(auth)
+    size = HostSize(config.cloud.host_cores * 100, config.cloud.host_memory_mib)
+    plan = Plan(hosts=(HostGroup(config.cloud.hosts, size),))
+    cloud: Cloud = open_cloud(
+        clock, plan, login.session.partition(":")[2], config.cloud.seed, store
+    )
+    closing.append(cloud.close)
+    server = serve(cloud, reactor)
+    closing.append(lambda: ensureDeferred(server.stop()))
+    (config.state_directory / "one_xmlrpc").write_text(f"{server.endpoint}\n")
+    _log.info(
+        "The embedded cloud answers at {endpoint}, its login is in {auth}",
+        endpoint=server.endpoint,
+        auth=str(auth),
+    )
+    return _speaking(MemoryTransport(cloud), login, clock, config), clock
+
+
+def _speaking(transport: Transport, login: Login, clock: ScaledClock, config: Config) -> Client:
+    return Client(
+        transport,
+        login.session,
+        clock,
+        timeout_s=config.cloud.call_limit_s,
+        origin=login.origin,
+    )
+
+
+def _login(path: Path) -> Login:
+    try:
+        return login_from(path)
+    except LoginError as error:
+        raise StartError(str(error)) from None
+
+
+def _write_secret(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)

@@ -1,0 +1,37 @@
+"""What tells hosts their limits."""
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.config.model import Config
+from merkatd.config.sections import HypervisorKind
+from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
+from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, MissingError
+from merkatd.opennebula import Client
+from merkatd.scheduler.ports import Hypervisors
+from merkatd.starting.errors import StartError
+
+
+def hypervisors_of(
+    reactor: Any, config: Config, client: Client, closing: list[Callable[[], Any]]
+) -> Hypervisors:
+    """What tells hosts their limits."""
+    chosen = config.hypervisor
+    if chosen.kind is HypervisorKind.EMBEDDED:
+        return EmbeddedHypervisors(client)
+    if chosen.kind is HypervisorKind.NONE:
+        return UntouchedHypervisors()
+    try:
+        found = LibvirtHypervisors(
+            reactor,
+            Addresses(chosen.uri, chosen.uris),
+            chosen,
+            config.limits,
+            goods=config.goods.further,
+        )
+    except MissingError as error:
+        raise StartError(str(error)) from None
+    closing.append(lambda: ensureDeferred(found.close()))
+    return found

@@ -1,0 +1,53 @@
+"""Two daemons on one real MariaDB, each with connections of its own: one acts in each period."""
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd.database.engine import make_engine
+from tests.scheduler.frontend import Frontend
+from tests.scheduler.test_leading import INTERVAL_S, Daemon, pass_, periods_of
+from tests.servers import MariaDb
+
+
+@pytest.fixture
+def engines(mariadb: MariaDb) -> Iterator[list[sa.Engine]]:
+    """Three ways to one database: the tests' own, and one for each daemon."""
+    url = mariadb.make("two_daemons")
+    made = [make_engine(url) for _ in range(3)]
+    yield made
+    for engine in made:
+        engine.dispose()
+    mariadb.drop("two_daemons")
+
+
+def test_one_acts_in_each_period_and_the_other_follows_within_two(
+    engines: list[sa.Engine],
+) -> None:
+    """Beside each other, after a kill, and when the first comes back: nothing is done twice."""
+    cloud = Frontend(engine=engines[0])
+    vms = [cloud.vm(1.0 + at) for at in range(4)]
+    first = Daemon(cloud, "first", engine=engines[1])
+    pass_(cloud, 20)
+    second = Daemon(cloud, "second", offset_s=500.0, engine=engines[2])
+    pass_(cloud, 3 * INTERVAL_S)
+    assert len(first.acted) >= 3
+    assert second.acted == []
+    assert second.calls == []
+    first.kill()
+    vms.append(cloud.vm(9.0))
+    before = list(first.acted)
+    pass_(cloud, 2 * INTERVAL_S)
+    assert second.acted
+    first.clock.go_on()
+    pass_(cloud, 3 * INTERVAL_S)
+    assert first.acted == before
+    assert first.scheduler.standby == "daemon second has the lease on this database"
+    assert not set(first.acted) & set(second.acted)
+    assert cloud.read(periods_of) == sorted([*first.acted, *second.acted])
+    assert {cloud.state(vm) for vm in vms} == {"RUNNING"}
+    cloud.agree()
+    second.end()
+    first.end()
+    cloud.close()
