@@ -4,11 +4,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BENCHMARKS := decide balance period observe requirements charge storage limits api
+BENCHMARKS := decide balance period observe requirements charge storage limits api groups policies probe bus
 # Debian packages that tests use, each with a file of it.
 PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \
-	libvirt-dev:/usr/include/libvirt/libvirt.h
+	libvirt-dev:/usr/include/libvirt/libvirt.h openssh-server:/usr/sbin/sshd
 
 .PHONY: help venv demo check test test-real test-xen packages libvirt soak bench clean
 .DEFAULT_GOAL := help
@@ -36,7 +36,7 @@ check: venv  ## layers, types and lint
 	$(BIN)/lint-imports --no-cache
 
 test: packages check libvirt  ## everything; Debian packages that it lacks are installed first
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 packages:
 	@missing=$$(for pair in $(PACKAGES); do ls $${pair#*:} >/dev/null 2>&1 || printf '%s ' $${pair%:*}; done); \
@@ -58,7 +58,7 @@ test-xen: venv  ## a real Xen under software emulation: root on Debian 12; insta
 	$(BIN)/python -m tests.xen
 
 soak: venv  ## the faults by the hundred
-	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py tests/ledger/test_kill.py
+	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py tests/ledger/test_kill.py tests/bus/test_kill.py
 
 bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
 	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status
