@@ -161,6 +161,7 @@ def merkat(server: Server) -> float:
             f'[daemon]\nstate_directory = "{state}"\nlog_level = "warn"\n'
             f'[cloud]\nkind = "opennebula"\nendpoint = "{server.endpoint}"\n'
             f'auth_file = "{auth}"\n'
+            '[hypervisor]\nkind = "none"\n'
         )
         merkatd = [
             sys.executable,

@@ -175,7 +175,7 @@ class VirtualTime:
 class RealTime:
     """A reactor of our own; its clouds are so much faster."""
 
-    faster = 25
+    faster = 12
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
