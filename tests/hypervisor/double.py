@@ -21,6 +21,7 @@ ENDLESS = 17_592_186_044_415
 
 def error(code: int, message: str) -> Exception:
     """Libvirt's own error, as if it came from its library."""
+    libvirt.virResetLastError()  # a real failure in this thread would be told again
     found: Exception = libvirt.libvirtError(message)
     vars(found)["err"] = (code, 10, message, 2, "", "", "", -1, -1)
     return found
