@@ -12,7 +12,7 @@ from twisted.logger import capturedLogs
 
 from merkatd.bus.running import PlatformProcesses
 from merkatd.bus.settings import Settings
-from merkatd.platforms.ports import SetSize
+from merkatd.platforms.ports import SetBids, SetSize
 from merkatd.platforms.processes import tree
 from tests.bus.rig import Notes, assignment, news, parts, until
 
@@ -136,6 +136,7 @@ def test_best_effort_bids_for_what_there_is(tmp_path: Path) -> None:
 
         await until(acted, "an action")
         await until(lambda: house.notes.memories, "its memory")
+        assert {type(action) for _, _, action in house.notes.actions} == {SetBids}
 
     in_house(tmp_path, story)
 

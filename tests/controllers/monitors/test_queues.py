@@ -1,4 +1,8 @@
-"""What batch systems answer, as it was seen of real ones, and what the controller is told of it."""
+"""What batch systems answer, and what the controller is told of it.
+
+Slurm's answer has the form that a real slurmctld was seen to give; Grid Engine's is written by
+hand.
+"""
 
 import pytest
 
