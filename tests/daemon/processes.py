@@ -13,8 +13,11 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from tests.daemon import creating
+
+Met = TypeVar("Met")
 
 PATIENCE_S = 120.0
 """Machines may be slow and have much else to do; what is awaited comes in a second or two."""
@@ -26,17 +29,18 @@ _FORKS.set_forkserver_preload([__name__, "merkatd.commands.embedded", "merkatd.c
 
 
 def until(
-    met: Callable[[], object],
+    met: Callable[[], Met],
     what: str,
     meanwhile: Callable[[], None] = lambda: None,
     tick_s: float = TICK_S,
-) -> None:
-    """Wait for a condition, and do something meanwhile; AssertionError where it is never met."""
+) -> Met:
+    """Wait for what is true, and do something meanwhile; AssertionError where nothing ever is."""
     ending = time.monotonic() + PATIENCE_S
-    while not met():
+    while not (found := met()):
         assert time.monotonic() < ending, f"{what}: not within {PATIENCE_S:g} s"
         meanwhile()
         time.sleep(tick_s)
+    return found
 
 
 class Program:

@@ -130,8 +130,9 @@ def test_who_is_stopped_may_end_well(tmp_path: Path) -> None:
 
     async def story(nursery: Nursery) -> None:
         good = (
-            "import signal, sys\n"
-            "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit()))\n"
+            "import os, signal, sys\n"
+            # Not print: the signal may come while it is still printing that it is here.
+            "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'bye'), sys.exit()))\n"
         )
         await nursery.started(good + SLEEPS)
         stopped = nursery.supervisor.stop(["one"], 10.0)
