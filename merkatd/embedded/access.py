@@ -168,6 +168,12 @@ def _who(value: int) -> str:
     return f"{selector}{value & _ID}"
 
 
+def new_groups_rules(oid: int) -> Iterable[tuple[int, int, int, int]]:
+    """What oned allows a group when it makes it."""
+    rights = {Kind.HOST: Right.MANAGE, Kind.NET: Right.USE, Kind.DATASTORE: Right.USE}
+    return tuple((GROUP | oid, ALL | kind, int(right), ONE) for kind, right in rights.items())
+
+
 DEFAULT_RULES: Iterable[tuple[int, int, int, int]] = (
     (
         GROUP | 1,
@@ -184,8 +190,6 @@ DEFAULT_RULES: Iterable[tuple[int, int, int, int]] = (
     ),
     (ALL, ALL | Kind.ZONE, Right.USE, ALL),
     (ALL, ALL | Kind.MARKETPLACE | Kind.MARKETPLACEAPP, Right.USE, ALL),
-    (GROUP | 1, ALL | Kind.HOST, Right.MANAGE, ONE),
-    (GROUP | 1, ALL | Kind.NET, Right.USE, ONE),
-    (GROUP | 1, ALL | Kind.DATASTORE, Right.USE, ONE),
+    *new_groups_rules(1),
 )
 """The rules that a new cloud starts with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from merkatd.embedded import (
+    calls_clusters,
     calls_delete,
     calls_embedded,
     calls_hosts,
@@ -17,6 +18,7 @@ from merkatd.embedded import (
 )
 
 __all__ = [
+    "calls_clusters",
     "calls_delete",
     "calls_embedded",
     "calls_hosts",

@@ -1,13 +1,12 @@
-"""The calls that remove users, groups, clusters, VM groups and networks that nothing needs."""
+"""The calls that remove users, groups, VM groups and networks that nothing needs."""
 
 from __future__ import annotations
 
-from merkatd.embedded.access import Kind, Right
+from merkatd.embedded.access import GROUP, Kind, Right
 from merkatd.embedded.call import (
     ACTION,
     Call,
     Refusal,
-    cluster_target,
     group_target,
     method,
     network_target,
@@ -16,7 +15,7 @@ from merkatd.embedded.call import (
 )
 
 _SYSTEM = 100
-"""Ids below this one belong to groups and clusters that every cloud has."""
+"""Ids below this one belong to groups that every cloud has."""
 
 
 @method("one.user.delete", "i")
@@ -34,7 +33,7 @@ def user_delete(call: Call, oid: int) -> int:
 
 @method("one.group.delete", "i")
 def group_delete(call: Call, oid: int) -> int:
-    """Remove a group that nobody is in."""
+    """Remove a group that nobody is in, and the rules about it."""
     world = call.cloud.world
     group = call.find(world.groups, Kind.GROUP, oid)
     call.need(Right.ADMIN, group_target(group))
@@ -45,29 +44,11 @@ def group_delete(call: Call, oid: int) -> int:
     members = sum(oid == user.gid for user in world.users)
     if members:
         raise Refusal(ACTION, f"Cannot delete group. Group {oid} is not empty.")
+    for rule in [rule.id for rule in world.rules if rule.user == GROUP | oid]:
+        del world.rules.rows[rule]
+        world.changed("acl", rule)
     del world.groups.rows[oid]
     world.changed("group", oid)
-    return oid
-
-
-@method("one.cluster.delete", "i")
-def cluster_delete(call: Call, oid: int) -> int:
-    """Remove a cluster that has no hosts."""
-    world = call.cloud.world
-    cluster = call.find(world.clusters, Kind.CLUSTER, oid)
-    call.need(Right.ADMIN, cluster_target(cluster))
-    if oid < _SYSTEM:
-        raise Refusal(
-            ACTION, f"Cannot delete cluster. System Clusters (ID < {_SYSTEM}) cannot be deleted."
-        )
-    if cluster.hosts:
-        raise Refusal(ACTION, f"Cannot delete cluster. Cluster {oid} is not empty.")
-    for store in world.datastores:
-        if oid in store.clusters:
-            store.clusters.remove(oid)
-            world.changed("datastore", store.id)
-    del world.clusters.rows[oid]
-    world.changed("cluster", oid)
     return oid
 
 

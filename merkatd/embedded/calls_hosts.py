@@ -1,4 +1,4 @@
-"""The calls about hosts, clusters and datastores."""
+"""The calls about hosts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from merkatd.embedded.call import (
     Call,
     Refusal,
     check_name,
-    cluster_target,
-    datastore_target,
     host_target,
     method,
 )
 from merkatd.embedded.calls_vm_edit import merged
-from merkatd.embedded.records import Cluster, Host
+from merkatd.embedded.records import Host
 from merkatd.embedded.render_host import host_sample_xml, host_xml
-from merkatd.embedded.render_rest import cluster_xml, datastore_xml
 from merkatd.embedded.states import HostState
 from merkatd.embedded.template import Template
 
 if TYPE_CHECKING:
+    from merkatd.embedded.records import Cluster
     from merkatd.embedded.world import World
 
 
@@ -65,7 +63,7 @@ def host_allocate(call: Call, name: str, im_mad: str, vm_mad: str, cluster_id: i
     if not im_mad or not vm_mad:
         which = "IM_MAD_NAME" if not im_mad else "VMM_MAD_NAME"
         raise Refusal(INTERNAL, f"{which} cannot be empty.")
-    _check_new_name(name, world.hosts.named(name), "HOST")
+    check_new_name(name, world.hosts.named(name), "HOST")
     size = call.cloud.host_size
     host = new_host(world, name, cluster, size.cpu, size.memory_mib)
     host.im_mad, host.vm_mad = im_mad, vm_mad
@@ -95,7 +93,8 @@ def new_host(world: World, name: str, cluster: Cluster, cpu: int, memory_mib: in
     return host
 
 
-def _check_new_name(name: str, taken: Host | Cluster | None, kind: str) -> None:
+def check_new_name(name: str, taken: Host | Cluster | None, kind: str) -> None:
+    """Raise Refusal where a name is none, or is somebody's."""
     check_name(name)
     if taken is not None:
         raise Refusal(INTERNAL, f"NAME is already taken by {kind} {taken.id}.")
@@ -131,98 +130,3 @@ def host_status(call: Call, host_id: int, status: int) -> int:
     host.prev_state, host.state = host.state, _STATUS[status]
     call.cloud.world.changed("host", host_id)
     return host_id
-
-
-# -- clusters and datastores ------------------------------------------------------------------
-
-
-@method("one.clusterpool.info")
-def clusterpool_info(call: Call) -> str:
-    """All clusters that the caller may use."""
-    rows = (
-        cluster_xml(row)
-        for row in call.cloud.world.clusters.descending()
-        if call.may(Right.USE, cluster_target(row))
-    )
-    return f"<CLUSTER_POOL>{''.join(rows)}</CLUSTER_POOL>"
-
-
-@method("one.cluster.info", "i?b")
-def cluster_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
-    """One cluster."""
-    cluster = call.find(call.cloud.world.clusters, Kind.CLUSTER, oid)
-    call.need(Right.USE, cluster_target(cluster))
-    return cluster_xml(cluster)
-
-
-@method("one.cluster.allocate", "s")
-def cluster_allocate(call: Call, name: str) -> int:
-    """A new cluster; it has the system datastore of the first one."""
-    call.need(Right.CREATE, Target(Kind.CLUSTER))
-    _check_new_name(name, call.cloud.world.clusters.named(name), "CLUSTER")
-    return new_cluster(call.cloud.world, name).id
-
-
-def new_cluster(world: World, name: str) -> Cluster:
-    """Add a cluster that shares the system datastores there are."""
-    texts = {"RESERVED_CPU": "", "RESERVED_MEM": ""}
-    oid = 0 if not len(world.clusters) else max(world.clusters.next_id, 100)
-    cluster = Cluster(oid, name, template=Template.of(texts.items()))
-    world.clusters.add(cluster)
-    for store in world.datastores:
-        store.clusters.append(cluster.id)
-        cluster.datastores.append(store.id)
-        world.changed("datastore", store.id)
-    world.changed("cluster", cluster.id)
-    return cluster
-
-
-@method("one.cluster.update", "is?i")
-def cluster_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
-    """Replace a cluster's template, or add to it."""
-    cluster = call.find(call.cloud.world.clusters, Kind.CLUSTER, oid)
-    call.need(Right.MANAGE, cluster_target(cluster))
-    cluster.template = merged(call, cluster.template, text, kind, frozenset())
-    call.cloud.world.changed("cluster", oid)
-    for host_id in cluster.hosts:
-        call.cloud.world.hosts.rows[host_id].inherited = cluster.template
-        call.cloud.world.changed("host", host_id)
-    return oid
-
-
-@method("one.cluster.addhost", "ii")
-def cluster_addhost(call: Call, oid: int, host_id: int) -> int:
-    """Move a host into a cluster."""
-    world = call.cloud.world
-    cluster = call.find(world.clusters, Kind.CLUSTER, oid)
-    host = call.host(host_id)
-    call.need(Right.ADMIN, cluster_target(cluster))
-    call.need(Right.ADMIN, host_target(host))
-    old = world.clusters.get(host.cluster)
-    if old is not None:
-        old.hosts.remove(host_id)
-        world.changed("cluster", old.id)
-    cluster.hosts.append(host_id)
-    host.cluster, host.inherited = oid, cluster.template
-    world.changed("cluster", oid)
-    world.changed("host", host_id)
-    return oid
-
-
-@method("one.datastorepool.info")
-def datastorepool_info(call: Call) -> str:
-    """All datastores that the caller may use."""
-    rows = (
-        datastore_xml(call.cloud.world, row)
-        for row in call.cloud.world.datastores.descending()
-        if call.may(Right.USE, datastore_target(row))
-    )
-    return f"<DATASTORE_POOL>{''.join(rows)}</DATASTORE_POOL>"
-
-
-@method("one.datastore.info", "i?b")
-def datastore_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
-    """One datastore."""
-    store = call.find(call.cloud.world.datastores, Kind.DATASTORE, oid)
-    call.need(Right.USE, datastore_target(store))
-    return datastore_xml(call.cloud.world, store)

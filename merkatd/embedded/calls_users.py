@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.access import ALL, Kind, Right, Target, digest, malformed
+from merkatd.embedded.access import (
+    ALL,
+    Kind,
+    Right,
+    Target,
+    digest,
+    malformed,
+    new_groups_rules,
+)
 from merkatd.embedded.call import (
     INTERNAL,
     Call,
@@ -155,14 +163,18 @@ def group_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG
 
 @method("one.group.allocate", "s")
 def group_allocate(call: Call, name: str) -> int:
-    """A new group."""
+    """A new group, which may use every host, network and datastore of this zone."""
     world = call.cloud.world
     call.need(Right.CREATE, Target(Kind.GROUP))
     check_name(name)
     taken = world.groups.named(name)
     if taken is not None:
         raise Refusal(INTERNAL, f"NAME is already taken by GROUP {taken.id}.")
-    return new_group(world, name).id
+    group = new_group(world, name)
+    for numbers in new_groups_rules(group.id):
+        rule = world.rules.add(AclRule(world.rules.next_id, *numbers))
+        world.changed("acl", rule.id)
+    return group.id
 
 
 def new_group(world: World, name: str) -> Group:

@@ -23,7 +23,8 @@ from merkatd.embedded.call import (
     RpcFault,
     check_types,
 )
-from merkatd.embedded.calls_hosts import new_cluster, new_host
+from merkatd.embedded.calls_clusters import new_cluster, share_datastore
+from merkatd.embedded.calls_hosts import new_host
 from merkatd.embedded.calls_users import new_user
 from merkatd.embedded.faults import Faults, Kind, Verdict
 from merkatd.embedded.hypervisor import Hypervisors
@@ -129,7 +130,9 @@ class Cloud:
         new_user(world, "serveradmin", world.uuid(), [0]).enabled = False
         for oid, (name, kind) in enumerate((("system", 1), ("default", 0), ("files", 2))):
             world.datastores.add(Datastore(oid, name, kind, [], _store_template(kind)))
-        new_cluster(world, "default")
+        default = new_cluster(world, "default")
+        for store in world.datastores:
+            share_datastore(world, default, store)
         for numbers in DEFAULT_RULES:
             rule = world.rules.add(AclRule(world.rules.next_id, *map(int, numbers)))
             world.changed("acl", rule.id)

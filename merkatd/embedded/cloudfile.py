@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from merkatd.embedded import template
-from merkatd.embedded.calls_hosts import new_cluster
+from merkatd.embedded.calls_clusters import new_cluster, share_datastore
 from merkatd.embedded.calls_users import new_group, new_user
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.template import Template
@@ -74,9 +74,11 @@ def read(path: Path) -> Plan:
 
 
 def build(cloud: Cloud, plan: Plan) -> None:
-    """Add everything planned to a cloud that has been founded."""
+    """Add everything planned to a cloud that has been founded; clusters share its datastores."""
     for name in plan.clusters:
-        new_cluster(cloud.world, name)
+        cluster = new_cluster(cloud.world, name)
+        for store in cloud.world.datastores:
+            share_datastore(cloud.world, cluster, store)
     for name, attributes in plan.groups:
         new_group(cloud.world, name).template = attributes
     for login in plan.users:

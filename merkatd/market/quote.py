@@ -186,6 +186,8 @@ class Quotes:
         floors = demand.floors(pool) - (old.floor if old is not None else 0.0) + row.floor
         if floors > capacity:
             return row.floor * (capacity / floors)
+        if row.top == row.floor:
+            return row.floor
         return row.gets(demand.level(pool, capacity, old, row))
 
     def _bid_for(self, place: Place, column: int, amount: float) -> float | None:

@@ -76,11 +76,17 @@ def _cloud_vm(text: str, charged: Iterable[int]) -> CloudVm:
 
 
 def agree(site: Site) -> None:
-    """Nothing was done twice, nothing that is not in the journal, nothing confirmed in vain."""
+    """Nothing was done twice or in vain, and the books are right."""
     if not site.read(_has_tables):
         # Killed before its first migration was over: then it can't have asked for anything.
         assert not any(vm.asked or vm.key for vm in cloud_vms(site))
         return
+    done_once(site)
+    site.read(_books)
+
+
+def done_once(site: Site) -> None:
+    """Nothing was done twice, nothing that is not in the journal, nothing confirmed in vain."""
     confirmed = site.read(lambda c: _moves(c, [StepState.CONFIRMED]))
     made = {vm: key for key, vm in site.read(_made)}
     vms = cloud_vms(site)
@@ -95,7 +101,6 @@ def agree(site: Site) -> None:
     keys = Counter(vm.key for vm in vms if vm.key)
     assert set(keys) <= site.read(_keys), "an orphan"
     assert all(count == 1 for count in keys.values()), "created twice"
-    site.read(_books)
 
 
 def _has_tables(connection: sa.Connection) -> bool:

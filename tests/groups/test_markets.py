@@ -17,6 +17,7 @@ def both() -> Site:
     """Two hosts of each market."""
     site = Site(hosts=2, markets=MARKETS)
     cluster = site.bench.ok("one.cluster.allocate", "groups")
+    site.bench.ok("one.cluster.adddatastore", cluster, 0)
     site.cloud.add_hosts(2, cluster=cluster)
     return site
 

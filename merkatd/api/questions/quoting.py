@@ -14,12 +14,18 @@ from merkatd.scheduler.wishes import MOST
 SIZE_WORDS = ("most", "least")
 """Of a VM that there is not yet: what it can use at most, and can't live without."""
 
+_OF_FURTHER = {
+    good: (good, f"want_{good}", *(f"{what}_{good}" for what in SIZE_WORDS)) for good in FURTHER
+}
+
 
 def only_sold(resources: Sequence[str], arguments: Arguments) -> None:
     """Raises QuestionError where something is said of a good that is not sold."""
-    for good in FURTHER:
-        for word in (good, f"want_{good}", *(f"{what}_{good}" for what in SIZE_WORDS)):
-            if good not in resources and arguments.get(word) is not None:
+    for good, words in _OF_FURTHER.items():
+        if good in resources:
+            continue
+        for word in words:
+            if arguments.get(word) is not None:
                 raise QuestionError(f"{word}: {good} is not sold; {', '.join(resources)} are")
 
 
