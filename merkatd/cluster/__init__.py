@@ -7,7 +7,7 @@ consistency and import nothing of ours.
 from merkatd.cluster.arrays import Bools, Floats, Ints
 from merkatd.cluster.decision import Decision
 from merkatd.cluster.plan import Plan
-from merkatd.cluster.snapshot import Snapshot
+from merkatd.cluster.snapshot import History, Snapshot
 from merkatd.cluster.states import HostState, RolePolicy, VmKind, VmState
 from merkatd.cluster.steps import (
     Balloon,
@@ -33,6 +33,7 @@ __all__ = [
     "Decision",
     "Deploy",
     "Floats",
+    "History",
     "HostState",
     "Hosts",
     "Ints",

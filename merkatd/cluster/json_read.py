@@ -62,7 +62,7 @@ def read_snapshot(data: Mapping[str, Any]) -> Snapshot:
             now_s=_number("now_s", data.get("now_s")),
             period=_whole("period", data.get("period")),
             resources=tuple(resources),
-            history=_read_history(data.get("history")),
+            history=_read_history(data.get("history"), len(resources)),
             **tables,
         )
     )
@@ -223,7 +223,7 @@ def _read_scores(name: str, column: str, rows: list[dict[str, Any]], names: dict
     return found
 
 
-def _read_history(data: Any) -> History | None:
+def _read_history(data: Any, resources: int) -> History | None:
     if data is None:
         return None
     _refuse_unknown("history", _object("history", data), {"at_s", "vms", "hosts"})
@@ -233,6 +233,9 @@ def _read_history(data: Any) -> History | None:
             part = np.array(data.get(name), dtype=float)
         except (TypeError, ValueError):
             raise SnapshotError(f"history.{name}: must be numbers or null, evenly nested") from None
+        if dimensions > part.ndim > 1 and not part.size:
+            # Nobody was there: nothing shows how deep it would have been.
+            part = part.reshape(len(part), 0, resources)
         if part.ndim != dimensions:
             raise SnapshotError(f"history.{name}: must be nested {dimensions} deep")
         parts[name] = part

@@ -32,6 +32,14 @@ TABLE = Table(
         Column("CAP", "cap", Kind.NUMBER, "what its cap cuts off"),
         Column("REST", "rest", Kind.NUMBER, "what the strategy or an overfull host changes"),
         Column("SHARE", "share", Kind.NUMBER, "BY_BID + OTHERS + FLOOR + CAP + REST"),
+        Column("USED", "used", Kind.NUMBER, "what it really used since the period before"),
+        Column(
+            "USED_LATELY",
+            "used_lately",
+            Kind.NUMBER,
+            "the same, on average over a dozen periods",
+            default=False,
+        ),
         Column("LEAST", "least", Kind.NUMBER, "its floor", default=False),
         Column("MOST", "most", Kind.NUMBER, "its cap", default=False),
         Column(
@@ -52,7 +60,7 @@ TABLE = Table(
     ),
 )
 
-_SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,FLOOR,CAP,SHARE"
+_SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,FLOOR,CAP,SHARE,USED"
 _LABEL = 12
 
 
@@ -87,7 +95,7 @@ def _text(answer: Any, cells: int | None) -> Sequence[str]:
         columns = TABLE.default()
     lines += ["", *to_text(columns, parts, cells), ""]
     for part in parts:
-        lines += wrapped(_said(part), cells, "", "  ")
+        lines += wrapped(_said(part, answer.get("rate")), cells, "", "  ")
     return lines
 
 
@@ -100,19 +108,24 @@ def _facts(answer: Any) -> Iterator[tuple[str, str]]:
     yield "Bid from", answer["bid_source"]
     balance = answer["balance"]
     left = "" if balance is None else f"; {balance:,.0f} are left to pay with"
-    yield "Cost", f"{answer['cost']:.4g} credits a period{left}"
+    cost = f"{answer['cost']:.4g} credits a period"
+    if answer.get("rate") is not None:
+        cost = f"at most {cost}, {answer['rate']:.4g} for each core that it uses"
+    yield "Cost", f"{cost}{left}"
     if answer["message"] and answer["host"] is not None:
         yield "Message", answer["message"]
 
 
-def _said(part: Any) -> str:
+def _said(part: Any, rate: float | None) -> str:
+    """One resource; `rate` is what a core costs where use is charged, and nothing else is."""
     price = "no price clears" if part["price"] is None else f"price {part['price']:.6g}"
+    costs = f"{price}, costs {part['cost']:.4g} a period"
+    if rate is not None:
+        sold = part["resource"] == "cpu"
+        costs = f"costs at most {part['cost']:.4g} a period" if sold else "is not sold"
     wanted = part["bid_for_all"]
     more = ""
     if part["limited_by"] in {"bids", "floor", "no bid"} and wanted is not None:
         more = f"; a bid of {wanted:.4g} would get all {figure(part['most'])}"
     within = f"floor {figure(part['least'])}, cap {figure(part['most'])}"
-    return (
-        f"{part['resource']}: {within}, {price}, costs {part['cost']:.4g} a period;"
-        f" why not more: {part['why_not_more']}{more}"
-    )
+    return f"{part['resource']}: {within}, {costs}; why not more: {part['why_not_more']}{more}"

@@ -89,7 +89,15 @@ def seen_from(
         period=period,
         started_s=looked.started_s,
         observation=seen,
-        snapshot=snapshot_of(period, seen, use, known, world.markets, world.goods),
+        snapshot=snapshot_of(
+            period,
+            seen,
+            use,
+            known,
+            world.markets,
+            world.goods,
+            world.recent.history(seen, world.goods.resources),
+        ),
         in_force=in_force_of(seen, use),
         verdicts=verdicts,
         wishes=looked.said,
@@ -101,6 +109,7 @@ def seen_from(
 async def observe(world: World) -> Seen:
     """Read everything, and store that it was read: from here on the period has a number."""
     looked = await look(world)
+    world.recent.met(looked.observation, looked.use)
     stored = await world.database.run(lambda connection: _store(connection, world, looked))
     _report(looked.observation, stored.verdicts)
     return await world.executor.run(

@@ -14,6 +14,7 @@ from merkatd.cluster import (
     Bools,
     Deploy,
     Floats,
+    History,
     Hosts,
     Ints,
     Markets,
@@ -60,6 +61,7 @@ def snapshot_of(
     known: Known,
     markets: Sequence[Market],
     goods: Goods | None = None,
+    history: History | None = None,
 ) -> Snapshot:
     """The snapshot of a period; rows are those of the observation."""
     goods = goods or Goods()
@@ -82,6 +84,7 @@ def snapshot_of(
             markets=Markets(name=tuple(market.name for market in markets)),
             hosts=_hosts(seen, host_market, capacity),
             vms=_vms(seen, use, known, markets, market, host, state, cap, floor, goods.resources),
+            history=history,
             **_rules(seen.constraints),
         )
     )
@@ -172,6 +175,9 @@ def _caps_and_floors(
             floor[row, at] = max(floor[row, at], wish.least.get(resource, 0.0))
     outside = market == NOWHERE
     cap[outside] = seen.vm_reserved[outside]
+    # OpenNebula checks these by its own account, and refuses what that has no room for.
+    pinned, own = np.isin(seen.vm_id, list(seen.pin_policy)), slice(len(RESOURCES))
+    cap[pinned, own] = floor[pinned, own] = seen.vm_reserved[pinned, own]
     # Nobody bids for memory where a spending rate is all that is said: everybody has it all.
     whole = np.array([*(one.by_use for one in markets), False])[market]
     floor[whole, MEMORY] = cap[whole, MEMORY]

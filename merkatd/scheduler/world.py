@@ -12,6 +12,7 @@ from merkatd.cluster import Step
 from merkatd.currency.settings import Money
 from merkatd.limits import LimitsSettings
 from merkatd.scheduler.ports import Answer, Cloud, Hypervisors, Reply
+from merkatd.scheduler.recent import RecentUse
 from merkatd.scheduler.settings import Goods, Market, Rhythm
 from merkatd.scheduler.transactions import Transactions
 
@@ -77,6 +78,7 @@ class World:
     money: Money = field(default_factory=Money)
     handing: bool = False
     """Whether OpenNebula carries out deployments and migrations, when its driver asks for them."""
+    recent: RecentUse = field(default_factory=RecentUse)
     certain: Callable[[], Awaitable[None]] = _nothing
     """Raises LeaseLostError where another daemon may be acting already."""
     why_not_on: Callable[[int, AbstractSet[int], float], Awaitable[str | None]] = _no_reason

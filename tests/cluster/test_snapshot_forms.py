@@ -157,6 +157,18 @@ def test_what_is_wrong_is_named(text: str, message: str) -> None:
     assert message in str(error.value)
 
 
+def test_a_cloud_where_nobody_is_keeps_its_history() -> None:
+    """Two looks at hosts without a VM."""
+    nobody = np.zeros((0, 2))
+    history = History(np.array([1.0, 2.0]), np.zeros((2, 0, 2)), np.ones((2, 1, 2)))
+    hosts = hosts_table(np.array([[100.0, 100.0]]))
+    text = dumps(cloud(hosts, vms_table([], nobody, nobody), history=history))
+    again = loads(text).history
+    assert again is not None
+    assert again.vms.shape == (2, 0, 2)
+    assert dumps(loads(text)) == text
+
+
 def read_or_refused(read: Callable[[], Snapshot]) -> Snapshot | str:
     """The snapshot, or what is wrong with it; anything else is raised."""
     try:

@@ -50,6 +50,7 @@ def _goods(snapshot: Snapshot, given: Floats) -> Families:
     """Of each resource: what the hosts have, what VMs were given, what is bid."""
     markets, hosts, vms = snapshot.markets.name, snapshot.hosts, snapshot.vms
     on = hosts.state == HostState.ON
+    used = np.zeros_like(given) if snapshot.history is None else snapshot.history.vms[-1]
     bids = GaugeMetricFamily(
         "merkat_bids_credits", "All bids, in credits a period", labels=("market", "resource")
     )
@@ -58,6 +59,7 @@ def _goods(snapshot: Snapshot, given: Floats) -> Families:
         for what, help_text, owner, amount in (
             ("capacity", "What the hosts of a market have", hosts.market[on], hosts.capacity[on]),
             ("allocated", "What the VMs of a market were given", vms.market, given),
+            ("used", "What they really used, as far as their hosts say", vms.market, used),
         ):
             family = GaugeMetricFamily(
                 f"merkat_{resource}_{what}_{unit.name}", help_text, labels=("market",)

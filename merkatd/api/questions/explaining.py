@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from merkatd.api.questions.present import Present
 from merkatd.api.questions.sentences import sentence, why_not_more
 from merkatd.api.questions.words import finite
@@ -53,12 +55,20 @@ def explained(
         ),
         "message": now.messages.get(vm),
         "why_here": _why_here(steps),
-        "bid_source": "default" if word is None else str(word.source),
+        "bid_source": _bid_source(now, vm, word),
         "bid_at_s": None if word is None else word.at_s,
+        "rate": finite(now.rate[row]),
         "cost": float(now.cost[row].sum()),
         "balance": balance,
         "resources": [] if explanation is None else _resources(now, row, explanation),
     }
+
+
+def _bid_source(now: Present, vm: int, word: Bid | None) -> str:
+    """What a VM of a group bids is its part of the group's spending rate, whatever else is said."""
+    if vm in now.rates:
+        return f"group {now.rates[vm].group}"
+    return "default" if word is None else str(word.source)
 
 
 def _resources(now: Present, row: int, explanation: Explanation) -> list[dict[str, Any]]:
@@ -66,6 +76,7 @@ def _resources(now: Present, row: int, explanation: Explanation) -> list[dict[st
     nowhere = now.host_name(row) is None
     return [
         _numbers(asdict(part))
+        | _used(now, row, column)
         | {
             "price": finite(now.decision.prices[market, column]),
             "cost": finite(now.cost[row, column]),
@@ -73,6 +84,19 @@ def _resources(now: Present, row: int, explanation: Explanation) -> list[dict[st
         }
         for column, part in enumerate(explanation.parts)
     ]
+
+
+def _used(now: Present, row: int, column: int) -> dict[str, float | None]:
+    """What it really used of the resource, at the last look and on average over those known."""
+    history = now.snapshot.history
+    if history is None:
+        return {"used": None, "used_lately": None}
+    samples = history.vms[:, row, column]
+    known = samples[~np.isnan(samples)]
+    return {
+        "used": finite(float(samples[-1])),
+        "used_lately": float(known.mean()) if len(known) else None,
+    }
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:

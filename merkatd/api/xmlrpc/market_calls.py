@@ -37,8 +37,9 @@ _ABOUT = {
     " shares are what it would get if its market were one host.",
     "market": "Its market.",
     "period": "The period that this was worked out from.",
-    "cost": "Credits that a whole period costs, of all resources; left out where one of them"
-    " can't be had.",
+    "rate": "Credits for each core that it uses for a period, where use is charged.",
+    "cost": "Credits that a whole period costs, of all resources, at most where use is charged;"
+    " left out where one of them can't be had.",
     "resources": "By resource, a struct:",
 }
 _QUOTED = {
@@ -218,9 +219,11 @@ async def bid_set(house: House, caller: Caller, vm: int, bid: Mapping[str, Any])
             "message": "What its owner is told.",
             "why_here": "The step that brought it there: a struct of `kind`, `state`, `period`,"
             " `at_s` and `reason`.",
-            "bid_source": "Where its bid came from: template, xmlrpc, controller or default,",
+            "bid_source": "Where its bid came from: template, xmlrpc, controller, default, or the"
+            " group whose spending rate it has a part of,",
             "bid_at_s": "and when.",
-            "cost": "Credits that a whole period costs.",
+            "rate": "Credits for each core that it uses for a period, where use is charged.",
+            "cost": "Credits that a whole period costs, at most where use is charged.",
             "balance": "Credits that are left to pay with: its application's, or its owner's.",
             "resources": "By resource, a struct:",
         },
@@ -236,6 +239,9 @@ async def bid_set(house: House, caller: Caller, vm: int, bid: Mapping[str, Any])
             "cap": "What its cap cuts off.",
             "rest": "What the strategy or an overfull host changes.",
             "share": "by_bid + others + floor + cap + rest.",
+            "used": "What it really used since the period before, as its host saw it; left out"
+            " where the guest or the host does not say,",
+            "used_lately": "and on average over a dozen periods.",
             "least": "Its floor,",
             "most": "and its cap.",
             "first": "Its share if its market were one host.",

@@ -62,6 +62,18 @@ def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
     assert found["merkat_period_last_success_timestamp_seconds",] == announcement.at_s
 
 
+def test_what_guests_really_used_stands_beside_what_they_were_given(frontend: Frontend) -> None:
+    """Both burn all they get, and have used half a GiB each."""
+    figures = Figures("1")
+    announcement = frontend.periods(4)
+    figures.announced(announcement)
+    found = samples(figures)
+    assert found["merkat_memory_used_bytes", "default"] == 2 * 512 * 2**20
+    used, given = (found[f"merkat_cpu_{what}_cores", "default"] for what in ("used", "allocated"))
+    assert used == pytest.approx(given, rel=0.02)
+    assert used > 0
+
+
 def test_what_was_sent_is_confirmed_by_what_is_seen(frontend: Frontend) -> None:
     """In the next period; every state has a figure, also those that nobody is in."""
     figures = Figures("1")

@@ -1,0 +1,129 @@
+"""What guests really used is remembered over the last looks, and told where it is asked for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from merkatd.api.questions.explaining import explained
+from merkatd.api.questions.present import present
+from merkatd.scheduler.ports import Observation, Use
+from merkatd.scheduler.recent import SAMPLES, RecentUse
+from merkatd.scheduler.settings import Market
+from tests.scheduler.frontend import Frontend
+
+RESOURCES = ("cpu", "memory")
+UNKNOWN = float("nan")
+_UNREAD: Any = None
+
+
+def look(at_s: float, hosts: Sequence[int], vm_hosts: Mapping[int, int]) -> Observation:
+    """So much of a look as use is told by."""
+    seen: Observation = object.__new__(Observation)
+    for name, value in {
+        "at_s": at_s,
+        "host_id": np.array(hosts),
+        "vm_id": np.array(sorted(vm_hosts)),
+        "vm_host": np.array([vm_hosts[vm] for vm in sorted(vm_hosts)]),
+    }.items():
+        object.__setattr__(seen, name, value)
+    return seen
+
+
+def use(seconds: Mapping[int, float], mib: Mapping[int, float], *away: int) -> Use:
+    """What hosts say of guests."""
+    vms = sorted(seconds)
+    return Use(
+        vm_id=np.array(vms, dtype=np.int64),
+        cpu_s=np.array([seconds[vm] for vm in vms]),
+        held_mib=np.full(len(vms), 1024.0),
+        used_mib=np.array([mib.get(vm, UNKNOWN) for vm in vms]),
+        in_force=_UNREAD,
+        away=dict.fromkeys(away, "no answer"),
+    )
+
+
+def test_cpu_is_what_counters_rose_by_and_memory_what_guests_say() -> None:
+    """A core for a minute is a hundred percent; what nobody said is not known."""
+    recent, at = RecentUse(), {7: 1, 9: 2}
+    recent.met(look(0.0, [1, 2], at), use({7: 5.0, 9: 100.0}, {7: 300.0}))
+    seen = look(60.0, [1, 2], at)
+    recent.met(seen, use({7: 65.0, 9: 130.0}, {7: 310.0}))
+    history = recent.history(seen, RESOURCES)
+    assert history is not None
+    assert history.at_s.tolist() == [0.0, 60.0]
+    np.testing.assert_array_equal(history.vms[0], [[UNKNOWN, 300.0], [UNKNOWN, UNKNOWN]])
+    np.testing.assert_array_equal(history.vms[1], [[100.0, 310.0], [50.0, UNKNOWN]])
+    np.testing.assert_array_equal(history.hosts[1], [[100.0, 310.0], [50.0, UNKNOWN]])
+
+
+def test_a_counter_that_went_back_says_nothing_until_the_next_look() -> None:
+    """The guest was started anew or has migrated: it is not known when."""
+    recent, at = RecentUse(), {7: 1}
+    for at_s, seconds in ((0.0, 500.0), (60.0, 3.0), (120.0, 33.0)):
+        recent.met(look(at_s, [1], at), use({7: seconds}, {}))
+    history = recent.history(look(120.0, [1], at), RESOURCES)
+    assert history is not None
+    np.testing.assert_array_equal(history.vms[:, 0, 0], [UNKNOWN, UNKNOWN, 50.0])
+
+
+def test_nothing_is_known_of_hosts_that_are_away() -> None:
+    """Their guests look as they did; that they are idle nobody may believe."""
+    recent, at = RecentUse(), {7: 1, 9: 2}
+    for at_s, away in ((0.0, ()), (60.0, (2,)), (120.0, (2,))):
+        recent.met(look(at_s, [1, 2, 3], at), use({7: at_s, 9: 40.0}, {9: 64.0}, *away))
+    history = recent.history(look(120.0, [1, 2, 3], at), RESOURCES)
+    assert history is not None
+    np.testing.assert_array_equal(history.vms[2], [[100.0, UNKNOWN], [UNKNOWN, UNKNOWN]])
+    np.testing.assert_array_equal(history.hosts[2][:, 0], [100.0, UNKNOWN, 0.0])
+
+
+def test_rows_are_those_of_whoever_is_there_now() -> None:
+    """VMs and hosts come and go between looks."""
+    recent = RecentUse()
+    recent.met(look(0.0, [1, 2], {3: 1, 7: 2}), use({3: 0.0, 7: 0.0}, {3: 10.0, 7: 20.0}))
+    seen = look(60.0, [2, 4], {7: 2, 8: 4})
+    recent.met(seen, use({7: 30.0, 8: 0.0}, {7: 21.0}))
+    history = recent.history(seen, RESOURCES)
+    assert history is not None
+    np.testing.assert_array_equal(history.vms[:, :, 1], [[20.0, UNKNOWN], [21.0, UNKNOWN]])
+    np.testing.assert_array_equal(history.hosts[:, :, 1], [[20.0, UNKNOWN], [21.0, UNKNOWN]])
+
+
+def test_a_dozen_looks_are_remembered() -> None:
+    """Older ones are dropped, and a look that is no later than the one before is none."""
+    recent, at = RecentUse(), {7: 1}
+    for number in range(3 * SAMPLES):
+        for _ in range(2):
+            recent.met(look(60.0 * number, [1], at), use({7: 6.0 * number}, {}))
+    history = recent.history(look(0.0, [1], at), RESOURCES)
+    assert history is not None
+    assert history.at_s.tolist() == [60.0 * n for n in range(2 * SAMPLES, 3 * SAMPLES)]
+    assert history.vms[:, 0, 0].tolist() == [pytest.approx(10.0)] * SAMPLES
+
+
+def test_before_the_first_look_there_is_no_history() -> None:
+    """None, which strategies know."""
+    assert RecentUse().history(look(0.0, [1], {}), RESOURCES) is None
+
+
+def test_a_period_sees_and_explains_what_guests_used() -> None:
+    """A guest that wants one of its two cores uses that, however much it is given."""
+    frontend = Frontend()
+    vm = frontend.vm(5.0)
+    frontend.bench.ok(
+        "one.vm.update", vm, 'EMBEDDED=[WORK="1000000",DEMAND="0.5",MEMORY_USE="512"]', 1
+    )
+    latest = frontend.periods(6)
+    now = present(latest, (Market(),))
+    row = now.snapshot.vm_row(vm)
+    told = {part["resource"]: part for part in explained(now, row, None, (), None)["resources"]}
+    assert told["cpu"]["share"] == pytest.approx(200.0)
+    assert told["cpu"]["used"] == pytest.approx(100.0, rel=0.01)
+    assert told["memory"]["used"] == told["memory"]["used_lately"] == 512.0
+    history = latest.seen.snapshot.history
+    assert history is not None
+    host = now.snapshot.host_row(frontend.host_of(vm))
+    assert history.hosts[-1, host].tolist() == [pytest.approx(100.0, rel=0.01), 512.0]
+    frontend.engine.dispose()
