@@ -97,10 +97,11 @@ class Decided:
             limits=_UNUSED,
             host=host,
             cost=allocations * prices,
+            rate=np.full(len(snapshot.vms), np.nan),
             messages={},
         )
         quotes = Quotes.of(snapshot, 0, host, PriceRule.PAPER, np.zeros(len(prices)))
-        self._prepared = Prepared(latest, now, [quotes])
+        self._prepared = Prepared(latest, now, [quotes], [False])
 
     async def prepared(self) -> Prepared:
         """Always the same."""

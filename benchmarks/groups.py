@@ -52,10 +52,11 @@ def pinned(snapshot: Snapshot, place: Ints, share: Floats) -> int:
     order = np.argsort(place, kind="stable")
     ends = np.searchsorted(place[order], np.arange(HOSTS + 1))
     vcpus, shares = snapshot.vms.vcpus.tolist(), share.tolist()
+    rates = snapshot.vms.bid[:, 0].tolist()
     count = 0
     for host in range(HOSTS):
         there = order[ends[host] : ends[host + 1]].tolist()
-        chosen = pins(topology, [Pinned(vm, vcpus[vm], shares[vm]) for vm in there], 20.0)
+        chosen = pins(topology, [Pinned(vm, vcpus[vm], shares[vm], rate=rates[vm]) for vm in there], 20.0)
         count += sum(map(len, chosen.values()))
     return count
 

@@ -26,12 +26,15 @@ class Desk:
     assignment: Assignment
     roles: frozenset[str]
     keys: KeyPair
-    waiting: "asyncio.Queue[tuple[Session, Envelope]]"
+    waiting: "asyncio.Queue[str]"
+    """Keys of what is asked for, oldest first."""
     board: Board
     """Of its market."""
     standing: Standing | None = None
     published: int = 0
     """Publications up to now."""
+    asked: dict[str, tuple[Session, Envelope]] = field(default_factory=dict)
+    """By key: what waits, or is being done, as it was said last."""
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
     def latest(self) -> Latest:

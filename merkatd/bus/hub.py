@@ -180,11 +180,15 @@ class Hub:
             await self._refuse(heard, envelope, f"has no process {hello.role[:40]!r}")
             return
         self._say_now(heard.platform)
-        token = secrets.token_hex(_TOKEN_BYTES)
-        session = Session(token, heard.platform, hello.role, heard.route, self._now())
-        self._sessions.open(session)
+        session = self._sessions.of(heard.platform, hello.role)
+        if session is None or session.route != heard.route:
+            token = secrets.token_hex(_TOKEN_BYTES)
+            session = Session(token, heard.platform, hello.role, heard.route, self._now())
+            self._sessions.open(session)
+        # Who greets twice on one connection was impatient: what it says already stays true.
+        session.heard_s = self._now()
         welcome = Welcome(
-            session=token,
+            session=session.token,
             life=self._life,
             beat_s=self._settings.beat_s,
             assignment=desk.assignment_now(),
@@ -211,23 +215,32 @@ class Hub:
         if not isinstance(envelope.body, Remember) and not envelope.id:
             await self._answer(session, envelope, Refused(why="an action needs an id"))
             return
+        key = envelope.id or f"{session.token}/{envelope.number}"
+        asked_before = key in desk.asked
+        # Whoever asks again while it is being done waits for the one answer, in its last session.
+        desk.asked[key] = session, envelope
+        if asked_before:
+            return
         try:
-            desk.waiting.put_nowait((session, envelope))
+            desk.waiting.put_nowait(key)
         except asyncio.QueueFull:
+            del desk.asked[key]
             why = f"{_WAITING} wait already: wait for answers"
             await self._answer(session, envelope, Refused(why=why))
 
     async def _serve(self, desk: Desk) -> None:
         """Bring one platform's wishes to the attendant, one after the other."""
         while True:
-            session, envelope = await desk.waiting.get()
+            key = await desk.waiting.get()
             try:
-                answer = await self._done(desk, envelope)
+                answer = await self._done(desk, desk.asked[key][1])
             except Exception:  # noqa: BLE001 - the process is told, and asks again
                 _log.failure(
-                    "What platform {platform} asked for was not done", platform=session.platform
+                    "What platform {platform} asked for was not done",
+                    platform=desk.assignment.platform,
                 )
                 answer = Refused(why="failed here; ask again")
+            session, envelope = desk.asked.pop(key)
             await self._answer(session, envelope, answer)
 
     async def _done(self, desk: Desk, envelope: Envelope) -> Any:

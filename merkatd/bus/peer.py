@@ -5,6 +5,7 @@ import contextlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import zmq
@@ -119,14 +120,14 @@ class Peer:
         identity = action_id or secrets.token_hex(_ID_BYTES)
         for _ in range(self._tries):
             session = self._session
-            answer = await self._once(Envelope(body, session, self._next(), identity))
+            answer = await self._answered(Envelope(body, session, id=identity))
             if isinstance(answer, Refused) and answer.greet:
                 await self._greet(session)
             elif isinstance(answer, Refused):
                 raise RefusedError(answer.why)
-            elif answer is not None:
+            else:
                 return answer
-        raise LostError("the daemon does not answer")
+        raise LostError("no session with the daemon lasts")
 
     async def news(self) -> AsyncIterator[Event]:
         """What is published for this process, as it comes; where some was missed, the newest."""
@@ -160,33 +161,37 @@ class Peer:
         self._number += 1
         return self._number
 
-    async def _once(self, envelope: Envelope) -> Any:
-        """The answer to a message, None where none comes in time."""
+    async def _answered(self, envelope: Envelope) -> Any:
+        """The answer to a message, which is said until there is one. Raises LostError.
+
+        Whichever of them is answered, and however late: a daemon that takes longer for an answer
+        than one is waited for would else be asked anew each time, and never heard.
+        """
         future = asyncio.get_running_loop().create_future()
-        self._answers[envelope.number] = future
+        numbers = []
         try:
-            async with asyncio.timeout(self._answer_s):
-                await self._asking.send(pack(envelope))
-                return await future
-        except TimeoutError:
-            return None
+            for _ in range(self._tries):
+                numbers.append(self._next())
+                self._answers[numbers[-1]] = future
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._answer_s):
+                        await self._asking.send(pack(replace(envelope, number=numbers[-1])))
+                        return await asyncio.shield(future)
         finally:
-            self._answers.pop(envelope.number, None)
+            for number in numbers:
+                del self._answers[number]
+        raise LostError("the daemon does not answer")
 
     async def _greet(self, stale: str) -> Welcome:
         """Open a new session, unless somebody has done so meanwhile."""
         async with self._greeting:
             if self.welcome is not None and self._session != stale:
                 return self.welcome
-            for _ in range(self._tries):
-                hello = Hello(role=self._passport.role)
-                answer = await self._once(Envelope(hello, number=self._next()))
-                if isinstance(answer, Refused):
-                    raise RefusedError(answer.why)
-                if isinstance(answer, Welcome):
-                    self._welcomed(answer)
-                    return answer
-        raise LostError("the daemon does not answer")
+            answer = await self._answered(Envelope(Hello(role=self._passport.role)))
+            if not isinstance(answer, Welcome):
+                raise RefusedError(getattr(answer, "why", "greeted with something else"))
+            self._welcomed(answer)
+            return answer
 
     def _welcomed(self, welcome: Welcome) -> None:
         self.welcome = welcome

@@ -56,8 +56,12 @@ class Sessions:
 
     def heard_s(self, platform: int, role: str) -> float | None:
         """When this process was last heard, None where it has no session."""
-        session = self._by_role.get((platform, role))
+        session = self.of(platform, role)
         return None if session is None else session.heard_s
+
+    def of(self, platform: int, role: str) -> Session | None:
+        """The session of this process, None where it has none."""
+        return self._by_role.get((platform, role))
 
     def close(self, platform: int) -> None:
         """Close all of a platform."""

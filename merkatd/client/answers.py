@@ -58,6 +58,7 @@ class Quote:
     id: int | None = None
     name: str | None = None
     host: str | None = None
+    rate: float | None = None
     cost: float | None = None
 
 
@@ -113,6 +114,7 @@ class Explanation:
     message: str | None = None
     why_here: Mapping[str, Any] | None = None
     bid_at_s: float | None = None
+    rate: float | None = None
     balance: float | None = None
 
 

@@ -110,7 +110,19 @@ VMS = Table(
             "HELD_MEMORY", "held_memory", Kind.NUMBER, "what it was seen to hold", default=False
         ),
         *(column for good in GOODS for column in _of_a_vm(*good)),
-        Column("COST", "cost", Kind.CREDITS, "credits that a whole period costs now"),
+        Column(
+            "RATE",
+            "rate",
+            Kind.CREDITS,
+            "credits for each core that it uses for a period, where use is charged",
+            sometimes=True,
+        ),
+        Column(
+            "COST",
+            "cost",
+            Kind.CREDITS,
+            "credits that a whole period costs now, at most where use is charged",
+        ),
         Column(
             "ERROR",
             "error",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.api.questions.plans import plan_value
+from merkatd.api.questions.plans import Costs, at_price, plan_value
 from merkatd.cluster import Snapshot
 from merkatd.cluster.check import SnapshotError
 from merkatd.cluster.compact import from_npz
@@ -40,6 +40,13 @@ TABLE = Table(
         Column("HOST", "host", Kind.TEXT, "the host it would go to", least=6),
         Column("GAIN", "gain", Kind.CREDITS, "what a migration is worth", optional=True),
         Column("COST", "cost", Kind.CREDITS, "credits a period that a deployed VM would cost"),
+        Column(
+            "RATE",
+            "rate",
+            Kind.CREDITS,
+            "credits for each core that it uses, where use is charged and COST is the most",
+            sometimes=True,
+        ),
         Column("MOVES", "moves_mib", Kind.NUMBER, "MiB that a migration carries", optional=True),
         Column("REASON", "reason", Kind.TEXT, "why", least=40),
         Column("ID", "id", Kind.TEXT, "the step's id", default=False),
@@ -106,7 +113,10 @@ def decided(snapshot: Snapshot, name: str) -> dict[str, Any]:
     begin = time.perf_counter()
     decision = entry.decide(snapshot, np.random.default_rng(snapshot.period))
     took_ms = (time.perf_counter() - begin) * 1e3
-    return plan_value(snapshot, decision, decision.plan, name, took_ms, decision.reasons)
+    # Where use is charged, a snapshot does not say over how many VMs a rate is spread.
+    unknown = np.full(len(snapshot.vms), np.nan)
+    costs = Costs(unknown, unknown) if entry.by_use else at_price(snapshot, decision)
+    return plan_value(snapshot, decision, decision.plan, name, took_ms, decision.reasons, costs)
 
 
 def _read(name: str) -> Snapshot:

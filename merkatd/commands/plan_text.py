@@ -65,7 +65,8 @@ def _step_line(step: Mapping[str, Any]) -> str:
     if step.get("moves_mib") is not None:
         notes.append(f"moves {step['moves_mib']:,.0f} MiB")
     if step.get("cost") is not None:
-        notes.append(f"costs {step['cost']:.4g} credits a period")
+        most = "" if step.get("rate") is None else "at most "
+        notes.append(f"costs {most}{step['cost']:.4g} credits a period")
     noted = f" ({', '.join(notes)})" if notes else ""
     first = f"; after {', '.join(step['after'])}" if step["after"] else ""
     whom = f"VM {step['vm']}" if step["vm"] >= 0 else "a VM"

@@ -101,6 +101,8 @@ def _text(answer: Any, cells: int | None) -> Sequence[str]:
     where = "as if its market were one host" if answer["host"] is None else f"on {answer['host']}"
     cost = answer["cost"]
     pays = "what is wanted is had for no bid" if cost is None else f"{cost:.4g} credits a period"
+    if cost is not None and answer.get("rate") is not None:
+        pays = f"at most {pays}, {answer['rate']:.4g} for each core that it uses"
     return [f"{_who(answer)} {where}: {pays}", *to_text(columns, rows, cells)]
 
 

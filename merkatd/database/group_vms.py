@@ -47,10 +47,11 @@ class GroupVm:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What a VM of a group bids, and over how many its group's spending rate is spread."""
+    """What a VM of a group bids, over how many its group's spending rate is spread, and which."""
 
     bid: float
     nvm: int
+    group: int
 
 
 def add(connection: sa.Connection, vms: Iterable[GroupVm]) -> None:
@@ -66,18 +67,8 @@ def bind(connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int
     Anybody may write any key into a template: only a VM of the right owner counts. One that
     comes after it was given up is to be ended.
     """
-    columns = (GROUP_VMS.c.create_key, GROUP_VMS.c.gone_s, GROUP_VMS.c.owner)
-    waiting = connection.execute(sa.select(*columns).where(GROUP_VMS.c.vm.is_(None))).all()
-    if not waiting:
-        return
-    taken = set(connection.scalars(sa.select(GROUP_VMS.c.vm).where(GROUP_VMS.c.vm.is_not(None))))
-    for key, gone_s, owner in waiting:
-        vm = keys.get(key)
-        if vm is None or vm in taken or owners.get(vm) != owner:
-            continue
-        taken.add(vm)
-        late = {} if gone_s is None else {"gone_s": None, "leaving": True}
-        _change(connection, [key], vm=vm, **late)
+    for key, vm, late in _newly_seen(connection, keys, owners):
+        _change(connection, [key], vm=vm, **({"gone_s": None, "leaving": True} if late else {}))
 
 
 def leave(connection: sa.Connection, keys: Iterable[str]) -> None:
@@ -108,16 +99,56 @@ def numbers(connection: sa.Connection) -> dict[int, int]:
 
 def rates(connection: sa.Connection) -> dict[int, Rate]:
     """By VM id: the part of its group's spending rate that each VM has."""
-    query = (
-        sa.select(GROUP_VMS.c.vm, VM_GROUPS.c.spending_rate, VM_GROUPS.c.nvm)
-        .join(VM_GROUPS, VM_GROUPS.c.id == GROUP_VMS.c.vm_group)
-        .where(GROUP_VMS.c.gone_s.is_(None), GROUP_VMS.c.vm.is_not(None))
+    rows = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_not(None)))
+    return {row.vm: _rate(row) for row in rows if row.vm is not None}
+
+
+def rates_of_new(
+    connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
+) -> dict[int, Rate]:
+    """The same for VMs that were seen with a key, but whose ids nobody has learned yet."""
+    seen = {key: vm for key, vm, late in _newly_seen(connection, keys, owners) if not late}
+    if not seen:
+        return {}
+    rows = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_(None)))
+    return {seen[row.create_key]: _rate(row) for row in rows if row.create_key in seen}
+
+
+_RATES = (
+    sa.select(
+        GROUP_VMS.c.vm,
+        GROUP_VMS.c.create_key,
+        GROUP_VMS.c.vm_group,
+        VM_GROUPS.c.spending_rate,
+        VM_GROUPS.c.nvm,
     )
-    return {
-        vm: Rate(rate / max(nvm, 1), max(nvm, 1))
-        for vm, rate, nvm in connection.execute(query)
-        if vm is not None
-    }
+    .join(VM_GROUPS, VM_GROUPS.c.id == GROUP_VMS.c.vm_group)
+    .where(GROUP_VMS.c.gone_s.is_(None))
+)
+
+
+def _rate(row: Any) -> Rate:
+    nvm = max(row.nvm, 1)
+    return Rate(row.spending_rate / nvm, nvm, row.vm_group)
+
+
+def _newly_seen(
+    connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
+) -> list[tuple[str, int, bool]]:
+    """Key and id of each VM whose id can be learned now, and whether it was given up before."""
+    columns = (GROUP_VMS.c.create_key, GROUP_VMS.c.gone_s, GROUP_VMS.c.owner)
+    waiting = connection.execute(sa.select(*columns).where(GROUP_VMS.c.vm.is_(None))).all()
+    if not waiting:
+        return []
+    taken = set(connection.scalars(sa.select(GROUP_VMS.c.vm).where(GROUP_VMS.c.vm.is_not(None))))
+    found = []
+    for key, gone_s, owner in waiting:
+        vm = keys.get(key)
+        if vm is None or vm in taken or owners.get(vm) != owner:
+            continue
+        taken.add(vm)
+        found.append((key, vm, gone_s is not None))
+    return found
 
 
 def _change(connection: sa.Connection, keys: Iterable[str], **values: Any) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         User,
         Vm,
         VmGroup,
+        VmTemplate,
     )
     from merkatd.embedded.template import Template
     from merkatd.embedded.world import Record, Table
@@ -55,6 +56,7 @@ _LABELS = {
     Kind.DATASTORE: "datastore",
     Kind.CLUSTER: "cluster",
     Kind.VMGROUP: "vm group",
+    Kind.TEMPLATE: "virtual machine template",
 }
 
 
@@ -246,6 +248,11 @@ def network_target(network: Network) -> Target:
 def vm_group_target(group: VmGroup) -> Target:
     """A VM group as far as rights go."""
     return Target(Kind.VMGROUP, group.id, group.uid, group.gid, permissions=group.permissions)
+
+
+def template_target(row: VmTemplate) -> Target:
+    """A VM template as far as rights go."""
+    return Target(Kind.TEMPLATE, row.id, row.uid, row.gid, permissions=row.permissions)
 
 
 def user_target(user: User) -> Target:

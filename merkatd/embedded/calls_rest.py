@@ -16,7 +16,8 @@ from merkatd.embedded.calls_pools import owned, paged
 from merkatd.embedded.leases import sizes
 from merkatd.embedded.records import Network, VmGroup
 from merkatd.embedded.render_rest import network_xml, vm_group_xml
-from merkatd.embedded.template import Template, cdata
+from merkatd.embedded.roles import read_roles
+from merkatd.embedded.template import cdata
 
 
 @method("one.system.version")
@@ -73,7 +74,7 @@ def vmgroup_allocate(call: Call, text: str) -> int:
     world = call.cloud.world
     call.need(Right.CREATE, Target(Kind.VMGROUP))
     template = call.parse(text)
-    roles = _roles(template)
+    roles = read_roles(template)
     check_name(template.get("NAME"))
     oid = world.vm_groups.next_id
     rest = template.without({"NAME", "ROLE"})
@@ -81,15 +82,6 @@ def vmgroup_allocate(call: Call, text: str) -> int:
     world.vm_groups.add(VmGroup(oid, user.id, user.gid, template.get("NAME"), roles, rest))
     world.changed("vmgroup", oid)
     return oid
-
-
-def _roles(template: Template) -> list[tuple[str, list[int], dict[str, str]]]:
-    vectors = [
-        dict(value)
-        for name, value in template.attributes
-        if name == "ROLE" and not isinstance(value, str)
-    ]
-    return [(role["NAME"], [], role) for role in vectors if role.get("NAME")]
 
 
 @method("one.vnpool.info", "iii")

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 @method("one.vm.allocate", "s?b")
 def allocate(call: Call, text: str, hold: bool = False) -> int:
     """A new VM, pending or held."""
-    world = call.cloud.world
     template = call.parse(text)
     call.need(Right.CREATE, Target(Kind.VM, -1, call.user.id, call.user.gid))
-    restricted = sorted(template.names() & world.settings.vm_restricted)
-    if restricted and not call.admin:
-        text = f"VM Template includes a restricted attribute {restricted[0]}"
-        raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")
+    check_restricted(call, template, "VM Template")
+    return new_vm(call, template, hold=hold)
+
+
+def new_vm(call: Call, template: Template, *, hold: bool) -> int:
+    """A VM of a template that its owner may use."""
+    world = call.cloud.world
     oid = world.vms.next_id
     name = template.get("NAME") or f"one-{oid}"
     check_name(name)
@@ -46,6 +48,14 @@ def allocate(call: Call, text: str, hold: bool = False) -> int:
     if group is not None:
         _join(call, group, vm)
     return oid
+
+
+def check_restricted(call: Call, template: Template, what: str) -> None:
+    """Refuse what only administrators may set."""
+    restricted = sorted(template.names() & call.cloud.world.settings.vm_restricted)
+    if restricted and not call.admin:
+        text = f"{what} includes a restricted attribute {restricted[0]}"
+        raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")
 
 
 def _check_sizes(template: Template) -> None:

@@ -240,6 +240,19 @@ class VmGroup:
 
 
 @dataclass(slots=True)
+class VmTemplate:
+    """A template that VMs are made of."""
+
+    id: int
+    uid: int
+    gid: int
+    name: str
+    template: Template
+    regtime: int
+    permissions: Permissions = OWNER_ONLY
+
+
+@dataclass(slots=True)
 class Network:
     """A virtual network."""
 

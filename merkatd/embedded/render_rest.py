@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Network,
         User,
         VmGroup,
+        VmTemplate,
     )
     from merkatd.embedded.world import World
 
@@ -101,6 +102,15 @@ def _role(number: int, name: str, vms: list[int], attributes: dict[str, str]) ->
         values["VMS"] = ",".join(map(str, sorted(vms)))
     inner = "".join(f"<{key}>{cdata(value)}</{key}>" for key, value in sorted(values.items()))
     return f"<ROLE>{inner}</ROLE>"
+
+
+def vm_template_xml(world: World, row: VmTemplate) -> str:
+    """A VM template."""
+    return (
+        f"<VMTEMPLATE>{owner_xml(world, row.id, row.uid, row.gid, row.name)}"
+        f"{permissions_xml(row.permissions)}<REGTIME>{row.regtime}</REGTIME>"
+        f"{row.template.xml('TEMPLATE')}</VMTEMPLATE>"
+    )
 
 
 def network_xml(world: World, network: Network) -> str:

@@ -17,6 +17,7 @@ from merkatd.embedded.records import (
     User,
     Vm,
     VmGroup,
+    VmTemplate,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _KINDS: dict[str, type] = {
     "group": Group,
     "guest": Guest,
     "host": Host,
+    "template": VmTemplate,
     "user": User,
     "vm": Vm,
     "vmgroup": VmGroup,

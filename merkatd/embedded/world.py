@@ -16,6 +16,7 @@ from merkatd.embedded.records import (
     User,
     Vm,
     VmGroup,
+    VmTemplate,
 )
 from merkatd.embedded.settings import Settings
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
     from merkatd.embedded.clock import Time
 
-Record: TypeAlias = Vm | Host | User | Group | Cluster | Datastore | VmGroup | Network | AclRule
+Record: TypeAlias = (
+    Vm | Host | User | Group | Cluster | Datastore | VmGroup | VmTemplate | Network | AclRule
+)
 
 T = TypeVar("T", bound=Record)
 
@@ -81,6 +84,7 @@ class World:
         self.clusters: Table[Cluster] = Table("cluster")
         self.datastores: Table[Datastore] = Table("datastore")
         self.vm_groups: Table[VmGroup] = Table("vmgroup")
+        self.templates: Table[VmTemplate] = Table("template")
         self.networks: Table[Network] = Table("vnet")
         self.rules: Table[AclRule] = Table("acl")
         self._listeners: list[Callable[[str, int], None]] = []
@@ -96,6 +100,7 @@ class World:
             self.networks,
             self.hosts,
             self.vm_groups,
+            self.templates,
             self.vms,
             self.rules,
         )  # type: ignore[return-value]  # a table of some kind of record is one of records here

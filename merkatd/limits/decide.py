@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from merkatd.cluster import Balloon, Decision, Plan, Snapshot, Step
+from merkatd.cluster import Balloon, Decision, Floats, Plan, Snapshot, Step
 from merkatd.limits import words
 from merkatd.limits.in_force import CPU, MEMORY, InForce
 from merkatd.limits.limiting import limit_steps
@@ -43,12 +43,15 @@ def decide(
     in_force: InForce,
     topologies: Mapping[int, Topology],
     settings: LimitsSettings,
+    rate: Floats | None = None,
 ) -> Limits:
     """What hosts are told so that everybody gets what the decision gives them.
 
     `topologies` is by host id: on these hosts virtual CPUs are pinned, on others they are
-    not. Limits of a resource that the snapshot does not have are left alone.
+    not. `rate` is [vms]: what VMs spend for cores, NaN where shares alone say who has which. Limits
+    of a resource that the snapshot does not have are left alone.
     """
+    rates = np.full(len(snapshot.vms), np.nan) if rate is None else rate
     scene = scene_of(snapshot, decision.plan)
     room = Room((), decision.plan.steps, {})
     balloons: list[Step] = []
@@ -66,7 +69,7 @@ def decide(
     scene = scene.without([snapshot.vm_row(vm) for vm in room.postponed if vm >= 0])
     if CPU in snapshot.resources:
         cpu = decision.allocations[:, snapshot.resources.index(CPU)]
-        cores = wanted_pins(snapshot, scene, cpu, in_force, topologies, settings.pins)
+        cores = wanted_pins(snapshot, scene, cpu, in_force, topologies, settings.pins, rates)
         pinning = list(pin_steps(snapshot, scene, cores, in_force, topologies))
         steps = behind_frees(steps, pinning)
         limited = [

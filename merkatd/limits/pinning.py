@@ -21,8 +21,12 @@ def wanted_pins(
     in_force: InForce,
     topologies: Mapping[int, Topology],
     settings: PinSettings,
+    rate: Floats,
 ) -> dict[int, Cores]:
-    """By VM row: where each VM is pinned in the end; those that are not pinned are left out."""
+    """By VM row: where each VM is pinned in the end; those that are not pinned are left out.
+
+    `rate` is [vms]: what VMs spend for cores, NaN where cores are not bought by rates.
+    """
     wanted = {}
     rows = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
     for row in rows.tolist():
@@ -33,7 +37,8 @@ def wanted_pins(
     for host in np.flatnonzero(np.isin(snapshot.hosts.id, list(topologies))).tolist():
         first, last = np.searchsorted(scene.then[order], [host, host + 1])
         there = [
-            _pinned(snapshot, scene, share, in_force, row) for row in order[first:last].tolist()
+            _pinned(snapshot, scene, (share, rate), in_force, row)
+            for row in order[first:last].tolist()
         ]
         topology = topologies[int(snapshot.hosts.id[host])]
         chosen = pins(topology, there, settings.least_gain_units)
@@ -41,13 +46,21 @@ def wanted_pins(
     return wanted
 
 
-def _pinned(snapshot: Snapshot, scene: Scene, share: Floats, in_force: InForce, row: int) -> Pinned:
+def _pinned(
+    snapshot: Snapshot,
+    scene: Scene,
+    shares_and_rates: tuple[Floats, Floats],
+    in_force: InForce,
+    row: int,
+) -> Pinned:
     """A VM as the cores of its host see it; pins count only on the host where they stand."""
     stays = scene.now[row] == scene.then[row]
+    share, rate = (float(one[row]) for one in shares_and_rates)
     return Pinned(
         vm=row,
         vcpus=int(snapshot.vms.vcpus[row]),
-        share=float(share[row]),
+        share=share,
+        rate=None if np.isnan(rate) else rate,
         cores=in_force.pinned(int(snapshot.vms.id[row])) if stays else (),
         fixed=bool(in_force.pin_policy[row] or not scene.told[row]),
     )

@@ -5,6 +5,12 @@ CPUs share a core. One with more virtual CPUs than the host has cores takes the 
 core for each. Load is the CPU share of a VM, divided evenly among its virtual CPUs, none of
 which can use more than a core. Pins that stand are kept: they are given up only where they
 break a rule, or where a change relieves a core by at least `least_gain_units`.
+
+Where spending rates buy cores, VMs come by falling rate and take the cheapest cores instead of the
+least loaded ones, as phase 2 of the group scheduler has it: the price of a core is the sum of the
+rates of the VMs that have a virtual CPU there. Prices don't know that a rate may buy a VM more than
+it can use, or is spread over many virtual CPUs. So load has the last word all the same: where it
+could be shared out better, the busiest core is relieved.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,8 +43,8 @@ def pins(
             board.put(vm, standing)
         else:
             fresh.append(vm)
-    for vm in sorted(fresh, key=lambda vm: (-vm.share, vm.vm)):
-        board.put(vm, board.best_for(vm))
+    for vm in sorted(fresh, key=_turn):
+        board.put(vm, board.best_for(vm) if vm.rate is None else board.cheapest_for(vm))
     board.even_out(ours, max(round(least_gain_units * _THOUSANDTHS), 1))
     return board.taken
 
@@ -52,6 +58,8 @@ class _Board:
     cores: tuple[int, ...] = field(init=False)
     load: dict[int, int] = field(init=False)
     """In thousandths of a unit: whole numbers, so that no order of changes makes a difference."""
+    price: dict[int, int] = field(init=False)
+    """In millionths of a credit."""
     taken: dict[int, tuple[int, ...]] = field(default_factory=dict)
     parts: dict[int, int] = field(default_factory=dict)
     """By VM: what one virtual CPU loads its core with."""
@@ -60,22 +68,24 @@ class _Board:
         self.cells = self.topology.cells()
         self.cores = tuple(sorted(core for cell in self.cells.values() for core in cell))
         self.load = dict.fromkeys(self.cores, 0)
+        self.price = dict.fromkeys(self.cores, 0)
 
     def burden(self, vm: Pinned) -> None:
         """Count a VM whose cores are given; those allowed to use several use all alike."""
-        part = _part(vm)
+        part, price = _part(vm), _price(vm)
         for entry in vm.cores:
             for core in entry:
                 if core in self.load:
                     self.load[core] += part // len(entry)
+                    self.price[core] += price // len(entry)
 
     def put(self, vm: Pinned, cores: tuple[int, ...]) -> None:
         """Pin the VM, in place of the pins it has on the board."""
-        part, load = self.part(vm), self.load
-        for core in self.taken.get(vm.vm, ()):
-            load[core] -= part
-        for core in cores:
-            load[core] += part
+        for tally, part in ((self.load, self.part(vm)), (self.price, _price(vm))):
+            for core in self.taken.get(vm.vm, ()):
+                tally[core] -= part
+            for core in cores:
+                tally[core] += part
         self.taken[vm.vm] = cores
 
     def part(self, vm: Pinned) -> int:
@@ -97,16 +107,22 @@ class _Board:
 
     def best_for(self, vm: Pinned) -> tuple[int, ...]:
         """The least loaded cores of the cell where the busiest of them is least loaded."""
-        without = self._load_without(vm)
+        return self._best(vm, self._load_without(vm), self.part(vm))
+
+    def cheapest_for(self, vm: Pinned) -> tuple[int, ...]:
+        """The same by price, for a VM that is not pinned yet."""
+        return self._best(vm, self.price, _price(vm))
+
+    def _best(self, vm: Pinned, tally: Mapping[int, int], part: int) -> tuple[int, ...]:
+        """The cores with the least of a tally, to which each virtual CPU adds its part."""
         if vm.vcpus > len(self.cores):
-            return _one_by_one(vm, dict(without))
+            return _one_by_one(vm.vcpus, dict(tally), part)
         groups = list(self._cells_for(vm)) or [self.cores]
         if len(groups) == 1:
-            return _least_loaded(groups[0], without)[: vm.vcpus]
-        choices = [_least_loaded(group, without)[: vm.vcpus] for group in groups]
+            return _least(groups[0], tally)[: vm.vcpus]
+        choices = [_least(group, tally)[: vm.vcpus] for group in groups]
         return min(
-            choices,
-            key=lambda cores: (without[cores[-1]], sum(without[core] for core in cores), cores),
+            choices, key=lambda cores: (tally[cores[-1]], sum(tally[core] for core in cores), cores)
         )
 
     def even_out(self, vms: Sequence[Pinned], least_gain: int) -> None:
@@ -122,7 +138,7 @@ class _Board:
     ) -> tuple[Pinned, tuple[int, ...]] | None:
         """The change that relieves the busiest core most, with the fewest pins changed."""
         lightest, parts, taken = min(self.load.values()), self.parts, self.taken
-        for core in reversed(_least_loaded(self.cores, self.load)):
+        for core in reversed(_least(self.cores, self.load)):
             most = self.load[core] - least_gain
             if most < lightest:
                 return None
@@ -150,7 +166,7 @@ class _Board:
         shared = vm.vcpus > len(self.cores)
         others = [other for other in near if other != core and (shared or other not in taken)]
         if others:
-            target = _least_loaded(others, self.load)[0]
+            target = _least(others, self.load)[0]
             yield (
                 (*taken[:at], target, *taken[at + 1 :]),
                 1,
@@ -180,6 +196,7 @@ class _Board:
 
 
 _THOUSANDTHS = 1_000
+_MILLIONTHS = 1_000_000
 
 _CHANGES_PER_VCPU = 8
 """Far more changes than are ever made: each lowers the busiest core that it touches."""
@@ -191,16 +208,26 @@ def _part(vm: Pinned) -> int:
     return max(round(units * _THOUSANDTHS), 1)
 
 
-def _least_loaded(cores: Iterable[int], load: Mapping[int, int]) -> tuple[int, ...]:
-    """The least loaded first, and of equals the one that comes first already: the lower one."""
-    return tuple(sorted(cores, key=load.__getitem__))
+def _price(vm: Pinned) -> int:
+    """What one virtual CPU adds to the price of its core: all of its VM's rate."""
+    return 0 if vm.rate is None else max(round(vm.rate * _MILLIONTHS), 1)
 
 
-def _one_by_one(vm: Pinned, load: dict[int, int]) -> tuple[int, ...]:
-    """Each virtual CPU to the core that is least loaded by then, cores shared where needed."""
+def _turn(vm: Pinned) -> tuple[bool, float, int]:
+    """Who spends most comes first, and where nobody spends, who has the largest share."""
+    return vm.rate is None, -(vm.share if vm.rate is None else vm.rate), vm.vm
+
+
+def _least(cores: Iterable[int], tally: Mapping[int, int]) -> tuple[int, ...]:
+    """Those with the least first, and of equals the one that comes first already: the lower one."""
+    return tuple(sorted(cores, key=tally.__getitem__))
+
+
+def _one_by_one(vcpus: int, tally: dict[int, int], part: int) -> tuple[int, ...]:
+    """Each virtual CPU to the core that has least by then, cores shared where needed."""
     chosen: list[int] = []
-    for _ in range(vm.vcpus):
-        core = min(load, key=lambda core: (load[core], chosen.count(core), core))
-        load[core] += _part(vm)
+    for _ in range(vcpus):
+        core = min(tally, key=lambda core: (tally[core], chosen.count(core), core))
+        tally[core] += part
         chosen.append(core)
     return tuple(sorted(chosen))

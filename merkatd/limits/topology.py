@@ -38,5 +38,7 @@ class Pinned:
     """CPU, in percent of a core."""
     cores: Cores = ()
     """Where it is pinned now."""
+    rate: float | None = None
+    """Where spending rates buy cores: its own."""
     fixed: bool = False
     """Its pins are not ours to choose; its cores count as loaded."""

@@ -197,7 +197,8 @@ def _limited_by(
     cases = (
         (nowhere, LimitedBy.NO_HOST),
         (overfull, LimitedBy.OVERFULL),
-        (bid > 0 and given >= most - close, LimitedBy.CAP),
+        # A VM whose floor is its cap has all of it, where it is not sold too.
+        (given >= most - close and (bid > 0 or least >= most), LimitedBy.CAP),
         (bid <= 0, LimitedBy.NO_BID),
         (given <= least + close, LimitedBy.FLOOR),
     )

@@ -21,7 +21,7 @@ from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.scarce import within_stock
 from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
-from merkatd.scheduler.using import kept
+from merkatd.scheduler.using import CPU, by_use, kept
 from merkatd.scheduler.world import World
 
 NOWHERE = -1
@@ -75,7 +75,9 @@ def worked_out(
     )
     decision = replace(decision, reasons=_why(seen, decision.reasons))
     topologies = world.hypervisors.topologies()
-    limits = decide_limits(snapshot, decision, seen.in_force, topologies, world.limits)
+    charged = by_use(world.markets, snapshot.vms.market)
+    rate = np.where(charged, snapshot.vms.bid[:, CPU], np.nan)
+    limits = decide_limits(snapshot, decision, seen.in_force, topologies, world.limits, rate)
     return decision, _on_hosts_that_answer(limits, seen)
 
 

@@ -50,13 +50,20 @@ def full_rates(seen: Seen) -> Floats:
     return rates
 
 
+def charged_rates(seen: Seen, markets: Sequence[Market]) -> Floats:
+    """[vms]: credits for each core that is used for a period; NaN where use is not charged."""
+    charged = by_use(markets, seen.snapshot.vms.market)
+    rates: Floats = np.where(charged, full_rates(seen), np.nan)
+    return rates
+
+
 def kept(seen: Seen, markets: Sequence[Market]) -> Mapping[str, Any]:
     """The columns that a period keeps for its charge, where any market charges for use."""
     if not any(one.by_use for one in markets):
         return {}
     vms = seen.snapshot.vms
     return {
-        "rate": np.where(by_use(markets, vms.market), full_rates(seen), np.nan),
+        "rate": charged_rates(seen, markets),
         "vcpus": vms.vcpus,
         "cpu_s": Computed(seen.use.vm_id, seen.use.cpu_s).of(vms.id),
     }

@@ -17,6 +17,7 @@ _REPLACE = 0
 _BORN_WITH = frozenset({"oneadmin", "serveradmin"})
 _POOLS = {
     "vmgroup": ("one.vmgrouppool.info", (-2, -1, -1)),
+    "template": ("one.templatepool.info", (-2, -1, -1)),
     "vn": ("one.vnpool.info", (-2, -1, -1)),
     "user": ("one.userpool.info", ()),
     "group": ("one.grouppool.info", ()),
@@ -46,10 +47,17 @@ def clean(endpoint: Endpoint, kept: Container[int] = ()) -> None:
             endpoint.ok("one.host.delete", host)
         elif row.findtext("CLUSTER_ID") != "0":
             endpoint.ok("one.cluster.addhost", 0, host)
+    _empty_clusters(endpoint)
     for kind, (method, arguments) in _POOLS.items():
         for oid, row in endpoint.pool(method, *arguments).items():
             if (row.findtext("NAME") or "").startswith(OURS):
                 endpoint.ok(f"one.{kind}.delete", oid)
+
+
+def _empty_clusters(endpoint: Endpoint) -> None:
+    for cluster, row in endpoint.pool("one.clusterpool.info").items():
+        for store in row.iterfind("DATASTORES/ID") if cluster else ():
+            endpoint.ok("one.cluster.deldatastore", cluster, int(store.text or ""))
 
 
 def restore(endpoint: Endpoint, templates: dict[int, str]) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from .endpoint import DONE, RUNNING, SMALL
 
 if TYPE_CHECKING:
@@ -43,6 +45,31 @@ def test_a_vm_group_must_be_there(endpoint: Endpoint) -> None:
     )
     assert code == 8192
     assert "VM Group" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (
+            'ROLE=[NAME="a"]\nROLE=[NAME="b"]\nAFFINED="a, b"\nANTI_AFFINED="b,a"\n',
+            "Roles defined in AFFINED and ANTI_AFFINED rules: a b",
+        ),
+        (
+            'ROLE=[NAME="a",POLICY="anti_affined"]\nROLE=[NAME="b"]\nAFFINED="a,b"\n',
+            "Role a is in an AFFINED rule but the role policy is ANTI_AFFINED",
+        ),
+        (
+            'ROLE=[NAME="a"]\nANTI_AFFINED="a,z"\n',
+            "Some roles used in ANTI_AFFINED attribute (a,z) are not defined",
+        ),
+        ('ROLE=[NAME="a"]\nROLE=[NAME="a"]\n', "Role already exists"),
+        ('ROLE=[POLICY="AFFINED"]\n', "Missing NAME in VM group role"),
+    ],
+)
+def test_rules_that_contradict_each_other(endpoint: Endpoint, words: str, fault: str) -> None:
+    """8192, and which they are."""
+    answer = endpoint.refused("one.vmgroup.allocate", f'NAME="{endpoint.name()}"\n{words}')
+    assert answer == (8192, f"[one.vmgroup.allocate] {fault}")
 
 
 def test_datastores_say_what_they_are_and_have(endpoint: Endpoint) -> None:
@@ -100,6 +127,27 @@ def test_a_cluster_s_reservations_hold_for_its_hosts(endpoint: Endpoint) -> None
     endpoint.ok("one.cluster.addhost", 0, endpoint.hosts[2])
 
 
+def test_datastores_are_in_several_clusters(endpoint: Endpoint) -> None:
+    """A new cluster has none; it can't be removed before what is in it."""
+    cluster = endpoint.ok("one.cluster.allocate", endpoint.name())
+
+    def stores() -> list[str | None]:
+        return [row.text for row in endpoint.xml("one.cluster.info", cluster).iterfind("*/ID")]
+
+    assert stores() == []
+    for _ in range(2):
+        assert endpoint.ok("one.cluster.adddatastore", cluster, 0) == cluster
+        assert stores() == ["0"]
+    homes = endpoint.xml("one.datastore.info", 0).iterfind("CLUSTERS/ID")
+    assert {row.text for row in homes} >= {"0", str(cluster)}
+    code, text = endpoint.refused("one.cluster.delete", cluster)
+    assert code == 2048
+    assert text.endswith(f"Cluster {cluster} is not empty, it contains 1 datastores.")
+    assert endpoint.ok("one.cluster.deldatastore", cluster, 0) == cluster
+    assert stores() == []
+    assert endpoint.refused("one.cluster.adddatastore", cluster, 98765)[0] == 1024
+
+
 def test_networks_are_in_clusters(endpoint: Endpoint) -> None:
     """And say how many leases are used."""
     net = endpoint.ok(
@@ -115,6 +163,21 @@ def test_networks_are_in_clusters(endpoint: Endpoint) -> None:
     assert [row.text for row in shown.iterfind("CLUSTERS/ID")] == ["0"]
     assert shown.findtext("USED_LEASES") == "0"
     assert shown.findtext("TEMPLATE/RACK") == "7"
+
+
+def test_a_new_group_may_use_what_there_is(endpoint: Endpoint) -> None:
+    """Every host, network and datastore, by rules that end with it."""
+    group = endpoint.ok("one.group.allocate", endpoint.name())
+
+    def rules() -> list[str]:
+        texts = (row.findtext("STRING") or "" for row in endpoint.xml("one.acl.info"))
+        return [text for text in texts if text.startswith(f"@{group} ")]
+
+    assert rules() == [
+        f"@{group} HOST/* MANAGE #0", f"@{group} NET/* USE #0", f"@{group} DATASTORE/* USE #0"
+    ]  # fmt: skip
+    endpoint.ok("one.group.delete", group)
+    assert rules() == []
 
 
 def test_users_and_groups(endpoint: Endpoint) -> None:

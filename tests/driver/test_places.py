@@ -144,6 +144,7 @@ def test_a_cluster_is_optimised_within_itself() -> None:
     frontend = Frontend(hosts=4, handing=True)
     oned = Oned(frontend)
     other = frontend.bench.ok("one.cluster.allocate", "other")
+    frontend.bench.ok("one.cluster.adddatastore", other, 0)
     for host in (2, 3):
         frontend.bench.ok("one.cluster.addhost", other, host)
     vms = [frontend.vm(1.0, VCPU=4, MEMORY=1024, CPU=0.5) for _ in range(6)]

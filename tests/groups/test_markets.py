@@ -18,6 +18,7 @@ def both() -> Site:
     site = Site(hosts=2, markets=MARKETS)
     cluster = site.bench.ok("one.cluster.allocate", "groups")
     site.bench.ok("one.cluster.adddatastore", cluster, 0)
+    site.bench.ok("one.cluster.adddatastore", cluster, 0)
     site.cloud.add_hosts(2, cluster=cluster)
     return site
 

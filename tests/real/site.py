@@ -153,16 +153,17 @@ class Cloud:
 
     def new(self, bid: float, *, vcpus: int = 2, memory_mib: int = 64, more: str = "") -> int:
         """A VM that bids so much for CPU, once it runs and its guest does too."""
-        vm = int(
-            self.call(
-                "one.vm.allocate",
-                f'NAME="vm" CPU="1" VCPU="{vcpus}" MEMORY="{memory_mib}"'
-                f' MERKAT_BID_CPU="{bid:g}" MERKAT_BID_MEMORY="{bid:g}" {more}',
-                False,
-            )
-        )
+        vm = self.allocated(bid, vcpus, memory_mib, more)
         until(lambda: self._runs(vm), f"VM {vm} runs", patience_s=self._patience_s)
         return vm
+
+    def allocated(
+        self, bid: float, vcpus: int, memory_mib: int, more: str, *, held: bool = False
+    ) -> int:
+        """A VM that there is, and that waits; held, it waits for whoever deploys it by hand."""
+        text = f'NAME="vm" CPU="1" VCPU="{vcpus}" MEMORY="{memory_mib}"'
+        text += f' MERKAT_BID_CPU="{bid:g}" MERKAT_BID_MEMORY="{bid:g}" {more}'
+        return int(self.call("one.vm.allocate", text, held))
 
     def described(self, start: Start) -> str:
         """The domain of a VM that starts."""

@@ -197,6 +197,7 @@ class TestClusters:
         site = Site(markets=(Market(name="gpu", **market),))
         bench = site.frontend.bench
         cluster = bench.ok("one.cluster.allocate", "gpu")
+        bench.ok("one.cluster.adddatastore", cluster, 0)
         bench.ok("one.cluster.addhost", cluster, 2)
         site.told.more["cluster_name"] = {0: "default", cluster: "gpu"}
         return site
@@ -222,6 +223,7 @@ class TestClusters:
         site = Site(markets=(gpu, Market(name="rest")))
         bench = site.frontend.bench
         cluster = bench.ok("one.cluster.allocate", "gpu")
+        bench.ok("one.cluster.adddatastore", cluster, 0)
         bench.ok("one.cluster.addhost", cluster, 2)
         site.told.more["cluster_name"] = {cluster: "gpu"}
         other, plain = site.vm(Wants(requirements='NAME = "*1"')), site.vm()

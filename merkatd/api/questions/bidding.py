@@ -36,6 +36,11 @@ def offered(now: Present, row: int, arguments: Arguments, word: Bid | None) -> O
         for name in snapshot.resources
         if (amount := number(arguments, name, MOST)) is not None
     }
+    if said and vm in now.rates:
+        group = now.rates[vm].group
+        raise QuestionError(
+            f"VM {vm} bids its part of a spending rate: onegroup edit {group} -s RATE changes that"
+        )
     if snapshot.vms.market[row] == NOWHERE:
         raise QuestionError(f"VM {vm} belongs to no market: nobody asks for its bid")
     seen = dict(zip(snapshot.resources, snapshot.vms.bid[row].tolist(), strict=True))
@@ -78,5 +83,4 @@ def _outcome(
         return [(0.0, 0.0)] * len(bid)
     if subject.place.now is None:
         return [(0.0, 0.0)] * len(bid)
-    quotes = subject.quotes.quote(subject.place, bid)
-    return [(one.share, finite(one.cost)) for one in quotes]
+    return [(one.share, finite(one.cost)) for one in subject.quote(bid)]

@@ -85,6 +85,7 @@ def vms(now: Present) -> list[Row]:
             "host": now.host_name(row),
             "market": now.market_name(int(table.market[row])),
             "vcpus": int(table.vcpus[row]),
+            "rate": finite(now.rate[row]),
             "cost": float(now.cost[row].sum()),
             "error": float(error[row]),
             "message": now.messages.get(vm),

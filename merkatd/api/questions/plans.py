@@ -1,15 +1,26 @@
 """A plan as JSON has it: steps with reason, gain, cost and what must come first; what changes."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Decision, Deploy, Migrate, Plan, Snapshot
+from merkatd.api.questions.words import finite
+from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
 from merkatd.cluster.steps import Step
 from merkatd.market.assess import Assessment, assess
 from merkatd.market.explain import hosts_after
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Costs:
+    """What VMs cost; NaN where that is not known."""
+
+    cost: Floats
+    """[vms]: credits for a period, at most where use is charged."""
+    rate: Floats
+    """[vms]: credits for each core that is used for a period, where use is charged."""
 
 
 def plan_value(
@@ -19,6 +30,7 @@ def plan_value(
     strategy: str,
     took_ms: float,
     reasons: Mapping[int, str],
+    costs: Costs,
 ) -> dict[str, Any]:
     """A decision with what it changes; `plan` are the steps that can be carried out now."""
     host = hosts_after(snapshot, decision.plan)
@@ -28,7 +40,7 @@ def plan_value(
         "strategy": strategy,
         "took_ms": round(took_ms, 3),
         "resources": list(snapshot.resources),
-        "steps": [_step(snapshot, decision, step) for step in plan],
+        "steps": [_step(snapshot, step, costs) for step in plan],
         "reasons": {str(vm): reason for vm, reason in sorted(reasons.items())},
         "markets": {
             name: _market(snapshot, decision, market, before, after)
@@ -50,6 +62,15 @@ def plan_value(
     }
 
 
+def at_price(snapshot: Snapshot, decision: Decision) -> Costs:
+    """What VMs cost where shares are charged."""
+    prices = np.append(decision.prices, np.full((1, len(snapshot.resources)), np.nan), axis=0)
+    with np.errstate(invalid="ignore"):
+        owed = prices[snapshot.vms.market] * decision.allocations
+    cost = np.where(decision.allocations > 0, owed, 0.0).sum(axis=1)
+    return Costs(cost, np.full(len(cost), np.nan))
+
+
 def _market(
     snapshot: Snapshot, decision: Decision, market: int, before: Assessment, after: Assessment
 ) -> dict[str, Any]:
@@ -62,7 +83,7 @@ def _market(
     }
 
 
-def _step(snapshot: Snapshot, decision: Decision, step: Step) -> dict[str, Any]:
+def _step(snapshot: Snapshot, step: Step, costs: Costs) -> dict[str, Any]:
     """The step with hosts by name, the VM's name, and what it costs."""
     found: dict[str, Any] = {"id": step.id, "kind": step.kind, **asdict(step)}
     del found["period"]
@@ -75,7 +96,8 @@ def _step(snapshot: Snapshot, decision: Decision, step: Step) -> dict[str, Any]:
         if isinstance(step, Migrate):
             found["moves_mib"] = _moves_mib(snapshot, row)
         if isinstance(step, Deploy):
-            found["cost"] = _cost(snapshot, decision, row)
+            found["cost"] = finite(costs.cost[row])
+            found["rate"] = finite(costs.rate[row])
     return found
 
 
@@ -86,15 +108,6 @@ def _moves_mib(snapshot: Snapshot, row: int) -> float | None:
     column = snapshot.resources.index("memory")
     held = float(snapshot.vms.held[row, column])
     return float(snapshot.vms.cap[row, column]) if np.isnan(held) else held
-
-
-def _cost(snapshot: Snapshot, decision: Decision, row: int) -> float | None:
-    """Credits a period at the new price."""
-    market = int(snapshot.vms.market[row])
-    prices, given = decision.prices[market], decision.allocations[row]
-    if market < 0 or not np.isfinite(prices[given > 0]).all():
-        return None
-    return float(np.dot(prices[given > 0], given[given > 0]))
 
 
 def _by_resource(snapshot: Snapshot, values: Any) -> dict[str, float | None]:

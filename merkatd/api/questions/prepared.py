@@ -19,7 +19,9 @@ class Prepared:
     latest: Announcement
     now: Present
     quotes: Sequence[Quotes]
-    """By market."""
+    """By market,"""
+    by_use: Sequence[bool]
+    """and whether it charges for use."""
 
 
 class Preparing:
@@ -62,4 +64,4 @@ def prepare(latest: Announcement, markets: Sequence[Market]) -> Prepared:
         )
         for row, market in enumerate(markets)
     ]
-    return Prepared(latest, now, quotes)
+    return Prepared(latest, now, quotes, [market.by_use for market in markets])

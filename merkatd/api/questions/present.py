@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from merkatd.cluster import Decision, Floats, Ints, Snapshot, VmState
+from merkatd.database.group_vms import Rate
 from merkatd.limits import Limits
+from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.market.charge import charges
 from merkatd.market.explain import BIDDING, hosts_after
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement, messages
+from merkatd.scheduler.using import CPU, charged_rates
 
 PAYS = BIDDING
 """Once on a host, or on the way to one."""
@@ -30,11 +33,15 @@ class Present:
     host: Ints
     """[vms]: the row of the host that the VM is on or is being taken to, -1 for none."""
     cost: Floats
-    """[vms, resources]: credits that a whole period costs."""
+    """[vms, resources]: credits that a whole period costs; where use is charged, at most."""
+    rate: Floats
+    """[vms]: credits for each core that is used for a period; NaN where shares are charged."""
     messages: Mapping[int, str]
     """By VM id: what its owner is told."""
     owner_names: Mapping[int, str] = field(default_factory=dict)
     """Of users by their ids."""
+    rates: Mapping[int, Rate] = field(default_factory=dict)
+    """By VM id: what VMs have of their groups' spending rates."""
 
     def host_name(self, row: int) -> str | None:
         """The name of the VM's host."""
@@ -56,6 +63,7 @@ def present(latest: Announcement, markets: Sequence[Market]) -> Present:
         row = snapshot.vm_row(vm)
         host[row] = snapshot.vms.host[row]
     host[snapshot.vms.state == VmState.ABSENT] = NOWHERE
+    rate = charged_rates(latest.seen, markets)
     return Present(
         at_s=latest.at_s,
         snapshot=snapshot,
@@ -63,18 +71,28 @@ def present(latest: Announcement, markets: Sequence[Market]) -> Present:
         decision=decided.decision,
         limits=decided.limits,
         host=host,
-        cost=costs(snapshot, decided.decision, host, markets),
+        cost=costs(snapshot, decided.decision, host, markets, rate),
+        rate=rate,
         messages=messages(latest.seen, decided),
         owner_names=latest.seen.observation.owner_name,
+        rates=latest.seen.rates,
     )
 
 
-def costs(snapshot: Snapshot, decision: Decision, host: Ints, markets: Sequence[Market]) -> Floats:
-    """[vms, resources]: what a whole period costs each VM that runs, or is about to."""
+def costs(
+    snapshot: Snapshot, decision: Decision, host: Ints, markets: Sequence[Market], rate: Floats
+) -> Floats:
+    """[vms, resources]: what a whole period costs each VM that runs, or is about to.
+
+    Where use is charged it is the cost of all that it may use: `rate` has what a core costs there.
+    """
     pays = np.isin(snapshot.vms.state, PAYS) & (host != NOWHERE)
     found = np.zeros_like(snapshot.vms.bid)
     for row, market in enumerate(markets):
         rows = np.flatnonzero(pays & (snapshot.vms.market == row))
+        if market.by_use:
+            found[rows, CPU] = rate[rows] * decision.allocations[rows, CPU] / UNITS_PER_CORE
+            continue
         found[rows] = charges(
             market.pricing.rule,
             snapshot.vms.bid[rows],

@@ -1,14 +1,16 @@
 """The question `quote`: what bids get and cost now, or which bids it takes to get so much."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from merkatd.api.questions.prepared import Prepared
 from merkatd.api.questions.words import Arguments, QuestionError, finite, number, one_of
-from merkatd.market.quote import Place, Quotes
+from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.market.quote import Place, Quote, Quotes
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.settings import FURTHER, Market
+from merkatd.scheduler.using import CPU
 from merkatd.scheduler.wishes import MOST
 
 SIZE_WORDS = ("most", "least")
@@ -39,6 +41,25 @@ class Subject:
     """What it bids at present, or would where nobody said anything."""
     about: Mapping[str, Any]
     """Its id and name, where it has any, host and market."""
+    sharing: int | None = None
+    """Where use is charged: how many VMs share the spending rate of which a bid is a part."""
+
+    def rate(self, bid: float) -> float | None:
+        """Credits for each core that is used for a period, with this bid for CPU."""
+        return None if self.sharing is None else bid * self.sharing
+
+    def quote(self, bids: Sequence[float]) -> tuple[Quote, ...]:
+        """By resource, what these bids would get and cost; where use is charged, at most."""
+        found = self.quotes.quote(self.place, bids)
+        rate = self.rate(bids[CPU])
+        if rate is None:
+            return found
+        used = rate / UNITS_PER_CORE if self.place.bids else 0.0
+        prices = [used if column == CPU else 0.0 for column in range(len(found))]
+        return tuple(
+            replace(one, price=price, cost=price * one.share)
+            for one, price in zip(found, prices, strict=True)
+        )
 
 
 def vm_subject(prepared: Prepared, row: int) -> Subject:
@@ -54,7 +75,9 @@ def vm_subject(prepared: Prepared, row: int) -> Subject:
     if place is None:
         raise QuestionError(f"VM {vm} is {now.states[row]}: it holds nothing, so no bid counts")
     about = {"id": vm, "name": snapshot.vms.name[row]}
-    return _subject(prepared, market, place, snapshot.vms.bid[row].tolist(), about)
+    rate = now.rates.get(vm)
+    sharing = 1 if rate is None else rate.nvm
+    return _subject(prepared, market, place, snapshot.vms.bid[row].tolist(), about, sharing)
 
 
 def new_subject(prepared: Prepared, markets: Sequence[Market], arguments: Arguments) -> Subject:
@@ -68,12 +91,18 @@ def new_subject(prepared: Prepared, markets: Sequence[Market], arguments: Argume
         most = number(arguments, f"most_{name}", MOST)
         least = number(arguments, f"least_{name}", MOST) or 0.0
         largest = float(quotes.hosts.capacity[column :: len(quotes.resources)].max(initial=0.0))
+        if markets[row].by_use and column != CPU:
+            # Only CPU is divided: of all else a VM has what its template says.
+            largest = least = max(most or 0.0, least)
         cap.append(max(largest, least) if most is None else most)
         floor.append(least)
         if least > cap[-1]:
             raise QuestionError(f"least_{name}: {least:g}: at most most_{name}, {most:g}, is right")
-    bid = [markets[row].default_bid.get(name, 0.0) for name in quotes.resources]
-    return _subject(prepared, row, quotes.place_for(floor, cap), bid, {})
+    bid = [
+        0.0 if markets[row].by_use and column != CPU else markets[row].default_bid.get(name, 0.0)
+        for column, name in enumerate(quotes.resources)
+    ]
+    return _subject(prepared, row, quotes.place_for(floor, cap), bid, {}, 1)
 
 
 def _subject(
@@ -82,6 +111,7 @@ def _subject(
     place: Place,
     bid: Sequence[float],
     about: Mapping[str, Any],
+    sharing: int,
 ) -> Subject:
     hosts = prepared.now.snapshot.hosts
     where = {
@@ -89,7 +119,9 @@ def _subject(
         "market": prepared.now.market_name(market),
         "period": prepared.latest.period,
     }
-    return Subject(prepared.quotes[market], place, bid, {**about, **where})
+    by_use = prepared.by_use[market]
+    quotes = prepared.quotes[market]
+    return Subject(quotes, place, bid, {**about, **where}, sharing if by_use else None)
 
 
 def quoted(subject: Subject, arguments: Arguments) -> dict[str, Any]:
@@ -128,9 +160,11 @@ def quoted(subject: Subject, arguments: Arguments) -> dict[str, Any]:
             "cost": None if hopeless else finite(one.cost),
         }
         for one, amount, hopeless, most in zip(
-            quotes.quote(subject.place, bids), wanted, none, subject.place.cap, strict=True
+            subject.quote(bids), wanted, none, subject.place.cap, strict=True
         )
     ]
     costs = [row["cost"] for row in rows]
     total = None if None in costs else sum(costs)
-    return {**subject.about, "cost": total, "resources": rows}
+    rate = None if none[CPU] else subject.rate(bids[CPU])
+    charged = {} if rate is None else {"rate": rate}
+    return {**subject.about, **charged, "cost": total, "resources": rows}

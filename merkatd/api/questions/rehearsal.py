@@ -8,16 +8,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from merkatd.api.questions.plans import plan_value
+from merkatd.api.questions.plans import Costs, plan_value
+from merkatd.api.questions.present import costs
 from merkatd.api.questions.words import QuestionError
 from merkatd.database import bids, decisions, fleets, group_vms, periods
+from merkatd.database.group_vms import Rate
 from merkatd.database.steps import StoredStep
+from merkatd.market.explain import hosts_after
 from merkatd.scheduler.afford import Afforded, afforded, beside
 from merkatd.scheduler.charge import purse_of
 from merkatd.scheduler.decide import left_alone, worked_out
 from merkatd.scheduler.observe import Look, look, new_words, seen_from
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.trying import Trying
+from merkatd.scheduler.using import charged_rates
 from merkatd.scheduler.verdict import judge
 from merkatd.scheduler.world import World
 
@@ -37,7 +41,7 @@ async def rehearsed(world: World) -> dict[str, Any]:
             periods.newest(connection),
             purse_of(connection, looked.observation),
             fleets.applications(connection),
-            group_vms.rates(connection),
+            _rates(connection, looked),
         )
     )
     present, outstanding, memory, newest, purse, applications, rates = stored
@@ -59,7 +63,12 @@ async def rehearsed(world: World) -> dict[str, Any]:
         took_ms = (time.perf_counter() - begin) * 1e3
         reasons = {**decision.reasons, **beside(decision.reasons, affordable.messages)}
         reasons |= limits.postponed
-        value = plan_value(seen.snapshot, decision, limits.plan, label, took_ms, reasons)
+        host = hosts_after(seen.snapshot, decision.plan)
+        rate = charged_rates(seen, own.markets)
+        cost = costs(seen.snapshot, decision, host, own.markets, rate).sum(axis=1)
+        value = plan_value(
+            seen.snapshot, decision, limits.plan, label, took_ms, reasons, Costs(cost, rate)
+        )
         return value | {
             "under_way": [_under_way(one) for one in seen.verdicts.waiting],
             "overfull": {str(host): why for host, why in limits.overfull.items()},
@@ -72,6 +81,14 @@ def _known_bids(connection: sa.Connection, looked: Look) -> dict[int, Mapping[st
     """The bids in force, with what templates say anew."""
     said = {word.vm: word.bid for word in new_words(connection, looked)}
     return {**bids.amounts(connection), **said}
+
+
+def _rates(connection: sa.Connection, looked: Look) -> dict[int, Rate]:
+    """What VMs have of spending rates, those among them that were seen for the first time."""
+    seen = looked.observation
+    owners = dict(zip(seen.vm_id.tolist(), seen.vm_owner.tolist(), strict=True))
+    new = group_vms.rates_of_new(connection, seen.keys, owners)
+    return group_vms.rates(connection) | new
 
 
 def _under_way(stored: StoredStep) -> dict[str, Any]:

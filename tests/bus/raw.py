@@ -1,0 +1,73 @@
+"""A connection to the bus with a platform's keys that says any bytes it likes."""
+
+import asyncio
+from typing import Any
+
+import zmq
+import zmq.asyncio
+
+from merkatd.bus.keys import Passport
+from merkatd.bus.messages import (
+    FROM_DAEMON,
+    Hello,
+    Welcome,
+)
+from merkatd.bus.peer import Peer
+from merkatd.bus.wire import Envelope, pack, unpack
+from tests.bus.rig import (
+    CONTROLLER,
+    Site,
+    news,
+    parts,
+    soon,
+)
+
+
+class Raw:
+    """A connection with a platform's keys that says any bytes it likes."""
+
+    def __init__(self, site: Site, passport: Passport) -> None:
+        self.context = zmq.asyncio.Context()
+        site.stack.callback(self.close)
+        self.socket = self.context.socket(zmq.DEALER)
+        self.listening = self.context.socket(zmq.SUB)
+        for one in (self.socket, self.listening):
+            one.set(zmq.CURVE_SERVERKEY, passport.daemon.encode())
+            one.set(zmq.CURVE_PUBLICKEY, passport.public.encode())
+            one.set(zmq.CURVE_SECRETKEY, passport.secret.encode())
+        self.socket.connect(passport.asking)
+        self.listening.connect(passport.listening)
+
+    def close(self) -> None:
+        """Let go."""
+        self.socket.close(0)
+        self.listening.close(0)
+        self.context.term()
+
+    async def ask(self, data: bytes | Envelope) -> Any:
+        """The answer's body."""
+        await self.socket.send(pack(data) if isinstance(data, Envelope) else data)
+        return unpack(await soon(self.socket.recv()), FROM_DAEMON).body
+
+    async def greeted(self, role: str = CONTROLLER) -> Welcome:
+        """A session of its own."""
+        welcome = await self.ask(Envelope(Hello(role=role), number=1))
+        assert isinstance(welcome, Welcome)
+        return welcome
+
+
+async def readable(socket: zmq.asyncio.Socket, wait_ms: int) -> bool:
+    """Whether there is something to read, in time."""
+    found: Any = await socket.poll(wait_ms)  # its type is that of a poller
+    return bool(found)
+
+
+async def listening(site: Site, peer: Peer, platform: int = 1) -> None:
+    """Until a peer is let listen, which libzmq does in its own time."""
+    while peer.waiting() is None:
+        site.hub.announce(*parts(news(platform, 0)))
+        await asyncio.sleep(0.01)
+    # What was on its way has come.
+    await asyncio.sleep(0.05)
+    while peer.waiting() is not None:
+        pass

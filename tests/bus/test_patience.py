@@ -1,0 +1,187 @@
+"""Who is slow, floods, fails or comes back holds up nobody, and nothing is done twice."""
+
+import asyncio
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs
+
+from merkatd.bus.messages import (
+    FROM_DAEMON,
+    Beat,
+    Beaten,
+    Refused,
+)
+from merkatd.bus.peer import RefusedError
+from merkatd.bus.wire import Envelope, pack, topic_of, unpack
+from merkatd.platforms.ports import News, Outcome, SetBids, SetSize, Suspend
+from tests.bus.raw import Raw, listening, readable
+from tests.bus.rig import (
+    CONTROLLER,
+    MONITOR,
+    Site,
+    news,
+    on_site,
+    parts,
+    soon,
+    until,
+)
+
+BIDS = SetBids(bids={101: {"cpu": 2.0, "memory": 1.0}}, reason="more")
+
+
+def test_an_action_asked_for_again_is_done_once() -> None:
+    """With its id, in a new message: its answer had been lost."""
+
+    async def story(site: Site) -> None:
+        peer = await site.joined(1)
+        answers = [await peer.ask(Suspend(reason="dear"), "the same") for _ in range(3)]
+        assert len(set(answers)) == len(site.notes.actions) == 1
+
+    on_site(story)
+
+
+def test_a_flood_from_one_platform_holds_up_nobody_else() -> None:
+    """It is thrown away beyond what a platform may say."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await raw.greeted()).session
+        other = await site.joined(2)
+        for number in range(2, 2_000):
+            await raw.socket.send(pack(Envelope(BIDS, session, number, f"{number}")))
+        assert await soon(other.ask(Beat()), 2.0) == Beaten(published=0, priced=0)
+        await asyncio.sleep(0.2)
+        assert len(site.notes.actions) < 250
+
+    on_site(story)
+
+
+def test_a_platform_whose_wishes_take_long_holds_up_itself_alone() -> None:
+    """And may not have any number of them waiting."""
+
+    async def story(site: Site) -> None:
+        never: Deferred[None] = Deferred()
+
+        async def hold_up_the_first(platform: int) -> None:
+            if platform == 1:
+                await never
+
+        site.notes.before = hold_up_the_first
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await raw.greeted()).session
+        answers = []
+        for number in range(2, 22):
+            await raw.socket.send(pack(Envelope(BIDS, session, number, f"{number}")))
+        while await readable(raw.socket, 300):
+            answers.append(unpack(await raw.socket.recv(), FROM_DAEMON).body)
+        # One is being done and sixteen wait.
+        assert [type(one) for one in answers] == [Refused] * 3
+        other = await site.joined(2)
+        assert isinstance(await soon(other.ask(BIDS)), Outcome)
+
+    on_site(story)
+
+
+def test_a_listener_that_does_not_read_holds_up_nobody() -> None:
+    """Neither the daemon nor the others; when it reads again it gets on with the newest."""
+
+    async def story(site: Site) -> None:
+        slow = Raw(site, site.hub.passport(1, CONTROLLER))
+        slow.listening.subscribe(topic_of(1))
+        quick = await site.joined(2)
+        await listening(site, quick, 2)
+        large = news(1, 1, sizes={f"{row:040}": row for row in range(1_000)})
+        for _ in range(500):  # far more than all buffers between them hold
+            site.hub.announce(*parts(large))
+        site.hub.announce(*parts(news(2, 9)))
+        heard = await soon(anext(quick.news()))
+        assert isinstance(heard, News)
+        assert heard.period == 9
+
+    on_site(story)
+
+
+def test_a_peer_finds_a_daemon_that_was_started_anew() -> None:
+    """With the same keys at the same place; its session is a new one, its action is done once."""
+
+    async def story(site: Site) -> None:
+        passport = site.hub.passport(1, CONTROLLER)
+        peer = await site.joined(1, answer_s=0.5)
+        await peer.ask(BIDS, "one")
+        # As after a restart: no session is known.
+        site.hub._sessions.close(1)
+        assert passport == site.hub.passport(1, CONTROLLER)
+        assert await peer.ask(BIDS, "one") == Outcome(accepted=True, why="the 1th")
+        wish = SetSize(cluster="workers", count=2)
+        assert await peer.ask(wish) == Outcome(accepted=True, why="the 2th")
+
+    on_site(story)
+
+
+def test_what_fails_in_the_manager_is_said_and_can_be_asked_for_again() -> None:
+    """The others don't notice."""
+
+    async def story(site: Site) -> None:
+        async def fail(platform: int) -> None:
+            if platform == 1:
+                raise OSError("no database")
+
+        site.notes.before = fail
+        one, two = await site.joined(1), await site.joined(2)
+        with capturedLogs() as logged, pytest.raises(RefusedError, match="ask again"):
+            await one.ask(BIDS, "again")
+        assert any("was not done" in str(event.get("log_format")) for event in logged)
+        assert isinstance(await two.ask(BIDS), Outcome)
+        site.notes.before = None
+        assert isinstance(await one.ask(BIDS, "again"), Outcome)
+
+    on_site(story)
+
+
+def test_an_answer_that_comes_late_counts() -> None:
+    """A daemon that takes longer than is waited for is asked again, and does it once."""
+
+    async def story(site: Site) -> None:
+        peer = await site.joined(1, answer_s=0.05)
+        asked: list[Deferred[None]] = []
+
+        async def after_three(_: int) -> None:
+            asked.append(Deferred())
+            await asked[-1]
+
+        site.notes.before = after_three
+        answering = asyncio.ensure_future(peer.ask(BIDS))
+        await until(lambda: peer._number > 5, "it was asked for again and again")
+        assert len(asked) == 1
+        # From now on nothing that is said comes in: what is answered was said long ago.
+        peer._asking.send = silence  # type: ignore[method-assign,assignment]
+        last = peer._number
+        await until(lambda: peer._number > last, "another try")
+        asked[0].callback(None)
+        assert await soon(answering) == Outcome(accepted=True, why="the 1th")
+        assert len(site.notes.actions) == 1
+        site.notes.before = None
+        monitor = await site.joined(1, MONITOR)
+        assert isinstance(await soon(monitor.ask(SetSize(cluster="workers", count=2))), Outcome)
+        assert len(site.notes.actions) == 2
+
+    async def silence(_: bytes) -> None:
+        await asyncio.sleep(0)
+
+    on_site(story)
+
+
+def test_who_greets_again_on_one_connection_has_its_session() -> None:
+    """An impatient process that greeted twice is not thrown out by its own second word."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        first = await raw.greeted()
+        assert (await raw.greeted()).session == first.session
+        said = Envelope(BIDS, first.session, 2, "once")
+        assert isinstance(await raw.ask(said), Outcome)
+        elsewhere = Raw(site, site.hub.passport(1, CONTROLLER))
+        assert (await elsewhere.greeted()).session != first.session
+
+    on_site(story)

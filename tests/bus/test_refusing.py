@@ -1,0 +1,233 @@
+"""Foreign, malformed, oversized and replayed messages are refused, logged, and reach nobody."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+from twisted.logger import capturedLogs
+
+from merkatd.bus.keys import fresh
+from merkatd.bus.messages import (
+    FROM_DAEMON,
+    Beat,
+    Beaten,
+    Hello,
+    Refused,
+)
+from merkatd.bus.peer import LostError, Peer, RefusedError
+from merkatd.bus.wire import LARGEST_BYTES, Envelope, pack, topic_of, unpack
+from merkatd.platforms.ports import News, Outcome, SetBids, SetSize
+from tests.bus.raw import Raw, readable
+from tests.bus.rig import (
+    CONTROLLER,
+    Site,
+    market,
+    news,
+    on_site,
+    parts,
+    soon,
+)
+
+BIDS = SetBids(bids={101: {"cpu": 2.0, "memory": 1.0}}, reason="more")
+
+
+def test_a_message_that_was_said_before_is_refused() -> None:
+    """To the byte the same, or with any number that is not a new one."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await raw.greeted()).session
+        said = Envelope(BIDS, session, 5, "first")
+        assert await raw.ask(said) == Outcome(accepted=True, why="the 1th")
+        with capturedLogs() as logged:
+            for number in (5, 4, 0):
+                answer = await raw.ask(Envelope(BIDS, session, number, f"id {number}"))
+                assert isinstance(answer, Refused)
+                assert "replayed" in answer.why
+        assert len(site.notes.actions) == 1
+        assert any("replayed" in str(one.get("why")) for one in logged)
+
+    on_site(story)
+
+
+def test_a_session_is_worth_nothing_to_anybody_else() -> None:
+    """Neither to another platform nor on another connection of its own."""
+
+    async def story(site: Site) -> None:
+        session = (await Raw(site, site.hub.passport(1, CONTROLLER)).greeted()).session
+        for platform in (1, 2):
+            thief = Raw(site, site.hub.passport(platform, CONTROLLER))
+            with capturedLogs() as logged:
+                answer = await thief.ask(Envelope(BIDS, session, 99, "stolen"))
+            assert isinstance(answer, Refused)
+            assert answer.greet
+            assert any("no such session" in str(one.get("why")) for one in logged)
+        assert not site.notes.actions
+
+    on_site(story)
+
+
+def test_nobody_can_listen_to_another_platform() -> None:
+    """Whatever topic they name; the wish is logged."""
+
+    async def story(site: Site) -> None:
+        spy = Raw(site, site.hub.passport(1, CONTROLLER))
+        with capturedLogs() as logged:
+            for topic in (b"", b"1", b"2", b"2/", b"12/", b"\0", b"x" * 1000):
+                spy.listening.subscribe(topic)
+            await asyncio.sleep(0.2)
+            for platform in range(1, 13):
+                site.hub.announce(*parts(news(platform)))
+            await asyncio.sleep(0.2)
+            assert not await readable(spy.listening, 0)
+            spy.listening.subscribe(topic_of(1))
+            await asyncio.sleep(0.2)
+            for platform in range(1, 13):
+                site.hub.announce(*parts(news(platform, 2)))
+            data = (await soon(spy.listening.recv())).removeprefix(topic_of(1))
+        assert News.joined(unpack(data, FROM_DAEMON).body, market(2)) == news(1, 2)
+        assert not await readable(spy.listening, 100)
+        assert any("not for it" in str(one.get("what")) for one in logged)
+
+    on_site(story, platforms=12)
+
+
+def test_strangers_are_not_let_in() -> None:
+    """With keys of nobody's, or of a platform that is over."""
+
+    async def story(site: Site) -> None:
+        other = fresh()
+        passport = site.hub.passport(1, CONTROLLER)
+        stranger = replace(passport, public=other.public, secret=other.secret)
+        over = site.hub.passport(2, CONTROLLER)
+        site.hub.dismiss(2)
+        with capturedLogs() as logged:
+            for one in (stranger, over):
+                peer = site.peer(one, answer_s=0.2, tries=1)
+                with pytest.raises(LostError):
+                    await peer.open()
+        assert any("stranger" in str(one.get("log_format")) for one in logged)
+
+    on_site(story)
+
+
+def test_a_platform_that_is_over_is_heard_no_more() -> None:
+    """Though it is still connected."""
+
+    async def story(site: Site) -> None:
+        peer = await site.joined(1, answer_s=0.2, tries=1)
+        site.hub.dismiss(1)
+        with pytest.raises(LostError):
+            await peer.ask(BIDS)
+        assert not site.notes.actions
+
+    on_site(story)
+
+
+def test_only_the_processes_of_a_platform_are_greeted() -> None:
+    """By their roles."""
+
+    async def story(site: Site) -> None:
+        peer = site.peer(replace(site.hub.passport(1, CONTROLLER), role="other"))
+        with pytest.raises(RefusedError, match="no process 'other'"):
+            await peer.open()
+
+    on_site(story)
+
+
+def test_what_is_malformed_is_refused_logged_and_forgotten() -> None:
+    """Who sent it can go on."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await raw.greeted()).session
+        hostile = (b"", b"\xff\xfe", b"{}", b"[" * 50_000, b"x" * (LARGEST_BYTES + 1))
+        with capturedLogs() as logged:
+            for data in hostile:
+                assert isinstance(await raw.ask(data), Refused)
+            await raw.socket.send_multipart([b"two", b"parts"])
+            assert await raw.ask(Envelope(Beat(), session, 2)) == Beaten(published=0, priced=0)
+        assert sum("Refused" in str(one.get("log_format")) for one in logged) == len(hostile) + 1
+
+    on_site(story)
+
+
+def test_an_enormous_message_costs_only_the_connection_that_it_came_by() -> None:
+    """It never comes to be in memory as a whole."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        other = await site.joined(2)
+        await raw.socket.send(b"x" * (64 << 20))
+        assert await soon(other.ask(Beat())) == Beaten(published=0, priced=0)
+        assert isinstance(await site.joined(1), Peer)
+
+    on_site(story)
+
+
+def test_nothing_on_the_wire_can_be_read() -> None:
+    """Not even by who sees every byte."""
+
+    async def story(site: Site) -> None:
+        seen = bytearray()
+        passport = site.hub.passport(1, CONTROLLER)
+        host, port = passport.asking.removeprefix("tcp://").split(":")
+
+        async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while data := await reader.read(4096):
+                seen.extend(data)
+                writer.write(data)
+            writer.close()
+
+        async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(carry(reader, there[1]), carry(there[0], writer))
+
+        server = await asyncio.start_server(between, "127.0.0.1", 0)
+        site.stack.callback(server.close)
+        number = server.sockets[0].getsockname()[1]
+        peer = site.peer(replace(passport, asking=f"tcp://127.0.0.1:{number}"))
+        await peer.open()
+        await peer.ask(SetSize(cluster="treasure", count=1))
+        assert b"CURVE" in seen
+        assert b"treasure" not in seen
+        assert passport.secret.encode() not in seen
+        await peer.close()
+        await asyncio.sleep(0.05)
+
+    on_site(story)
+
+
+def test_the_passport_is_json_that_others_could_read() -> None:
+    """For whoever writes a controller in another language."""
+
+    async def story(site: Site) -> None:
+        passport = site.hub.passport(1, CONTROLLER)
+        assert set(json.loads(passport.written())) >= {"asking", "listening", "daemon", "secret"}
+
+    on_site(story)
+
+
+def test_who_speaks_another_version_is_told_so_at_once() -> None:
+    """The daemon refuses and logs it; a process says which one is to be started anew."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        said = pack(Envelope(Hello(role=CONTROLLER), number=1)).replace(b'"v":2', b'"v":1')
+        with capturedLogs() as logged:
+            answer = await raw.ask(said)
+        assert answer == Refused(why="speaks version 1, here it is 2")
+        assert any("version 1" in str(one.get("why")) for one in logged)
+
+        real = site.hub._door.answer
+
+        async def as_before(route: bytes, data: bytes) -> None:
+            await real(route, data.replace(b'"v":2', b'"v":1'))
+
+        site.hub._door.answer = as_before  # type: ignore[method-assign]
+        peer = site.peer(site.hub.passport(2, CONTROLLER))
+        with pytest.raises(RefusedError, match="the daemon speaks version 1, here it is 2"):
+            await peer.open()
+
+    on_site(story)

@@ -1,0 +1,277 @@
+"""Cloud, daemon, controllers and monitors, each a process of its own, with platforms at work."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from merkatd.api.ask import NobodyError, ask
+from merkatd.database import fleets, platforms
+from merkatd.database.audit import audit
+from merkatd.database.doings import DOINGS
+from merkatd.database.fleets import Member
+from merkatd.platforms.processes import tree
+from tests.daemon.agreement import CloudVm, cloud_vms, done_once
+from tests.daemon.harness import Site
+from tests.daemon.processes import until
+
+INTERVAL_S = 0.25
+TICK_S = 0.1
+"""Looking costs more than most of what is looked at."""
+CONTROLLERS = {
+    "swinging.py": """
+from pathlib import Path
+from controllers.controller import Controller
+
+class Swinging(Controller):
+    async def on_start(self):
+        self.memory.setdefault("count", 0)
+        self.memory.setdefault("seen", 0)
+
+    async def on_progress(self, measured):
+        self.memory["seen"] += 1
+
+    async def on_price(self, news):
+        if news.state != "running" or Path(self.assignment.parameters["rest"]).exists():
+            return
+        count = self.memory["count"] + 1
+        outcome = await self.set_size("nodes", 1 + count % 3, reason=str(count))
+        if outcome.accepted:
+            self.memory["count"] = count
+""",
+    "ticking.py": """
+import time
+from controllers.monitors.monitor import Monitor
+
+class Ticking(Monitor):
+    async def look(self):
+        return time.time(), {"tick": 1.0}
+""",
+}
+_TEMPLATE = '''
+name = "{name}"
+over_budget = "go on"
+[controller]
+kind = "swinging"
+parameters = {{ rest = "{rest}" }}
+[budget]
+credits = 10000
+{more}
+[[cluster]]
+name = "nodes"
+least = 1
+initial = 2
+most = 3
+template = """
+CPU="0.25"
+VCPU="1"
+MEMORY="256"
+EMBEDDED=[WORK="1000000000",DEMAND="1"]
+"""
+[cluster.monitor]
+kind = "ticking"
+parameters = {{ every_s = 0.1 }}
+'''
+# The plain strategy: another one of the tests makes VMs of its own.
+_DAEMON = """
+[daemon]
+state_directory = "{directory}/state"
+[period]
+interval = "{interval}s"
+settle = "0.15s"
+step_limit = "3s"
+migration_limit = "3s"
+[cloud]
+kind = "opennebula"
+endpoint = "{endpoint}"
+auth_file = "{directory}/one_auth"
+call_limit = "2s"
+[market.default]
+strategy = "paper"
+[bus]
+beat = "500ms"
+restart_least = "50ms"
+restart_most = "200ms"
+restart_tries = 1000
+"""
+_RUNNING, _SUSPENDED, _DONE = ("3", "3"), ("5", "0"), ("6", "0")
+
+
+class Stack(Site):
+    """The site of the daemon's own tests, with platforms of its first user."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        super().__init__(directory, seed)
+        self.home = directory / "state"
+        self.rest = directory / "rest"
+        """Where this file is, controllers change nothing."""
+        self.wanted: dict[int, str] = {}
+        """By platform: the state in which it should be."""
+        folder = self.home / "controllers"
+        folder.mkdir()
+        for name, text in CONTROLLERS.items():
+            (folder / name).write_text(text)
+
+    def configure(self, **_: Any) -> None:
+        """Write the configuration that the next daemon reads."""
+        text = _DAEMON.format(
+            directory=self.directory,
+            interval=INTERVAL_S,
+            endpoint=f"http://{self._address}/RPC2",
+        )
+        (self.directory / "merkatd.toml").write_text(text)
+
+    # -- platforms ----------------------------------------------------------------------------
+
+    def submit(self, name: str, wanted: str, more: str = "") -> int:
+        """A platform that is to come into a state."""
+        text = _TEMPLATE.format(name=name, more=more, rest=self.rest)
+        platform = int(self.order("submit", tenant="2", template=text)["id"])
+        self.wanted[platform] = wanted
+        return platform
+
+    def order(self, what: str, **arguments: Any) -> Any:
+        """What the daemon answers, as soon as there is one."""
+
+        def answered() -> Any:
+            with contextlib.suppress(NobodyError):
+                return ask(self.home / "control.sock", f"platform_{what}", arguments)
+            assert self.daemon is not None
+            assert self.daemon.running, self.daemon.said()
+            return None
+
+        return until(answered, f"an answer to {what}")
+
+    # -- processes ----------------------------------------------------------------------------
+
+    def present(self) -> Mapping[str, list[int]]:
+        """All processes that the daemon is to keep, by their roles."""
+        found: dict[str, list[int]] = {}
+        for pid in sorted(tree.marked(str(self.home))):
+            found.setdefault(_role(pid), []).append(pid)
+        return found
+
+    def at_work(self) -> None:
+        """Until all processes are there, and each controller has done something more."""
+        until(self._complete, "all processes", tick_s=TICK_S)
+        before = self.read(_counts)
+        wanted = [one for one, state in self.wanted.items() if state == "running"]
+
+        def heard() -> bool:
+            now = self.read(_counts)
+            return all(len(now.get(one, [])) > len(before.get(one, [])) for one in wanted)
+
+        until(heard, "an action of each", tick_s=TICK_S)
+
+    def _complete(self) -> bool:
+        attended = list(self.wanted.values()).count("running")
+        numbers = {name: len(pids) for name, pids in self.present().items()}
+        return numbers == {"warden": 1, "controller": attended, "monitor": attended}
+
+    # -- what must hold -----------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Controllers rest, and everybody comes to where they should be."""
+        self.rest.touch()
+        try:
+            left: list[str] = []
+
+            def settled() -> bool:
+                left[:] = [self._astray()]
+                return not left[0]
+
+            try:
+                until(settled, "everybody where they should be", tick_s=2 * TICK_S)
+            except AssertionError as error:
+                raise AssertionError(left, self.present()) from error
+            done_once(self)
+            assert self.read(audit).sound
+        finally:
+            self.rest.unlink()
+
+    def once(self, kills: int) -> None:
+        """Each controller went on from where it was, whoever was killed."""
+        for counts in self.read(_counts).values():
+            steps = [after - before for before, after in pairwise(counts)]
+            # One that was killed after it had acted and before it could have that remembered asks
+            # again, which is another action; nobody else does.
+            assert counts[0] == 1
+            assert set(steps) <= {0, 1}
+            assert steps.count(0) <= kills
+
+    def _astray(self) -> str:
+        """Who is not where they should be; nothing where all is well."""
+        if not self._complete():
+            return f"processes: {self.present()}"
+        states = {one.id: one.state for one in self.read(platforms.every)}
+        if states != self.wanted:
+            return f"platforms: {states}"
+        present = self.read(fleets.present)
+        vms = {vm.id: vm for vm in cloud_vms(self)}
+        known = {one.vm for one in present}
+        orphans = [
+            vm.words for vm in vms.values() if vm.state != _DONE and vm.key and vm.id not in known
+        ]
+        if orphans:
+            return f"orphans: {orphans}"
+        wrong = (
+            self._wrong(platform, state, present, vms) for platform, state in self.wanted.items()
+        )
+        return next((one for one in wrong if one), "")
+
+    def _wrong(
+        self, platform: int, state: str, present: tuple[Member, ...], vms: Mapping[int, CloudVm]
+    ) -> str:
+        stored = self.read(lambda connection: platforms.get(connection, platform))
+        assert stored is not None
+        mine = [one for one in present if one.platform == platform]
+        if state not in {"running", "suspended"}:
+            return f"platform {platform} has {mine}" if mine else ""
+        wanted = _RUNNING if state == "running" else _SUSPENDED
+        have = Counter(vms[one.vm].state for one in mine if one.vm is not None and one.vm in vms)
+        size = sum(stored.sizes.values()) if state == "running" else len(mine)
+        right = have == {wanted: size} and len(mine) == size > 0
+        return "" if right else f"platform {platform}, {state}, has {have} of {stored.sizes}"
+
+
+def _counts(connection: sa.Connection) -> dict[int, list[int]]:
+    """By platform: what its controller counted, in the order of its actions."""
+    query = sa.select(DOINGS.c.platform, DOINGS.c.text).order_by(DOINGS.c.id)
+    mine = (DOINGS.c.who == "controller", DOINGS.c.what == "size", DOINGS.c.refused.is_(False))
+    found: dict[int, list[int]] = {}
+    for platform, text in connection.execute(query.where(*mine)):
+        found.setdefault(platform, []).append(int(text))
+    return found
+
+
+def _role(pid: int) -> str:
+    """What a process is: `warden`, `controller`, `monitor`, or something else."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return ""
+    if "merkatd.platforms.processes.warden" in words:
+        return "warden"
+    return words[3] if len(words) > 3 else ""
+
+
+@contextlib.contextmanager
+def stack(directory: Path, seed: int) -> Iterator[Stack]:
+    """One of all states, at work; nobody of it is left afterwards."""
+    found = Stack(directory, seed)
+    try:
+        found.start_cloud()
+        found.start_daemon()
+        found.submit("steady", "running")
+        found.submit("paused", "running")
+        found.submit("later", "postponed", "[start]\nnot_before = 2100-01-01T00:00:00Z")
+        ended = found.submit("ended", "cancelled")
+        found.order("stop", platform=ended)
+        yield found
+    finally:
+        found.close()
+        tree.kill(tree.marked(str(found.home)))

@@ -1,0 +1,75 @@
+"""What a guest loses, or must not carry along, when it is suspended, moved or pinned by others."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from merkatd.cluster import Migrate, Pin
+from merkatd.database.steps import STEPS
+from tests.real.host import RealHost, until
+from tests.real.site import Site, running
+
+STAYS = 'MERKAT_PINNED="YES"'
+PINNED = 'pin_hosts = ["*"]\nreserved_cores = [1]'
+VCPU, EMULATOR = "CPU 0/TCG", "qemu-system-x86"
+
+
+def test_limits_are_set_again_after_a_resume(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
+    """A resumed guest is a new domain without limits; meanwhile the others have its share."""
+    with running(tmp_path, mortal_hosts[:1], cores=1) as site:
+        first, second = (site.new(1.0, vcpus=1, more=STAYS) for _ in range(2))
+        until(lambda: site.guest(second).quota_us() == 50_000, "two share a core")
+        site.call("one.vm.action", "suspend", second)
+        until(lambda: second not in site.guests.there, "it is suspended")
+        until(lambda: site.guest(first).quota_us() == 100_000, "one has a core")
+        site.call("one.vm.action", "resume", second)
+        until(lambda: second in site.guests.there, "it is resumed")
+        # The first of them may have begun before it was there.
+        site.after_periods(2)
+        assert site.guest(second).quota_us() == site.guest(first).quota_us() == 50_000
+        assert not site.failed
+
+
+def test_own_pins_are_cleared_before_a_move_and_set_behind_it(
+    mortal_hosts: list[RealHost], tmp_path: Path
+) -> None:
+    """A drained host is left by a guest that had a core there; it has one where it goes to."""
+    with running(tmp_path, mortal_hosts, cores=2, more=PINNED) as site:
+        vm = site.new(1.0, vcpus=1)
+        until(lambda: site.guest(vm).threads()[VCPU] == {0}, "it is pinned")
+        left = site.guests.there[vm]
+        site.command("host", "drain", str(left))
+        until(lambda: site.guests.there[vm] != left, "it has moved")
+        until(lambda: site.guest(vm).threads()[VCPU] == {0}, "it is pinned again")
+        assert site.guest(vm).threads()[EMULATOR] == {1}
+        order = steps_of(site, vm)
+        moved = order.index(Migrate.kind)
+        assert order[moved - 1] == Pin.kind, "it went with its pins"
+        assert Pin.kind in order[moved + 1 :]
+
+
+def test_cores_that_opennebula_chose_are_left_alone(
+    mortal_hosts: list[RealHost], tmp_path: Path
+) -> None:
+    """Where pins are ours, a guest with a PIN_POLICY keeps its own, also through a release."""
+    with running(tmp_path, mortal_hosts[:1], cores=2, more=PINNED) as site:
+        ours = site.new(1.0, vcpus=1)
+        theirs = site.allocated(1.0, 1, 64, 'TOPOLOGY=[PIN_POLICY="CORE"]', held=True)
+        site.call("one.vm.deploy", theirs, 0, False, -1, "")
+        until(lambda: theirs in site.guests.there, "it runs")
+        # As OpenNebula's driver does when it starts it.
+        site.guest(theirs).domain.pinVcpu(0, (False, True))
+        until(lambda: site.guest(ours).threads()[VCPU] == {0}, "the other is pinned")
+        site.after_periods(3)
+        assert site.guest(theirs).threads()[VCPU] == {1}
+        assert site.guest(theirs).scheduling["global_quota"] > 0
+        site.command("release", "--yes")
+        assert site.guest(theirs).threads()[VCPU] == {1}
+        assert site.guest(ours).threads()[VCPU] == {0, 1}
+
+
+def steps_of(site: Site, vm: int) -> list[str]:
+    """The kinds of all that was done to it, one after another."""
+    query = sa.select(STEPS.c.kind).where(STEPS.c.vm == vm, STEPS.c.sent_s.is_not(None))
+    in_order = query.order_by(STEPS.c.period, STEPS.c.position)
+    return list(site.read(lambda connection: connection.scalars(in_order).all()))
