@@ -21,8 +21,9 @@ from controllers.policies.patience import Temper
 from simulator.baselines.fcfs import fcfs
 from simulator.core.cloud import HPC2N
 from simulator.core.run import simulate
-from simulator.experiments.experiment import Options
+from simulator.experiments.experiment import Options, Task
 from simulator.experiments.inputs import applications_of
+from simulator.experiments.systems import MARKET
 from simulator.workloads import read_swf
 from simulator.workloads.lublin import lublin
 
@@ -41,14 +42,7 @@ def main() -> int:
     rate = queued.events / (time.process_time() - begin_s)
     figures.at_least(f"FCFS, {len(jobs):,} jobs, events a second", rate, 5 * ACCASIM)
     for level in LEVELS:
-        applications = applications_of(
-            Options(trace=trace),
-            seed=0,
-            level=level,
-            procs=HPC2N.cores,
-            node_memory_mib=HPC2N.memory_mib,
-            costs=HPC2N.costs,
-        )
+        applications = applications_of(HPC2N, Options(trace=trace), Task(MARKET, level, 0))
         begin_s = time.process_time()
         run = simulate(applications, HPC2N, Temper(), np.random.default_rng(0))
         cpu_ms = 1000.0 * (time.process_time() - begin_s)

@@ -47,14 +47,7 @@ def tasks(options: Options) -> Sequence[Task]:
 
 def measure(task: Task, options: Options) -> Row:
     """One system, one level, one seed."""
-    applications = applications_of(
-        options,
-        seed=task.seed,
-        level=task.level,
-        procs=HPC2N.cores,
-        node_memory_mib=HPC2N.memory_mib,
-        costs=HPC2N.costs,
-    )
+    applications = applications_of(HPC2N, options, task)
     return run(task.system, applications, HPC2N, Temper(), task.seed)
 
 

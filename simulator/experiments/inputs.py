@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.costs import Costs
-from simulator.experiments.experiment import Options
+from simulator.core.cloud import Cloud
+from simulator.experiments.experiment import Options, Task
 from simulator.workloads import SwfJob, read_swf
 from simulator.workloads.applications import Application, Assignment, Tenant, assign, contended
 from simulator.workloads.lublin import lublin
@@ -33,17 +33,10 @@ def jobs_of(trace: Path | None, count: int, procs: int) -> tuple[SwfJob, ...]:
 
 
 def applications_of(
-    options: Options,
-    *,
-    seed: int,
-    level: float,
-    procs: int,
-    node_memory_mib: float,
-    costs: Costs,
-    tenant: Tenant = Tenant.FULL_DEADLINE,
+    cloud: Cloud, options: Options, task: Task, tenant: Tenant = Tenant.FULL_DEADLINE
 ) -> tuple[Application, ...]:
     """The jobs with the deadlines, budgets and memory of a seed, at a level of contention."""
     count = FIRST // 10 if options.quick else FIRST
-    terms = Assignment(node_memory_mib=node_memory_mib, boot_s=costs.boot_s, tenant=tenant)
-    jobs = jobs_of(options.trace, count, procs)
-    return contended(assign(jobs, terms, np.random.default_rng(seed)), level)
+    terms = Assignment(node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s, tenant=tenant)
+    jobs = jobs_of(options.trace, count, cloud.cores)
+    return contended(assign(jobs, terms, np.random.default_rng(task.seed)), task.level)

@@ -26,13 +26,5 @@ def tasks(options: Options) -> Sequence[Task]:
 
 def measure(task: Task, options: Options) -> Row:
     """One kind, one level, one seed."""
-    applications = applications_of(
-        options,
-        seed=task.seed,
-        level=task.level,
-        procs=HPC2N.cores,
-        node_memory_mib=HPC2N.memory_mib,
-        costs=HPC2N.costs,
-        tenant=Tenant(task.system),
-    )
+    applications = applications_of(HPC2N, options, task, Tenant(task.system))
     return run(MARKET, applications, HPC2N, Temper(), task.seed)

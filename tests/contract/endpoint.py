@@ -8,6 +8,8 @@ from uuid import uuid4
 
 from lxml import etree
 
+from .ways import DONE, HOLD, OFF, PENDING, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
@@ -30,10 +32,6 @@ SMALL = "CPU=1\nMEMORY=512\n"
 HOST_CPU, HOST_MIB = 800, 16384
 """What a host of the dummy driver has."""
 
-PENDING, HOLD, STOPPED, SUSPENDED, DONE, OFF, UNDEPLOYED = (
-    (1, 0), (2, 0), (4, 0), (5, 0), (6, 0), (8, 0), (9, 0)
-)  # fmt: skip
-RUNNING = (3, 3)
 MONITORED = "2"
 
 _WAYS = {STOPPED: "stop", SUSPENDED: "suspend", OFF: "poweroff", UNDEPLOYED: "undeploy",

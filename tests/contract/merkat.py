@@ -16,7 +16,8 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.settings import Rhythm
 from merkatd.scheduler.world import World
 
-from .endpoint import PENDING, RUNNING, SMALL
+from .endpoint import SMALL
+from .ways import PENDING, RUNNING
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint

@@ -12,7 +12,8 @@ from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.scheduler.ports import Answer
 from tests.opennebula.worlds import create, deploy, migrate, simple
 
-from .endpoint import DONE, HOST_CPU, HOST_MIB, OFF, RUNNING, SMALL, STOPPED, SUSPENDED
+from .endpoint import HOST_CPU, HOST_MIB, SMALL
+from .ways import DONE, OFF, RUNNING, STOPPED, SUSPENDED
 
 if TYPE_CHECKING:
     from merkatd.cluster import Step

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .endpoint import DONE, PENDING, RUNNING, SMALL, SUSPENDED, State
+from .endpoint import SMALL, State
+from .ways import DONE, PENDING, RUNNING, SUSPENDED
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import HOST_CPU, HOST_MIB, OFF, PENDING, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
+from .endpoint import HOST_CPU, HOST_MIB
+from .ways import OFF, PENDING, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
 
 if TYPE_CHECKING:
     from .drivers import Drivers

@@ -11,9 +11,10 @@ import pytest
 
 from merkatd.scheduler.settings import Market
 
-from .endpoint import HOLD, HOST_CPU, HOST_MIB, PENDING, RUNNING, SMALL
+from .endpoint import HOST_CPU, HOST_MIB, SMALL
 from .merkat import Merkat
 from .test_rights import ALL, DATASTORE, HOST, MANAGE, NET, ONE, USE
+from .ways import HOLD, PENDING, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import DONE, RUNNING, SMALL
+from .endpoint import SMALL
+from .ways import DONE, RUNNING
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint

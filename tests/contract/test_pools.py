@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import DONE, HOST_CPU, HOST_MIB, SMALL
+from .endpoint import HOST_CPU, HOST_MIB, SMALL
+from .ways import DONE
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .endpoint import PENDING, RUNNING, SMALL, STOPPED, SUSPENDED
+from .endpoint import SMALL
+from .ways import PENDING, RUNNING, STOPPED, SUSPENDED
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint

@@ -6,46 +6,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import (
+from .endpoint import State
+from .ways import (
+    ACTIONS,
+    AT_ONCE,
+    DEPLOYS,
     DONE,
-    HOLD,
+    MIGRATIONS,
     OFF,
     PENDING,
     RUNNING,
     STOPPED,
     SUSPENDED,
     UNDEPLOYED,
-    State,
 )
 
 if TYPE_CHECKING:
     from .drivers import Drivers
     from .endpoint import Endpoint
-
-ACTIONS = [
-    ("suspend", RUNNING, [(3, 6), SUSPENDED]),
-    ("resume", SUSPENDED, [(3, 21), RUNNING]),
-    ("poweroff", RUNNING, [(3, 18), OFF]),
-    ("poweroff-hard", RUNNING, [(3, 18), OFF]),
-    ("resume", OFF, [(3, 20), RUNNING]),
-    ("stop", RUNNING, [(3, 5), (3, 10), STOPPED]),
-    ("stop", SUSPENDED, [(3, 10), STOPPED]),
-    ("undeploy", RUNNING, [(3, 29), (3, 30), UNDEPLOYED]),
-    ("undeploy-hard", RUNNING, [(3, 29), (3, 30), UNDEPLOYED]),
-    ("undeploy", OFF, [(3, 30), UNDEPLOYED]),
-    ("terminate", RUNNING, [(3, 12), (3, 11), DONE]),
-    ("terminate-hard", RUNNING, [(3, 12), (3, 11), DONE]),
-    ("terminate", SUSPENDED, [(3, 11), DONE]),
-    ("terminate-hard", OFF, [(3, 11), DONE]),
-    ("terminate", STOPPED, [(3, 11), DONE]),
-    ("terminate", UNDEPLOYED, [(3, 11), DONE]),
-    ("hold", PENDING, [HOLD]),
-    ("release", HOLD, [PENDING]),
-    ("resume", STOPPED, [PENDING]),
-    ("resume", UNDEPLOYED, [PENDING]),
-    ("terminate", PENDING, [DONE]),
-    ("terminate-hard", HOLD, [DONE]),
-]
 
 
 def follows(seen: list[State], rule: list[State]) -> bool:
@@ -54,7 +32,10 @@ def follows(seen: list[State], rule: list[State]) -> bool:
     return seen[0] == rule[0] and seen[-1] == rule[-1] and all(state in rest for state in seen)
 
 
-@pytest.mark.parametrize(("action", "state", "steps"), ACTIONS)
+@pytest.mark.parametrize(
+    ("action", "state", "steps"),
+    [*ACTIONS, *((action, before, [after]) for action, before, after in AT_ONCE)],
+)
 def test_an_action_leads_through_its_states(
     endpoint: Endpoint, action: str, state: State, steps: list[State]
 ) -> None:
@@ -66,14 +47,6 @@ def test_an_action_leads_through_its_states(
         [one for one, last in zip(seen, [None, *seen], strict=False) if one != last],
         [state, *steps],
     )
-
-
-DEPLOYS = [
-    (PENDING, [(3, 0), (3, 1), (3, 2), RUNNING]),
-    (HOLD, [(3, 0), (3, 1), (3, 2), RUNNING]),
-    (STOPPED, [(3, 0), (3, 9), (3, 22), RUNNING]),
-    (UNDEPLOYED, [(3, 0), (3, 31), (3, 32), RUNNING]),
-]
 
 
 @pytest.mark.parametrize(("state", "steps"), DEPLOYS)
@@ -95,18 +68,6 @@ def hosts_of(endpoint: Endpoint, vm: int) -> list[int]:
     """The hosts of a VM's history."""
     shown = endpoint.xml("one.vm.info", vm)
     return [int(row.text or "") for row in shown.iterfind("HISTORY_RECORDS/HISTORY/HID")]
-
-
-MIGRATIONS = [
-    (RUNNING, True, 0, [(3, 4), RUNNING]),
-    (RUNNING, False, 0, [(3, 7), (3, 8), (3, 35), RUNNING]),
-    (RUNNING, False, 1, [(3, 7), (3, 8), (3, 2), RUNNING]),
-    (RUNNING, False, 2, [(3, 7), (3, 8), (3, 2), RUNNING]),
-    (SUSPENDED, True, 0, [(3, 45), SUSPENDED]),
-    (SUSPENDED, False, 0, [(3, 45), SUSPENDED]),
-    (OFF, False, 0, [(3, 43), OFF]),
-    (OFF, True, 0, [(3, 43), OFF]),
-]
 
 
 @pytest.mark.parametrize(("state", "live", "kind", "steps"), MIGRATIONS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .endpoint import HOLD, PENDING, SMALL
+from .endpoint import SMALL
+from .ways import HOLD, PENDING
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint

@@ -10,6 +10,7 @@ from twisted.internet.task import Clock
 
 from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.transport import MemoryTransport
+from tests.contract.ways import DONE, HOLD, OFF, PENDING, STOPPED, SUSPENDED, UNDEPLOYED
 
 if TYPE_CHECKING:
     from merkatd.embedded.records import Vm
@@ -113,12 +114,6 @@ class Bench:
 def xml(text: str) -> etree._Element:
     """A reply's XML, parsed."""
     return etree.fromstring(text.encode())
-
-
-PENDING, HOLD, STOPPED, SUSPENDED, DONE, OFF, UNDEPLOYED = (
-    (1, 0), (2, 0), (4, 0), (5, 0), (6, 0), (8, 0), (9, 0)
-)  # fmt: skip
-RUNNING = (3, 3)
 
 
 def in_state(bench: Bench, state: tuple[int, int]) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from merkatd.embedded.faults import Fault, Kind
+from tests.contract.ways import DONE, OFF, PENDING, RUNNING, SUSPENDED
 
-from .support import DONE, OFF, PENDING, RUNNING, SUSPENDED, Bench, in_state
+from .support import Bench, in_state
 
 FAILURES = [
     ("PROLOG", (3, 39)),

@@ -7,43 +7,26 @@ from dataclasses import replace
 import pytest
 
 from merkatd.embedded.settings import Delays, Settings
-
-from .support import (
+from tests.contract.ways import (
+    ACTIONS,
+    AT_ONCE,
+    DEPLOYS,
     DONE,
-    HOLD,
+    MIGRATIONS,
     OFF,
     PENDING,
     RUNNING,
-    SMALL,
     STOPPED,
     SUSPENDED,
     UNDEPLOYED,
-    Bench,
-    in_state,
 )
 
-ACTIONS = [
-    ("suspend", RUNNING, [(3, 6), SUSPENDED]),
-    ("resume", SUSPENDED, [(3, 21), RUNNING]),
-    ("poweroff", RUNNING, [(3, 18), OFF]),
-    ("poweroff-hard", RUNNING, [(3, 18), OFF]),
-    ("resume", OFF, [(3, 20), RUNNING]),
-    ("stop", RUNNING, [(3, 5), (3, 10), STOPPED]),
-    ("stop", SUSPENDED, [(3, 10), STOPPED]),
-    ("undeploy", RUNNING, [(3, 29), (3, 30), UNDEPLOYED]),
-    ("undeploy-hard", RUNNING, [(3, 29), (3, 30), UNDEPLOYED]),
-    ("undeploy", OFF, [(3, 30), UNDEPLOYED]),
-    ("terminate", RUNNING, [(3, 12), (3, 11), DONE]),
-    ("terminate-hard", RUNNING, [(3, 12), (3, 11), DONE]),
-    ("terminate", SUSPENDED, [(3, 11), DONE]),
-    ("terminate-hard", OFF, [(3, 11), DONE]),
-    ("terminate", STOPPED, [(3, 11), DONE]),
-    ("reboot", RUNNING, []),
-    ("resched", RUNNING, []),
-]
+from .support import SMALL, Bench, in_state
 
 
-@pytest.mark.parametrize(("action", "state", "steps"), ACTIONS)
+@pytest.mark.parametrize(
+    ("action", "state", "steps"), [*ACTIONS, ("reboot", RUNNING, []), ("resched", RUNNING, [])]
+)
 def test_an_action_passes_through_its_states(
     action: str, state: tuple[int, int], steps: list[tuple[int, int]]
 ) -> None:
@@ -52,16 +35,6 @@ def test_an_action_passes_through_its_states(
     vm_id = in_state(bench, state)
     assert bench.ok("one.vm.action", action, vm_id) == vm_id
     assert bench.path(vm_id) == [state, *steps]
-
-
-AT_ONCE = [
-    ("hold", PENDING, HOLD),
-    ("release", HOLD, PENDING),
-    ("resume", STOPPED, PENDING),
-    ("resume", UNDEPLOYED, PENDING),
-    ("terminate", PENDING, DONE),
-    ("terminate-hard", HOLD, DONE),
-]
 
 
 @pytest.mark.parametrize(("action", "before", "after"), AT_ONCE)
@@ -73,14 +46,6 @@ def test_some_actions_are_done_when_they_are_answered(
     vm_id = in_state(bench, before)
     bench.ok("one.vm.action", action, vm_id)
     assert bench.state(vm_id) == after
-
-
-DEPLOYS = [
-    (PENDING, [(3, 0), (3, 1), (3, 2), RUNNING]),
-    (HOLD, [(3, 0), (3, 1), (3, 2), RUNNING]),
-    (STOPPED, [(3, 0), (3, 9), (3, 22), RUNNING]),
-    (UNDEPLOYED, [(3, 0), (3, 31), (3, 32), RUNNING]),
-]
 
 
 @pytest.mark.parametrize(("state", "steps"), DEPLOYS)
@@ -96,17 +61,6 @@ def test_a_deployment_depends_on_where_the_vm_was(
     bench.ok("one.vm.deploy", vm_id, 2)
     assert bench.path(vm_id) == steps
     assert bench.vm(vm_id).history[-1].host == 2
-
-
-MIGRATIONS = [
-    (RUNNING, True, 0, [(3, 4), RUNNING]),
-    (RUNNING, False, 0, [(3, 7), (3, 8), (3, 35), RUNNING]),
-    (RUNNING, False, 1, [(3, 7), (3, 8), (3, 2), RUNNING]),
-    (RUNNING, False, 2, [(3, 7), (3, 8), (3, 2), RUNNING]),
-    (SUSPENDED, True, 0, [(3, 45), SUSPENDED]),
-    (SUSPENDED, False, 0, [(3, 45), SUSPENDED]),
-    (OFF, False, 0, [(3, 43), OFF]),
-]
 
 
 @pytest.mark.parametrize(("state", "live", "kind", "steps"), MIGRATIONS)

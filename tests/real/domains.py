@@ -1,5 +1,6 @@
 """Guests on real hosts: started as OpenNebula would, and measured from outside."""
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -75,6 +76,11 @@ class Guest:
         return float(self.domain.info()[4]) / NS_PER_S
 
     @property
+    def vcpu_s(self) -> float:
+        """The same of its virtual CPUs alone, without what QEMU itself needs."""
+        return sum(float(vcpu[2]) for vcpu in self.domain.vcpus()[0]) / NS_PER_S
+
+    @property
     def scheduling(self) -> dict[str, int]:
         """Shares and quotas, as the host has them."""
         return dict(self.domain.schedulerParameters())
@@ -107,25 +113,30 @@ class Guest:
         return cores
 
     def threads(self) -> dict[str, set[int]]:
-        """By name, the cores that each of its threads may use, as the kernel says."""
+        """By name, the cores that each of its threads may use, as the kernel says.
+
+        Nothing while it moves, when there are two of it or one that ends.
+        """
         found = {}
-        for task in Path(f"/proc/{self._process()}/task").iterdir():
-            status = dict(
-                line.split(":\t", maxsplit=1)
-                for line in (task / "status").read_text().splitlines()
-                if ":\t" in line
-            )
-            found[status["Name"]] = _cores(status["Cpus_allowed_list"])
+        processes = self._processes()
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in Path(f"/proc/{processes[0]}/task").iterdir() if len(processes) == 1 else ():
+                status = dict(
+                    line.split(":\t", maxsplit=1)
+                    for line in (task / "status").read_text().splitlines()
+                    if ":\t" in line
+                )
+                found[status["Name"]] = _cores(status["Cpus_allowed_list"])
         return found
 
-    def _process(self) -> int:
-        # Its number inside the host's namespace would not help here.
+    def _processes(self) -> list[int]:
+        # Their numbers inside the hosts' namespaces would not help here.
         wanted = f"guest={self.name},".encode()
-        (found,) = [
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/cmdline")
-            if wanted in path.read_bytes() and path.parent.joinpath("root").readlink() != Path()
-        ]
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if wanted in path.read_bytes():
+                    found.append(int(path.parent.name))
         return found
 
     def migrate(self, target: RealHost) -> None:

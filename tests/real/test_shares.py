@@ -9,7 +9,7 @@ from merkatd.limits import to_cgroup
 from merkatd.limits.cpu import quotas
 from tests.real.domains import Guest, boot, contain
 from tests.real.host import RealHost
-from tests.real.measuring import Got
+from tests.real.measuring import Got, measured
 from tests.real.port import PERIOD_US, Port, limit, pin
 
 WINDOW_S = 4.0
@@ -17,6 +17,7 @@ VM = 3
 ABOVE, BELOW = 1.05, 0.90
 TICKS_S = 0.1
 """The kernel counts a thread's time in hundredths of a second, and a guest has several."""
+MOMENTS = 3
 SETTLING_S = 0.5
 """A few of the kernel's own periods: what was saved up before a quota came may still be spent."""
 
@@ -29,12 +30,19 @@ def guest(hosts: list[RealHost]) -> Guest:
 
 @pytest.mark.parametrize("units", [10, 25, 50, 120])
 def test_a_share_is_what_is_really_got(port: Port, guest: Guest, units: int) -> None:
-    """At most 5 % above it and 10 % below, in percent of a core, over two virtual CPUs."""
+    """At most 5 % above it and 10 % below, in percent of a core, over two virtual CPUs.
+
+    So also with what QEMU itself needs, which no quota of virtual CPUs counts: that grows with
+    what else the machine does, so the calmest of a few moments counts.
+    """
     quota = quotas(np.array([float(units)]), np.array([2]), np.array([False]), PERIOD_US)
     port.read({VM: 0})
     port.apply(limit(VM, vcpu=int(quota.vcpu_us[0])))
-    got = _settled(guest)
+    time.sleep(SETTLING_S)
+    got = measured(lambda: guest.vcpu_s, WINDOW_S)
     assert got.within(units * BELOW / 100, units * ABOVE / 100), got
+    whole = [guest.got(WINDOW_S / MOMENTS) for _ in range(MOMENTS)]
+    assert min(one.least for one in whole) <= units * ABOVE / 100, whole
     use = port.read({VM: 0})
     assert use.in_force.vcpu_quota_us.tolist() == [quota.vcpu_us[0]]
 

@@ -1,10 +1,11 @@
 """What differs between hypervisors: how guests are read, and in which words they are limited."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from merkatd.cluster import Limit
-from merkatd.hypervisor.libvirt.errors import RefusedError
+from merkatd.hypervisor.libvirt import binding
+from merkatd.hypervisor.libvirt.errors import RefusedError, has_gone
 from merkatd.hypervisor.libvirt.guest import Cpu, Guest, Sight, Words
 from merkatd.hypervisor.libvirt.host import Host
 from merkatd.limits import UNSET, Cores
@@ -87,6 +88,22 @@ def names_of(host: Host) -> Mapping[str, Any]:
     """The domains that run on the host, by name."""
     found = host.call(host.connection().listAllDomains, 1)
     return {domain.name(): domain for domain in found}
+
+
+def one_by_one(host: Host, vms: Sequence[int]) -> Iterator[tuple[int, Any, Any]]:
+    """A call each: VM, domain, and what libvirt calls its information; of those that are there."""
+    domains = names_of(host)
+    for vm in vms:
+        domain = domains.get(f"one-{vm}")
+        if domain is None:
+            continue
+        try:
+            information = host.call(domain.info)
+        except binding.needed().libvirtError as error:
+            if not has_gone(error):
+                raise
+            continue
+        yield vm, domain, information
 
 
 def no_pins(_host: Host, _guest: Guest, cores: Cores) -> None:

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from merkatd.cluster import Limit
 from merkatd.hypervisor.libvirt import binding
 from merkatd.hypervisor.libvirt.described import Described
-from merkatd.hypervisor.libvirt.driver import NS_PER_S, as_whole, names_of, no_pins, quota_or_unset
-from merkatd.hypervisor.libvirt.errors import has_gone
+from merkatd.hypervisor.libvirt.driver import (
+    NS_PER_S,
+    as_whole,
+    no_pins,
+    one_by_one,
+    quota_or_unset,
+)
 from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words
 from merkatd.hypervisor.libvirt.host import Host
 from merkatd.hypervisor.libvirt.kvm import NO_QUOTA, Kvm
@@ -28,18 +33,8 @@ class Lxc:
 
     def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
         """A call each; what a container may hold is what it was last seen to be allowed."""
-        domains = names_of(host)
         found = []
-        for vm in vms:
-            domain = domains.get(f"one-{vm}")
-            if domain is None:
-                continue
-            try:
-                _, most, used, _, cpu_ns = host.call(domain.info)
-            except binding.needed().libvirtError as error:
-                if not has_gone(error):
-                    raise
-                continue
+        for vm, domain, (_, most, used, _, cpu_ns) in one_by_one(host, vms):
             known = host.guests.get(vm)
             told = UNSET if known is None or known.run != domain.ID() else known.told_mib
             held = float(most if told == UNSET else told * KIB_PER_MIB)

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from merkatd.cluster import Limit
-from merkatd.hypervisor.libvirt import binding, xl
+from merkatd.hypervisor.libvirt import xl
 from merkatd.hypervisor.libvirt.described import Described
-from merkatd.hypervisor.libvirt.driver import NS_PER_S, names_of
-from merkatd.hypervisor.libvirt.errors import RefusedError, has_gone
+from merkatd.hypervisor.libvirt.driver import NS_PER_S, one_by_one
+from merkatd.hypervisor.libvirt.errors import RefusedError
 from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words
 from merkatd.hypervisor.libvirt.host import Host
 from merkatd.limits import CGROUP_V1, NO_CAP, UNSET, XEN, Cores, credit
@@ -35,21 +35,10 @@ class Xen:
     def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
         """A call each."""
         self._pins = self._trouble = None
-        domains = names_of(host)
-        found = []
-        for vm in vms:
-            domain = domains.get(f"one-{vm}")
-            if domain is None:
-                continue
-            try:
-                _, most, held, _, cpu_ns = host.call(domain.info)
-            except binding.needed().libvirtError as error:
-                if not has_gone(error):
-                    raise
-                continue
-            cpu_s = cpu_ns / NS_PER_S
-            found.append(Sight(vm, domain, cpu_s, float(held), float(most), math.nan))
-        return found
+        return [
+            Sight(vm, domain, cpu_ns / NS_PER_S, float(held), float(most), math.nan)
+            for vm, domain, (_, most, held, _, cpu_ns) in one_by_one(host, vms)
+        ]
 
     def describe(self, host: Host, guest: Guest) -> None:
         """Its virtual CPUs; every Xen guest has a balloon."""
