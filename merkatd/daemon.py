@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.control import listen
+from merkatd.api.metrics.calls import Calls
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
@@ -100,7 +101,8 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
     workers = Threads(reactor, _WORKERS, name="workers")
     closing.append(workers.stop)
     leaders: list[Leading] = []
-    client, clock = client_of(reactor, config, workers, closing, partial(certain, leaders))
+    calls = Calls()
+    client, clock = client_of(reactor, config, workers, closing, partial(certain, leaders), calls)
     rng = np.random.default_rng()
     database = await Database.open(config.database_url, reactor, rng, config.database.pool_size)
     closing.append(lambda: ensureDeferred(database.close()))
@@ -142,7 +144,7 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
         groups = GroupQuestions(scheduler, keeper)
         open_to_tenants(reactor, config, world, questions, groups, closing)
     if config.metrics.enabled:
-        closing.append(open_to_scrapes(reactor, config, scheduler))
+        closing.append(open_to_scrapes(reactor, config, scheduler, calls))
     if leading is not None:
         leaders.append(leading)
         closing.append(lambda: ensureDeferred(leading.stop()))

@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.api.metrics.calls import Calls
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind
 from merkatd.database.executors import Executor, Threads
@@ -46,6 +47,7 @@ def client_of(
     workers: Threads,
     closing: list[Callable[[], Any]],
     certain: Callable[[], Awaitable[None]],
+    calls: Calls,
 ) -> tuple[Client, ScaledClock]:
     """The way to the cloud, and the time that passes there."""
     if config.cloud.kind is CloudKind.OPENNEBULA:
@@ -53,7 +55,7 @@ def client_of(
         clock = ScaledClock(reactor, time.time, 1.0, now, now)
         transport = transport_to_cloud(reactor, config, workers)
         closing.append(lambda: ensureDeferred(transport.close()))
-        guarded = Guarded(transport, certain)
+        guarded = Guarded(calls.through(transport), certain)
         return _speaking(guarded, _login(config.auth_file), clock, config), clock
     store = SqliteStore(config.state_directory / "cloud.db")
     clock = clock_of(config.cloud.speed, store, reactor)
@@ -75,7 +77,7 @@ def client_of(
         endpoint=server.endpoint,
         auth=str(auth),
     )
-    return _speaking(MemoryTransport(cloud), login, clock, config), clock
+    return _speaking(calls.through(MemoryTransport(cloud)), login, clock, config), clock
 
 
 def _speaking(transport: Transport, login: Login, clock: ScaledClock, config: Config) -> Client:

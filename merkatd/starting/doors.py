@@ -7,6 +7,8 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.api.metrics.balances import Balances
+from merkatd.api.metrics.calls import Calls
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import Health, health
 from merkatd.api.metrics.server import PortError
@@ -31,10 +33,13 @@ _LOGIN_BYTES = 1 << 20
 """More than any user's or VM's own page."""
 
 
-def open_to_scrapes(reactor: Any, config: Config, scheduler: Scheduler) -> Callable[[], Any]:
+def open_to_scrapes(
+    reactor: Any, config: Config, scheduler: Scheduler, calls: Calls
+) -> Callable[[], Any]:
     """Count what happens, and open the port where the figures are read; what closes it."""
-    figures = Figures(metadata.version("merkat"))
+    figures = Figures(metadata.version("merkat"), calls)
     scheduler.listen(figures.announced)
+    scheduler.listen(Balances(scheduler.world.database, figures.balances).announced)
     scheduler.count(figures.ended)
     chosen = config.metrics
 

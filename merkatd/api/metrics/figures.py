@@ -3,24 +3,26 @@
 A scrape reads what periods left here: it asks neither OpenNebula nor the database.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from merkatd.api.metrics.calls import Calls
 from merkatd.api.metrics.present import families
 from merkatd.api.recorded import KINDS
 from merkatd.scheduler.outcome import Outcome
 from merkatd.scheduler.tell import Announcement
 
+_OPENNEBULA = "opennebula"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 
 
 class Figures:
     """All metrics of one daemon."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, calls: Calls | None = None) -> None:
         self._latest: Announcement | None = None
         self._registry = CollectorRegistry()
         Gauge(
@@ -60,7 +62,20 @@ class Figures:
         )
         for kind in KINDS:
             self._planned.labels(kind)
+        self._balances = Gauge(
+            "merkat_balance_credits",
+            "What tenants and their applications have, by OpenNebula's group",
+            labelnames=("group",),
+            registry=self._registry,
+        )
+        self._treasury = Gauge(
+            "merkat_treasury_credits",
+            "What there is that nobody has, to be paid out",
+            registry=self._registry,
+        )
         self._registry.register(_Present(lambda: self._latest))
+        if calls is not None:
+            self._registry.register(_Called(calls))
 
     def announced(self, announcement: Announcement) -> None:
         """A period is over."""
@@ -84,6 +99,13 @@ class Figures:
         if outcome is Outcome.DONE:
             self._duration.observe(took_s)
 
+    def balances(self, by_group: Mapping[str, float], treasury: float) -> None:
+        """What there is to pay with; groups that are gone are not told of any more."""
+        self._balances.clear()
+        for group, amount in by_group.items():
+            self._balances.labels(group).set(amount)
+        self._treasury.set(treasury)
+
     def page(self) -> bytes:
         """The text that Prometheus reads."""
         return generate_latest(self._registry)
@@ -100,3 +122,24 @@ class _Present(Collector):
         latest = self._latest()
         if latest is not None:
             yield from families(latest)
+
+
+class _Called(Collector):
+    """The calls to OpenNebula until now."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def collect(self) -> Iterator[Metric]:
+        """Read at each scrape."""
+        ended = CounterMetricFamily(
+            "merkat_calls", "Calls, by server and what became of them", labels=("server", "outcome")
+        )
+        for outcome, count in self._calls.ended.items():
+            ended.add_metric((_OPENNEBULA, outcome), count)
+        yield ended
+        under_way = GaugeMetricFamily(
+            "merkat_calls_in_flight", "Calls that were not answered yet", labels=("server",)
+        )
+        under_way.add_metric((_OPENNEBULA,), self._calls.under_way)
+        yield under_way

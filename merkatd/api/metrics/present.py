@@ -28,6 +28,11 @@ def families(announcement: Announcement) -> Families:
         "merkat_vms_unreadable", "VMs whose data can't be read, and that are left alone", ailing
     )
     yield GaugeMetricFamily(
+        "merkat_hosts_away",
+        "Hosts that do not answer, and whose VMs keep their last limits",
+        len(announcement.seen.use.away),
+    )
+    yield GaugeMetricFamily(
         "merkat_steps_outstanding",
         "Steps that were sent and of which nothing is known yet",
         len(announcement.seen.verdicts.waiting),

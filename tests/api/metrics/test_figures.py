@@ -4,10 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
+from twisted.internet.defer import Deferred, ensureDeferred
 
+from merkatd.api.metrics.balances import Balances
+from merkatd.api.metrics.calls import Calls
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import health
 from merkatd.cluster import VmState
+from merkatd.currency import MICRO
+from merkatd.database import accounts
+from merkatd.database.accounts import AccountKind
 from merkatd.scheduler.outcome import Outcome
 from tests.scheduler.frontend import Frontend
 
@@ -72,6 +78,47 @@ def test_what_guests_really_used_stands_beside_what_they_were_given(frontend: Fr
     used, given = (found[f"merkat_cpu_{what}_cores", "default"] for what in ("used", "allocated"))
     assert used == pytest.approx(given, rel=0.02)
     assert used > 0
+
+
+def test_balances_are_told_by_group_and_leave_nothing_out(frontend: Frontend) -> None:
+    """Those of whom OpenNebula shows no group stand under none; all and the treasury are all."""
+    ann = frontend.user("ann")
+    frontend.vm(5.0, owner=ann)
+    figures = Figures("1")
+    database = frontend.scheduler.world.database
+    Balances(database, figures.balances).announced(frontend.period())
+    found = samples(figures)
+    by_group = {key[1]: value for key, value in found.items() if key[0] == "merkat_balance_credits"}
+    assert set(by_group) == {"oneadmin", "users"}
+    assert all(value > 0 for value in by_group.values())
+    books = {one.kind: one.balance for one in frontend.read(accounts.every)}
+    in_all = sum(by_group.values()) + found["merkat_treasury_credits",]
+    assert in_all * MICRO == pytest.approx(-books[AccountKind.ISSUANCE])
+
+
+def test_calls_are_counted_by_what_became_of_them() -> None:
+    """Also those that are not over yet."""
+    calls, waiting = Calls(), list[Deferred[list[object]]]()
+
+    class Way:
+        async def call(self, method: str, *arguments: object) -> list[object]:
+            del method, arguments
+            waiting.append(Deferred())
+            return await waiting[-1]
+
+    way, figures = calls.through(Way()), Figures("1", calls)
+    asked = [ensureDeferred(way.call("one.vm.info", number)) for number in range(3)]
+    assert samples(figures)["merkat_calls_in_flight", "opennebula"] == 3
+    waiting[0].callback([True, "", 0])
+    waiting[1].errback(OSError("gone"))
+    gone: list[object] = []
+    asked[1].addErrback(gone.append)
+    found = samples(figures)
+    assert found["merkat_calls_total", "answered", "opennebula"] == 1
+    assert found["merkat_calls_total", "failed", "opennebula"] == 1
+    assert found["merkat_calls_in_flight", "opennebula"] == 1
+    assert asked[0].result == [True, "", 0]
+    assert len(gone) == 1
 
 
 def test_what_was_sent_is_confirmed_by_what_is_seen(frontend: Frontend) -> None:

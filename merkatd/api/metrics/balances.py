@@ -1,0 +1,58 @@
+"""What groups have to pay with, read from the books after each period, never by a scrape."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+import sqlalchemy as sa
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.currency import MICRO
+from merkatd.database import accounts, tenants
+from merkatd.database.accounts import AccountKind
+from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.transactions import Transactions
+
+_UNKNOWN = ""
+"""The group of those of whom OpenNebula shows none."""
+
+_log = Logger()
+
+
+class Balances:
+    """Reads them, and hands them on."""
+
+    def __init__(
+        self, database: Transactions, tell: Callable[[Mapping[str, float], float], None]
+    ) -> None:
+        self._database = database
+        self._tell = tell
+
+    def announced(self, announcement: Announcement) -> None:
+        """A period is over."""
+        ensureDeferred(self._read(announcement.seen.observation.group_name))
+
+    async def _read(self, names: Mapping[int, str]) -> None:
+        try:
+            of_groups, treasury = await self._database.read(balances)
+        except Exception:  # noqa: BLE001 - whatever it is, the next period reads again
+            _log.failure("Balances could not be read for the figures")
+            return
+        named = {
+            _UNKNOWN if group is None else names.get(group, str(group)): amount / MICRO
+            for group, amount in of_groups.items()
+        }
+        self._tell(named, treasury / MICRO)
+
+
+def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:
+    """By OpenNebula's group, and in the treasury: micro-credits."""
+    groups = {one.owner: one.group for one in tenants.every(connection)}
+    found: defaultdict[int | None, int] = defaultdict(int)
+    treasury = 0
+    for account in accounts.every(connection):
+        if account.kind is AccountKind.TREASURY:
+            treasury = account.balance
+        elif account.owner is not None:
+            found[groups.get(account.owner)] += account.balance
+    return found, treasury
