@@ -58,7 +58,7 @@ test-xen: venv  ## a real Xen under software emulation: root on Debian 12; insta
 	$(BIN)/python -m tests.xen
 
 soak: venv  ## the faults by the hundred
-	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py tests/ledger/test_kill.py tests/bus/test_kill.py
+	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py tests/ledger/test_kill.py tests/bus/test_kill.py tests/platforms/test_kill.py tests/daemon/test_two_daemons.py
 
 bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
 	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status

@@ -1,232 +1,53 @@
 """How soon an announced price reaches 200 controllers and 200 monitors, and what they cost.
 
-Each of the 400 has its own keys, connections, session and beats, and notes in shared memory when
-it had the price in hand, so that nobody is woken to take the time. They share two processes;
-with `--earnest` each is a process of its own, which measures how fast the machine wakes 400
-interpreters. The round trip is that of a beat and its answer, between the daemon and one more
-such peer, in a process of its own, while all others are idle.
+They share two processes; with `--earnest` each is a process of its own, which measures how fast
+the machine wakes 400 interpreters. The round trip is that of a beat and its answer, between the
+daemon and one more such peer, in a process of its own, while all others are idle.
 
 python benchmarks/bus.py [--earnest]
 """
 
 import asyncio
 import json
-import mmap
 import resource
-import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import zmq.asyncio
-
+from benchmarks.bus_peers import PEERS, PERIODS, PLATFORMS, ROLES, Board, attend, trips
+from benchmarks.bus_scene import Nobody, assignment, market, standing
 from benchmarks.figures import Figures
-from merkatd.bus.hearing import Event
 from merkatd.bus.hub import Hub
 from merkatd.bus.keys import Passport, fresh
-from merkatd.bus.messages import Beat
-from merkatd.bus.peer import Peer
 from merkatd.bus.settings import Settings
-from merkatd.platforms.ports import (
-    PAST,
-    Action,
-    Assignment,
-    ClusterTerms,
-    MarketNow,
-    News,
-    Outcome,
-    Standing,
-    VmNow,
-)
+from merkatd.platforms.processes.pacing import AT_ONCE
 
-PLATFORMS = 200
-ROLES = ("controller", "monitor-0")
-PEERS = PLATFORMS * len(ROLES)
 HOSTED = 2
 """Processes that all share, unless --earnest."""
-VMS = 4
-TRIPS, TRIP_S = 200, 0.02
-PERIODS, PERIOD_S = 30, 1.0
+PERIOD_S = 1.0
 BETWEEN_S = 15.0
-BEAT_S = 10.0
-SETTLED_S = BEAT_S
+SETTLED_S = 10.0
+"""As long as it is between two beats."""
 START_LIMIT_S = 600.0
-MARKET = "default"
-
-
-class Board:
-    """A table of times that all processes share: a row for each peer, a column for each period."""
-
-    PRICE, NEWS, READY = 0, PERIODS, 2 * PERIODS
-    COLUMNS = 2 * PERIODS + 1
-
-    def __init__(self, path: str, rows: int) -> None:
-        size = rows * self.COLUMNS * 8
-        with open(path, "r+b") as file:  # noqa: PTH123 - nothing else is worth an import here
-            file.truncate(size)
-            self._map = mmap.mmap(file.fileno(), size)
-
-    def note(self, row: int, column: int, value: float) -> None:
-        """Write one down."""
-        struct.pack_into("d", self._map, (row * self.COLUMNS + column) * 8, value)
-
-    def column(self, column: int) -> list[float]:
-        """What all peers wrote there; 0 where one did not."""
-        return [
-            struct.unpack_from("d", self._map, (row * self.COLUMNS + column) * 8)[0]
-            for row in range(PEERS)
-        ]
-
-
-class Timed(Peer):
-    """Notes when it had each period's price, and its own news, in hand."""
-
-    def __init__(self, board: Board, row: int, passport: Passport, context: Any) -> None:
-        self._board = board
-        self._row = row
-        self._priced = 0
-        super().__init__(passport, context=context)
-
-    def _take(self, events: Iterable[Event]) -> None:
-        """As it comes from the wire, read and checked."""
-        super()._take(events)
-        market, now = self.market, time.perf_counter()
-        if market is not None and market.period != self._priced:
-            self._priced = market.period
-            self._board.note(self._row, Board.PRICE + market.period - 1, now)
-        for one in events:
-            if isinstance(one, News):
-                self._board.note(self._row, Board.NEWS + one.period - 1, now)
-
-
-async def attend(board: Board, rows: Sequence[int], passports: Sequence[Passport]) -> None:
-    """Be these peers until standard input ends."""
-    context = zmq.asyncio.Context()
-    pairs = zip(rows, passports, strict=True)
-    peers = [Timed(board, row, one, context) for row, one in pairs]
-    for one in peers:
-        await one.open()
-    for row in rows:
-        board.note(row, Board.READY, 1.0)
-    await ended()
-    for one in peers:
-        await one.close()
-    context.term()
-
-
-async def ended() -> None:
-    """Until whoever started this process closes its standard input."""
-    told = asyncio.Event()
-    asyncio.get_running_loop().add_reader(sys.stdin, told.set)
-    await told.wait()
-
-
-class Nobody:
-    """A manager of platforms that takes everything."""
-
-    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
-        """Taken."""
-        return Outcome(accepted=bool(platform and action_id and action))
-
-    async def remember(self, platform: int, memory: Any) -> None:
-        """Forgotten."""
-
-    async def ended(self, platform: int, why: str, *, final: bool) -> None:
-        """Nobody ends here."""
-
-
-def assignment(platform: int) -> Assignment:
-    """One cluster of a few VMs."""
-    return Assignment(
-        platform=platform,
-        name=f"platform {platform}",
-        owner=1,
-        market=MARKET,
-        controller="best_effort",
-        parameters={},
-        clusters=(ClusterTerms(name="workers", least=1, most=VMS),),
-        deadline_s=None,
-        ideal_s=None,
-        performance=None,
-        started_s=0.0,
-        interval_s=60.0,
-        budget=1.0,
-        replenishment=0.0,
-        replenishment_s=3600.0,
-    )
-
-
-def market(period: int) -> MarketNow:
-    """Prices, and those of ten periods."""
-    amounts = {"cpu": 0.0125, "memory": 0.0005}
-    return MarketNow(
-        name=MARKET,
-        period=period,
-        at_s=60.0 * period,
-        next_s=60.0 * period + 60.0,
-        prices=amounts,
-        capacity={"cpu": 40_000.0, "memory": 1_048_576.0},
-        reserve=dict.fromkeys(amounts, 0.0),
-        past={name: (price,) * PAST for name, price in amounts.items()},
-    )
-
-
-def standing(platform: int, period: int) -> Standing:
-    """What each of a platform's VMs got."""
-    amounts = {"cpu": 12.5, "memory": 512.25}
-    return Standing(
-        platform=platform,
-        period=period,
-        at_s=60.0 * period,
-        state="running",
-        vms=tuple(
-            VmNow(
-                vm=platform * VMS + row,
-                cluster="workers",
-                state="running",
-                bid=amounts,
-                allocation=amounts,
-            )
-            for row in range(VMS)
-        ),
-        balance=1.0,
-        budget=1.0,
-        replenishment=0.0,
-        deadline_s=None,
-        performance=None,
-        sizes={"workers": VMS},
-    )
-
-
-async def trips(passport: Passport) -> None:
-    """Say how long a beat and its answer take."""
-    peer = Peer(passport)
-    await peer.open()
-    took = []
-    for _ in range(TRIPS):
-        await asyncio.sleep(TRIP_S)
-        begin = time.perf_counter()
-        await peer.ask(Beat())
-        took.append(time.perf_counter() - begin)
-    await peer.close()
-    print(json.dumps(took), flush=True)
 
 
 class Crowd:
     """The peers, in so many processes."""
 
-    def __init__(self, board: str, passports: Sequence[Passport], processes: int) -> None:
-        self._running = [
-            self._started(["--peers", board], list(enumerate(passports))[row::processes])
-            for row in range(processes)
-        ]
+    def __init__(self, board: str) -> None:
+        self._words = ["--peers", board]
+        self._running: list[subprocess.Popen[str]] = []
+
+    def start(self, peers: list[tuple[int, Passport]]) -> None:
+        """One more process, which is these peers."""
+        self._running.append(self._started(self._words, peers))
 
     @staticmethod
     def _started(words: list[str], peers: list[tuple[int, Passport]]) -> "subprocess.Popen[str]":
@@ -255,15 +76,37 @@ class Crowd:
             one.wait()
 
 
-async def ready(board: Board, crowd: Crowd) -> None:
-    """Until all are connected and have greeted."""
+async def all_there(
+    board: Board, crowd: Crowd, peers: list[tuple[int, Passport]], count: int
+) -> None:
+    """Have so many processes be the peers, a few coming at a time, until all have greeted.
+
+    Started all together, hundreds of interpreters would leave the daemon no time for its answers:
+    it starts its own few by few, too.
+    """
     late_s = time.monotonic() + START_LIMIT_S
-    while not all(board.column(Board.READY)):
+    begun: list[int] = []
+    for row in range(count):
+        crowd.start(peers[row::count])
+        begun += [number for number, _ in peers[row::count]]
+        await _there(board, crowd, begun, AT_ONCE * len(peers) // count, late_s)
+    await _there(board, crowd, begun, 1, late_s)
+    await asyncio.sleep(SETTLED_S)
+
+
+async def _there(
+    board: Board, crowd: Crowd, begun: Sequence[int], coming: int, late_s: float
+) -> None:
+    """Until fewer than so many of those that have begun are still to greet."""
+    while True:
+        column = board.column(Board.READY)
+        missing = sum(not column[number] for number in begun)
+        if missing < coming:
+            return
         crowd.check()
         if time.monotonic() > late_s:
-            raise TimeoutError(f"{board.column(Board.READY).count(0.0)} peers are not there")
-        await asyncio.sleep(0.5)
-    await asyncio.sleep(SETTLED_S)
+            raise TimeoutError(f"{missing} peers are not there")
+        await asyncio.sleep(0.02)
 
 
 async def round_trip(passport: Passport) -> float:
@@ -306,9 +149,9 @@ async def measured(figures: Figures, processes: int) -> None:
     ]
     with tempfile.NamedTemporaryFile() as file:
         board = Board(file.name, PEERS)
-        crowd = Crowd(file.name, passports, processes)
+        crowd = Crowd(file.name)
         try:
-            await ready(board, crowd)
+            await all_there(board, crowd, list(enumerate(passports)), processes)
             trip = await round_trip(hub.passport(PLATFORMS + 1, ROLES[0]))
             price_s, news_s = await reached(hub, board)
             await asyncio.sleep(SETTLED_S)

@@ -56,7 +56,9 @@ def pinned(snapshot: Snapshot, place: Ints, share: Floats) -> int:
     count = 0
     for host in range(HOSTS):
         there = order[ends[host] : ends[host + 1]].tolist()
-        chosen = pins(topology, [Pinned(vm, vcpus[vm], shares[vm], rate=rates[vm]) for vm in there], 20.0)
+        chosen = pins(
+            topology, [Pinned(vm, vcpus[vm], shares[vm], rate=rates[vm]) for vm in there], 20.0
+        )
         count += sum(map(len, chosen.values()))
     return count
 

@@ -9,9 +9,8 @@ from merkatd.commands import words
 from merkatd.commands.complaints import NOT_DONE, WRONG_WORDS, complain
 from merkatd.commands.output import WordsError
 from merkatd.commands.table.columns import short
+from onegroup.program import program
 from onegroup.templates import TemplateError
-
-PROGRAM = "onegroup"
 
 
 class NotDoneError(Exception):
@@ -50,14 +49,14 @@ def asked(verb: str, arguments: argparse.Namespace, work: Callable[[Groups], int
         with Merkat(arguments.endpoint) as merkat:
             return work(Groups(merkat))
     except WordsError as error:
-        return complain(verb, str(error), WRONG_WORDS, PROGRAM)
+        return complain(verb, str(error), WRONG_WORDS, program())
     except (MerkatError, NotDoneError, TemplateError) as error:
-        return complain(verb, str(error), NOT_DONE, PROGRAM)
+        return complain(verb, str(error), NOT_DONE, program())
     except BrokenPipeError:
         raise
     except OSError as error:
         why = f"{error.filename or 'output'}: {error.strerror}"
-        return complain(verb, why, NOT_DONE, PROGRAM)
+        return complain(verb, why, NOT_DONE, program())
 
 
 def id_of(groups: Groups, word: str) -> int:

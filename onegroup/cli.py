@@ -13,7 +13,7 @@ from importlib import metadata
 from merkatd.commands.complaints import WRONG_WORDS, complain
 from merkatd.commands.parsers import Parser
 from onegroup import creating, editing, foreign, owning, pages, showing
-from onegroup.asking import PROGRAM
+from onegroup.program import named, program
 
 _VERBS = (
     creating.CREATE,
@@ -35,14 +35,14 @@ VERBS = {verb.name: verb for verb in _VERBS}
 def parser() -> argparse.ArgumentParser:
     """All verbs and their options."""
     top = Parser(
-        prog=PROGRAM,
+        prog=program(),
         description="Groups of VMs that share a spending rate.",
         epilog="OpenNebula has a command of this name for its groups of users: see the page"
-        " docs/onegroup.md for how both live on one machine. `onegroup manual VERB | man -l -`"
+        f" docs/onegroup.md for how both live on one machine. `{program()} manual VERB | man -l -`"
         " shows the manual page of a verb.",
         allow_abbrev=False,
     )
-    version = f"{PROGRAM} {metadata.version('merkat')}"
+    version = f"{program()} {metadata.version('merkat')}"
     top.add_argument("--version", action="version", version=version)
     verbs = top.add_subparsers(metavar="VERB", required=True)
     for verb in VERBS.values():
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         command = verbs.add_parser(
             verb.name,
             help=verb.summary,
-            description=verb.description or summary,
+            description=named(verb.description or summary),
             allow_abbrev=False,
         )
         verb.add_arguments(command)
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal may know fewer characters than we
     words = verb_first(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in foreign.VERBS:
-        return complain(words[0], foreign.answer(words[0]), WRONG_WORDS, PROGRAM)
+        return complain(words[0], foreign.answer(words[0]), WRONG_WORDS, program())
     try:
         parsed = parser().parse_args(words)
         code: int = parsed.run(parsed)

@@ -5,8 +5,9 @@ import argparse
 from merkatd.client import Groups
 from merkatd.commands import words
 from merkatd.commands.complaints import DONE, WRONG_WORDS, complain
-from onegroup.asking import PROGRAM, Verb, add_endpoint, asked
+from onegroup.asking import Verb, add_endpoint, asked
 from onegroup.foreign import elsewhere
+from onegroup.program import program
 from onegroup.templates import template
 
 _DESCRIPTION = """\
@@ -67,10 +68,10 @@ def _run(arguments: argparse.Namespace) -> int:
             "-s RATE and -n COUNT are needed; a group of users, which has neither, is made with"
             f" {elsewhere()} create"
         )
-        return complain("create", why, WRONG_WORDS, PROGRAM)
+        return complain("create", why, WRONG_WORDS, program())
     if len(given) != 1:
         why = "one TEMPLATE is right, behind -t or by itself"
-        return complain("create", why, WRONG_WORDS, PROGRAM)
+        return complain("create", why, WRONG_WORDS, program())
 
     def work(groups: Groups) -> int:
         new = groups.create(

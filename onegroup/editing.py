@@ -7,8 +7,9 @@ from merkatd.client import Groups
 from merkatd.commands import words
 from merkatd.commands.complaints import DONE, WRONG_WORDS, complain
 from merkatd.commands.table.screen import plain
-from onegroup.asking import PROGRAM, NotDoneError, Verb, add_endpoint, add_group, asked, id_of
+from onegroup.asking import NotDoneError, Verb, add_endpoint, add_group, asked, id_of
 from onegroup.creating import add_rate_and_number
+from onegroup.program import program
 
 _EDIT = """\
 Change what a group spends and how many VMs it has, from the next period on. Exactly the difference
@@ -44,7 +45,7 @@ def _add_edit(parser: argparse.ArgumentParser) -> None:
 def _edit(arguments: argparse.Namespace) -> int:
     if arguments.rate is None and arguments.count is None and not arguments.vm:
         why = "what is to be different? -s RATE, -n COUNT or --vm VM"
-        return complain("edit", why, WRONG_WORDS, PROGRAM)
+        return complain("edit", why, WRONG_WORDS, program())
 
     def work(groups: Groups) -> int:
         groups.edit(

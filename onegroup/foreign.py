@@ -1,10 +1,12 @@
 """OpenNebula's own `onegroup`, which is about groups of users: its verbs, and where it is."""
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from onegroup.program import NAME
+
+_LONGEST_LINE = 256
 VERBS = frozenset(
     {
         "addadmin",
@@ -22,13 +24,20 @@ VERBS = frozenset(
 
 
 def elsewhere(environment: Mapping[str, str] = os.environ) -> str:
-    """Where OpenNebula's command is, as far as the PATH knows it besides this one."""
-    own = Path(sys.argv[0]).resolve()
+    """Where OpenNebula's command is, as far as the PATH knows: the first one written in Ruby."""
     for folder in environment.get("PATH", "").split(os.pathsep):
-        path = Path(folder) / "onegroup"
-        if folder and path.is_file() and path.resolve() != own:
+        path = Path(folder) / NAME
+        if folder and _is_opennebulas(path):
             return str(path)
     return "OpenNebula's own onegroup"
+
+
+def _is_opennebulas(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b"ruby" in file.readline(_LONGEST_LINE)
+    except OSError:
+        return False
 
 
 def answer(verb: str) -> str:

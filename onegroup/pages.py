@@ -7,7 +7,8 @@ from merkatd.commands.roff import page
 from merkatd.commands.scripts import SHELLS
 from merkatd.commands.table.columns import short
 from merkatd.commands.words_of import words_of
-from onegroup.asking import PROGRAM, Verb
+from onegroup.asking import Verb
+from onegroup.program import program
 
 _MANUAL = """\
 Print the manual page of a verb, or of the command, as roff.
@@ -26,12 +27,12 @@ def _add_manual(parser: argparse.ArgumentParser) -> None:
 
 
 def _manual(arguments: argparse.Namespace) -> int:
-    program = words_of(arguments.parser())
-    known = sorted(command.name for command in program.commands)
+    all_words = words_of(arguments.parser())
+    known = sorted(command.name for command in all_words.commands)
     if arguments.verb is not None and arguments.verb not in known:
         why = f"no verb is called {short(arguments.verb)}; there are: {', '.join(known)}"
-        return complain("manual", why, WRONG_WORDS, PROGRAM)
-    print("\n".join(page(program, arguments.verb)))
+        return complain("manual", why, WRONG_WORDS, program())
+    print("\n".join(page(all_words, arguments.verb)))
     return DONE
 
 

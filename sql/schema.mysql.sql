@@ -215,6 +215,7 @@ CREATE TABLE platforms (
 	sizes MEDIUMTEXT NOT NULL,
 	report MEDIUMTEXT,
 	memory MEDIUMTEXT,
+	performance DOUBLE,
 	CONSTRAINT pk_platforms PRIMARY KEY (id),
 	CONSTRAINT uq_platforms_token UNIQUE (token),
 	CONSTRAINT fk_platforms_account FOREIGN KEY(account) REFERENCES accounts (id)
@@ -340,6 +341,7 @@ CREATE TABLE platform_vms (
 	vm INTEGER,
 	leaving BOOL NOT NULL,
 	gone_s DOUBLE,
+	failed_s DOUBLE,
 	CONSTRAINT pk_platform_vms PRIMARY KEY (create_key),
 	CONSTRAINT fk_platform_vms_platform FOREIGN KEY(platform) REFERENCES platforms (id),
 	CONSTRAINT uq_platform_vms_vm UNIQUE (vm)
@@ -354,4 +356,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0006');
+INSERT INTO alembic_version VALUES ('0007');

@@ -226,7 +226,8 @@ class Iterative(Controller):
             bids[vm] = dict(zip(scene.names, adapted.bid, strict=True))
             seen[vm] = adapted.traces
         self.memory[_TRACES] = kept(seen)
-        await self.set_bids(bids, f"{judged.value:.3g} where {judged.reference:.3g} is needed")
+        why = f"performance {judged.value:.3g}, {judged.reference:.3g} is needed"
+        await self.set_bids(bids, why)
 
     async def _tell(self, scene: Scene) -> None:
         if not scene.measured:

@@ -44,9 +44,16 @@ class Hub:
     """One for a daemon; everything it does is done on the event loop and waits for no peer."""
 
     def __init__(
-        self, keys: KeyPair, attendant: Attendant, now: Callable[[], float], settings: Settings
+        self,
+        keys: KeyPair,
+        attendant: Attendant,
+        now: Callable[[], float],
+        settings: Settings,
+        greeted: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
+        """`greeted` hears of each process of a platform that has said its first word."""
         self._attendant = attendant
+        self._greeted = greeted
         self._now = now
         self._settings = settings
         self._life = secrets.token_hex(_TOKEN_BYTES)
@@ -195,6 +202,7 @@ class Hub:
             latest=desk.latest(),
         )
         await self._answer(session, envelope, welcome)
+        self._greeted(heard.platform, hello.role)
 
     async def _pass(self, session: Session, envelope: Envelope) -> None:
         desk = self._desks[session.platform]

@@ -109,7 +109,13 @@ class PlatformProcesses:
             if self._attendant is None:
                 raise RuntimeError("nobody attends to the controllers")
             keys = daemon_keys(self._home)
-            self._hub = Hub(keys, self._attendant, self._clock.seconds, self._settings)
+            self._hub = Hub(
+                keys,
+                self._attendant,
+                self._clock.seconds,
+                self._settings,
+                lambda platform, role: self._supervisor.heard(_name(platform, role)),
+            )
             self._look = self._clock.callLater(self._settings.silence_s / 4, self._find_silent)
         return self._hub
 

@@ -34,12 +34,14 @@ from merkatd.client.errors import (
 )
 from merkatd.client.groups import Group, Groups, GroupVm
 from merkatd.client.merkat import Merkat
+from merkatd.client.platforms import Deed, Platform, Platforms, PlatformVm
 from merkatd.client.where import default_endpoint, default_session
 
 __all__ = [
     "AuthenticationError",
     "BadCallError",
     "Budget",
+    "Deed",
     "Explanation",
     "ForbiddenError",
     "Group",
@@ -52,6 +54,9 @@ __all__ = [
     "NewBid",
     "NotNowError",
     "PastPrice",
+    "Platform",
+    "PlatformVm",
+    "Platforms",
     "Price",
     "Quote",
     "QuotedResource",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from merkatd.client.answers import read, read_all
-from merkatd.client.merkat import SELF, Merkat
+from merkatd.client.merkat import SELF, Merkat, given
 
 _STAYS = -1
 
@@ -68,16 +68,16 @@ class Groups:
         market: str | None = None,
     ) -> Group:
         """So many VMs that share a spending rate, from a text or one of OpenNebula's templates."""
-        said = {
-            "rate": float(rate),
-            "count": count,
-            "template": template,
-            "template_id": template_id,
-            "template_name": template_name,
-            "name": name,
-            "market": market,
-        }
-        return self._one("create", _given(said))
+        asked = given(
+            rate=float(rate),
+            count=count,
+            template=template,
+            template_id=template_id,
+            template_name=template_name,
+            name=name,
+            market=market,
+        )
+        return self._one("create", asked)
 
     def list(self, user: int = SELF) -> tuple[Group, ...]:
         """All that may be used, or one user's of them."""
@@ -96,12 +96,8 @@ class Groups:
         vms: Sequence[int] = (),
     ) -> Group:
         """Another rate or number; of VMs that are too many the newest end, or these."""
-        said = {
-            "rate": None if rate is None else float(rate),
-            "count": count,
-            "vms": [*vms] or None,
-        }
-        return self._one("edit", group, _given(said))
+        change = given(rate=None if rate is None else float(rate), count=count, vms=[*vms] or None)
+        return self._one("edit", group, change)
 
     def delete(self, group: int) -> Group:
         """End it and its VMs."""
@@ -122,7 +118,3 @@ class Groups:
     def _one(self, method: str, *arguments: Any) -> Group:
         answer = self._merkat.call(f"merkat.group.{method}", *arguments)
         return read(Group, answer, vms=GroupVm)
-
-
-def _given(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if value is not None}

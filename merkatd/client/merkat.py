@@ -149,8 +149,7 @@ class Merkat:
         replenishment: float | None = None,
     ) -> Budget:
         """Change what an application may spend; None leaves it as it is."""
-        said = {"budget": budget, "replenishment": replenishment}
-        change = {name: amount for name, amount in said.items() if amount is not None}
+        change = given(budget=budget, replenishment=replenishment)
         return read(Budget, self.call("merkat.budget.set", application, change))
 
     def statement(self, tenant: int = SELF, month: str = "") -> Statement:
@@ -162,6 +161,11 @@ class Merkat:
         self, method: str, vm: int, amounts: dict[str, float], size: dict[str, Any] | None
     ) -> Quote:
         return read(Quote, self.call(method, vm, amounts, size or {}), resources=QuotedResource)
+
+
+def given(**said: Any) -> dict[str, Any]:
+    """The members of a struct; what is None is left out."""
+    return {name: value for name, value in said.items() if value is not None}
 
 
 class _Plain(xmlrpc.client.Transport):

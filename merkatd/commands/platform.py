@@ -6,7 +6,8 @@ merkatd platform list: all platforms, or with --tenant those of one tenant.
 
 merkatd platform show ID: how it fares, what it cost and would take; --watch shows it again.
 
-merkatd platform update ID --deadline WHEN --budget X --replenishment Y: also while it runs.
+merkatd platform update ID --deadline WHEN --performance P --budget X --replenishment Y: also
+while it runs.
 
 merkatd platform suspend ID: until it is told to resume; merkatd platform resume ID.
 
@@ -81,6 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--deadline", metavar="WHEN", type=words.reference, help="with update: another deadline"
     )
     parser.add_argument(
+        "--performance",
+        metavar="P",
+        type=words.bid,
+        help="with update: what it is to reach, in its controller's own measure",
+    )
+    parser.add_argument(
         "--budget", metavar="X", type=words.bid, help="with update: it holds X credits from now on"
     )
     parser.add_argument(
@@ -126,6 +133,7 @@ def _ask(ask: Ask, arguments: argparse.Namespace) -> Any:
         return ask("platform", platform=platform)
     changes = {
         "deadline": arguments.deadline,
+        "performance": arguments.performance,
         "budget": arguments.budget,
         "replenishment": arguments.replenishment,
     }
@@ -142,9 +150,11 @@ def _check(given: argparse.Namespace) -> None:
         raise WordsError("--tenant: only with submit and list")
     if what == "submit" and given.tenant is None:
         raise WordsError("whose? --tenant TENANT goes with submit")
-    changes = (given.deadline, given.budget, given.replenishment)
+    changes = (given.deadline, given.performance, given.budget, given.replenishment)
     if any(one is not None for one in changes) != (what == "update"):
-        raise WordsError("--deadline, --budget, --replenishment go with update, one at least")
+        raise WordsError(
+            "--deadline, --performance, --budget, --replenishment go with update, one at least"
+        )
     if given.watch and what != "show":
         raise WordsError("--watch: only with show")
 

@@ -1,11 +1,14 @@
 """A platform in words, for a screen."""
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 from merkatd.commands.table.columns import credits_text, time_text
 from merkatd.commands.wrapping import wrapped
 
+_SOLD = {"cpu": ("a core", 100.0), "memory": ("a GiB", 1024.0)}
+"""What people call so many units."""
 _UNITS = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
@@ -16,7 +19,8 @@ def lines_of(answer: Any, cells: int | None) -> Sequence[str]:
         lines += wrapped(text, cells)
     if answer["vms"]:
         lines.append("")
-        lines += [_vm(one) for one in answer["vms"]]
+        for one in answer["vms"]:
+            lines += wrapped(_vm(one), cells, "  ", "    ")
     if answer["actions"]:
         lines += ["", "Last actions:"]
         for one in answer["actions"]:
@@ -29,14 +33,28 @@ def _texts(one: Any) -> Iterator[str]:
     yield f"Platform {one['id']} ({one['name']}) of tenant {one['owner']} is {one['state']}{why}."
     if one["held"] and one["state"] not in _OVER:
         yield "Its tenant suspended it: it waits to be resumed."
+    if one["state"] in _OVER:
+        spent = f"Spent {_amount(one['spent'])} of {_amount(one['budget'])} credits"
+        yield f"{spent}; the rest went back."
+        if one["needs"]:
+            yield f"What it would have taken: {one['needs']}."
+        return
     yield from _track(one)
-    money = f"Spent {credits_text(one['spent'])} credits, {credits_text(one['balance'])} left"
-    yield f"{money} of {credits_text(one['budget'])}{_refill(one)}."
-    if one["prices"]:
-        prices = ", ".join(f"{name} {_price(price)}" for name, price in one["prices"].items())
-        yield f"Prices now (market {one['market']}): {prices} a unit and period."
+    money = f"Spent {_amount(one['spent'])} credits, {_amount(one['balance'])} left"
+    yield f"{money} of {_amount(one['budget'])}{_refill(one)}."
+    yield from _market(one)
     if one["takes"]:
         yield f"What it would take: {one['takes']}."
+
+
+def _market(one: Any) -> Iterator[str]:
+    if one["prices"]:
+        prices = ", ".join(_price(name, price) for name, price in one["prices"].items())
+        yield f"Prices now, of a period in market {one['market']}: {prices}."
+    if one["full_cost"] is not None:
+        bids = f"; they bid {_amount(one['bids'])}" if one["vms"] else ""
+        cost = f"{_amount(one['full_cost'])} credits a period at these prices{bids}"
+        yield f"All that its VMs can use costs {cost}."
 
 
 def _track(one: Any) -> Iterator[str]:
@@ -52,26 +70,26 @@ def _track(one: Any) -> Iterator[str]:
     if one["done"] is not None:
         yield f"{one['done']:.1%} of its work is done."
     if one["performance"] is not None:
-        wanted = f", {one['reference']:g} is wanted" if one["reference"] is not None else ""
-        yield f"Performance {one['performance']:g}{wanted}."
+        wanted = f", {one['reference']:.4g} is wanted" if one["reference"] is not None else ""
+        yield f"Performance {one['performance']:.4g}{wanted}."
     if one["report"]:
         yield f"Its controller says: {one['report']}"
 
 
 def _refill(one: Any) -> str:
     amount = one["replenishment"]
-    return f", and {credits_text(amount)} more at every replenishment" if amount else ""
+    return f", and {_amount(amount)} more at every replenishment" if amount else ""
 
 
 def _vm(one: Any) -> str:
-    head = f"  VM {one['vm']} in {one['cluster']}: {one['state']}"
+    head = f"VM {one['vm']} in {one['cluster']}: {one['state']}"
     if one["leaving"]:
         head += ", to be ended"
     if one.get("cpu") is None or one["state"] not in {"running", "busy"}:
         return head
     return (
-        f"{head}, gets {one['cpu']:.0f} % of a core for {credits_text(one['bid_cpu'])}"
-        f" and {one['memory']:.0f} MiB for {credits_text(one['bid_memory'])}"
+        f"{head}, gets {one['cpu']:.0f} % of a core, bidding {_amount(one['bid_cpu'])},"
+        f" and {one['memory']:.0f} MiB, bidding {_amount(one['bid_memory'])}"
     )
 
 
@@ -86,8 +104,14 @@ def _lasting(seconds: float) -> str:
     return f"{seconds / length:.3g} {unit}"
 
 
-def _price(price: float | None) -> str:
-    return "not to be had" if price is None else f"{price:.6g}"
+def _price(name: str, price: float | None) -> str:
+    unit, size = _SOLD.get(name, (name, 1.0))
+    return f"{unit} {'not to be had' if price is None else _amount(price * size)}"
+
+
+def _amount(value: float) -> str:
+    """Credits, however few, without an exponent."""
+    return format(Decimal(f"{value:.4g}"), "f") if abs(value) < 1000 else credits_text(value)
 
 
 _OVER = frozenset({"done", "cancelled", "failed"})

@@ -12,20 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from merkatd.config.sections import (
-    Api,
-    Bus,
-    Cloud,
-    Daemon,
-    DatabaseSection,
-    Driver,
-    Goods,
-    Hypervisor,
-    Market,
-    Metrics,
-    Money,
-    Period,
-)
+from merkatd.config.sections import Cloud, Daemon, DatabaseSection, Driver, Hypervisor, Period
+from merkatd.config.sections_doors import Api, Bus, Metrics
+from merkatd.config.sections_markets import Goods, Market, Money
 from merkatd.config.shape import rules
 from merkatd.config.socket import control_socket
 from merkatd.limits.settings import LimitsSettings

@@ -1,4 +1,4 @@
-"""The sections that are not another package's settings as they are: values with defaults."""
+"""The sections about the process, its rhythm, its cloud, its database and its hosts."""
 
 import re
 from collections.abc import Mapping
@@ -7,20 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
-from merkatd.api.metrics import settings as metrics
-from merkatd.api.xmlrpc import settings as xmlrpc
-from merkatd.bus import settings as bus
-from merkatd.config.problems import closest
 from merkatd.config.shape import Rules, rules
 from merkatd.config.socket import CONTROL_SOCKET, STATE_DIRECTORY
-from merkatd.currency import settings as currency
-from merkatd.currency import supply
 from merkatd.hypervisor.libvirt.places import wrong_pattern
 from merkatd.hypervisor.libvirt.settings import LibvirtSettings, wrong_command
-from merkatd.market.price import PriceRule
-from merkatd.placement.registry import DEFAULT, STRATEGIES
-from merkatd.scheduler import settings
-from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Rhythm
+from merkatd.scheduler.settings import Rhythm
 
 DATABASES = ("sqlite", "mysql", "mariadb")
 
@@ -55,21 +46,6 @@ class HypervisorKind(StrEnum):
     EMBEDDED = "embedded"
     LIBVIRT = "libvirt"
     NONE = "none"
-
-
-def _known_strategy(name: str) -> str | None:
-    return None if name in STRATEGIES else f"is no strategy; {closest(name, STRATEGIES)}"
-
-
-def _known_resources(given: Mapping[str, float]) -> str | None:
-    for name in given:
-        if name not in ALL_GOODS:
-            return f"{name!r} is no resource; {closest(name, ALL_GOODS)}"
-    return None
-
-
-def _known_resources_each(given: Mapping[str, Mapping[str, float]]) -> str | None:
-    return next(filter(None, map(_known_resources, given.values())), None)
 
 
 def _known_database(url: str) -> str | None:
@@ -180,26 +156,6 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Api(xmlrpc.Settings):
-    """The tenants' XML-RPC interface."""
-
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "port": Rules(most=65_535),
-        "body_mib": Rules(above=0, most=64),
-        "depth": Rules(least=2, most=100),
-        "connections": Rules(least=1, most=65_535),
-        "connections_per_address": Rules(least=1),
-        "in_flight": Rules(least=1),
-        "call_s": Rules(above=0),
-        "answer_s": Rules(above=0),
-        "idle_s": Rules(above=0),
-        "user_calls": Rules(above=0),
-        "address_calls": Rules(above=0),
-        "burst_s": Rules(above=0),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSection:
     """Where periods, steps, bids and accounts are kept."""
 
@@ -212,43 +168,6 @@ class DatabaseSection:
     starts with a slash, which makes four of them: sqlite:////var/lib/merkat.db."""
     pool_size: int = field(default=4, metadata=rules(least=1, most=100))
     """The most transactions at a time, each with a thread and a connection."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Market(settings.Market):
-    """A set of clusters with a price of its own."""
-
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "default_bid": Rules(check=_known_resources),
-        "group_bids": Rules(check=_known_resources_each),
-    }
-
-    clusters: frozenset[int] | None = None
-    """OpenNebula's cluster ids; an empty list, and no names either, stands for every cluster that
-    no other market has."""
-    cluster_names: frozenset[str] | None = None
-    """More clusters, by their names."""
-    strategy: str = field(default=DEFAULT, metadata=rules(check=_known_strategy))
-    """What places its VMs: one of the strategies that have a section below."""
-    price_rule: PriceRule = PriceRule.PAPER
-    """paper: the sum of all bids over the capacity. clearing: what a unit costs the bids that
-    set the level, so that nobody pays more than their bid."""
-    reserve_prices: Mapping[str, float] = field(
-        default_factory=lambda: dict.fromkeys(RESOURCES, 0.0),
-        metadata=rules(check=_known_resources),
-    )
-    """The least price by resource, in credits per unit and period, 0 for one that is left out. A
-    unit is a hundredth of a core, or a MiB."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goods(settings.Goods):
-    """What is traded besides CPU and memory."""
-
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "host_network_mbit_s": Rules(above=0),
-        "host_disk_mib_s": Rules(above=0),
-    }
 
 
 def _uris(patterns: Mapping[str, str]) -> str | None:
@@ -273,32 +192,6 @@ class HypervisorKinds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupplyPolicy(supply.SupplyPolicy):
-    """The supply follows prices: lowered where they rise for long, raised where they fall."""
-
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "days": Rules(least=1, most=365),
-        "drift_part": Rules(above=0),
-        "step_part": Rules(above=0),
-        "most_times": Rules(least=1),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Money(currency.Money):
-    """The currency: how much there is, and when it goes where."""
-
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "renewal_s": Rules(above=0),
-        "replenishment_s": Rules(above=0),
-        "unpaid_periods": Rules(least=1),
-    }
-
-    policy: SupplyPolicy = field(default_factory=SupplyPolicy)
-    """When the supply is changed, and by how much."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Hypervisor(LibvirtSettings, HypervisorKinds):
     """What sets limits on hosts."""
 
@@ -312,42 +205,4 @@ class Hypervisor(LibvirtSettings, HypervisorKinds):
         "check_every": Rules(least=1),
         "balloon_stats_s": Rules(least=1),
         "xen_command": Rules(check=wrong_command),
-    }
-
-
-def _bus_endpoint(value: str) -> str | None:
-    if re.fullmatch(r"tcp://(127\.\d+\.\d+\.\d+|\[::1\]):\*", value, re.ASCII):
-        return None
-    return 'must be a loopback address and any port, such as "tcp://127.0.0.1:*"'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics(metrics.Settings):
-    """Figures for Prometheus, and whether the daemon is well: /metrics and /healthz, over HTTP."""
-
-    RULES: ClassVar[Mapping[str, Rules]] = {"port": Rules(least=0, most=65535)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bus(bus.Settings):
-    """The processes that look after virtual platforms: how they are reached and kept."""
-
-    RULES: ClassVar[Mapping[str, Rules]] = {
-        "endpoint": Rules(check=_bus_endpoint),
-        "beat_s": Rules(above=0),
-        "silence_s": Rules(above=0),
-        "messages": Rules(above=0),
-        "messages_at_once": Rules(least=1),
-        "restart_least_s": Rules(above=0),
-        "restart_most_s": Rules(above=0),
-        "restart_tries": Rules(least=0),
-        "memory_mib": Rules(least=64),
-        "cpu_s": Rules(least=1),
-        "files": Rules(least=32),
-        "log_mib": Rules(above=0),
-        "logs": Rules(least=1, most=100),
-        "ssh_port": Rules(least=1, most=65535),
-        "ssh_pool": Rules(least=1, most=200),
-        "ssh_connect_s": Rules(above=0),
-        "ssh_command_s": Rules(above=0),
     }

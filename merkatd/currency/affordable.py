@@ -20,7 +20,7 @@ def affordable_bids(
     least = np.where(floors > 0, np.where(np.isfinite(prices), prices, 0.0) * floors, 0.0)
     owed = _cost(np.ones(len(balances)), bids, least, payers, balances)
     short = owed > balances
-    if not (short[payers] & paying).any():
+    if not short[payers[paying]].any():
         return bids
     low, high = np.zeros(len(balances)), np.where(short, 1.0, 0.0)
     for _ in range(_HALVINGS):

@@ -22,6 +22,7 @@ class MemberColumns(TypedColumns):
     vm: Named[int | None] = Column(sa.Integer(), unique=True)
     leaving: Named[bool] = Column(sa.Boolean())
     gone_s: Named[float | None] = Column(sa.Double())
+    failed_s: Named[float | None] = Column(sa.Double())
 
 
 MEMBERS = table("platform_vms", MemberColumns, sa.Index(None, "platform"), sa.Index(None, "gone_s"))
@@ -87,6 +88,23 @@ def bind(connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int
 def leave(connection: sa.Connection, keys: Iterable[str]) -> None:
     """These are to be ended."""
     _change(connection, keys, leaving=True)
+
+
+def fail(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:
+    """These have failed: they are to be ended, and others made in their place."""
+    _change(connection, keys, leaving=True, failed_s=at_s)
+
+
+def failures(connection: sa.Connection, since_s: float) -> dict[tuple[int, str], list[float]]:
+    """By platform and cluster: when VMs had failed since then, oldest first."""
+    query = sa.select(MEMBERS.c.platform, MEMBERS.c.cluster, MEMBERS.c.failed_s)
+    found: dict[tuple[int, str], list[float]] = {}
+    rows = connection.execute(
+        query.where(MEMBERS.c.failed_s > since_s).order_by(MEMBERS.c.failed_s)
+    )
+    for platform, cluster, at_s in rows:
+        found.setdefault((platform, cluster), []).append(at_s or 0.0)
+    return found
 
 
 def lose(connection: sa.Connection, keys: Iterable[str], at_s: float) -> None:

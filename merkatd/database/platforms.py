@@ -36,6 +36,7 @@ class PlatformColumns(TypedColumns):
     sizes: Named[str] = Column(LONG_TEXT)
     report: Named[str | None] = Column(LONG_TEXT)
     memory: Named[str | None] = Column(LONG_TEXT)
+    performance: Named[float | None] = Column(sa.Double())
 
 
 PLATFORMS = table(
@@ -82,6 +83,8 @@ class Platform:
     """What its controller said last of how it fares."""
     memory: Any = None
     """What its controller wants to find again."""
+    performance: float | None = None
+    """What it is to reach, where its tenant has said otherwise than the template."""
 
 
 _JSON = frozenset({"vm_templates", "sizes", "report", "memory"})

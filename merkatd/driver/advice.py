@@ -70,6 +70,8 @@ class Wish:
     """By name: the ids and names of its clusters, None for those that no other market has."""
 
 
+ON_RULES = "ACL/* MANAGE"
+_USER, _RULES, _MANAGE = 0x100000000, "80400000000", 2
 _OWN_SCHEDULER_UP_TO = (7, 0)
 _NAME = "merkat"
 _RAFT = {0: "it is alone", 3: "it leads its zone"}
@@ -195,12 +197,17 @@ def _login(facts: Facts) -> Iterator[Finding]:
         yield Finding(Level.NOTE, "the login is an administrator's")
         return
     for right in facts.missing:
-        yield Finding(
-            Level.ERROR,
-            f"the login lacks a right: oneacl create '#{facts.user} {right}' gives it",
-        )
+        given = f"oneacl create {_rule(facts.user, right)}"
+        yield Finding(Level.ERROR, f"the login lacks a right: {given} gives it")
     if not facts.missing:
         yield Finding(Level.NOTE, f"the login, user {facts.user}, has all rights that are needed")
+
+
+def _rule(user: int, right: str) -> str:
+    """As `oneacl` takes it, which knows no word for the rules themselves: they go by numbers."""
+    if right == ON_RULES:
+        return f"{_USER | user:x} {_RULES} {_MANAGE}"
+    return f"'#{user} {right}'"
 
 
 def _raft(facts: Facts) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lxml import etree
 
-from merkatd.driver.advice import Cluster, Facts, release
+from merkatd.driver.advice import ON_RULES, Cluster, Facts, release
 from merkatd.driver.calling import Call, RefusedError
 
 _ADMINISTRATORS = 0
@@ -36,7 +36,6 @@ NEEDED = (
     (("ZONE",), ("ADMIN",)),
 )
 """Kinds of objects and the rights on all of them, for a login that is no administrator's."""
-_RULES = "ACL/* MANAGE"
 
 
 def inquire(call: Call) -> Facts:
@@ -122,7 +121,7 @@ def _missing(call: Call, user: int, groups: frozenset[int]) -> tuple[str, ...]:
     try:
         known = _tree(call("one.acl.info")).findall("ACL")
     except RefusedError:
-        return (_RULES,)
+        return (ON_RULES,)
     rules = [
         tuple(int(rule.findtext(name, "0"), 16) for name in ("USER", "RESOURCE", "RIGHTS"))
         for rule in known

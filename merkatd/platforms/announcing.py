@@ -106,9 +106,16 @@ def _standing(
         budget=0.0 if budget is None else budget.initial / MICRO,
         replenishment=0.0 if budget is None else budget.replenishment / MICRO,
         deadline_s=platform.deadline_s,
-        performance=parsed(platform.template).goal.performance,
+        performance=wanted_performance(platform),
         sizes=platform.sizes,
     )
+
+
+def wanted_performance(platform: Platform) -> float | None:
+    """What it is to reach, in its controller's measure."""
+    if platform.performance is not None:
+        return platform.performance
+    return parsed(platform.template).goal.performance
 
 
 def markets_now(

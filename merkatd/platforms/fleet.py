@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
 from merkatd.database.fleets import Member
@@ -26,6 +26,8 @@ class Sight:
     """Keys of the VMs whose creation is under way."""
     refused: Mapping[str, tuple[int, str]] | None = None
     """By key: how often a creation was refused, and with what answer."""
+    failed: Mapping[int, str] = field(default_factory=dict)
+    """By id, VMs that have failed or are held, and what OpenNebula calls that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,14 @@ def orders(
     new: Callable[[str, int], Member],
     make: Callable[[Member], Create],
     may_resume: bool,
+    replaced: AbstractSet[str] = frozenset(),
 ) -> Orders:
     """What to do in this state, so that there are as many VMs as there should be.
 
-    `new` gives a further VM of a cluster, `make` the step that creates one.
+    `new` gives a further VM of a cluster, `make` the step that creates one; `replaced` are the
+    keys of those that have failed and make room for others.
     """
-    kept = [one for one in members if not one.leaving]
+    kept = [one for one in members if not one.leaving and one.key not in replaced]
     add: list[Member] = []
     if state is State.STOPPING or state in ENDS:
         leaving = kept
@@ -94,7 +98,7 @@ def orders(
         add = _too_few(kept, sizes, new)
     else:
         leaving = [one for one in kept if _state(one, sight) is VmState.PENDING or one.vm is None]
-    going = {one.key for one in leaving} | {one.key for one in members if one.leaving}
+    going = {one.key for one in leaving} | {one.key for one in members if one.leaving} | replaced
     staying = [one for one in (*kept, *add) if one.key not in going]
     steps: list[Step | None] = [_end(one, sight, state) for one in members if one.key in going]
     if state in UP_OR_COMING:

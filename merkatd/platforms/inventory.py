@@ -6,16 +6,15 @@ and images and networks that the owner may not use.
 """
 
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from merkatd.opennebula.elements import BrokenError, Element, children, one, rows, whole
 from merkatd.opennebula.errors import OneError
+from merkatd.platforms.asking import Ask
+from merkatd.platforms.attributes import attributes
 from merkatd.platforms.template import Template, TemplateError
+from merkatd.platforms.variables import with_own
 from merkatd.scheduler.ports import UnreachableError
-
-Ask = Callable[..., Awaitable[Any]]
-"""A call of OpenNebula's, in somebody's name: the method and what follows the session."""
 
 _ALL: Final = (-2, -1, -1)
 _REFERS: Final = (
@@ -64,6 +63,7 @@ async def vm_template(where: str, source: Source, ask: Ask, *, admin: bool) -> s
     text = source.template
     if text is None:
         text = await _text_of(where, source, ask)
+    text = await with_own(f"{where}VM template: ", text, ask)
     if not admin:
         await _check(where, text, ask)
     return text
@@ -102,7 +102,7 @@ async def _check(where: str, text: str, ask: Ask) -> None:
     restricted = _RESTRICTED.search(text)
     if restricted is not None:
         raise TemplateError([f"{where}{restricted[1]} is for administrators to set"])
-    by_name = _BY_NAME.search(text)
+    by_name = _BY_NAME.search(_but_for_contexts(text))
     if by_name is not None:
         raise TemplateError(
             [f"{where}{by_name[1]}: images and networks by IMAGE_ID and NETWORK_ID"]
@@ -113,6 +113,14 @@ async def _check(where: str, text: str, ask: Ask) -> None:
                 await ask(method, int(wanted), False)
             except (OneError, UnreachableError) as error:
                 raise TemplateError([f"{where}{method} {wanted}: {error}"]) from None
+
+
+def _but_for_contexts(text: str) -> str:
+    """What a CONTEXT says is for the guest: there NETWORK="YES" names no network."""
+    found = attributes(text)
+    if found is None:
+        return text
+    return "\n".join(said for name, said in found if name != "CONTEXT")
 
 
 def _as_text(template: Element) -> str:
@@ -128,4 +136,9 @@ def _line(one: Element) -> str:
 
 
 def _escaped(text: str | None) -> str:
-    return (text or "").replace("\\", "\\\\").replace('"', '\\"')
+    """As OpenNebula reads it: a backslash escapes a quote, and is itself everywhere else.
+
+    One at the end would escape the quote behind it.
+    """
+    said = (text or "").replace('"', '\\"')
+    return f"{said} " if said.endswith("\\") else said

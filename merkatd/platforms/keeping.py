@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.cluster import Create, Step, VmState
-from merkatd.database import decisions, fleets, periods, platforms, prices
+from merkatd.database import decisions, doings, fleets, periods, platforms, prices
 from merkatd.database.doings import Doing
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
@@ -22,6 +22,7 @@ from merkatd.platforms.passing import MANAGER, passed, resized
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.purses import most_per_vm, purse_of, terms_of
 from merkatd.platforms.reading import read_template
+from merkatd.platforms.replacing import WINDOW_S, Failures, exhausted, failing, replaced
 from merkatd.platforms.template import Template
 from merkatd.platforms.turning import Standing, happening
 from merkatd.scheduler.observe import Seen
@@ -56,6 +57,8 @@ class _Scene:
     past: Mapping[str, Mapping[str, list[float]]]
     members: Mapping[int, list[Member]]
     numbers: Mapping[int, int]
+    failures: Mapping[tuple[int, str], Sequence[float]]
+    """By platform and cluster: when VMs had failed lately."""
 
 
 def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> list[Step]:
@@ -88,7 +91,11 @@ def _scene(
     # Where OpenNebula deploys, VMs whose turn it is not are out of the snapshot's sight.
     busy = seen.snapshot.vms.state == int(VmState.BUSY)
     state = np.where(busy, int(VmState.BUSY), seen.observation.vm_state)
-    states = zip(seen.observation.vm_id.tolist(), state.tolist(), strict=True)
+    states = {
+        vm: VmState(one)
+        for vm, one in zip(seen.observation.vm_id.tolist(), state.tolist(), strict=True)
+    }
+    words = zip(states.items(), seen.observation.vm_words, strict=True)
     unmade = [one.key for one in present if one.vm is None]
     creating = {
         stored.step.key
@@ -101,10 +108,11 @@ def _scene(
     newest = periods.newest_decided(connection)
     sight = Sight(
         period=seen.period,
-        states={vm: VmState(state) for vm, state in states},
+        states=states,
         ailing=seen.observation.ailing.keys(),
         creating=frozenset(creating),
         refused=fleets.refusals(connection, unmade),
+        failed={vm: said for (vm, one), said in words if failing(one, said)},
     )
     return _Scene(
         sight=sight,
@@ -112,6 +120,7 @@ def _scene(
         past=_past(connection, now),
         members=members,
         numbers=fleets.numbers(connection),
+        failures=fleets.failures(connection, now.at_s - WINDOW_S),
     )
 
 
@@ -151,6 +160,7 @@ def _tend_one(
             least={one.name: one.least for one in template.clusters},
             over_budget=template.over_budget,
             counts=counted,
+            failing=_failing(platform, members, scene, now),
         )
         platform = passed(connection, platform, happening(standing, offer), now.at_s)
         platform, members = _without_refused(
@@ -174,10 +184,61 @@ def _tend_one(
             platform, template, one, sight.period, bids[one.cluster], now.handed
         ),
         may_resume=purse.credits > 0,
+        replaced=_replaced(connection, platform, members, scene, now),
     )
     fleets.add(connection, result.add)
     fleets.leave(connection, result.leave)
     return result.steps
+
+
+def _failed(members: Sequence[Member], sight: Sight) -> dict[str, list[tuple[str, int, str]]]:
+    """By cluster, those that have failed: key, id and OpenNebula's word for it."""
+    found: dict[str, list[tuple[str, int, str]]] = {}
+    for one in members:
+        if one.vm in sight.failed and one.vm is not None and not one.leaving:
+            found.setdefault(one.cluster, []).append((one.key, one.vm, sight.failed[one.vm]))
+    return found
+
+
+def _failures(platform: Platform, scene: _Scene) -> dict[str, Failures]:
+    return {
+        cluster: Failures(tuple(at_s))
+        for (owner, cluster), at_s in scene.failures.items()
+        if owner == platform.id
+    }
+
+
+def _failing(
+    platform: Platform, members: Sequence[Member], scene: _Scene, now: Circumstances
+) -> str:
+    """Of a cluster of which too many have failed: what is the matter with the last one."""
+    failed = _failed(members, scene.sight)
+    over = exhausted(_failures(platform, scene), now.at_s)
+    return next(
+        (f"VM {vm} is {words}" for name in over for _, vm, words in failed.get(name, [])), ""
+    )
+
+
+def _replaced(
+    connection: sa.Connection,
+    platform: Platform,
+    members: Sequence[Member],
+    scene: _Scene,
+    now: Circumstances,
+) -> frozenset[str]:
+    """Keys of those that have failed and are made anew now; it is written down why."""
+    if State(platform.state) not in UP_OR_COMING:
+        return frozenset()
+    failed = _failed(members, scene.sight)
+    found = replaced(failed, _failures(platform, scene), now.at_s, now.interval_s)
+    keys = frozenset(one.key for one in found)
+    fleets.fail(connection, keys, now.at_s)
+    for one in found:
+        doing = Doing(
+            platform=platform.id, at_s=now.at_s, who=MANAGER, what="replace", text=one.text
+        )
+        doings.add(connection, doing)
+    return keys
 
 
 def market_of(template: Template, markets: Sequence[Market]) -> Market:

@@ -12,7 +12,7 @@ from merkatd.database import doings, platforms
 from merkatd.database.doings import Doing
 from merkatd.database.platforms import Platform
 from merkatd.ledger import LedgerError, NotFoundError
-from merkatd.platforms.conditions import Answer, Judged, Offer, judged
+from merkatd.platforms.conditions import Answer, Judged, Offer, cost_of_all, judged
 from merkatd.platforms.keeping import market_of, parsed
 from merkatd.platforms.life import ENDS, WAITING, Event, State
 from merkatd.platforms.passing import passed
@@ -103,6 +103,8 @@ class Update:
     """After now, or a certain time."""
     budget: float | None = None
     replenishment: float | None = None
+    performance: float | None = None
+    """In its controller's own measure."""
 
 
 def update(
@@ -119,6 +121,9 @@ def update(
             raise OrderError(f"deadline: {at(deadline_s)} has passed")
         platforms.change(connection, platform, deadline_s=deadline_s)
         said.append(f"deadline {at(deadline_s)}")
+    if new.performance is not None:
+        platforms.change(connection, platform, performance=new.performance)
+        said.append(f"performance {new.performance:g}")
     if (new.budget is not None or new.replenishment is not None) and one.account is not None:
         changed = ledger.set_budget(
             connection,
@@ -134,7 +139,7 @@ def update(
             f" {credit(changed.replenishment / ledger.MICRO)}"
         )
     if not said:
-        raise OrderError("a deadline, a budget or a replenishment is right")
+        raise OrderError("a deadline, a performance, a budget or a replenishment is right")
     _note(connection, one, at_s, who, "update", "; ".join(said))
     return found(connection, platform)
 
@@ -176,6 +181,15 @@ def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> Pla
     return found(connection, platform)
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What present prices mean for a platform."""
+
+    judged: Judged
+    full_cost: float
+    """Credits for a period in which its VMs get all they can use."""
+
+
 def outlook(
     connection: sa.Connection,
     one: Platform,
@@ -184,7 +198,7 @@ def outlook(
     replenishment_s: float,
     markets: Sequence[Market],
     now_s: float,
-) -> Judged:
+) -> Outlook:
     """Whether it could start, or go on as it is to, at present prices, and what it would take."""
     template = parsed(one.template)
     budget = None if one.account is None else ledger.budget_of(connection, one.account)
@@ -195,9 +209,9 @@ def outlook(
         interval_s=interval_s,
         prices=None if prices is None else prices.get(market.name),
     )
-    if State(one.state) in {*ENDS, State.STOPPING}:
-        return Judged(Answer.START)
-    return judged(terms, offer)
+    over = State(one.state) in {*ENDS, State.STOPPING}
+    found = Judged(Answer.START) if over else judged(terms, offer)
+    return Outlook(found, cost_of_all(terms, offer))
 
 
 def _vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """What there is to say of a platform: how it fares, what it cost, what it would take."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,6 +23,7 @@ from merkatd.scheduler.world import World
 Row = dict[str, Any]
 NEWEST = 10
 """Deeds that are told."""
+_BIDDING = frozenset({"running", "pending", "busy"})
 _CHARGES = (TransactionKind.CHARGE, TransactionKind.REFUND)
 
 
@@ -41,6 +43,7 @@ def shown(
         world.markets,
         world.now(),
     )
+    judged = outlook.judged
     market = market_of(template, world.markets).name
     members = fleets.present(connection, one.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
@@ -49,8 +52,10 @@ def shown(
         "give_up": template.goal.give_up,
         "ideal_s": template.goal.ideal_s,
         "prices": {} if found is None else _finite(found.get(market, {})),
-        "outlook": str(outlook.answer),
-        "takes": "" if outlook.answer is Answer.START else f"{outlook.why}; {outlook.needs}",
+        "full_cost": outlook.full_cost if isfinite(outlook.full_cost) else None,
+        "bids": sum(sum(one.bid.values()) for one in seen.values() if one.state in _BIDDING),
+        "outlook": str(judged.answer),
+        "takes": "" if judged.answer is Answer.START else f"{judged.why}; {judged.needs}",
         "vms": [
             _vm(each.vm, each.cluster, seen.get(each.vm), leaving=each.leaving)
             for each in members

@@ -32,6 +32,8 @@ class Standing:
     """By cluster: how many VMs it needs."""
     over_budget: OverBudget
     counts: Counts
+    failing: str = ""
+    """Why no VMs are made anew any more, where each has failed."""
 
 
 def happening(now: Standing, offer: Offer) -> Happening | None:
@@ -91,4 +93,6 @@ def _ending(now: Standing, offer: Offer) -> str | None:
         return "its budget is used up"
     if now.state is State.STARTING and now.counts.trouble:
         return f"its VMs can't be made: {now.counts.trouble}"
+    if now.state is State.STARTING and now.failing:
+        return f"its VMs fail one after the other: {now.failing}"
     return None

@@ -16,6 +16,7 @@ from merkatd.cluster import Bools, Deploy, Floats, Migrate, Requirements, Step, 
 from merkatd.database import journal
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.world import World
 
 NOWHERE = -1
@@ -82,7 +83,20 @@ def narrowed(seen: Seen, wanted: Wanted) -> Seen:
     state = np.where(kept_waiting, int(VmState.ABSENT), vms.state)
     requirement, requirements = _restricted(seen, wanted, np.flatnonzero(asked).tolist())
     vms = replace(vms, state=state, movable=movable, requirement=requirement)
-    return replace(seen, snapshot=replace(snapshot, vms=vms, requirements=requirements))
+    return replace(
+        seen,
+        snapshot=replace(snapshot, vms=vms, requirements=requirements),
+        observation=_told(seen.observation, nowhere(seen, wanted, np.flatnonzero(asked & waits))),
+    )
+
+
+def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
+    """The same, where also these VMs can be nowhere; what was known before says more."""
+    rules = observation.constraints
+    if rules is None or not why:
+        return observation
+    unplaceable = {**why, **rules.unplaceable}
+    return replace(observation, constraints=replace(rules, unplaceable=unplaceable))
 
 
 def _restricted(
@@ -114,6 +128,26 @@ def _restricted(
         allowed=np.array(allowed, dtype=bool).reshape(shape),
         rank=np.array(rank, dtype=np.float64).reshape(shape),
     )
+
+
+def nowhere(seen: Seen, wanted: Wanted, rows: Iterable[int]) -> Mapping[int, str]:
+    """By VM id, of the VMs in these rows that OpenNebula would deploy on no host: why that is."""
+    found = {}
+    for row in map(int, rows):
+        vm = int(seen.snapshot.vms.id[row])
+        hosts = sorted(wanted.hosts[vm])
+        if not hosts:
+            found[vm] = "OpenNebula finds no host that meets all its requirements"
+        elif not any(_fits(seen, wanted, row, host) for host in hosts):
+            cpu, memory_mib = seen.observation.vm_reserved[row].tolist()
+            most = max(hosts, key=lambda host: wanted.room[host].memory_mib)
+            found[vm] = (
+                f"reserves {cpu:g} % of CPU and {memory_mib:,.0f} MiB; none of the {len(hosts)}"
+                " hosts that meet its requirements has that left in OpenNebula's account: host"
+                f" {most} has {wanted.room[most].cpu:g} % and {wanted.room[most].memory_mib:,.0f}"
+                " MiB"
+            )
+    return found
 
 
 def _fits(seen: Seen, wanted: Wanted, row: int, host: int) -> bool:

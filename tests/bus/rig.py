@@ -23,7 +23,7 @@ from merkatd.platforms.ports import (
     VmNow,
 )
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 CONTROLLER, MONITOR = "controller", "monitor-0"
 MARKET = "default"
 ROLES = frozenset({CONTROLLER, MONITOR})
@@ -194,6 +194,6 @@ async def until(met: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.005)
 
 
-async def soon(wanted: Awaitable[Any], limit_s: float = 5.0) -> Any:
+async def soon(wanted: Awaitable[Any], limit_s: float = 30.0) -> Any:
     """What it comes to, in time."""
     return await asyncio.wait_for(wanted, limit_s)

@@ -14,12 +14,13 @@ from merkatd.bus.messages import (
 )
 from merkatd.bus.peer import RefusedError
 from merkatd.bus.wire import Envelope, pack, topic_of, unpack
-from merkatd.platforms.ports import News, Outcome, SetBids, SetSize, Suspend
+from merkatd.platforms.ports import MarketNow, News, Outcome, SetBids, SetSize, Suspend
 from tests.bus.raw import Raw, listening, readable
 from tests.bus.rig import (
     CONTROLLER,
     MONITOR,
     Site,
+    market,
     news,
     on_site,
     parts,
@@ -50,7 +51,7 @@ def test_a_flood_from_one_platform_holds_up_nobody_else() -> None:
         other = await site.joined(2)
         for number in range(2, 2_000):
             await raw.socket.send(pack(Envelope(BIDS, session, number, f"{number}")))
-        assert await soon(other.ask(Beat()), 2.0) == Beaten(published=0, priced=0)
+        assert await soon(other.ask(Beat())) == Beaten(published=0, priced=0)
         await asyncio.sleep(0.2)
         assert len(site.notes.actions) < 250
 
@@ -183,5 +184,26 @@ def test_who_greets_again_on_one_connection_has_its_session() -> None:
         assert isinstance(await raw.ask(said), Outcome)
         elsewhere = Raw(site, site.hub.passport(1, CONTROLLER))
         assert (await elsewhere.greeted()).session != first.session
+
+    on_site(story)
+
+
+def test_a_process_that_is_busy_gets_on_with_the_newest() -> None:
+    """However much was published meanwhile: what is old is dropped, and the rest is in order."""
+    many = 150
+
+    async def story(site: Site) -> None:
+        monitor = await site.joined(1, MONITOR)
+        await listening(site, monitor)
+        for period in range(1, many + 1):
+            site.hub.announce(*parts(news(1, period)))
+            await asyncio.sleep(0.002)
+        await until(lambda: monitor.market == market(many), "the newest prices")
+        waiting: list[int] = []
+        while isinstance(one := monitor.waiting(), MarketNow):
+            waiting.append(one.period)
+        assert waiting == sorted(waiting)
+        assert waiting[-1] == many
+        assert len(waiting) < many
 
     on_site(story)

@@ -58,7 +58,8 @@ class TestPlatform:
         assert "On track: done 30 min before its deadline" in said
         assert "25.0% of its work is done" in said
         assert "Spent" in said
-        assert "Prices now (market default): cpu" in said
+        assert "Prices now, of a period in market default: a core " in said
+        assert "All that its VMs can use costs " in said
         assert "VM 0 in nodes: running, gets 200 % of a core" in said
         assert "manager: starting: its conditions are met" in said
         row = json.loads(shell.ok("platform list --json").out)[0]
@@ -87,6 +88,9 @@ class TestPlatform:
         said = shell.ok("platform list --list NAME,STATE,NEEDS").out
         assert "cancelled" in said
         assert "the least deadline that could be met" in said
+        shown = shell.ok("platform show 1").out
+        assert "What it would have taken: the least deadline that could be met is" in shown
+        assert "the rest went back" in shown
 
     @pytest.mark.parametrize(
         ("words", "code", "said"),

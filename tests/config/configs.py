@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from merkatd.config.model import Config
-from merkatd.config.sections import Market
+from merkatd.config.sections_markets import Market
 from merkatd.config.shape import Rules, Setting, settings_of
 from merkatd.config.values import LARGEST
 

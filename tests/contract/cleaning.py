@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from .endpoint import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
     from .endpoint import Endpoint
 
 _DELETE_FROM_DATABASE = 5
 _ENABLED = 0
+_NOT_THERE = 1024
 _REPLACE = 0
 _BORN_WITH = frozenset({"oneadmin", "serveradmin"})
 _POOLS = {
@@ -51,7 +52,17 @@ def clean(endpoint: Endpoint, kept: Container[int] = ()) -> None:
     for kind, (method, arguments) in _POOLS.items():
         for oid, row in endpoint.pool(method, *arguments).items():
             if (row.findtext("NAME") or "").startswith(OURS):
-                endpoint.ok(f"one.{kind}.delete", oid)
+                endpoint.until(_gone(endpoint, f"one.{kind}.delete", oid), f"{kind} {oid} gone")
+
+
+def _gone(endpoint: Endpoint, method: str, oid: int) -> Callable[[], bool]:
+    """Ask for it until it is done: a network takes its time to come and to go."""
+
+    def gone() -> bool:
+        answer = endpoint.raw(method, oid)
+        return answer[0] is True or answer[2] == _NOT_THERE
+
+    return gone
 
 
 def _empty_clusters(endpoint: Endpoint) -> None:

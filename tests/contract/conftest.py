@@ -21,6 +21,7 @@ from tests.opennebula.worlds import ADMIN, RealTime, VirtualTime, founded
 from .cleaning import clean, refuse_to_harm, restore
 from .drivers import DummyDrivers, EmbeddedDrivers
 from .endpoint import Endpoint
+from .merkat import Merkat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,7 @@ def reactor_time() -> Iterator[RealTime]:
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     """A clean cloud with three hosts of the dummy driver, all monitored."""
     if request.param == "memory":
-        made = _in_memory()
+        made = in_memory(Settings())
         made.add_hosts(HOSTS)
         yield made
         return
@@ -81,11 +82,27 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
 
 
 @pytest.fixture
+def old_endpoint() -> Endpoint:
+    """A clean cloud that leaves scheduled actions to its scheduler, as servers up to 6.6 do."""
+    made = in_memory(Settings(version="6.6.3"))
+    made.add_hosts(HOSTS)
+    return made
+
+
+@pytest.fixture
 def drivers(endpoint: Endpoint) -> Iterator[Drivers]:
     """The hosts' drivers, which may be made to fail."""
     assert endpoint.drivers is not None
     yield endpoint.drivers
     endpoint.drivers.mend()
+
+
+@pytest.fixture
+def merkat(endpoint: Endpoint) -> Iterator[Merkat]:
+    """A daemon's periods, on three hosts that are alike."""
+    made = Merkat(endpoint)
+    yield made
+    made.close()
 
 
 _TEMPLATES: dict[int, str] = {}
@@ -103,9 +120,10 @@ def _found(made: Endpoint) -> None:
         _TEMPLATES[host] = etree.tostring(template, encoding="unicode")
 
 
-def _in_memory() -> Endpoint:
+def in_memory(settings: Settings) -> Endpoint:
+    """An embedded cloud in this process, in virtual time."""
     clock = Clock()
-    cloud = founded(clock, 0, Settings())
+    cloud = founded(clock, 0, settings)
     return Endpoint(
         MemoryTransport(cloud), ADMIN, VirtualTime(clock), clock, Inline(), EmbeddedDrivers(cloud)
     )

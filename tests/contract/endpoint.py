@@ -174,7 +174,11 @@ class Endpoint:
         """These are ours, once they are monitored."""
         for host in hosts:
             self.hosts.append(host)
-            self.until(lambda: self._monitored(host), f"host {host} monitored")  # noqa: B023
+            self.until(
+                lambda: self._monitored(host),  # noqa: B023
+                f"host {host} monitored",
+                patience_s=180,
+            )
 
     def _monitored(self, host: int) -> bool:
         return self.xml("one.host.info", host).findtext("STATE") == MONITORED

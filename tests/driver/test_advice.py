@@ -133,6 +133,8 @@ def test_another_login_is_told_which_rights_it_lacks_and_then_has_them() -> None
     kinds = {"VM": 36, "HOST": 37, "NET": 38, "USER": 40, "GROUP": 42, "ACL": 43, "ZONE": 47}
     kinds |= {"DATASTORE": 44, "CLUSTER": 45, "VMGROUP": 53}
     rights = {"USE": 1, "MANAGE": 2, "ADMIN": 4}
+    numbered = f"oneacl create {0x100000000 + user:x} 80400000000 2 gives it"
+    assert said(facts, DAEMON, Level.ERROR) == [f"the login lacks a right: {numbered}"]
     for given, (names, needed) in enumerate(_rules_first()):
         resource = sum(1 << kinds[name] for name in names) + 0x400000000
         numbers = (0x100000000 + user, resource, sum(rights[one] for one in needed), 0x400000000)

@@ -94,6 +94,19 @@ def test_a_vm_without_a_host_is_told_so(oned: Oned) -> None:
     assert f"<VM_ID>{small}</VM_ID>" in answer
 
 
+def test_who_reserves_more_than_there_is_is_told_what_there_is(oned: Oned) -> None:
+    """By OpenNebula's account, which shares do not change; so is who matches no host at all."""
+    large = oned.frontend.vm(MEMORY=100_000, MERKAT_MIN_MEMORY=500)
+    lost = oned.frontend.vm()
+    answer = oned.ask(None, oned.question(PENDING, {lost: []}))
+    told = dict(one.split(" ", 2)[1:] for one in answer.splitlines() if one.startswith("ERROR: "))
+    assert told[str(large)] == (
+        "reserves 100 % of CPU and 100,000 MiB; none of the 3 hosts that meet its requirements has"
+        " that left in OpenNebula's account: host 0 has 400 % and 8,192 MiB"
+    )
+    assert told[str(lost)] == "OpenNebula finds no host that meets all its requirements"
+
+
 def test_oned_is_handed_nothing_that_it_would_refuse() -> None:
     """It deploys up to the full size of VMs, however shares would fit more."""
     frontend = Frontend(hosts=2, size=HostSize(200, 8192), handing=True)

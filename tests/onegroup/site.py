@@ -1,9 +1,8 @@
 """A daemon of two markets on its embedded cloud, over real HTTP, and `onegroup` in this process."""
 
 import json
-import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -29,29 +28,40 @@ EVE = f"eve:{PASSWORD}"
 __all__ = ["ANN", "BOB", "EVE", "MARKETS", "TEMPLATE", "Shell", "Site", "until"]
 
 
+class Place(Protocol):
+    """Where a daemon answers."""
+
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+
+
 class Shell:
     """Runs `onegroup` as a user."""
 
     def __init__(
         self,
-        site: Site,
+        site: Place,
         folder: Path,
         capture: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        self.site, self.folder = site, folder
+        self.folder = folder
         self._capture, self._monkeypatch = capture, monkeypatch
-        monkeypatch.setenv("MERKAT_XMLRPC", site.endpoint)
+        self.turn_to(site)
         monkeypatch.delenv("COLUMNS", raising=False)
         (folder / "vm.template").write_text(TEMPLATE)
         monkeypatch.chdir(folder)
         self.login(ANN)
 
+    def turn_to(self, site: Place) -> None:
+        """Ask this one from now on."""
+        self._monkeypatch.setenv("MERKAT_XMLRPC", site.endpoint)
+
     def login(self, session: str) -> None:
         """Be this user from now on."""
         file = self.folder / "one_auth"
         file.write_text(f"{session}\n")
-        os.environ["ONE_AUTH"] = str(file)
         self._monkeypatch.setenv("ONE_AUTH", str(file))
 
     def __call__(self, words: str, typed: str = "") -> Said:
@@ -89,6 +99,11 @@ class Shell:
     def show(self, group: int) -> dict[str, Any]:
         """All that is known of a group."""
         found: dict[str, Any] = json.loads(self.ok(f"show {group} --json"))
+        return found
+
+    def groups(self) -> list[dict[str, Any]]:
+        """All that one may see, with the columns of `list`."""
+        found: list[dict[str, Any]] = json.loads(self.ok("list --json"))
         return found
 
     def until_running(self, group: int, count: int) -> dict[str, Any]:

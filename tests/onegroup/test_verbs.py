@@ -5,7 +5,7 @@ import json
 import pytest
 from lxml import etree
 
-from tests.onegroup.site import ANN, BOB, Shell, until
+from tests.onegroup.site import ANN, BOB, Shell, Site, until
 
 
 class TestManual:
@@ -72,13 +72,13 @@ class TestEditing:
 
 
 class TestRights:
-    def test_everybody_sees_their_own(self, shell: Shell) -> None:
+    def test_everybody_sees_their_own(self, shell: Shell, site: Site) -> None:
         """Administrators see all; the permissions let others in, bit by bit."""
         group = shell.create()
         shell.login(BOB)
         assert f"\n{group} " not in "\n" + shell.ok("list --csv --no-header")
         assert "Not authorized to perform USE GROUP" in shell.refused(f"show {group}")
-        shell.login(shell.site.admin)
+        shell.login(site.admin)
         listed = json.loads(shell.ok("list -j"))
         assert {"ann"} == {one["user"] for one in listed if one["id"] == group}
         shell.login(ANN)
@@ -88,10 +88,10 @@ class TestRights:
         assert "Not authorized to perform MANAGE GROUP" in shell.refused(f"edit {group} -n 9")
         assert "MANAGE" in shell.refused(f"delete {group} -y")
         shell.login(ANN)
-        assert "ADMIN" in shell.refused(f"chown {group} {shell.site.users['bob']}")
+        assert "ADMIN" in shell.refused(f"chown {group} {site.users['bob']}")
         assert "ADMIN" in shell.refused(f"chmod {group} 677")
-        shell.login(shell.site.admin)
-        shell.ok(f"chown {group} {shell.site.users['bob']}")
+        shell.login(site.admin)
+        shell.ok(f"chown {group} {site.users['bob']}")
         shell.login(BOB)
         shell.ok(f"rename {group} mine")
         assert shell.show(group)["name"] == "mine"

@@ -19,7 +19,7 @@ from tests.daemon.agreement import CloudVm, cloud_vms, done_once
 from tests.daemon.harness import Site
 from tests.daemon.processes import until
 
-INTERVAL_S = 0.25
+INTERVAL_S = 0.4
 TICK_S = 0.1
 """Looking costs more than most of what is looked at."""
 CONTROLLERS = {
@@ -207,10 +207,16 @@ class Stack(Site):
         """Who is not where they should be; nothing where all is well."""
         if not self._complete():
             return f"processes: {self.present()}"
-        states = {one.id: one.state for one in self.read(platforms.every)}
+        stored = {one.id: one for one in self.read(platforms.every)}
+        states = {one.id: one.state for one in stored.values()}
         if states != self.wanted:
             return f"platforms: {states}"
         present = self.read(fleets.present)
+        for one in stored.values():
+            size = sum(one.sizes.values()) if one.state == "running" else None
+            mine = [member for member in present if member.platform == one.id]
+            if size not in {None, len(mine)} or any(member.leaving for member in mine):
+                return f"platform {one.id} is to have {one.sizes}, and has {mine}"
         vms = {vm.id: vm for vm in cloud_vms(self)}
         known = {one.vm for one in present}
         orphans = [

@@ -159,8 +159,8 @@ def test_the_size_of_a_vm_is_what_it_can_use() -> None:
 
 
 def test_the_pages_examples_are_right() -> None:
-    """All three are read as they stand, and use most of what there is."""
+    """All are read as they stand, and use most of what there is."""
     page = (ROOT / "docs/platforms.md").read_text()
     found = [read_template(text) for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
-    assert [one.name for one in found] == ["weather", "queue", "spare"]
-    assert [len(one.clusters) for one in found] == [1, 2, 1]
+    assert [one.name for one in found] == ["weather", "climate", "queue", "spare"]
+    assert [len(one.clusters) for one in found] == [1, 1, 2, 1]

@@ -16,20 +16,25 @@ from tests.scheduler.frontend import SESSION, Frontend
 def careful(rhythm: Rhythm | None = None, timeout_s: float = 30.0) -> Frontend:
     """A frontend whose daemon looks at hosts before it uses them."""
     frontend = Frontend()
+    frontend.world_settings = careful_settings(frontend, rhythm or Rhythm(), timeout_s)
+    frontend.start_daemon()
+    return frontend
+
+
+def careful_settings(frontend: Frontend, rhythm: Rhythm, timeout_s: float = 30.0) -> dict[str, Any]:
+    """What such a daemon has, over the frontend's transport as it is now."""
     client = Client(frontend.transport, SESSION, frontend.clock, timeout_s=timeout_s)
 
     async def retry(step: Any) -> Any:
         return await start_again(client, step)
 
     cloud = OpenNebulaCloud(client, frontend.clock, frontend.scheduler.world.executor)
-    frontend.world_settings = {
+    return {
         "cloud": cloud,
         "why_not_on": HostsNow(client, frontend.clock.seconds).why_not,
         "retry": retry,
-        "rhythm": rhythm or Rhythm(),
+        "rhythm": rhythm,
     }
-    frontend.start_daemon()
-    return frontend
 
 
 def before(frontend: Frontend, method: str, what: Any) -> None:

@@ -19,7 +19,8 @@ from merkatd.groups import showing
 from merkatd.groups.keeper import Keeper
 from merkatd.groups.ordering import MOST_VMS, Edit, found
 from merkatd.groups.permissions import MOST
-from merkatd.platforms.inventory import Ask, vm_template
+from merkatd.platforms.asking import Ask
+from merkatd.platforms.inventory import vm_template
 from merkatd.platforms.template import TemplateError
 from merkatd.platforms.vm_text import wrong
 from merkatd.scheduler.period import Scheduler

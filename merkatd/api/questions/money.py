@@ -14,6 +14,7 @@ from merkatd.api.questions.money_rows import (
     standing_row,
     statement_row,
 )
+from merkatd.api.questions.tenants import owner_of, refusing
 from merkatd.api.questions.words import (
     LONGEST_NAME,
     Arguments,
@@ -29,7 +30,6 @@ from merkatd.ledger import (
     MICRO,
     MOST_CREDITS,
     Ledger,
-    LedgerError,
     Month,
     NoteKind,
     Standing,
@@ -52,7 +52,7 @@ class MoneyQuestions:
         self._now = now
         self._names = names
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            name: _refusing(answer)
+            name: refusing(answer)
             for name, answer in (
                 ("tenants", self._tenants),
                 ("tenant", self._tenant),
@@ -186,25 +186,8 @@ class MoneyQuestions:
 
     async def _owner(self, arguments: Arguments, *, new: bool = False) -> int:
         """The id that `tenant` names; one that is `new` is a user that OpenNebula knows."""
-        wanted = arguments.get("tenant")
-        if isinstance(wanted, str) and not (wanted.isascii() and wanted.isdigit()):
-            name = text(arguments, "tenant")
-            names = await self._ledger.names()
-            if new:
-                names |= self._names().users
-            known = [owner for owner, its in names.items() if its == name]
-            if len(known) == 1:
-                return known[0]
-            if known:
-                ids = ", ".join(map(str, sorted(known)))
-                raise QuestionError(f"{shown(wanted)} are several: {ids}; an id is right")
-            raise QuestionError(f"no tenant is called {shown(wanted)}, by id or by name")
-        if isinstance(wanted, str) and len(wanted) <= LONGEST_NAME:
-            wanted = int(wanted)
-        found = whole({"tenant": wanted}, "tenant")
-        if found is None:
-            raise QuestionError("tenant: the id or the name of a user is right")
-        return found
+        others = self._names().users if new else {}
+        return await owner_of(self._ledger, arguments, others)
 
     def _group(self, arguments: Arguments) -> int | None:
         """The id that `group` names; None where none is named."""
@@ -217,17 +200,3 @@ class MoneyQuestions:
         if len(known) != 1:
             raise QuestionError(f"no group is called {shown(wanted)}, by id or by name")
         return known[0]
-
-
-def _refusing(
-    answer: Callable[[Arguments], Awaitable[Any]],
-) -> Callable[[Arguments], Awaitable[Any]]:
-    """What the ledger refuses is told in its words."""
-
-    async def refusing(arguments: Arguments) -> Any:
-        try:
-            return await answer(arguments)
-        except LedgerError as error:
-            raise QuestionError(str(error)) from None
-
-    return refusing

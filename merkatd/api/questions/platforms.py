@@ -6,20 +6,20 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd.api.questions.ordering import who
+from merkatd.api.questions.tenants import owner_of, refusing
 from merkatd.api.questions.words import (
-    LONGEST_NAME,
     Arguments,
     QuestionError,
-    as_id,
     number,
     shown,
     whole,
 )
 from merkatd.database import platforms
 from merkatd.database.platforms import Platform
-from merkatd.ledger import MOST_CREDITS, Ledger, LedgerError
+from merkatd.ledger import MOST_CREDITS, Ledger
 from merkatd.platforms import fields, showing
-from merkatd.platforms.inventory import Ask, vm_templates
+from merkatd.platforms.asking import Ask
+from merkatd.platforms.inventory import vm_templates
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ordering import Update, found
 from merkatd.platforms.reading import read_template
@@ -40,7 +40,7 @@ class PlatformQuestions:
         world = scheduler.world
         self._ledger = Ledger(world.database, world.now, world.money)
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
-            name: _refusing(answer)
+            name: refusing(answer)
             for name, answer in (
                 ("platforms", self._platforms),
                 ("platform", self._platform),
@@ -88,11 +88,12 @@ class PlatformQuestions:
         return await self.shown(new.id)
 
     async def change(self, platform: int, given: Arguments, who_: str) -> Row:
-        """Another deadline, budget, replenishment. Raises QuestionError, LedgerError."""
+        """Other aims, another budget. Raises QuestionError, LedgerError."""
         new = Update(
             deadline=deadline_of(given.get("deadline")),
             budget=number(given, "budget", MOST_CREDITS),
             replenishment=number(given, "replenishment", MOST_CREDITS),
+            performance=number(given, "performance", fields.MOST),
         )
         await self.manager.update(platform, new, who_)
         return await self.shown(platform)
@@ -110,7 +111,7 @@ class PlatformQuestions:
         """All platforms, or those of one `tenant`, in short."""
         if arguments.get("tenant") is None:
             return await self.listed(None)
-        return await self.listed(await self._tenant(arguments))
+        return await self.listed(await owner_of(self._ledger, arguments))
 
     async def _platform(self, arguments: Arguments) -> Row:
         """One `platform` by its id."""
@@ -118,12 +119,12 @@ class PlatformQuestions:
 
     async def _submit(self, arguments: Arguments) -> Row:
         """A new platform of `tenant`, from the text of a `template`."""
-        owner = await self._tenant(arguments)
+        owner = await owner_of(self._ledger, arguments)
         text = arguments.get("template")
         return await self.submit(owner, text, self._ask, who(arguments), admin=True)
 
     async def _update(self, arguments: Arguments) -> Row:
-        """Another `deadline`, `budget` or `replenishment` for a `platform`."""
+        """Another `deadline`, `performance`, `budget` or `replenishment` for a `platform`."""
         return await self.change(_id(arguments), arguments, who(arguments))
 
     async def _suspend(self, arguments: Arguments) -> Row:
@@ -137,19 +138,6 @@ class PlatformQuestions:
     async def _stop(self, arguments: Arguments) -> Row:
         """End a `platform`."""
         return await self.order(self.manager.stop, _id(arguments), who(arguments))
-
-    async def _tenant(self, arguments: Arguments) -> int:
-        """The id that `tenant` names."""
-        wanted = arguments.get("tenant")
-        if not isinstance(wanted, str) or not 1 <= len(wanted) <= LONGEST_NAME:
-            raise QuestionError(f"tenant: {shown(wanted)}: the id or the name of a user is right")
-        number_ = as_id(wanted)
-        if number_ is not None:
-            return whole({"tenant": number_}, "tenant") or 0
-        named = [one.owner for one in await self._ledger.tenants() if one.name == wanted]
-        if len(named) != 1:
-            raise QuestionError(f"no tenant is called {shown(wanted)}, by id or by name")
-        return named[0]
 
 
 def deadline_of(value: Any) -> Moment | None:
@@ -167,17 +155,3 @@ def _id(arguments: Arguments) -> int:
     if value is None:
         raise QuestionError("platform: the id of a platform is right")
     return value
-
-
-def _refusing(
-    answer: Callable[[Arguments], Awaitable[Any]],
-) -> Callable[[Arguments], Awaitable[Any]]:
-    """What the ledger refuses is told in its words."""
-
-    async def refusing(arguments: Arguments) -> Any:
-        try:
-            return await answer(arguments)
-        except LedgerError as error:
-            raise QuestionError(str(error)) from None
-
-    return refusing

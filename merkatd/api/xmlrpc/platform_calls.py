@@ -45,12 +45,15 @@ _LONG = _SHORT | {
     "give_up": "Whether work that can't be done in time is worth nothing.",
     "ideal_s": "The least time in which its work can be done.",
     "prices": "What a unit costs a period there: a struct by resource.",
+    "full_cost": "What a period in which its VMs get all they can use costs at these prices,",
+    "bids": "and what they bid for a period, together.",
     "outlook": "What would become of it at these prices if it were to start now: start, wait or"
     " cancel.",
     "takes": "What it would take.",
     "vms": "Its VMs, a struct each:",
     "actions": "What was done last, newest first, a struct each of at_s, who, what, text, refused.",
 }
+_CHANGEABLE = ("deadline", "performance", "budget", "replenishment")
 _VM = {
     "vm": "The VM,",
     "cluster": "its cluster,",
@@ -109,8 +112,9 @@ async def platform_info(house: House, caller: Caller, platform: int) -> Any:
     Parameter(
         "change",
         "struct",
-        '`deadline`, `"6h"` from now or a time like `"2026-05-01T09:00:00Z"`; `budget` and'
-        " `replenishment`, in credits. What is left out stays.",
+        '`deadline`, `"6h"` from now or a time like `"2026-05-01T09:00:00Z"`; `performance`, as'
+        " its controller measures it; `budget` and `replenishment`, in credits. What is left out"
+        " stays.",
     ),
     returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
     example='platform, {"deadline": "6h"}',
@@ -120,10 +124,8 @@ async def platform_update(
 ) -> Any:
     """Change what a platform is to reach, or may spend, also while it runs."""
     for name in change:
-        if name not in {"deadline", "budget", "replenishment"}:
-            raise QuestionError(
-                f"change: {shown(name)}: only deadline, budget, replenishment are right"
-            )
+        if name not in _CHANGEABLE:
+            raise QuestionError(f"change: {shown(name)}: only {', '.join(_CHANGEABLE)} are right")
     there = await _own(house, caller, platform)
     return await there.change(platform, change, _who(caller))
 

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 
 from merkatd.platforms.processes import tree
 from merkatd.platforms.processes.backoff import Patience, Restarts
+from merkatd.platforms.processes.pacing import Pace
 from merkatd.platforms.processes.program import HOME, Program
 from merkatd.platforms.processes.wardship import Wardship
 
@@ -70,7 +71,7 @@ class Supervisor:
         self._ended = ended
         self._kept: dict[str, _Kept] = {}
         self._warden: Wardship | None = None
-        self._closed = False
+        self._pace = Pace(clock, self._begin)
         self._sweep()
 
     @property
@@ -131,9 +132,13 @@ class Supervisor:
         if name in self._kept and self._kept[name].running:
             self._order_end(name, grace_s)
 
+    def heard(self, name: str) -> None:
+        """This one has come so far that it speaks: others may begin."""
+        self._pace.settled(name)
+
     def close(self) -> None:
         """End all by force, and wait for it."""
-        self._closed = True
+        self._pace.close()
         for kept in list(self._kept.values()):
             kept.program = None
             kept.running = False
@@ -149,8 +154,12 @@ class Supervisor:
 
     def _launch(self, kept: _Kept) -> None:
         kept.call = None
-        program = kept.program
-        if program is None:
+        self._pace.ask(kept.name)
+
+    def _begin(self, name: str) -> None:
+        kept = self._kept.get(name)
+        program = None if kept is None else kept.program
+        if kept is None or program is None:
             return
         if self._warden is None:
             self._warden = Wardship(self._home, self._told, self._lost)
@@ -175,9 +184,9 @@ class Supervisor:
         _log.error("The warden of the controllers ended; they are ended and started again")
         self._warden = None
         self._sweep()
-        for kept in list(self._kept.values()):
-            if kept.running:
-                self._parted(kept, "ended with its warden")
+        # Each that is gone lets another begin, which is not gone.
+        for kept in [one for one in self._kept.values() if one.running]:
+            self._parted(kept, "ended with its warden")
 
     def _hangs(self) -> None:
         if self._warden is not None:
@@ -185,6 +194,7 @@ class Supervisor:
             self._warden.kill()
 
     def _parted(self, kept: _Kept, why: str) -> None:
+        self._pace.settled(kept.name)
         lived_s = self._clock.seconds() - kept.started_s
         kept.running, kept.pid = False, None
         waiting, kept.gone = kept.gone, []
@@ -217,6 +227,7 @@ class Supervisor:
             kept.call.cancel()
             kept.call = None
         self._kept.pop(kept.name, None)
+        self._pace.settled(kept.name)
 
     def _sweep(self) -> None:
         """End whatever a warden or a daemon before left behind."""

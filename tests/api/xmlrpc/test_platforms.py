@@ -1,8 +1,11 @@
 """Platforms over the tenants' interface: whose they are, and who may do what to them."""
 
+import re
+
 import pytest
 
-from tests.api.xmlrpc.site import ANN, BOB, Site
+from merkatd.client import BadCallError, ForbiddenError, MissingError, Platforms
+from tests.api.xmlrpc.site import ANN, BOB, Site, until
 from tests.api.xmlrpc.test_calls import PLATFORM
 
 
@@ -49,8 +52,61 @@ class TestRights:
             ({"deadline": "soon"}, "6h"),
             ({"deadline": 5}, "6h"),
             ({"budget": -1.0}, "a number from 0"),
-            ({"owner": 0}, "only deadline, budget"),
-            ({}, "a deadline, a budget"),
+            ({"owner": 0}, "only deadline, performance"),
+            ({}, "a deadline, a performance"),
         ):
             assert said in site.raw("merkat.platform.update", ANN, mine, change)[1]
         assert site.raw("merkat.platform.info", ANN, 999)[2] == 1024
+
+
+class TestClient:
+    def test_a_platform_from_its_submission_to_its_end(self, site: Site) -> None:
+        """Each verb has a method, and what it answers has a type."""
+        with site.merkat() as merkat, site.merkat(BOB) as bobs:
+            mine = Platforms(merkat)
+            made = mine.submit(PLATFORM)
+            assert (made.name, made.owner, made.budget) == ("later", site.users["ann"], 1.0)
+            assert made.id in {one.id for one in mine.list()}
+            new = mine.update(made.id, deadline="40d", performance=2.5, budget=2.0)
+            assert new.budget == 2.0
+            assert new.deadline_s == pytest.approx(made.submitted_s + 40 * 86_400, abs=600)
+            assert next(one.text for one in new.actions if one.what == "update").count(";") == 2
+            assert mine.suspend(made.id).held
+            assert not mine.resume(made.id).held
+            assert mine.show(made.id).sizes == {"nodes": 1}
+            with pytest.raises(ForbiddenError):
+                Platforms(bobs).show(made.id)
+            assert mine.stop(made.id).state == "cancelled"
+            assert mine.show(made.id).actions[0].what == "cancelled"
+            with pytest.raises(MissingError):
+                mine.show(999)
+
+
+class TestOpenNebulasTemplates:
+    def test_a_cluster_may_name_one(self, site: Site) -> None:
+        """By its id or its name; it is read as who submits may read it, and checked likewise."""
+        text = 'NAME="{}"\nCPU="0.1"\nMEMORY="64"\nCONTEXT=[NOTE="from \\"here\\""]\n'
+        one = site.opennebula(ANN, "one.template.allocate", text.format("tiny"))
+        raw = 'NAME="raw"\nCPU="0.1"\nMEMORY="64"\nRAW=[TYPE="kvm",DATA="x"]\n'
+        its = site.opennebula(site.admin, "one.template.allocate", raw)
+        site.opennebula(site.admin, "one.template.chmod", its, *(-1,) * 6, 1, -1, -1)
+        own = 'template = """\nCPU=1\nMEMORY=64\n"""'
+        with site.merkat() as merkat, site.merkat(BOB) as bobs:
+            platforms = Platforms(merkat)
+            asked = PLATFORM.replace('start = { not_before = "30d" }', "")
+            for source in (f"template_id = {one}", 'template_name = "tiny"'):
+                made = platforms.submit(asked.replace(own, source))
+                until(lambda: platforms.show(made.id).state == "running", "its VM runs")  # noqa: B023
+                (vm,) = platforms.show(made.id).vms
+                shown = site.opennebula(ANN, "one.vm.info", vm.vm)
+                assert "<MEMORY><![CDATA[64]]></MEMORY>" in shown
+                assert '<NOTE><![CDATA[from "here"]]></NOTE>' in shown
+                platforms.stop(made.id)
+            for source, session, said in (
+                (f"template_id = {one}", bobs, "Not authorized to perform USE TEMPLATE"),
+                ("template_id = 4711", merkat, "template [4711]"),
+                ('template_name = "none"', merkat, "0 are called 'none'"),
+                (f"template_id = {its}", merkat, "RAW is for administrators to set"),
+            ):
+                with pytest.raises(BadCallError, match=re.escape(said)):
+                    Platforms(session).submit(asked.replace(own, source))

@@ -20,7 +20,7 @@ from merkatd.opennebula.wanted import (
 )
 from merkatd.scheduler.constraints import Stock
 from tests.opennebula.honour.clouds import Host, Vm, datastore, host, network
-from tests.opennebula.honour.test_judge import node
+from tests.opennebula.honour.test_equipment import node
 
 
 def shelves(vms: Sequence[Vm], hosts: Sequence[Host], **estate: Any) -> Stock:

@@ -1,0 +1,109 @@
+"""The peers of `benchmarks/bus.py`: controllers and monitors that note when they heard what.
+
+Each has its own keys, connections, session and beats, and notes in shared memory when it had the
+price in hand, so that nobody is woken to take the time.
+"""
+
+import asyncio
+import json
+import mmap
+import struct
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import zmq.asyncio
+
+from merkatd.bus.hearing import Event
+from merkatd.bus.keys import Passport
+from merkatd.bus.messages import Beat
+from merkatd.bus.peer import Peer
+from merkatd.platforms.ports import News
+
+PLATFORMS = 200
+ROLES = ("controller", "monitor-0")
+PEERS = PLATFORMS * len(ROLES)
+PERIODS = 30
+TRIPS, TRIP_S = 200, 0.02
+
+
+class Board:
+    """A table of times that all processes share: a row for each peer, a column for each period."""
+
+    PRICE, NEWS, READY = 0, PERIODS, 2 * PERIODS
+    COLUMNS = 2 * PERIODS + 1
+
+    def __init__(self, path: str, rows: int) -> None:
+        size = rows * self.COLUMNS * 8
+        with open(path, "r+b") as file:  # noqa: PTH123 - nothing else is worth an import here
+            file.truncate(size)
+            self._map = mmap.mmap(file.fileno(), size)
+
+    def note(self, row: int, column: int, value: float) -> None:
+        """Write one down."""
+        struct.pack_into("d", self._map, (row * self.COLUMNS + column) * 8, value)
+
+    def column(self, column: int) -> list[float]:
+        """What all peers wrote there; 0 where one did not."""
+        return [
+            struct.unpack_from("d", self._map, (row * self.COLUMNS + column) * 8)[0]
+            for row in range(PEERS)
+        ]
+
+
+class Timed(Peer):
+    """Notes when it had each period's price, and its own news, in hand."""
+
+    def __init__(self, board: Board, row: int, passport: Passport, context: Any) -> None:
+        self._board = board
+        self._row = row
+        self._priced = 0
+        super().__init__(passport, context=context)
+
+    def _take(self, events: Iterable[Event]) -> None:
+        """As it comes from the wire, read and checked."""
+        super()._take(events)
+        market, now = self.market, time.perf_counter()
+        if market is not None and market.period != self._priced:
+            self._priced = market.period
+            self._board.note(self._row, Board.PRICE + market.period - 1, now)
+        for one in events:
+            if isinstance(one, News):
+                self._board.note(self._row, Board.NEWS + one.period - 1, now)
+
+
+async def attend(board: Board, rows: Sequence[int], passports: Sequence[Passport]) -> None:
+    """Be these peers until standard input ends."""
+    context = zmq.asyncio.Context()
+    pairs = zip(rows, passports, strict=True)
+    peers = [Timed(board, row, one, context) for row, one in pairs]
+    for one in peers:
+        await one.open()
+    for row in rows:
+        board.note(row, Board.READY, 1.0)
+    await ended()
+    for one in peers:
+        await one.close()
+    context.term()
+
+
+async def ended() -> None:
+    """Until whoever started this process closes its standard input."""
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin, told.set)
+    await told.wait()
+
+
+async def trips(passport: Passport) -> None:
+    """Say how long a beat and its answer take."""
+    peer = Peer(passport)
+    await peer.open()
+    took = []
+    for _ in range(TRIPS):
+        await asyncio.sleep(TRIP_S)
+        begin = time.perf_counter()
+        await peer.ask(Beat())
+        took.append(time.perf_counter() - begin)
+    await peer.close()
+    print(json.dumps(took), flush=True)

@@ -1,0 +1,115 @@
+"""Questions about the daemon itself, and orders to it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from merkatd.api.questions import limits
+from merkatd.api.questions.ordering import order_host, who
+from merkatd.api.questions.prepared import Preparing
+from merkatd.api.questions.rehearsal import rehearsed
+from merkatd.api.questions.words import Arguments, finite
+from merkatd.cluster.json_form import dumps
+from merkatd.database import audit, decisions, periods
+from merkatd.database.orders import Order
+from merkatd.scheduler.period import Scheduler
+
+
+class ItselfQuestions:
+    """How it is, what it would do next, and what it is told to do."""
+
+    def __init__(self, scheduler: Scheduler, preparing: Preparing) -> None:
+        self._scheduler = scheduler
+        self._preparing = preparing
+        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
+            "status": self.status,
+            "pause": self._pause,
+            "resume": self._resume,
+            "drain": self._drain,
+            "undrain": self._undrain,
+            "snapshot": self._snapshot,
+            "plan": self._plan,
+            "limits": self._limits,
+            "release": self._release,
+        }
+
+    async def status(self, _arguments: Arguments) -> dict[str, Any]:
+        """How the daemon is, and the latest prices."""
+        scheduler = self._scheduler
+        latest = scheduler.latest
+        reach = scheduler.world.hypervisors.reach()
+
+        def read(connection: sa.Connection) -> dict[str, Any]:
+            newest = periods.newest(connection)
+            return {
+                "outstanding_steps": len(decisions.outstanding(connection)),
+                "newest_period": None if newest is None else newest.number,
+                "newest_state": None if newest is None else str(newest.state),
+                "accounts_sound": audit.total(connection) == 0,
+            }
+
+        stored = await scheduler.world.database.read(read)
+        return stored | {
+            "paused": scheduler.paused,
+            "standby": scheduler.standby,
+            "drained_hosts": sorted(scheduler.drained),
+            "failures": scheduler.failures,
+            "interval_s": scheduler.world.rhythm.interval_s,
+            "now_s": scheduler.world.now(),
+            "period": None if latest is None else latest.period,
+            "at_s": None if latest is None else latest.at_s,
+            "prices": None if latest is None else _by_market(latest.prices),
+            "hosts": None if latest is None else len(latest.seen.snapshot.hosts),
+            "vms": None if latest is None else len(latest.seen.snapshot.vms),
+            "hosts_away": {str(host): why for host, why in reach.away.items()},
+            "drift": reach.drift,
+        }
+
+    async def _pause(self, arguments: Arguments) -> bool:
+        """Begin no more periods until told to resume; false where that was so before."""
+        return await self._scheduler.order(Order.PAUSE, who(arguments))
+
+    async def _resume(self, arguments: Arguments) -> bool:
+        """Go on; false where there was no pause."""
+        return await self._scheduler.order(Order.RESUME, who(arguments))
+
+    async def _drain(self, arguments: Arguments) -> dict[str, Any]:
+        """Empty `host` and put nothing there."""
+        return await self._order_host(Order.DRAIN, arguments)
+
+    async def _undrain(self, arguments: Arguments) -> dict[str, Any]:
+        """Use `host` again."""
+        return await self._order_host(Order.UNDRAIN, arguments)
+
+    async def _order_host(self, what: Order, arguments: Arguments) -> dict[str, Any]:
+        return await order_host(self._scheduler, what, arguments)
+
+    async def _snapshot(self, _arguments: Arguments) -> str:
+        """What the latest decision was made from, as JSON text."""
+        snapshot = self._preparing.latest.seen.snapshot
+        return await self._scheduler.world.executor.run(lambda: dumps(snapshot))
+
+    async def _plan(self, _arguments: Arguments) -> dict[str, Any]:
+        """What a period that begins now would do."""
+        return await rehearsed(self._scheduler.world)
+
+    async def _limits(self, arguments: Arguments) -> list[dict[str, Any]]:
+        """Limits wanted, set and used, of all VMs or those that `of` names."""
+        prepared = await self._preparing.prepared()
+        seen = prepared.latest.seen
+        return await limits.limits(self._scheduler.world, prepared.now, seen, arguments)
+
+    async def _release(self, arguments: Arguments) -> Any:
+        """Pause, and say which VMs there are; then give `vms` their full size back."""
+        return await limits.release(self._scheduler, arguments, who(arguments))
+
+
+def _by_market(
+    prices: Mapping[str, Mapping[str, float]],
+) -> dict[str, dict[str, float | None]]:
+    """JSON has no infinity: no price clears is null."""
+    return {
+        market: {name: finite(one) for name, one in by_resource.items()}
+        for market, by_resource in prices.items()
+    }

@@ -1,0 +1,69 @@
+"""The sections about how others reach the daemon: tenants, Prometheus, controllers."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from merkatd.api.metrics import settings as metrics
+from merkatd.api.xmlrpc import settings as xmlrpc
+from merkatd.bus import settings as bus
+from merkatd.config.shape import Rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api(xmlrpc.Settings):
+    """The tenants' XML-RPC interface."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "port": Rules(most=65_535),
+        "body_mib": Rules(above=0, most=64),
+        "depth": Rules(least=2, most=100),
+        "connections": Rules(least=1, most=65_535),
+        "connections_per_address": Rules(least=1),
+        "in_flight": Rules(least=1),
+        "call_s": Rules(above=0),
+        "answer_s": Rules(above=0),
+        "idle_s": Rules(above=0),
+        "user_calls": Rules(above=0),
+        "address_calls": Rules(above=0),
+        "burst_s": Rules(above=0),
+    }
+
+
+def _bus_endpoint(value: str) -> str | None:
+    if re.fullmatch(r"tcp://(127\.\d+\.\d+\.\d+|\[::1\]):\*", value, re.ASCII):
+        return None
+    return 'must be a loopback address and any port, such as "tcp://127.0.0.1:*"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics(metrics.Settings):
+    """Figures for Prometheus, and whether the daemon is well: /metrics and /healthz, over HTTP."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {"port": Rules(least=0, most=65535)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bus(bus.Settings):
+    """The processes that look after virtual platforms: how they are reached and kept."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "endpoint": Rules(check=_bus_endpoint),
+        "beat_s": Rules(above=0),
+        "silence_s": Rules(above=0),
+        "messages": Rules(above=0),
+        "messages_at_once": Rules(least=1),
+        "restart_least_s": Rules(above=0),
+        "restart_most_s": Rules(above=0),
+        "restart_tries": Rules(least=0),
+        "memory_mib": Rules(least=64),
+        "cpu_s": Rules(least=1),
+        "files": Rules(least=32),
+        "log_mib": Rules(above=0),
+        "logs": Rules(least=1, most=100),
+        "ssh_port": Rules(least=1, most=65535),
+        "ssh_pool": Rules(least=1, most=200),
+        "ssh_connect_s": Rules(above=0),
+        "ssh_command_s": Rules(above=0),
+    }

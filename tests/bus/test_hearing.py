@@ -1,0 +1,69 @@
+"""What a process makes of publications: each once, in order, of the daemon that it speaks to."""
+
+from merkatd.bus.hearing import Hearing
+from merkatd.bus.messages import Beaten, Latest
+from merkatd.bus.wire import Envelope
+from merkatd.platforms.ports import MarketNow, News
+from tests.bus.rig import market, news, parts
+
+LIFE = "this one"
+
+
+def begun(*, attends: bool) -> Hearing:
+    """One that has greeted a daemon which has published nothing yet."""
+    made = Hearing(attends=attends)
+    nothing = Latest(market=None, standing=None, published=0, priced=0)
+    assert made.begin(LIFE, nothing) == []
+    return made
+
+
+def priced(number: int, life: str = LIFE) -> Envelope:
+    """A publication of a market's prices."""
+    return Envelope(market(number), life, number)
+
+
+def test_what_was_heard_or_is_older_is_not_heard_again() -> None:
+    """Said again by whoever repeats messages, or overtaken on its way."""
+    hearing = begun(attends=False)
+    (told,) = hearing.take(priced(3))
+    assert isinstance(told, MarketNow)
+    assert hearing.take(priced(3)) == hearing.take(priced(2)) == []
+    assert hearing.market == told
+    assert len(hearing.take(priced(4))) == 1
+
+
+def test_another_daemons_publications_are_nobodys() -> None:
+    """Until it was greeted; then it counts from the beginning."""
+    hearing = begun(attends=False)
+    assert hearing.take(priced(5)) != []
+    assert hearing.take(priced(6, "another")) == []
+    latest = Latest(market=market(6), standing=None, published=0, priced=1)
+    (told,) = hearing.begin("another", latest)
+    assert isinstance(told, MarketNow)
+    assert told.period == 6
+    assert hearing.take(priced(2, "another")) != []
+
+
+def test_news_are_told_once_when_both_parts_are_there() -> None:
+    """Whichever came first, and not with the prices of another period."""
+    for first in (0, 1):
+        hearing = begun(attends=True)
+        (of_all,), (own,) = parts(news(1, 7))
+        both = [Envelope(of_all, LIFE, 1), Envelope(own, LIFE, 1)]
+        assert hearing.take(Envelope(market(6), LIFE, 0)) == []
+        assert hearing.take(both[first]) == []
+        (told,) = hearing.take(both[1 - first])
+        assert isinstance(told, News)
+        assert told == news(1, 7)
+        assert hearing.take(both[0]) == hearing.take(both[1]) == []
+
+
+def test_what_was_missed_shows_in_the_daemons_count() -> None:
+    """A monitor misses prices alone; what comes with the next look counts as heard."""
+    hearing = begun(attends=False)
+    assert not hearing.misses(Beaten(published=9, priced=0))
+    assert hearing.misses(Beaten(published=9, priced=1))
+    assert begun(attends=True).misses(Beaten(published=1, priced=0))
+    latest = Latest(market=market(1), standing=None, published=9, priced=1)
+    assert len(hearing.catch_up(latest)) == 1
+    assert not hearing.misses(Beaten(published=9, priced=1))

@@ -1,0 +1,57 @@
+"""The tenants' page about platforms: its file and its commands do what the page says."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controllers.kinds import CONTROLLERS, MONITORS
+from merkatd.cli import parser
+from merkatd.platforms.ports import Kinds
+from tests.commands.asking import Shell
+from tests.commands.test_platform import Platforms
+
+PAGE = (Path(__file__).parents[2] / "docs/platforms.md").read_text()
+COMMANDS = re.findall(r"^    merkatd (platform .+)$", PAGE, re.MULTILINE)
+VERBS = ["submit", "show", "update", "suspend", "resume", "stop"]
+AFTER = {
+    "submit": "running",
+    "show": "running",
+    "update": "running",
+    "suspend": "suspended",
+    "resume": "running",
+    "stop": "cancelled",
+}
+"""By verb: the state of the platform some periods later."""
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
+    """One that knows the kinds that come with Merkat; commands ask it."""
+    made = Platforms()
+    kinds = Kinds(tuple(CONTROLLERS), tuple(MONITORS))
+    monkeypatch.setattr(made.site.notes, "kinds", lambda: kinds)
+    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    yield made
+    made.site.close()
+
+
+def test_the_file_and_the_commands_of_the_page(
+    daemon: Platforms, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, as they stand there; what is watched is looked at once."""
+    assert [one.split()[1] for one in COMMANDS] == VERBS
+    monkeypatch.chdir(tmp_path)
+    example = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert example is not None
+    (tmp_path / "template.toml").write_text(example[1])
+    for command in COMMANDS:
+        assert parser().parse_args(command.split()).run is not None
+        shell.ok(command.removesuffix(" --watch"))
+        daemon.period(5)
+        verb = command.split()[1]
+        assert daemon.answer("platform", platform=1)["state"] == AFTER[verb], command
+    found = daemon.answer("platform", platform=1)
+    assert found["budget"] == 800
+    assert any(one["text"].count(";") == 2 for one in found["actions"] if one["what"] == "update")

@@ -1,0 +1,166 @@
+"""What hosts and clusters have, and who may use it, as whole periods of Merkat honour it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .endpoint import SMALL
+from .merkat import say
+from .test_rights import ALL, DATASTORE, HOST, MANAGE, NET, ONE, USE
+from .ways import PENDING
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+    from .merkat import Merkat
+
+_GROUP = 0x200000000
+
+
+# -- what hosts and clusters have -----------------------------------------------------------------
+
+
+def test_pci_devices_are_given_once(endpoint: Endpoint, merkat: Merkat) -> None:
+    """Each host has one of these; its VM is told where it is; the fourth waits for one."""
+    wants = 'PCI=[VENDOR="10de",DEVICE="0863"]\n'
+    vms = [endpoint.new(SMALL + wants) for _ in range(3)]
+    assert sorted(map(str, merkat.puts(*vms))) == ["0", "1", "2"]
+    shown = endpoint.xml("one.vm.info", vms[0])
+    assert shown.findtext("TEMPLATE/PCI/SHORT_ADDRESS") == "02:00.0"
+    assert merkat.why(wants) == "none of 3 hosts has a free PCI device for vendor 10de, device 0863"
+    endpoint.act(vms[1], "terminate", (6, 0))
+    merkat.period()
+    assert merkat.why('PCI=[VENDOR="ffff"]\n').endswith("a free PCI device for vendor ffff")
+
+
+def test_pinned_vms_get_whole_cores(endpoint: Endpoint, merkat: Merkat) -> None:
+    """On a host that pins, with so many cores on one node; OpenNebula enforces its own account."""
+    say(endpoint, 1, 'PIN_POLICY="PINNED"')
+    pinned = 'VCPU="{}"\nTOPOLOGY=[PIN_POLICY="CORE"]\n'
+    assert merkat.places(pinned.format(2), pinned.format(3), "") in ([1, 1, 0], [1, 1, 2])
+    assert "NUMA nodes with the cores, memory and huge pages free" in merkat.why(pinned.format(9))
+
+
+def test_pinned_vms_have_their_full_size(endpoint: Endpoint, merkat: Merkat) -> None:
+    """OpenNebula gives them no less, whatever their template says that they could do with."""
+    say(endpoint, 1, f'PIN_POLICY="PINNED"\nRESERVED_MEM="{6000 * 1024}"')
+    pinned = (
+        'CPU="1"\nMEMORY="7000"\nMERKAT_MIN_MEMORY="100"\nMERKAT_MAX_CPU="20"\n'
+        'TOPOLOGY=[PIN_POLICY="CORE"]\n'
+    )
+    assert merkat.places(pinned) == [1]
+    assert merkat.why(pinned).startswith("needs 7,000 memory as its floor; ")
+
+
+def network(endpoint: Endpoint, addresses: int, cluster: int = -1) -> tuple[int, str]:
+    """A new network with so many addresses, and its name."""
+    name = endpoint.name()
+    oid = endpoint.ok(
+        "one.vn.allocate",
+        f'NAME="{name}"\nVN_MAD="dummy"\nBRIDGE="br0"\n'
+        f'AR=[TYPE="IP4",IP="10.0.0.1",SIZE="{addresses}"]\n',
+        cluster,
+    )
+    endpoint.until(lambda: _network(endpoint, oid, "STATE") == "1", "the network made")
+    return oid, name
+
+
+def _network(endpoint: Endpoint, oid: int, path: str) -> str | None:
+    return endpoint.pool("one.vnpool.info", -2, -1, -1)[oid].findtext(path)
+
+
+def test_automatic_nics_get_leases(endpoint: Endpoint, merkat: Merkat) -> None:
+    """As many as there are; the next is told which network is full, and served when it isn't."""
+    oid, name = network(endpoint, 2)
+    nic = f'NIC=[NETWORK_MODE="auto",SCHED_REQUIREMENTS="NAME = \\"{name}\\""]\n'
+    vms = [endpoint.new(SMALL + nic) for _ in range(3)]
+    places = merkat.puts(*vms)
+    assert [host is None for host in places] == [False, False, True]
+    assert f"network {name} has no lease left" in merkat.said(vms[2])
+    assert _network(endpoint, oid, "USED_LEASES") == "2"
+    shown = endpoint.xml("one.vm.info", vms[0])
+    assert shown.findtext("TEMPLATE/NIC/NETWORK_ID") == str(oid)
+    merkat.period()
+    assert merkat.said(vms[2]) == f"NIC 0: network {name} has no free lease"
+    endpoint.act(vms[0], "terminate", (6, 0))
+    assert merkat.puts(vms[2]) != [None]
+
+
+def test_a_vm_that_is_made_anew_keeps_its_leases(endpoint: Endpoint, merkat: Merkat) -> None:
+    """Recreated it waits with them, and they are not asked for again."""
+    oid, name = network(endpoint, 1)
+    vm = endpoint.new(
+        SMALL + f'NIC=[NETWORK_MODE="auto",SCHED_REQUIREMENTS="NAME = \\"{name}\\""]\n'
+    )
+    assert merkat.puts(vm) != [None]
+    endpoint.ok("one.vm.recover", vm, 4)
+    endpoint.reaches(vm, PENDING)
+    assert merkat.puts(vm) != [None]
+    assert _network(endpoint, oid, "USED_LEASES") == "1"
+
+
+def test_networks_are_in_clusters(endpoint: Endpoint, merkat: Merkat) -> None:
+    """A host of another cluster can't have them."""
+    cluster = endpoint.ok("one.cluster.allocate", endpoint.name())
+    _, name = network(endpoint, 9)
+    nic = f'NIC=[NETWORK_MODE="auto",SCHED_REQUIREMENTS="NAME = \\"{name}\\""]\n'
+    for host in (0, 1):
+        endpoint.ok("one.cluster.addhost", cluster, endpoint.hosts[host])
+    try:
+        assert merkat.places(nic, nic) == [2, 2]
+        ids = " | ".join(f"ID = {endpoint.hosts[host]}" for host in (0, 1))
+        anywhere = f'{nic}SCHED_REQUIREMENTS="{ids}"\n'
+        assert merkat.why(anywhere) == (
+            "system datastore system is not in the cluster of any of the 2 hosts it could be on"
+        )
+        endpoint.ok("one.cluster.adddatastore", cluster, 0)
+        assert merkat.why(anywhere) == (
+            "each of 1 automatic NICs needs a network of its own in the cluster of one of 2"
+            f" hosts; there is {name}"
+        )
+    finally:
+        for host in (0, 1):
+            endpoint.ok("one.cluster.addhost", 0, endpoint.hosts[host])
+
+
+def test_room_on_system_datastores(merkat: Merkat) -> None:
+    """A disk that is made where the VM runs has to fit; requirements choose the datastore."""
+    disk = 'DISK=[TYPE="fs",FORMAT="raw",SIZE="{}"]\n'
+    assert merkat.places(disk.format(100)) != [None]
+    assert merkat.why(disk.format(2_000_000_000)).startswith("system datastore system: ")
+    assert 'no system datastore satisfies SCHED_DS_REQUIREMENTS NAME = "fast"' in merkat.why(
+        'SCHED_DS_REQUIREMENTS="NAME = fast"\n'
+    )
+
+
+# -- rights ---------------------------------------------------------------------------------------
+
+
+def _group_without_rights(endpoint: Endpoint) -> int:
+    """A new group that may not use what every new group may."""
+    own = int(endpoint.ok("one.group.allocate", endpoint.name()))
+    for rule in endpoint.xml("one.acl.info"):
+        if int(rule.findtext("USER") or "", 16) == _GROUP | own:
+            endpoint.ok("one.acl.delrule", int(rule.findtext("ID") or ""))
+    return own
+
+
+def test_only_where_the_owner_may_be(endpoint: Endpoint, merkat: Merkat) -> None:
+    """MANAGE on the host, USE on the datastore and the network: each missing one is named."""
+    own_group = _group_without_rights(endpoint)
+    user, session = endpoint.user([own_group])
+    name = session.split(":")[0]
+    net, net_name = network(endpoint, 5)
+    vm = endpoint.new(
+        SMALL + f'NIC=[NETWORK_MODE="auto",SCHED_REQUIREMENTS="NAME = \\"{net_name}\\""]\n'
+    )
+    endpoint.ok("one.vm.chown", vm, user, own_group)
+    merkat.period()
+    assert merkat.said(vm).startswith(f"user {name} may use none of 3 hosts (needs MANAGE on ")
+    endpoint.allow(f"#{user}", HOST | ONE | endpoint.hosts[2], MANAGE)
+    merkat.period()
+    assert merkat.said(vm) == f"user {name} may not use system datastore system (needs USE)"
+    endpoint.allow(f"#{user}", DATASTORE | ALL, USE)
+    merkat.period()
+    assert merkat.said(vm) == f"NIC 0: user {name} may not use network {net_name} (needs USE)"
+    endpoint.allow(f"#{user}", NET | ONE | net, USE)
+    assert merkat.puts(vm) == [2]

@@ -1,0 +1,50 @@
+"""Scheduled actions: ours to run on servers up to 6.6, the server's own after that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .endpoint import SMALL
+from .merkat import Merkat
+from .ways import OFF, RUNNING
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+SOON_S = 30
+
+
+def off_soon() -> str:
+    """A VM that is to be powered off a little after it was made."""
+    return f'{SMALL}SCHED_ACTION=[ID="0",ACTION="poweroff",TIME="+{SOON_S}"]\n'
+
+
+def test_periods_run_them_on_an_old_server(old_endpoint: Endpoint) -> None:
+    """When their time has come and once: who is started again afterwards goes on."""
+    merkat = Merkat(old_endpoint)
+    vm = old_endpoint.new(off_soon())
+    assert merkat.puts(vm) != [None]
+    merkat.period()
+    assert old_endpoint.state(vm) == RUNNING
+    old_endpoint.pause(SOON_S)
+    merkat.period()
+    old_endpoint.reaches(vm, OFF)
+    old_endpoint.act(vm, "resume", RUNNING)
+    merkat.period()
+    old_endpoint.pause(5)
+    assert old_endpoint.state(vm) == RUNNING
+    assert old_endpoint.xml("one.vm.info", vm).findtext("TEMPLATE/SCHED_ACTION/DONE")
+    merkat.close()
+
+
+def test_a_newer_server_is_left_to_it(endpoint: Endpoint, merkat: Merkat) -> None:
+    """Periods do nothing about an action whose time has come, and write nothing down."""
+    vm = endpoint.new(off_soon().replace(f"+{SOON_S}", "+3000"))
+    assert merkat.puts(vm) != [None]
+    endpoint.ok("one.vm.update", vm, 'SCHED_ACTION=[ID="7",ACTION="poweroff",TIME="1"]', 1)
+    merkat.period()
+    endpoint.pause(2)
+    assert endpoint.state(vm) == RUNNING
+    shown = endpoint.xml("one.vm.info", vm)
+    # A server says -1 of its own until they are done.
+    assert {row.text for row in shown.iter("DONE")} <= {"-1"}

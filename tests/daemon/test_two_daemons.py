@@ -1,0 +1,121 @@
+"""Two daemons as processes on one MariaDB: whoever acts is killed, again and again."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd.database.audit import audit
+from merkatd.database.engine import make_engine
+from merkatd.database.periods import PERIODS
+from merkatd.database.steps import STEPS, StepState
+from tests.daemon.harness import Site
+from tests.daemon.processes import Program, until
+from tests.servers import MariaDb
+
+KILLS = min(int(os.environ.get("MERKAT_SOAK", "1")), 50)
+INTERVAL_S = 2.0
+SLACK_S = 5.0
+"""For whatever else the machine does, and for the daemon that takes over to observe."""
+NAMES = ("first", "second")
+_DEPLOYS = STEPS.c.kind == "deploy"
+_ACTED = re.compile(r"Period (\d+): ")
+
+
+class Pair:
+    """Both daemons, and what each did in all its lives."""
+
+    def __init__(self, site: Site, server: MariaDb) -> None:
+        self.site = site
+        self.url = server.make("two_processes")
+        self.engine = make_engine(self.url)
+        self.lives: dict[str, list[Program]] = {name: [] for name in NAMES}
+        text = re.sub(
+            r'interval = ".*"',
+            f'interval = "{INTERVAL_S}s"',
+            (site.directory / "merkatd.toml").read_text(),
+        )
+        for name in NAMES:
+            own = text.replace(f'"{site.directory}/state"', f'"{site.directory}/{name}"')
+            path = site.directory / f"{name}.toml"
+            path.write_text(own + f'[database]\nurl = "{self.url}"\n')
+
+    def start(self, name: str) -> None:
+        """Start a daemon; it has a state directory of its own."""
+        directory = self.site.directory
+        config = str(directory / f"{name}.toml")
+        self.lives[name].append(Program(directory / f"{name}.log", "run", "--config", config))
+
+    def acted(self, name: str) -> list[int]:
+        """The numbers of the periods that a daemon told of, in all its lives."""
+        log = self.site.directory / f"{name}.log"
+        return [int(found) for found in _ACTED.findall(log.read_text())] if log.exists() else []
+
+    def newest(self) -> int:
+        """The number of the newest period."""
+        with self.engine.connect() as connection:
+            return connection.scalar(sa.select(sa.func.max(PERIODS.c.number))) or 0
+
+    def deployed(self) -> list[int]:
+        """The VMs of all deployments that were confirmed."""
+        done = STEPS.c.state == StepState.CONFIRMED
+        with self.engine.connect() as connection:
+            return list(connection.scalars(sa.select(STEPS.c.vm).where(_DEPLOYS, done)))
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        for lives in self.lives.values():
+            for one in lives:
+                one.kill()
+        self.engine.dispose()
+
+
+@pytest.fixture
+def pair(tmp_path: Path, mariadb: MariaDb) -> Iterator[Pair]:
+    """The first acts, the second stands by."""
+    site = Site(tmp_path, 11)
+    site.start_cloud()
+    made = Pair(site, mariadb)
+    try:
+        made.start("first")
+        until(lambda: len(made.acted("first")) > 0, "the first daemon acts")
+        made.start("second")
+        made.lives["second"][0].until_said("Standing by")
+        yield made
+    finally:
+        made.close()
+        site.close()
+        mariadb.drop("two_processes")
+
+
+def test_one_acts_in_each_period_whoever_is_killed(pair: Pair) -> None:
+    """The standby follows within two periods, and nothing is done twice."""
+    acting, waiting = NAMES
+    vms = []
+    for _ in range(KILLS):
+        vms.append(pair.site.call("one.vm.allocate", 'CPU="0.1"\nMEMORY="64"\n'))
+        change_hands(pair, acting, waiting)
+        acting, waiting = waiting, acting
+    until(lambda: set(vms) <= set(pair.deployed()), "all VMs are seen to be deployed")
+    first, second = (pair.acted(name) for name in NAMES)
+    assert sorted({*first, *second}) == sorted([*first, *second])
+    deployed = pair.deployed()
+    assert len(deployed) == len(set(deployed))
+    with pair.engine.connect() as connection:
+        assert audit(connection).sound
+
+
+def change_hands(pair: Pair, acting: str, waiting: str) -> None:
+    """Kill the daemon that acts; the other does, and the one that was killed comes back."""
+    until(lambda: pair.newest() in pair.acted(acting), "a period of who acts")
+    already = len(pair.acted(waiting))
+    pair.lives[acting][-1].kill()
+    killed_s = time.monotonic()
+    until(lambda: len(pair.acted(waiting)) > already, "the standby acts")
+    assert time.monotonic() - killed_s <= 2 * INTERVAL_S + SLACK_S
+    pair.start(acting)
+    pair.lives[acting][-1].until_said("Standing by")

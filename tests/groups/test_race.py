@@ -1,0 +1,101 @@
+"""Two users edit a group at the same moment, on a real MariaDB, while periods go on."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from merkatd.database.engine import make_engine
+from merkatd.database.retrying import passes
+from merkatd.database.service import transaction
+from merkatd.groups import ordering
+from merkatd.groups.ordering import Edit
+from tests.groups.site import Site, template
+from tests.servers import MariaDb
+
+DATABASE = "grouprace"
+VMS = 12
+
+
+@pytest.fixture
+def site(mariadb: MariaDb) -> Iterator[Site]:
+    """Three hosts, whose books are in a MariaDB."""
+    made = Site(engine=make_engine(mariadb.make(DATABASE)))
+    yield made
+    made.agree()
+    made.close()
+    mariadb.drop(DATABASE)
+
+
+def edit(site: Site, group: int, new: Edit) -> None:
+    """As the daemon does it: once more where the database says that it may pass."""
+    while True:
+        try:
+            transaction(site.engine, lambda c: ordering.edit(c, group, new))
+        except sa.exc.DBAPIError as error:
+            if not passes(error):
+                raise
+        else:
+            return
+
+
+def at_once(site: Site, *edits: Callable[[], None]) -> None:
+    """Each by a thread of its own, all starting together, and periods until the last is over."""
+    ready = Barrier(len(edits))
+
+    def work(one: Callable[[], None]) -> None:
+        ready.wait()
+        one()
+
+    with ThreadPoolExecutor(len(edits)) as pool:
+        running: list[Future[Any]] = [pool.submit(work, one) for one in edits]
+        while not all(one.done() for one in running):
+            site.period()
+            site.clock.advance(60.0)
+        for one in running:
+            one.result()
+
+
+def test_no_edit_is_lost(site: Site) -> None:
+    """Each ends four VMs, one after another: eight are gone, and no other was touched."""
+    group = site.create(60.0, VMS, template=template(1, memory=128))
+    site.periods(3)
+    vms = site.vms(group)
+    assert len(site.running()) == VMS
+
+    def ending(named: list[int]) -> Callable[[], None]:
+        def work() -> None:
+            for vm in named:
+                edit(site, group, Edit(ending=[vm]))
+
+        return work
+
+    at_once(site, ending(vms[0:8:2]), ending(vms[1:8:2]))
+    site.periods(3)
+    found = site.group(group)
+    assert found is not None
+    assert (found.nvm, found.why) == (VMS - 8, "")
+    assert site.alive() == site.vms(group) == vms[8:]
+
+
+def test_the_last_number_counts_exactly(site: Site) -> None:
+    """Numbers and rates as fast as both can say them: in the end so many VMs as were last said."""
+    group = site.create(60.0, 3, template=template(1, memory=128))
+
+    def saying(seed: int) -> Callable[[], None]:
+        def work() -> None:
+            for nvm in np.random.default_rng(seed).integers(0, 9, 12).tolist():
+                edit(site, group, Edit(nvm=nvm, spending_rate=10.0 * (nvm + 1)))
+
+        return work
+
+    at_once(site, saying(1), saying(2))
+    site.periods(4)
+    found = site.group(group)
+    assert found is not None
+    assert found.spending_rate == 10.0 * (found.nvm + 1), "half of an edit and half of another"
+    assert len(site.running()) == len(site.alive()) == found.nvm

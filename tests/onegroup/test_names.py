@@ -1,0 +1,125 @@
+"""Two commands of one name on a machine: which one is meant, and what ours is called beside it."""
+
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from onegroup.cli import VERBS, main
+from onegroup.foreign import elsewhere
+from onegroup.program import BESIDE, NAME
+
+RUBY = "#!/usr/bin/env ruby\nputs 'groups of users'\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> dict[str, str]:
+    """A PATH with ours before OpenNebula's."""
+    for folder, text in (("ours", f"#!{sys.executable}\n"), ("theirs", RUBY)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / NAME).write_text(text)
+    return {"PATH": f"/nowhere:{tmp_path / 'ours'}:{tmp_path / 'theirs'}"}
+
+
+class Called:
+    """Our command in this process, called by a name."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]
+    ) -> None:
+        self._monkeypatch, self._capture = monkeypatch, capture
+
+    def __call__(self, name: str, *words: str) -> tuple[str, str]:
+        """What it says, and what it complains about."""
+        self._monkeypatch.setattr(sys, "argv", [f"/usr/bin/{name}"])
+        self._capture.readouterr()
+        with suppress(SystemExit):
+            main(words)
+        said = self._capture.readouterr()
+        return said.out, said.err
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
+    """It."""
+    return Called(monkeypatch, capsys)
+
+
+def test_opennebulas_is_the_one_in_ruby(path: dict[str, str], tmp_path: Path) -> None:
+    """Wherever ours is; where there is none, it is spoken of without a path."""
+    assert elsewhere(path) == str(tmp_path / "theirs" / NAME)
+    (tmp_path / "theirs" / NAME).unlink()
+    assert elsewhere(path) == "OpenNebula's own onegroup"
+
+
+@pytest.mark.parametrize("verb", ["quota", "batchquota", "defaultquota", "addadmin", "deladmin"])
+def test_its_own_verbs_are_answered(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of OpenNebula's that ours has not, in a line."""
+    assert verb not in VERBS
+    assert main([verb, "100"]) == 2
+    said = capsys.readouterr().err
+    assert f"{verb} is about groups of users, which are OpenNebula's" in said
+    assert said.count("\n") == 1
+
+
+def test_it_knows_the_name_that_it_is_called_by(called: Called) -> None:
+    """In its help, its examples, its complaints, its manual page and its completion."""
+    help_, _ = called(BESIDE, "create", "--help")
+    assert help_.startswith(f"usage: {BESIDE} create")
+    assert f"{BESIDE} create -t TEMPLATE -s RATE" in help_
+    assert called(BESIDE, "edit", "1")[1].startswith(f"{BESIDE} edit: what is to be different?")
+    assert f"{BESIDE} create -t TEMPLATE" in called(BESIDE, "manual", "create")[0].replace(
+        "\\-", "-"
+    )
+    assert called("python3", "--help")[0].startswith(f"usage: {NAME} ")
+
+
+@pytest.mark.parametrize("name", [NAME, BESIDE])
+class TestPages:
+    @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not here")
+    def test_manual_pages(self, name: str, called: Called) -> None:
+        """Groff has nothing to complain about with all warnings, and shows what each is about."""
+        for verb in ((), *((one,) for one in VERBS)):
+            shown = subprocess.run(
+                ["groff", "-man", "-Tutf8", "-ww"],
+                input=called(name, "manual", *verb)[0],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert shown.stderr == ""
+            assert "-".join((name, *verb)).upper() in shown.stdout
+
+    def test_bash_completes(self, name: str, called: Called, tmp_path: Path) -> None:
+        """Verbs, options, and the names of groups, in a real bash."""
+        script = tmp_path / "completion"
+        script.write_text(called(name, "completion", "bash")[0])
+        for typed, offers in (
+            ((name, "ed"), ["edit"]),
+            ((name, "create", "--sr"), ["--srate"]),
+            ((name, "list", "-l", "NV"), ["NVM"]),
+            ((name, "show", "ren"), ["renders"]),
+            ((name, "completion", ""), ["bash", "zsh"]),
+        ):
+            asking = f"""
+                {name}() {{ printf '%s\\n' renders web; }}
+                source {script}
+                COMP_WORDS=({" ".join(f"'{word}'" for word in typed)}); COMP_CWORD={len(typed) - 1}
+                "$(complete -p {name} | sed 's/.*-F \\([^ ]*\\).*/\\1/')"
+                printf '%s\\n' "${{COMPREPLY[@]}}"
+            """
+            said = subprocess.run(
+                ["bash", "--norc", "-c", asking], capture_output=True, text=True, check=True
+            )
+            assert said.stderr == ""
+            assert said.stdout.split() == offers
+
+    @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
+    def test_zsh_reads_its_script(self, name: str, called: Called, tmp_path: Path) -> None:
+        """Without a complaint."""
+        script = tmp_path / f"_{name}"
+        script.write_text(called(name, "completion", "zsh")[0])
+        subprocess.run(["zsh", "-n", str(script)], check=True)

@@ -1,0 +1,98 @@
+"""What only so many VMs can have: devices, cores of one node."""
+
+import pytest
+
+from merkatd.opennebula.honour import judge
+from merkatd.opennebula.wanted import (
+    Device,
+    Estate,
+    Node,
+    NumaWant,
+    PciWant,
+    Wants,
+)
+from tests.opennebula.honour.clouds import Vm, host, where, why
+
+
+class TestDevices:
+    GPU = Device("10de", "1db4", "0302", "01:00")
+    NIC = Device("8086", "10fb", "0200", "02:00")
+    HOSTS = (
+        host(0, pcis=[GPU, NIC]),
+        host(1, pcis=[Device("10de", "1db4", "0302", "01:00", vm=5), NIC]),
+        host(2, pcis=[GPU, Device("10de", "20b0", "0302", "03:00")]),
+    )
+
+    @pytest.mark.parametrize(
+        ("wants", "left"),
+        [
+            ([PciWant(vendor="10DE")], ["h0", "h2"]),
+            ([PciWant(vendor="10de"), PciWant(vendor="10de")], ["h2"]),
+            ([PciWant(device="1db4"), PciWant(kind="0200")], ["h0"]),
+            ([PciWant(vendor="10de", device="20b0")], ["h2"]),
+            ([PciWant(address="02:00")], ["h0", "h1"]),
+            ([PciWant(address="01:00"), PciWant(kind="0302")], ["h2"]),
+            ([PciWant()], []),
+        ],
+    )
+    def test_free_ones_that_match(self, wants: list[PciWant], left: list[str]) -> None:
+        """By vendor, device, class or address; each for one VM."""
+        assert where(self.HOSTS, wants=Wants(pcis=tuple(wants))) == left
+
+    def test_where_there_is_none(self) -> None:
+        """The words say which."""
+        assert why(self.HOSTS, wants=Wants(pcis=(PciWant(vendor="dead"),))) == (
+            "none of 3 hosts has a free PCI device for vendor dead"
+        )
+
+    def test_a_profile(self) -> None:
+        """Of a virtual GPU."""
+        hosts = [host(0, pcis=[Device("10de", "1", "3", "1", profiles=("nvidia-63",))])]
+        assert where(hosts, wants=Wants(pcis=(PciWant("10de", profile="nvidia-63"),))) == ["h0"]
+        assert where(hosts, wants=Wants(pcis=(PciWant("10de", profile="other"),))) == []
+
+    def test_its_vm_is_not_moved(self) -> None:
+        """Nor one that is pinned by OpenNebula."""
+        pci, numa = Wants(pcis=(PciWant("10de"),)), Wants(numa=NumaWant("CORE", ((1, 1),)))
+        judged = judge([Vm(wants=pci), Vm(wants=numa), Vm()], self.HOSTS, Estate())
+        assert judged.constraints.fixed.tolist() == [True, True, False]
+
+
+def node(number: int, free: list[int], free_mib: int = 8192, **pages: int) -> Node:
+    """A node whose cores have two threads."""
+    cores = [(2, threads, False) for threads in free]
+    return Node(number, cores, free_mib, {int(size[1:]): count for size, count in pages.items()})
+
+
+class TestNuma:
+    HOSTS = (
+        host(0, numa=[node(0, [2, 2]), node(1, [2, 2])]),
+        host(1, numa=[node(0, [1, 1, 1, 1]), node(1, [0], _2=1024)]),
+        host(2, numa=[node(0, [2, 2, 2, 2], free_mib=100)]),
+        host(3),
+    )
+
+    @pytest.mark.parametrize(
+        ("want", "left"),
+        [
+            (NumaWant("CORE", ((2, 1024),)), ["h0"]),
+            (NumaWant("CORE", ((2, 1024), (2, 1024))), ["h0"]),
+            (NumaWant("CORE", ((3, 1024),)), []),
+            (NumaWant("CORE", ((4, 50),)), ["h2"]),
+            (NumaWant("THREAD", ((4, 1024),)), ["h0", "h1"]),
+            (NumaWant("THREAD", ((4, 1024),), threads=2), ["h0"]),
+            (NumaWant("THREAD", ((3, 1024),), threads=2), []),
+            (NumaWant("THREAD", ((4, 4096), (4, 4096))), ["h0"]),
+            (NumaWant("THREAD", ((4, 1024), (4, 1024), (4, 1024))), []),
+            (NumaWant("NODE_AFFINITY", ((2, 1024),), node_affinity=1), ["h0", "h1"]),
+            (NumaWant("NONE", ((2, 1024),), hugepage_mib=2), ["h1"]),
+            (NumaWant("NONE", ((2, 4096),), hugepage_mib=2), []),
+        ],
+    )
+    def test_cores_threads_memory_and_pages(self, want: NumaWant, left: list[str]) -> None:
+        """Free together on a node of the host."""
+        assert where(self.HOSTS, wants=Wants(numa=want)) == left
+
+    def test_where_there_is_no_room(self) -> None:
+        """The words say what kind."""
+        assert "PIN_POLICY CORE" in why(self.HOSTS, wants=Wants(numa=NumaWant("CORE", ((9, 1),))))

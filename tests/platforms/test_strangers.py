@@ -1,0 +1,40 @@
+"""What platforms do not take for theirs, or can't have, in virtual time on the embedded cloud."""
+
+import pytest
+
+from merkatd.platforms.ordering import OrderError
+from merkatd.platforms.ports import GiveUp
+from tests.platforms.site import BOB, Site
+
+
+class TestStrangers:
+    def test_a_key_in_somebody_elses_template_catches_no_vm(self, site: Site) -> None:
+        """Nobody gets his VM paid, or ended, by writing another's key into it."""
+        platform = site.submit()
+        site.periods(2)
+        key = site.members(platform)[0].key
+        site.vm(1.0, BOB, MERKAT_KEY=key)
+        site.until(platform, "running")
+        site.periods(3)
+        owners = {site.bench.vm(vm).uid for vm in site.vms(platform)}
+        assert owners == {site.ann}
+
+    def test_vms_that_opennebula_refuses(self, site: Site) -> None:
+        """The platform says so and fails, with its budget back."""
+        before = site.balances()[site.ann]
+        platform = site.submit(
+            cluster='[[cluster]]\nname = "nodes"\ntemplate = """\nCPU="1"\nMEMORY="64"\nNIC=["""'
+        )
+        found = site.until(platform, "failed", 30)
+        assert "can't be made" in found.why
+        assert site.balances()[site.ann] == before
+
+    def test_what_has_ended_can_be_ordered_nothing(self, site: Site) -> None:
+        """It says so."""
+        platform = site.submit()
+        site.wait(site.manager.stop(platform, "ann"))
+        assert site.platform(platform).state == "cancelled"
+        for order in (site.manager.stop, site.manager.suspend, site.manager.resume):
+            with pytest.raises(OrderError, match="is cancelled"):
+                site.wait(order(platform, "ann"))
+        assert not site.act(platform, GiveUp(reason="late")).accepted

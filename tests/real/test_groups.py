@@ -1,0 +1,122 @@
+"""Groups on real hosts: processors are divided by spending rates, and paid for by what is used."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from merkatd.client import Groups, Merkat
+from merkatd.cluster import Migrate
+from merkatd.currency import MICRO
+from merkatd.database import details
+from merkatd.database.steps import STEPS
+from tests.real.domains import Guest
+from tests.real.host import RealHost, until
+from tests.real.measuring import measured
+from tests.real.port import PERIOD_US
+from tests.real.site import Site, running
+
+MARKET = """
+[market.default]
+strategy = "groups"
+"""
+RATES = (30, 60, 90, 120)
+"""The paper's four classes; with two hosts of a core each the groups {120, 30} and {90, 60} cost
+the same."""
+OF_A_HOST = 150
+TEMPLATE = 'CPU="0.25"\nVCPU="1"\nMEMORY="64"\n'
+ABOVE, BELOW = 1.05, 0.90
+WINDOW_S = 4.0
+PAID = 0.9
+"""A period that came too late is charged in part."""
+NEAR_US = 2_000
+MOST_MIGRATIONS = 4
+"""The paper's own; round robin makes twice as many."""
+LATE = 3
+"""Periods after which what was used is charged at the latest."""
+
+
+def test_run_times_fall_with_the_rate_and_use_is_paid_for(
+    mortal_hosts: list[RealHost], tmp_path: Path
+) -> None:
+    """Requests in two rounds, as in the paper: each VM gets its rate's part of what there is.
+
+    A group pays its rate for each core-period, and few VMs are moved when the others come.
+    """
+    with running(tmp_path, mortal_hosts, cores=1, more=MARKET) as site:
+        first = made(site)
+        guests = {rate: site.guest(vm) for rate, vm in first.items()}
+        divided(guests, OF_A_HOST)
+        paid_for(site, guests, first)
+        second = made(site)
+        for vms in (first, second):
+            divided({rate: site.guest(vm) for rate, vm in vms.items()}, 2 * OF_A_HOST)
+        moves = sa.select(STEPS.c.id).where(STEPS.c.kind == Migrate.kind)
+        moved = site.read(lambda connection: connection.scalars(moves).all())
+        assert len(moved) <= MOST_MIGRATIONS
+        assert not site.failed
+
+
+def divided(guests: Mapping[int, Guest], of_a_host: int) -> None:
+    """Each gets its part of a core, so that the higher the rate the sooner the work is done."""
+    shares = {rate: rate / of_a_host for rate in guests}
+
+    def settled() -> bool:
+        told = {rate: guest.quota_us() or 0 for rate, guest in guests.items()}
+        return all(abs(told[rate] - share * PERIOD_US) < NEAR_US for rate, share in shares.items())
+
+    until(settled, "all have their parts")
+    got = {rate: measured(_counter(guest), WINDOW_S) for rate, guest in guests.items()}
+    for rate, share in shares.items():
+        assert got[rate].within(share * BELOW, share * ABOVE), got
+    if all(one.free for one in got.values()):
+        took_s = [1.0 / got[rate].most for rate in RATES]
+        assert took_s == sorted(took_s, reverse=True)
+
+
+def _counter(guest: Guest) -> Callable[[], float]:
+    return lambda: guest.vcpu_s
+
+
+def made(site: Site) -> dict[int, int]:
+    """A group of one VM for each rate; by rate, the VM."""
+    state = site.directory / "state"
+    session = (state / "one_auth").read_text().strip()
+    with Merkat((state / "merkat_xmlrpc").read_text().strip(), session) as merkat:
+        groups = Groups(merkat)
+        ids = {rate: groups.create(rate=rate, count=1, template=TEMPLATE).id for rate in RATES}
+        until(lambda: all(groups.info(one).running for one in ids.values()), "all run")
+        vms = {rate: groups.info(number).vm_ids[0] for rate, number in ids.items()}
+    until(lambda: set(vms.values()) <= site.guests.there.keys(), "all are on their hosts")
+    return vms
+
+
+def paid_for(site: Site, guests: dict[int, Guest], vms: dict[int, int]) -> None:
+    """What is charged in a while is the rate for each core-period that was used in it."""
+    before = {rate: guests[rate].cpu_s for rate in RATES}
+    site.after_periods(LATE)
+    first = paid(site)
+    inner = {rate: guests[rate].cpu_s for rate in RATES}
+    site.after_periods(10)
+    end = {rate: guests[rate].cpu_s for rate in RATES}
+    second = paid(site)
+    site.after_periods(LATE)
+    last = paid(site)
+    for rate, vm in vms.items():
+        assert second[vm] - first[vm] <= rate * (end[rate] - before[rate])
+        assert last[vm] - first[vm] >= rate * (end[rate] - inner[rate]) * PAID
+
+
+def paid(site: Site) -> dict[int, float]:
+    """By VM: credits that were ever charged for it."""
+
+    def read(connection: sa.Connection) -> dict[int, float]:
+        found: dict[int, float] = {}
+        for number in connection.scalars(sa.select(details.DETAILS.c.period)):
+            one = details.load(connection, number)
+            assert one is not None
+            for vm, amount in zip(one.vm.tolist(), one.charged[:, 0].tolist(), strict=True):
+                found[vm] = found.get(vm, 0.0) + amount / MICRO
+        return found
+
+    return site.read(read)

@@ -1,0 +1,182 @@
+"""Each kind of call of a busy daemon fails once, before or after it took effect."""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from merkatd.cluster import Create, Resume, Step, Stop, Suspend, Terminate, VmState
+from merkatd.embedded.transport import ConnectionDropped, MemoryTransport
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.transactions import Transactions
+from tests.scheduler.frontend import QUICK
+from tests.scheduler.test_acting import careful, careful_settings
+
+KEY = "the-one-that-is-made"
+MADE = f'CPU="1"\nMEMORY="512"\nMERKAT_KEY="{KEY}"\n'
+LAN = 'NAME="lan"\nVN_MAD="dummy"\nBRIDGE="br0"\nAR=[TYPE="IP4",IP="10.0.0.1",SIZE="9"]\n'
+
+CALLS = frozenset({
+    "embedded.limits.set",
+    "embedded.limits.table",
+    "one.acl.info",
+    "one.clusterpool.info",
+    "one.datastorepool.info",
+    "one.grouppool.info",
+    "one.host.info",
+    "one.hostpool.info",
+    "one.hostpool.monitoring",
+    "one.system.config",
+    "one.system.version",
+    "one.user.info",
+    "one.userpool.info",
+    "one.vm.action",
+    "one.vm.allocate",
+    "one.vm.chown",
+    "one.vm.deploy",
+    "one.vm.info",
+    "one.vm.migrate",
+    "one.vm.recover",
+    "one.vm.update",
+    "one.vmgrouppool.info",
+    "one.vmpool.infoextended",
+    "one.vmpool.infoset",
+    "one.vnpool.info",
+})  # fmt: skip
+"""All that a busy daemon says."""
+
+ANN = 2
+MOST_PERIODS = 40
+LEASED = 'CPU="1"\nMEMORY="512"\nNIC=[NETWORK_MODE="auto"]\n'
+_STEPS = {VmState.SUSPENDED: Suspend, VmState.RUNNING: Resume, VmState.ABSENT: Stop}
+
+
+class Tenant:
+    """Wants one more VM, and others in certain states."""
+
+    def __init__(self, owner: int) -> None:
+        self.owner = owner
+        self.goals: dict[int, VmState] = {}
+        self.doomed: int | None = None
+
+    async def proposals(self, _database: Transactions, seen: Seen) -> Sequence[Step]:
+        """What is still to be done, of VMs about which nothing is under way."""
+        observed, period = seen.observation, seen.period
+        busy = {one.step.vm for one in seen.verdicts.waiting}
+        state = dict(zip(observed.vm_id.tolist(), observed.vm_state.tolist(), strict=True))
+        steps: list[Step] = []
+        made = observed.keys.get(KEY)
+        if made is None or observed.vm_owner[observed.vm_id == made] != [self.owner]:
+            steps.append(Create(period=period, reason="", key=KEY, template=MADE, owner=self.owner))
+        if self.doomed is not None and self.doomed in state and self.doomed not in busy:
+            steps.append(Terminate(period=period, vm=self.doomed, reason=""))
+        for vm, goal in self.goals.items():
+            still = VmState.SUSPENDED if goal is VmState.RUNNING else VmState.RUNNING
+            if vm not in busy and state.get(vm) == int(still):
+                steps.append(_STEPS[goal](period=period, vm=vm, reason=""))
+        return steps
+
+
+Call = Callable[..., Awaitable[list[Any]]]
+Fate = Callable[..., Awaitable[list[Any]]]
+
+
+async def refused(_call: Call, method: str, *_arguments: Any) -> list[Any]:
+    """Nothing was done, and the server says so."""
+    return [False, f"[{method}] Not now", 8192, -1, -1]
+
+
+async def unsent(call: Call, method: str, *arguments: Any) -> list[Any]:
+    """Nothing was done, and nobody knows.
+
+    An attempt to boot is the exception: that none was made can't be seen, and it counts as one.
+    """
+    if method == "one.vm.recover":
+        return await call(method, *arguments)
+    raise ConnectionDropped("the connection was lost")
+
+
+async def unanswered(call: Call, method: str, *arguments: Any) -> list[Any]:
+    """It was done, and nobody knows."""
+    await call(method, *arguments)
+    raise ConnectionDropped("the connection was lost before the answer")
+
+
+class Once:
+    """A transport on which each kind of call fails the first time."""
+
+    def __init__(self, transport: MemoryTransport, fate: Fate) -> None:
+        self._transport, self._fate = transport, fate
+        self.called: set[str] = set()
+
+    async def call(self, method: str, *arguments: Any) -> list[Any]:
+        """As it fares."""
+        if method in self.called:
+            return await self._transport.call(method, *arguments)
+        self.called.add(method)
+        return await self._fate(self._transport.call, method, *arguments)
+
+
+class Busy:
+    """A cloud in which a daemon has to make every kind of call."""
+
+    def __init__(self, fate: Fate) -> None:
+        self.tenant = Tenant(ANN)
+        self.frontend = careful(QUICK)
+        assert self.frontend.bench.ok("one.user.allocate", "ann", "secret", "core") == ANN
+        self.frontend.bench.ok("one.vn.allocate", LAN)
+        self.transport = Once(self.frontend.transport, fate)
+        self.frontend.transport = self.transport  # type: ignore[assignment]
+        self.frontend.world_settings = {
+            **careful_settings(self.frontend, QUICK), "proposals": self.tenant.proposals
+        }  # fmt: skip
+        self.frontend.start_daemon()
+
+    def live(self) -> None:
+        """Until everything is as it was wanted, in three steps."""
+        new = self.frontend.vm
+        vms = {name: new() for name in ("moves", "sleeps", "wakes", "stops", "ends", "boots late")}
+        vms["leased"] = self.frontend.bench.new(LEASED)
+        vms["waits"] = new(MEMORY=99_999, MERKAT_MIN_MEMORY=99_000)
+        fails = {"kind": "fail", "lcm": "BOOT", "vm": vms["boots late"], "count": 1}
+        self.frontend.bench.ok("embedded.fault.add", fails)
+        self._until(vms, dict.fromkeys(vms, "RUNNING") | {"waits": "PENDING"})
+        self.tenant.goals = {
+            vms["sleeps"]: VmState.SUSPENDED,
+            vms["wakes"]: VmState.SUSPENDED,
+            vms["stops"]: VmState.ABSENT,
+        }
+        self.tenant.doomed = vms["ends"]
+        self.frontend.bench.ok("one.vm.action", "resched", vms["moves"])
+        asleep = {"sleeps": "SUSPENDED", "wakes": "SUSPENDED", "stops": "STOPPED", "ends": "DONE"}
+        self._until(vms, asleep)
+        self.tenant.goals[vms["wakes"]] = VmState.RUNNING
+        self._until(vms, asleep | {"wakes": "RUNNING", "moves": "RUNNING", "leased": "RUNNING"})
+        bench = self.frontend.bench
+        assert len(bench.vm(vms["moves"]).history) == 2
+        assert bench.cloud.world.networks.rows[0].leases == [vms["leased"]]
+        assert "99,000 memory" in bench.vm(vms["waits"]).user_template.get("SCHED_MESSAGE")
+        made = [vm for vm in bench.cloud.world.vms if vm.user_template.get("MERKAT_KEY") == KEY]
+        assert [vm.uid for vm in made] == [ANN]
+        self.frontend.agree()
+
+    def _until(self, vms: dict[str, int], wanted: dict[str, str]) -> None:
+        for _ in range(MOST_PERIODS):
+            with contextlib.suppress(UnreachableError):
+                self.frontend.period()
+            self.frontend.clock.advance(60)
+            seen = {name: self.frontend.state(vms[name]) for name in wanted}
+            if seen == wanted and not self.frontend.outstanding():
+                return
+        raise AssertionError(seen)
+
+
+@pytest.mark.parametrize("fate", [refused, unsent, unanswered], ids=lambda fate: fate.__name__)
+def test_all_comes_right_where_each_kind_of_call_fails_once(fate: Fate) -> None:
+    """Nothing is doubled, and nobody is forgotten."""
+    busy = Busy(fate)
+    busy.live()
+    assert busy.transport.called == CALLS
+    busy.frontend.close()

@@ -1,0 +1,33 @@
+"""A first look at a living cloud, before any period: nobody has an account yet."""
+
+from collections.abc import Iterator
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.questions.rehearsal import rehearsed
+from merkatd.database import accounts
+from merkatd.database.accounts import AccountKind
+from tests.scheduler.frontend import Frontend
+
+
+@pytest.fixture
+def living() -> Iterator[Frontend]:
+    """Two VMs run on one host, one waits, and the daemon has only just begun."""
+    frontend = Frontend()
+    for _ in range(2):
+        frontend.bench.ok("one.vm.deploy", frontend.vm(VCPU=4), 0)
+    frontend.clock.advance(60)
+    frontend.vm()
+    yield frontend
+    frontend.close()
+
+
+def test_a_plan_can_be_seen_before_the_first_period(living: Frontend) -> None:
+    """What would be done, for VMs that run already too; nothing is sent and nothing stored."""
+    plan = living.result(ensureDeferred(rehearsed(living.scheduler.world)))
+    assert [step["kind"] for step in plan["steps"] if step["kind"] == "deploy"] == ["deploy"]
+    assert living.state(2) == "PENDING"
+    assert living.read(lambda c: accounts.every(c, AccountKind.TENANT)) == ()
+    first = living.period()
+    assert {step.vm for step in first.decided.steps} >= {2}
