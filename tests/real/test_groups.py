@@ -25,7 +25,8 @@ RATES = (30, 60, 90, 120)
 the same."""
 OF_A_HOST = 150
 TEMPLATE = 'CPU="0.25"\nVCPU="1"\nMEMORY="64"\n'
-ABOVE, BELOW = 1.05, 0.90
+ABOVE, BELOW = 1.05, 0.75
+"""Together they want all of both cores, of which the daemon and libvirtd need a part too."""
 WINDOW_S = 4.0
 PAID = 0.9
 """A period that came too late is charged in part."""
