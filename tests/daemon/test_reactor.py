@@ -26,7 +26,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=400,
         )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
