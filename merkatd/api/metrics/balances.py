@@ -35,8 +35,8 @@ class Balances:
     async def _read(self, names: Mapping[int, str]) -> None:
         try:
             of_groups, treasury = await self._database.read(balances)
-        except Exception:  # noqa: BLE001 - whatever it is, the next period reads again
-            _log.failure("Balances could not be read for the figures")
+        except Exception as error:  # noqa: BLE001 - the next period reads again, unless it ends
+            _log.warn("Balances were not read for the figures: {error}", error=str(error))
             return
         named = {
             _UNKNOWN if group is None else names.get(group, str(group)): amount / MICRO

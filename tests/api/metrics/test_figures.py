@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import LogLevel, capturedLogs
 
 from merkatd.api.metrics.balances import Balances
 from merkatd.api.metrics.calls import Calls
@@ -14,6 +15,7 @@ from merkatd.cluster import VmState
 from merkatd.currency import MICRO
 from merkatd.database import accounts
 from merkatd.database.accounts import AccountKind
+from merkatd.database.service import Database
 from merkatd.scheduler.outcome import Outcome
 from tests.scheduler.frontend import Frontend
 
@@ -94,6 +96,24 @@ def test_balances_are_told_by_group_and_leave_nothing_out(frontend: Frontend) ->
     books = {one.kind: one.balance for one in frontend.read(accounts.every)}
     in_all = sum(by_group.values()) + found["merkat_treasury_credits",]
     assert in_all * MICRO == pytest.approx(-books[AccountKind.ISSUANCE])
+
+
+def test_a_daemon_that_ends_meanwhile_says_so_and_no_more(frontend: Frontend) -> None:
+    """The books are closed already: what was told before stands."""
+    figures = Figures("1")
+    latest = frontend.period()
+    database = frontend.scheduler.world.database
+    assert isinstance(database, Database)
+    balances = Balances(database, figures.balances)
+    balances.announced(latest)
+    before = samples(figures)
+    frontend.result(ensureDeferred(database.close()))
+    with capturedLogs() as logged:
+        balances.announced(latest)
+    assert samples(figures) == before
+    assert [("closed" in str(one["error"]), one["log_level"]) for one in logged] == [
+        (True, LogLevel.warn)
+    ]
 
 
 def test_calls_are_counted_by_what_became_of_them() -> None:
