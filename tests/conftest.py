@@ -1,6 +1,7 @@
 """What tests of several packages share: servers that are started once, and an order."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from tests.servers import MariaDb
 
 # Output goes into a pipe, however wide the terminal is in which the tests run.
 os.environ.pop("COLUMNS", None)
+
+# What is started in the background of a script ignores Ctrl-C, and hands that on to what it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more of what else the machine does.
 settings.register_profile("calm", deadline=None)

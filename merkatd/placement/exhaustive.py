@@ -75,8 +75,7 @@ class Exhaustive:
         hosts = np.stack([pairs[:, 1], search.board.place[pairs[:, 0]]])
         tight = (search.touched[hosts] + 2 > search.limits.per_host).any(axis=0)
         near_limit = np.full(len(pairs), search.most_load < np.inf)
-        bound = np.array([search.game.rules.bound(int(vm)) for vm in pairs[:, 0]])
-        alone: Bools = tight | near_limit | bound
+        alone: Bools = tight | near_limit | search.game.rules.bound[pairs[:, 0]]
         return alone
 
 

@@ -47,7 +47,7 @@ def in_order(view: MarketView, rules: Rules, wanted: Ints) -> Orderly:
                 still.append(vm)
                 continue
             beside = np.union1d(origin.on(host), np.array(arrived.get(host, []), dtype=np.int64))
-            place = np.where(view.place == host, host, now.place) if rules.bound(vm) else now.place
+            place = np.where(view.place == host, host, now.place) if rules.bound[vm] else now.place
             if not _fits(view, rules, vm, host, beside, place):
                 after[vm] = tuple(left.get(host, ()))
             now.move(vm, host)

@@ -26,6 +26,8 @@ class Rules:
         """[vms]: must be moved away from where they are."""
         self._place = view.place
         self._role = snapshot.vms.role[view.vms]
+        self.bound: Bools = self._role != NOWHERE
+        """[vms]: have a role, so that what is allowed to them depends on other VMs."""
         self._apart, self._together = _bonds(snapshot)
         self._members = _members(self._role)
 
@@ -38,6 +40,15 @@ class Rules:
             allowed = allowed.copy()
             allowed[self._place[vm]] = False
         return allowed
+
+    def allow(self, host: int, vms: Ints) -> Bools:
+        """[vms]: what `by_requirement` says of one host."""
+        may = np.full(len(vms), self._open[host])
+        if self._allowed is not None:
+            row = self._requirement[vms]
+            may = np.where(row == NOWHERE, may, self._allowed[row, host])
+        allow: Bools = may & ~(self.leaving[vms] & (self._place[vms] == host))
+        return allow
 
     def preferred(self, vm: int, hosts: Ints) -> int:
         """Of these hosts the one of the highest rank, the first of several."""
@@ -60,10 +71,6 @@ class Rules:
             beside[partners] = True
             mask &= beside
         return mask
-
-    def bound(self, vm: int) -> bool:
-        """Whether the VM has a role, so that what is allowed depends on other VMs."""
-        return bool(self._role[vm] != NOWHERE)
 
     def _hosts_of(self, roles: tuple[int, ...], vm: int, place: Ints) -> Ints:
         """Where the members of these roles are, this VM left out."""

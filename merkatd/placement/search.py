@@ -5,7 +5,6 @@ are migrated, how many at each host, what is tabu) and keeps everything up to da
 is made.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,43 +166,16 @@ class Search:
         light: Bools = (bids <= self.most_load * self.board.capacity).all(axis=1)
         return light
 
-    def may_exchange(self, vm: int, other: int) -> bool:
-        """Whether the other may come to where this VM is, and the limits allow both to move."""
-        if not self.movable[other] or self.game.rules.bound(other):
-            return False
-        source, host = int(self.board.place[vm]), int(self.board.place[other])
-        extra = self.extra_migrations(vm, host) + self.extra_migrations(other, source)
-        if self.migrations + extra > self.limits.m_max:
-            return False
-        if not self._spares_hosts(((vm, host), (other, source))):
-            return False
-        return self._may_go(other, source)
-
-    def _may_go(self, vm: int, host: int) -> bool:
-        """What `hosts_for` says of one host, for a VM without a role."""
-        if not self.game.rules.by_requirement(vm)[host]:
-            return False
-        if self._tabu.get(vm, {}).get(host, -1) >= self.iteration:
-            return False
-        if host != self.home[vm] and self.touched[host] >= self.limits.per_host:
-            return False
-        bids = self.estimates.bids[host] + self.game.view.bid[vm]
-        light = self.most_load == np.inf or bids <= self.most_load * self.board.capacity[host]
-        return bool(np.all(light))
-
-    def _spares_hosts(self, changes: tuple[tuple[int, int], ...]) -> bool:
-        """Whether no host sees more migrations than it may once all these are made."""
-        change: Counter[int] = Counter()
-        for vm, host in changes:
-            home, place = int(self.home[vm]), int(self.board.place[vm])
-            if home not in {NOWHERE, place}:
-                change.subtract((home, place))
-            if home not in {NOWHERE, host}:
-                change.update((home, host))
-        return all(
-            more <= 0 or self.touched[host] + more <= self.limits.per_host
-            for host, more in change.items()
-        )
+    def may_take(self, host: int, vms: Ints) -> Bools:
+        """What `hosts_for` says of one host for each of these, but for its rules."""
+        tabu = (self._tabu.get(vm, {}).get(host, -1) < self.iteration for vm in vms.tolist())
+        may = np.fromiter(tabu, dtype=bool, count=len(vms))
+        if self.touched[host] >= self.limits.per_host:
+            may &= self.home[vms] == host
+        if self.most_load < np.inf:
+            bids = self.estimates.bids[host] + self.game.view.bid[vms]
+            may &= (bids <= self.most_load * self.board.capacity[host]).all(axis=1)
+        return may
 
     def score_with(self, host: int, come: int, go: int) -> float:
         """The host's score if one VM came and one went (-1: nobody).

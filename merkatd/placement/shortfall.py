@@ -11,6 +11,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints
 from merkatd.market.view import NOWHERE
+from merkatd.placement.exchange import partners
 from merkatd.placement.search import Move, Search
 from merkatd.placement.trial import best_exchange, best_host, likely_hosts
 
@@ -51,21 +52,20 @@ class Shortfall:
         """The VM in the place of another that comes to where it is now."""
         search = self._search
         source = int(search.board.place[vm])
-        if search.game.rules.bound(vm):
+        if search.game.rules.bound[vm]:
             return None
         hosts = np.empty(EXCHANGE_HOSTS, dtype=np.int64)
         allowed = search.hosts_for(vm)
         found = likely_hosts(vm, allowed, search.table, search.stakes, search.estimates, hosts)
         hosts = hosts[:found]
-        partners = np.zeros(len(search.home), dtype=bool)
+        willing = np.zeros(len(search.home), dtype=bool)
         for host in hosts.tolist():
-            for other in search.board.on(host).tolist():
-                partners[other] = search.may_exchange(vm, other)
+            willing[partners(search, vm, host)] = True
         other, gain = best_exchange(
             vm,
             source,
             hosts,
-            partners,
+            willing,
             search.table,
             search.stakes,
             search.objective,

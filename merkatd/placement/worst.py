@@ -12,6 +12,7 @@ import numpy as np
 from merkatd.cluster import Ints
 from merkatd.market.view import NOWHERE
 from merkatd.placement.board import error_everywhere
+from merkatd.placement.exchange import partners
 from merkatd.placement.search import Move, Search
 
 DESTINATIONS = 6
@@ -90,12 +91,11 @@ class Worst:
 
     def _exchanges(self, vm: int, worst: int, hosts: list[int]) -> Iterator[Changes]:
         search = self._search
-        if search.game.rules.bound(vm):
+        if search.game.rules.bound[vm]:
             return
         for host in hosts:
-            for other in search.board.on(host).tolist():
-                if search.may_exchange(vm, other):
-                    yield ((vm, host), (other, worst))
+            for other in partners(search, vm, host).tolist():
+                yield ((vm, host), (other, worst))
 
     def _after(self, changes: Changes) -> tuple[float, float, Changes] | None:
         """The largest error and the sum of the two hosts' once this is done; None if it can't."""
