@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Group,
         History,
         Host,
+        Image,
         Network,
         User,
         Vm,
@@ -41,6 +42,7 @@ NO_EXISTS = 1024
 ACTION = 2048
 RPC_API = 4096
 INTERNAL = 8192
+ALLOCATE = 16384
 
 UNKNOWN_METHOD = -506
 NO_CALL = -503
@@ -49,6 +51,7 @@ WRONG_TYPE = -501
 _LABELS = {
     Kind.VM: "virtual machine",
     Kind.HOST: "host",
+    Kind.IMAGE: "image",
     Kind.NET: "virtual network",
     Kind.USER: "user",
     Kind.GROUP: "group",
@@ -237,6 +240,11 @@ def datastore_target(store: Datastore) -> Target:
     return Target(
         Kind.DATASTORE, store.id, store.uid, store.gid, tuple(store.clusters), store.permissions
     )
+
+
+def image_target(image: Image) -> Target:
+    """An image as far as rights go."""
+    return Target(Kind.IMAGE, image.id, image.uid, image.gid, permissions=image.permissions)
 
 
 def network_target(network: Network) -> Target:

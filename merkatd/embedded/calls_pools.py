@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from merkatd.embedded.monitoring import HostSample, VmSample
-    from merkatd.embedded.records import Network, VmGroup, VmTemplate
+    from merkatd.embedded.records import Image, Network, VmGroup, VmTemplate
 
-T = TypeVar("T", "Vm", "VmGroup", "VmTemplate", "Network")
+T = TypeVar("T", "Vm", "VmGroup", "VmTemplate", "Network", "Image")
 S = TypeVar("S", "VmSample", "HostSample")
 
 MINE_AND_GROUPS, MINE, EVERYTHING, MY_GROUPS = -1, -3, -2, -4

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from merkatd.embedded.access import Kind, Right, Target
-from merkatd.embedded.call import AUTHORIZATION, Call, Refusal, method
+from merkatd.embedded.call import ALLOCATE, AUTHORIZATION, Call, Refusal, method
 from merkatd.embedded.calls_template import found
 from merkatd.embedded.calls_vm_allocate import check_restricted, new_vm
 
-ALLOCATE = 16384
 _WHERE = "Error allocating a new virtual machine template. "
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from merkatd.embedded.access import Kind, Right, Target
-from merkatd.embedded.call import AUTHORIZATION, INTERNAL, Call, Refusal, check_name, method
+from merkatd.embedded.call import (
+    AUTHORIZATION,
+    INTERNAL,
+    Call,
+    Refusal,
+    check_name,
+    image_target,
+    method,
+)
 from merkatd.embedded.completing import NOT_KEPT, completed
+from merkatd.embedded.images import named, with_images
 from merkatd.embedded.records import Vm, VmGroup
 from merkatd.embedded.states import State
 from merkatd.embedded.template import number
@@ -32,12 +41,13 @@ def new_vm(call: Call, template: Template, *, hold: bool) -> int:
     check_name(name)
     _check_sizes(template)
     group = _group(call, template)
+    _check_images(call, template)
     vm = Vm(
         id=oid,
         uid=call.user.id,
         gid=call.user.gid,
         name=name,
-        template=completed(template, oid, world.uuid()),
+        template=with_images(world, completed(template, oid, world.uuid())),
         user_template=template.without(NOT_KEPT),
         stime=world.stamp(),
         state=State.HOLD if hold else State.PENDING,
@@ -76,6 +86,18 @@ def _group(call: Call, template: Template) -> VmGroup | None:
     if group is None:
         raise Refusal(INTERNAL, "Cannot find VM Group to associate the VM")
     return group
+
+
+def _check_images(call: Call, template: Template) -> None:
+    """Refuse images that aren't there, or that their owner keeps from others."""
+    for place, disk in enumerate(template.vectors("DISK")):
+        oid = named(disk)
+        if oid is None:
+            continue
+        image = call.cloud.world.images.get(oid)
+        if image is None:
+            raise Refusal(INTERNAL, f"DISK {place}: Image with ID: {oid} does not exist")
+        call.need(Right.USE, image_target(image))
 
 
 def _join(call: Call, group: VmGroup, vm: Vm) -> None:

@@ -226,6 +226,24 @@ class Datastore:
 
 
 @dataclass(slots=True)
+class Image:
+    """An image; type 2 is an empty one, made where it is."""
+
+    id: int
+    uid: int
+    gid: int
+    name: str
+    type: int
+    datastore: int
+    size_mib: int
+    format: str
+    persistent: bool
+    template: Template
+    regtime: int
+    permissions: Permissions = OWNER_ONLY
+
+
+@dataclass(slots=True)
 class VmGroup:
     """A VM group: roles and the affinity rules between them."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from merkatd.embedded.access import describe
+from merkatd.embedded.images import READY, USED, USED_PERSISTENT, users_of
 from merkatd.embedded.leases import ranges_xml
 from merkatd.embedded.render_vm import owner_xml, permissions_xml
 from merkatd.embedded.template import cdata
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         Cluster,
         Datastore,
         Group,
+        Image,
         Network,
         User,
         VmGroup,
@@ -73,6 +75,7 @@ def cluster_xml(cluster: Cluster) -> str:
 
 def datastore_xml(world: World, store: Datastore) -> str:
     """A datastore."""
+    images = [image.id for image in world.images if image.datastore == store.id]
     return (
         f"<DATASTORE>{owner_xml(world, store.id, store.uid, store.gid, store.name)}"
         f"{permissions_xml(store.permissions)}"
@@ -82,7 +85,27 @@ def datastore_xml(world: World, store: Datastore) -> str:
         f"<TYPE>{store.type}</TYPE><DISK_TYPE>0</DISK_TYPE><STATE>0</STATE>"
         f"{ids('CLUSTERS', store.clusters)}<TOTAL_MB>{store.total_mib}</TOTAL_MB>"
         f"<FREE_MB>{store.free_mib}</FREE_MB><USED_MB>{store.used_mib}</USED_MB>"
-        f"<IMAGES></IMAGES>{store.template.xml('TEMPLATE')}</DATASTORE>"
+        f"{ids('IMAGES', images)}{store.template.xml('TEMPLATE')}</DATASTORE>"
+    )
+
+
+def image_xml(world: World, image: Image) -> str:
+    """An image, and the VMs that use it."""
+    vms = users_of(world, image.id)
+    state = READY
+    if vms:
+        state = USED_PERSISTENT if image.persistent else USED
+    store = world.datastores.rows[image.datastore]
+    return (
+        f"<IMAGE>{owner_xml(world, image.id, image.uid, image.gid, image.name)}"
+        f"{permissions_xml(image.permissions)}<TYPE>{image.type}</TYPE><DISK_TYPE>0</DISK_TYPE>"
+        f"<PERSISTENT>{int(image.persistent)}</PERSISTENT><REGTIME>{image.regtime}</REGTIME>"
+        f"<MODTIME>{image.regtime}</MODTIME><SOURCE>{cdata('dummy_path')}</SOURCE>"
+        f"<PATH>{cdata('')}</PATH><FORMAT>{cdata(image.format)}</FORMAT><FS>{cdata('')}</FS>"
+        f"<SIZE>{image.size_mib}</SIZE><STATE>{state}</STATE><PREV_STATE>{state}</PREV_STATE>"
+        f"<RUNNING_VMS>{len(vms)}</RUNNING_VMS><DATASTORE_ID>{store.id}</DATASTORE_ID>"
+        f"<DATASTORE>{escape(store.name)}</DATASTORE>{ids('VMS', vms)}"
+        f"{image.template.xml('TEMPLATE')}</IMAGE>"
     )
 
 

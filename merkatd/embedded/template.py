@@ -45,6 +45,14 @@ class Template:
                 return dict(value)
         return {}
 
+    def vectors(self, name: str) -> list[dict[str, str]]:
+        """All vector attributes of this name."""
+        return [
+            dict(value)
+            for key, value in self.attributes
+            if key == name and not isinstance(value, str)
+        ]
+
     def names(self) -> frozenset[str]:
         """The names that occur."""
         return frozenset(name for name, _ in self.attributes)

@@ -12,6 +12,7 @@ from merkatd.embedded.records import (
     Datastore,
     Group,
     Host,
+    Image,
     Network,
     User,
     Vm,
@@ -28,7 +29,17 @@ if TYPE_CHECKING:
     from merkatd.embedded.clock import Time
 
 Record: TypeAlias = (
-    Vm | Host | User | Group | Cluster | Datastore | VmGroup | VmTemplate | Network | AclRule
+    Vm
+    | Host
+    | User
+    | Group
+    | Cluster
+    | Datastore
+    | Image
+    | VmGroup
+    | VmTemplate
+    | Network
+    | AclRule
 )
 
 T = TypeVar("T", bound=Record)
@@ -83,6 +94,7 @@ class World:
         self.groups: Table[Group] = Table("group")
         self.clusters: Table[Cluster] = Table("cluster")
         self.datastores: Table[Datastore] = Table("datastore")
+        self.images: Table[Image] = Table("image")
         self.vm_groups: Table[VmGroup] = Table("vmgroup")
         self.templates: Table[VmTemplate] = Table("template")
         self.networks: Table[Network] = Table("vnet")
@@ -97,6 +109,7 @@ class World:
             self.users,
             self.clusters,
             self.datastores,
+            self.images,
             self.networks,
             self.hosts,
             self.vm_groups,

@@ -20,6 +20,7 @@ _POOLS = {
     "vmgroup": ("one.vmgrouppool.info", (-2, -1, -1)),
     "template": ("one.templatepool.info", (-2, -1, -1)),
     "vn": ("one.vnpool.info", (-2, -1, -1)),
+    "image": ("one.imagepool.info", (-2, -1, -1)),
     "user": ("one.userpool.info", ()),
     "group": ("one.grouppool.info", ()),
     "cluster": ("one.clusterpool.info", ()),
