@@ -8,30 +8,36 @@ from merkatd.cluster import Ints
 from merkatd.market.view import NOWHERE
 from merkatd.placement.search import Search
 
+_NOBODY: Ints = np.zeros(0, dtype=np.int64)
 
-def partners(search: Search, vm: int, host: int) -> Ints:
-    """Those on the host that may come to where the VM is while it goes there.
 
-    The VM may go to the host; neither side may have a role. Whether floors fit is not asked.
+def partners(search: Search, vm: int, hosts: list[int]) -> Ints:
+    """Those on these hosts that may come to where the VM is while it goes to where they are.
+
+    The VM may go to the hosts; neither side may have a role. Whether floors fit is not asked.
     """
-    others = search.board.on(host)
-    rules, home = search.game.rules, search.home
-    source = int(search.board.place[vm])
+    rules, home, place = search.game.rules, search.home, search.board.place
+    others = np.concatenate([search.board.on(host) for host in hosts] or [_NOBODY])
+    source = int(place[vm])
     others = others[search.movable[others] & ~rules.bound[others]]
     others = others[rules.allow(source, others) & search.may_take(source, others)]
-    extra = search.extra_migrations(vm, host) + _extra(search, others, source)
-    others = others[search.migrations + extra <= search.limits.m_max]
     if home[vm] == NOWHERE and (home[others] == NOWHERE).all():
         return others
-    spared = [_spares_hosts(search, ((vm, host), (other, source))) for other in others.tolist()]
-    return others[np.array(spared, dtype=bool)]
+    extra = _extra(home[others], place[others], source) + _extra(home[vm], source, place[others])
+    others = others[search.migrations + extra <= search.limits.m_max]
+    spared = [
+        _spares_hosts(search, ((vm, int(place[other])), (other, source)))
+        for other in others.tolist()
+    ]
+    left: Ints = others[np.array(spared, dtype=bool)]
+    return left
 
 
-def _extra(search: Search, vms: Ints, host: int) -> Ints:
-    """How many more VMs are migrated when each of these goes to the host."""
-    home, place = search.home[vms], search.board.place[vms]
-    more = (home != host).astype(np.int64) - (home != place)
-    return np.where(home == NOWHERE, 0, more)
+def _extra(home: Ints | int, place: Ints | int, host: Ints | int) -> Ints:
+    """How many more VMs are migrated when these go from their places to the host."""
+    more = np.subtract(np.not_equal(home, host), np.not_equal(home, place), dtype=np.int64)
+    extra: Ints = np.where(np.equal(home, NOWHERE), 0, more)
+    return extra
 
 
 def _spares_hosts(search: Search, changes: tuple[tuple[int, int], ...]) -> bool:

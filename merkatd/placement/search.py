@@ -96,6 +96,10 @@ class Search:
         gain: Floats = self.scores[self.board.place[vms]] - self.without[vms]
         return gain
 
+    def leaving(self, vm: int) -> float:
+        """The same for one."""
+        return float(self.scores[self.board.place[vm]] - self.without[vm])
+
     def may_move(self, vms: Ints) -> Bools:
         """Which of these VMs could be given another host now, as far as limits go."""
         may = self.may_leave(vms)
@@ -121,7 +125,8 @@ class Search:
             allowed &= self.touched < self.limits.per_host
             allowed[home] = going_home
         allowed[place[vm]] = False
-        allowed &= self._light_enough(vm)
+        if self.most_load < np.inf:
+            allowed &= self._light_enough(vm)
         for host, end in self._tabu.get(vm, {}).items():
             if end >= self.iteration:
                 allowed[host] = False
@@ -149,7 +154,7 @@ class Search:
         home, place = int(self.home[vm]), int(self.board.place[vm])
         if not self.game.rules.allowed(vm, self.board.place)[home]:
             return np.inf
-        if not self._light_enough(vm)[home]:
+        if self.most_load < np.inf and not self._light_enough(vm)[home]:
             return np.inf
         at_home = self.score_with(home, vm, NOWHERE)
         behind = float(self.without[vm])
@@ -160,8 +165,6 @@ class Search:
 
     def _light_enough(self, vm: int) -> Bools:
         """[hosts]: with this VM too, the load stays within the limit."""
-        if self.most_load == np.inf:
-            return np.ones(len(self.scores), dtype=bool)
         bids = self.estimates.bids + self.game.view.bid[vm]
         light: Bools = (bids <= self.most_load * self.board.capacity).all(axis=1)
         return light

@@ -46,7 +46,7 @@ class Shortfall:
 
     def _leaving(self, single: Move) -> float:
         """What the move would gain if the VM found all it needs where it goes."""
-        return float(self._search.leave(np.array([single.changes[0][0]]))[0])
+        return self._search.leaving(single.changes[0][0])
 
     def _try_exchange(self, vm: int) -> Move | None:
         """The VM in the place of another that comes to where it is now."""
@@ -59,8 +59,7 @@ class Shortfall:
         found = likely_hosts(vm, allowed, search.table, search.stakes, search.estimates, hosts)
         hosts = hosts[:found]
         willing = np.zeros(len(search.home), dtype=bool)
-        for host in hosts.tolist():
-            willing[partners(search, vm, host)] = True
+        willing[partners(search, vm, hosts.tolist())] = True
         other, gain = best_exchange(
             vm,
             source,
@@ -97,7 +96,7 @@ def try_single(search: Search, vm: int) -> Move | None:
             host, rise = home, back
     if host < 0:
         return None
-    gain = float(search.leave(np.array([vm]))[0]) - rise
+    gain = search.leaving(vm) - rise
     return Move(((vm, int(host)),), gain, search.extra_migrations(vm, int(host)))
 
 

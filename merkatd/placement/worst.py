@@ -93,9 +93,8 @@ class Worst:
         search = self._search
         if search.game.rules.bound[vm]:
             return
-        for host in hosts:
-            for other in partners(search, vm, host).tolist():
-                yield ((vm, host), (other, worst))
+        for other in partners(search, vm, hosts).tolist():
+            yield ((vm, int(search.board.place[other])), (other, worst))
 
     def _after(self, changes: Changes) -> tuple[float, float, Changes] | None:
         """The largest error and the sum of the two hosts' once this is done; None if it can't."""
