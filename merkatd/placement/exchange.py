@@ -17,7 +17,7 @@ def partners(search: Search, vm: int, hosts: list[int]) -> Ints:
     The VM may go to the hosts; neither side may have a role. Whether floors fit is not asked.
     """
     rules, home, place = search.game.rules, search.home, search.board.place
-    others = np.concatenate([search.board.on(host) for host in hosts] or [_NOBODY])
+    others: Ints = np.concatenate([search.board.on(host) for host in hosts] or [_NOBODY])
     source = int(place[vm])
     others = others[search.movable[others] & ~rules.bound[others]]
     others = others[rules.allow(source, others) & search.may_take(source, others)]
