@@ -113,7 +113,8 @@ _EQUAL = re.compile(r"[ \t]*=[ \t\r]*")
 _OPEN = re.compile(r"\[[ \t\r\n]*")
 _CLOSE = re.compile(r"[ \t\r\n]*\]")
 _COMMA = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_QUOTED = re.compile(r'"((?:\\"|[^"])*)"')
+"""As far as it goes: a backslash before the last quote stays, one before an earlier one goes."""
 _BARE = re.compile(r"[^=# \t\r\n,\[\]]+")
 _EMPTY = re.compile(r"(?=\n)")
 

@@ -39,10 +39,22 @@ def test_texts_come_back_as_they_were(endpoint: Endpoint, text: str) -> None:
     assert shown(endpoint, vm, "USER_TEMPLATE/THIRD") == kept
 
 
-def test_quotes_are_escaped(endpoint: Endpoint) -> None:
-    """By a backslash before them."""
-    vm = endpoint.new(SMALL + 'NOTE="say \\"yes\\""\n')
-    assert shown(endpoint, vm, "USER_TEMPLATE/NOTE") == 'say "yes"'
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        (r'"say \"yes\""', 'say "yes"'),
+        (r'"ends with \"', "ends with \\"),
+        (r'"two \\"', "two \\\\"),
+        (r'"two \\", FOO="bar"', None),
+        (r'"a\n\t\\b"', r"a\n\t\\b"),
+    ],
+)
+def test_quotes_are_escaped(endpoint: Endpoint, written: str, kept: str | None) -> None:
+    """By a backslash before them, unless no quote comes behind; other backslashes stay."""
+    answer = endpoint.raw("one.vm.allocate", f"{SMALL}NOTE={written}\n", False)
+    assert answer[0] is (kept is not None), answer
+    if kept is not None:
+        assert shown(endpoint, answer[1], "USER_TEMPLATE/NOTE") == kept
 
 
 def test_letters_beyond_the_first_plane_are_faults(endpoint: Endpoint) -> None:
