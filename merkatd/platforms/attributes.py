@@ -31,6 +31,15 @@ def attributes(text: str) -> list[tuple[str, str]] | None:
     return found
 
 
+def escaped(text: str | None) -> str:
+    """A value between quotes: a backslash escapes a quote, and is itself everywhere else.
+
+    One at the end would escape the quote behind it.
+    """
+    said = (text or "").replace('"', '\\"')
+    return f"{said} " if said.endswith("\\") else said
+
+
 def _end(text: str, at: int) -> int:
     """Where the next attribute begins."""
     between = _BETWEEN.match(text, at)

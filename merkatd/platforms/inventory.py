@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from merkatd.opennebula.elements import BrokenError, Element, children, one, rows, whole
 from merkatd.opennebula.errors import OneError
 from merkatd.platforms.asking import Ask
-from merkatd.platforms.attributes import attributes
+from merkatd.platforms.attributes import attributes, escaped
 from merkatd.platforms.template import Template, TemplateError
 from merkatd.platforms.variables import with_own
 from merkatd.scheduler.ports import UnreachableError
@@ -130,15 +130,6 @@ def _as_text(template: Element) -> str:
 
 def _line(one: Element) -> str:
     if len(one):
-        inner = ", ".join(f'{part.tag}="{_escaped(part.text)}"' for part in one)
+        inner = ", ".join(f'{part.tag}="{escaped(part.text)}"' for part in one)
         return f"{one.tag}=[ {inner} ]"
-    return f'{one.tag}="{_escaped(one.text)}"'
-
-
-def _escaped(text: str | None) -> str:
-    """As OpenNebula reads it: a backslash escapes a quote, and is itself everywhere else.
-
-    One at the end would escape the quote behind it.
-    """
-    said = (text or "").replace('"', '\\"')
-    return f"{said} " if said.endswith("\\") else said
+    return f'{one.tag}="{escaped(one.text)}"'

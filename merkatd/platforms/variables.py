@@ -11,6 +11,7 @@ from typing import Final
 from merkatd.opennebula.elements import BrokenError, Element, one
 from merkatd.opennebula.errors import OneError
 from merkatd.platforms.asking import Ask
+from merkatd.platforms.attributes import escaped
 from merkatd.platforms.template import TemplateError
 from merkatd.scheduler.ports import UnreachableError
 
@@ -44,4 +45,4 @@ def _value(user: Element, found: re.Match[str]) -> str:
         return found[0]
     else:
         said = user.findtext(f"TEMPLATE/{found[1].upper()}")
-    return (said or "").replace('"', '\\"')
+    return escaped(said)

@@ -16,7 +16,7 @@ from merkatd.platforms.template import TemplateError
 from merkatd.platforms.variables import with_own
 
 USER = """<USER><ID>7</ID><GID>1</GID><GNAME>users</GNAME><NAME>ann</NAME><TEMPLATE>
-<SSH_PUBLIC_KEY>ssh-ed25519 AAAA "ann"</SSH_PUBLIC_KEY><SLY>$USER[TEMPLATE]</SLY>
+<SSH_PUBLIC_KEY>ssh-ed25519 AAAA "ann"</SSH_PUBLIC_KEY><SLY>$USER[TEMPLATE]</SLY><OPEN>x\\</OPEN>
 </TEMPLATE></USER>"""
 CONTEXT = 'CONTEXT=[NETWORK="YES",SSH_PUBLIC_KEY="$USER[SSH_PUBLIC_KEY]"]\n'
 SIZE = 'CPU="1"\nMEMORY="64"\n'
@@ -94,6 +94,11 @@ class TestUser:
         said = done(with_own("", CONTEXT + 'X="$UNAME $UID $GNAME$GID $UIDX $USER[NOTHING]"', ask))
         assert 'SSH_PUBLIC_KEY="ssh-ed25519 AAAA \\"ann\\""' in said
         assert 'X="ann 7 users1 $UIDX "' in said
+
+    def test_no_value_opens_its_quotes(self) -> None:
+        """One that ends with a backslash would swallow what comes behind it."""
+        said = done(with_own("", SIZE + 'A="$USER[OPEN]"\nB="1"\n', ask))
+        assert parse(said).get("B") == "1"
 
     @pytest.mark.parametrize(
         "text",
