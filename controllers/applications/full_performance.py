@@ -17,6 +17,10 @@ class FullPerformance(Iterative):
         """What its VMs have against all that they can use."""
         return lacking(scene.held)
 
+    def why(self, judged: Performance) -> str:
+        """What its tenant reads of a bid."""
+        return f"its VMs have {1 / judged.value:.0%} of what they can use"
+
     def verdict(self, scene: Scene) -> Verdict:
         """By the part of their size that its VMs can have."""
         least = float(self.assignment.parameters.get("least_part", LEAST_PART))

@@ -98,6 +98,10 @@ class Iterative(Controller):
         """Whether to go on."""
         raise NotImplementedError
 
+    def why(self, judged: Performance) -> str:
+        """What its tenant reads of a bid."""
+        return f"an iteration takes {judged.value:.3g} s, {judged.reference:.3g} s would do"
+
     @property
     def steps(self) -> int:
         """The iterations to be made (n_steps)."""
@@ -226,8 +230,8 @@ class Iterative(Controller):
             bids[vm] = dict(zip(scene.names, adapted.bid, strict=True))
             seen[vm] = adapted.traces
         self.memory[_TRACES] = kept(seen)
-        why = f"performance {judged.value:.3g}, {judged.reference:.3g} is needed"
-        await self.set_bids(bids, why)
+        known = scene.measured and scene.held > 0
+        await self.set_bids(bids, self.why(judged) if known else "its pace is not known yet")
 
     async def _tell(self, scene: Scene) -> None:
         if not scene.measured:

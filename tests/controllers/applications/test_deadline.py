@@ -1,5 +1,6 @@
 """Deadlines on the embedded cloud: met while others compete, the tighter the dearer."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -72,6 +73,18 @@ def test_a_deadline_is_met_while_others_compete(site: Live) -> None:
     reports = site.said(platform, Report)
     assert reports[-1].on_track
     assert reports[-1].done > 0.9
+    reasons = [one.reason for one in site.said(platform, SetBids)]
+    assert reasons[0] == "its pace is not known yet"
+    assert re.fullmatch(r"an iteration takes [\d.]+ s, [\d.]+ s would do", reasons[-1])
+
+
+def test_who_wants_all_it_can_use_says_what_it_has(site: Live) -> None:
+    """Its bids are for an allocation, not for a pace."""
+    platform = submitted(site, 2_400.0, "full_performance")
+    site.until(platform, "running")
+    site.periods(4)
+    said = site.said(platform, SetBids)[-1].reason
+    assert said == "its VMs have 100% of what they can use"
 
 
 def test_the_tighter_the_dearer() -> None:
