@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from simulator.experiments import (
     figure_03,
     figure_06,
+    figure_11,
     figure_13,
     figure_14,
     figure_15,
@@ -18,6 +19,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     for one in (
         figure_03.EXPERIMENT,
         figure_06.EXPERIMENT,
+        figure_11.EXPERIMENT,
         figure_13.EXPERIMENT,
         figure_14.EXPERIMENT,
         figure_15.EXPERIMENT,

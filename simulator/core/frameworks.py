@@ -1,0 +1,234 @@
+"""Batch frameworks that share a cloud by price (section 3.2.2), in virtual time.
+
+All VMs have one core, so the cloud is one pool of units. Each framework is a queue of jobs and
+a cluster of workers, and decides as the daemon's controllers do: Algorithm 4 by its queue and the
+price the others leave it, workers drained before they are released.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from controllers.policies.bound import Prices, others_price
+from controllers.policies.draining import drained
+from controllers.policies.horizontal import Fleet, scale
+from controllers.policies.queueing import Aim, Load, judged
+from merkatd.market.share import share
+
+CORE = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a framework is given to do."""
+
+    submit_s: float
+    workers: int
+    run_s: float
+    """With a whole core for each of its workers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The cloud and its rhythm, and how careful frameworks are."""
+
+    units: float
+    reserve: float = 1e-4
+    period_s: float = 60.0
+    tick_s: float = 10.0
+    boot_s: float = 3.6
+    budget: float = 1000.0
+    """What each may spend in a period,"""
+    growth: int = 8
+    """how many workers it asks for at once,"""
+    patience: int = 3
+    """for how many periods it asks for none after a forced release,"""
+    drain_limit_s: float = 1200.0
+    """and how long a worker that is to go may finish its job."""
+    target_s: float = 60.0
+    """How long a job may wait, for the aim `wait`."""
+
+    @property
+    def vms(self) -> int:
+        """How many the cloud can hold with a whole core each."""
+        return int(self.units // CORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A framework at the end of a period."""
+
+    at_s: float
+    vms: int
+    running: int
+    queued: int
+    useful: int
+    """How many workers there is work for."""
+    part: float
+    """Of all the CPU of the cloud."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A job under way; its tasks work in step."""
+
+    job: Job
+    workers: tuple[int, ...]
+    left_s: float
+
+
+@dataclass(slots=True)
+class Framework:
+    """One of those that share the cloud."""
+
+    name: str
+    aim: Aim
+    coming: deque[Job]
+    fixed: int | None = None
+    """So many workers whatever happens, in a cloud without a market."""
+    queue: deque[Job] = field(default_factory=deque)
+    running: list[Running] = field(default_factory=list)
+    ready_s: dict[int, float] = field(default_factory=dict)
+    """By worker: when it takes jobs."""
+    leaving_s: dict[int, float] = field(default_factory=dict)
+    """By worker that is drained: since when."""
+    waiting: int = 0
+    bid: float = 0.0
+    """Of all its workers, for CPU."""
+    speed: float = 1.0
+    names: int = 0
+    begun: int = 0
+    waited_s: float = 0.0
+    lost: int = 0
+    """Jobs that began anew because their worker was taken from them."""
+    end_s: float = 0.0
+    seen: list[Sight] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        """Whether all is done."""
+        return not (self.coming or self.queue or self.running)
+
+    def load(self, now_s: float) -> Load:
+        """What its batch system's commands would show."""
+        return Load(
+            waiting=len(self.queue),
+            wanted=sum(job.workers for job in self.queue),
+            longest_s=now_s - self.queue[0].submit_s if self.queue else 0.0,
+            busy=sum(len(one.workers) for one in self.running),
+        )
+
+    def work(self, since_s: float, now_s: float) -> None:
+        """Let jobs run, and take note of those that end."""
+        for one in self.running:
+            one.left_s -= (now_s - since_s) * self.speed
+        for one in [one for one in self.running if one.left_s <= 0]:
+            self.running.remove(one)
+            self.end_s = now_s + one.left_s / max(self.speed, 1e-9)
+
+    def begin(self, now_s: float) -> None:
+        """Take what has come, and start in order what there are workers for."""
+        while self.coming and self.coming[0].submit_s <= now_s:
+            self.queue.append(self.coming.popleft())
+        busy = {worker for one in self.running for worker in one.workers}
+        idle = [
+            worker
+            for worker, ready_s in self.ready_s.items()
+            if ready_s <= now_s and worker not in busy and worker not in self.leaving_s
+        ]
+        while self.queue and self.queue[0].workers <= len(idle):
+            job = self.queue.popleft()
+            chosen, idle = idle[: job.workers], idle[job.workers :]
+            self.begun += 1
+            self.waited_s += now_s - job.submit_s
+            self.running.append(Running(job, tuple(chosen), job.run_s))
+
+    def add(self, count: int, ready_s: float) -> None:
+        """More workers."""
+        for _ in range(count):
+            self.ready_s[self.names] = ready_s
+            self.names += 1
+
+    def release(self, workers: Sequence[int]) -> None:
+        """Fewer; what still ran on them begins anew, first in the queue."""
+        gone = set(workers)
+        for one in [one for one in self.running if gone & set(one.workers)]:
+            self.running.remove(one)
+            self.queue.appendleft(one.job)
+            self.lost += 1
+        for worker in workers:
+            del self.ready_s[worker]
+
+
+def simulate(frameworks: Sequence[Framework], setting: Setting) -> None:
+    """Run them until all have done all they had to do."""
+    now_s = 0.0
+    for one in frameworks:
+        one.add(one.fixed or 0, 0.0)
+    while not all(one.over for one in frameworks):
+        for one in frameworks:
+            one.begin(now_s)
+        if now_s % setting.period_s == 0:
+            _period(frameworks, setting, now_s)
+        then_s = now_s + setting.tick_s
+        for one in frameworks:
+            one.work(now_s, then_s)
+        now_s = then_s
+
+
+def _period(frameworks: Sequence[Framework], setting: Setting, now_s: float) -> None:
+    """Controllers look at the price that was announced; then shares are divided anew."""
+    price = max(sum(one.bid for one in frameworks) / setting.units, setting.reserve)
+    for one in frameworks:
+        if one.fixed is None:
+            _look(one, price, setting, now_s)
+    bids = np.array([max(one.bid, 1e-9) for one in frameworks])
+    caps = np.array([CORE * len(one.ready_s) for one in frameworks])
+    pool, none = np.zeros(len(frameworks), dtype=np.int64), np.zeros(len(frameworks))
+    given = share(bids, none, caps, pool, np.array([setting.units])).allocation
+    for one, units, most in zip(frameworks, given.tolist(), caps.tolist(), strict=True):
+        one.speed = units / most if most else 1.0
+        load = one.load(now_s)
+        one.seen.append(
+            Sight(
+                now_s,
+                len(one.ready_s),
+                len(one.running),
+                load.waiting,
+                load.useful,
+                units / setting.units,
+            )
+        )
+
+
+def _look(one: Framework, price: float, setting: Setting, now_s: float) -> None:
+    """What the framework's controller does."""
+    load = one.load(now_s)
+    workers = len(one.ready_s)
+    coming = any(ready_s > now_s for ready_s in one.ready_s.values())
+    fleet = Fleet(
+        vms=workers,
+        most=setting.vms,
+        size=(CORE,),
+        growth=0 if coming else setting.growth,
+        waiting=one.waiting,
+    )
+    left = others_price(price, one.bid, setting.units, setting.reserve)
+    scaled = scale(
+        fleet,
+        judged(load, one.aim, workers, setting.target_s),
+        setting.budget,
+        Prices(others=(left,), capacity=(setting.units,)),
+        wanted=load.useful,
+        patience=setting.patience,
+    )
+    one.waiting = scaled.waiting
+    jobs = dict.fromkeys(one.ready_s, 0)
+    jobs |= {worker: 1 for run in one.running for worker in run.workers}
+    plan = drained(jobs, workers - scaled.vms, one.leaving_s, now_s, setting.drain_limit_s)
+    one.leaving_s = dict(plan.since_s)
+    one.release(plan.release)
+    one.add(scaled.request, now_s + setting.boot_s)
+    one.bid = sum(scaled.bid) * max(len(one.ready_s), scaled.vms)

@@ -1,0 +1,82 @@
+"""Two batch frameworks on one cloud: Algorithm 4 in virtual time (Figures 11 and 12)."""
+
+from collections import deque
+from collections.abc import Sequence
+from statistics import fmean
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.policies.queueing import Aim
+from simulator.core.frameworks import CORE, Framework, Job, Setting, simulate
+
+VMS = 20
+SETTING = Setting(units=VMS * CORE)
+
+
+def framework(jobs: Sequence[Job], name: str = "one", fixed: int | None = None) -> Framework:
+    """That wants to be done soon."""
+    return Framework(name, Aim.THROUGHPUT, deque(jobs), fixed)
+
+
+def sweep(count: int, at_s: float = 0.0, run_s: float = 300.0) -> list[Job]:
+    """Equal tasks of one worker each."""
+    return [Job(at_s, 1, run_s)] * count
+
+
+def test_alone_it_takes_all_and_gives_it_back() -> None:
+    """As many workers as the cloud holds while there is work, none behind it."""
+    alone = framework([*sweep(400), *sweep(1, at_s=20_000.0)])
+    simulate([alone], SETTING)
+    vms = [one.vms for one in alone.seen]
+    assert max(vms) >= VMS - 1
+    assert [one.vms for one in alone.seen if 15_000 < one.at_s < 20_000] == [0] * 83
+    assert alone.lost == 0
+
+
+def test_two_that_want_all_get_half_each() -> None:
+    """Of the workers and of the CPU, whoever was there first."""
+    first, second = framework(sweep(600)), framework(sweep(600, at_s=2_400.0), "two")
+    simulate([first, second], SETTING)
+    both = [
+        (one.part, other.part)
+        for one, other in zip(first.seen, second.seen, strict=True)
+        if one.at_s > 3_600 and min(one.useful, other.useful) >= VMS
+    ]
+    assert len(both) > 30
+    for parts in zip(*both, strict=True):
+        assert abs(fmean(parts) - 0.5) < 0.1
+
+
+def test_fixed_halves_stay_what_they_are() -> None:
+    """Where there is no market, one's leisure is no use to the other."""
+    busy, idle = framework(sweep(100), fixed=10), framework([], "two", fixed=10)
+    simulate([busy, idle], SETTING)
+    assert {one.vms for one in busy.seen} == {10}
+    assert busy.end_s == 100 / 10 * 300.0
+
+
+JOBS = st.lists(
+    st.builds(
+        Job,
+        submit_s=st.floats(0, 5_000),
+        workers=st.integers(1, 5),
+        run_s=st.floats(1, 2_000),
+    ),
+    max_size=25,
+)
+
+
+@given(first=JOBS, second=JOBS)
+@settings(max_examples=25)
+def test_every_job_is_done(first: list[Job], second: list[Job]) -> None:
+    """Whatever comes when; never more CPU than there is; who is cut short begins anew."""
+    both = [
+        framework(sorted(first, key=lambda job: job.submit_s)),
+        framework(sorted(second, key=lambda job: job.submit_s), "two"),
+    ]
+    simulate(both, SETTING)
+    for one, jobs in zip(both, (first, second), strict=True):
+        assert one.begun - one.lost == len(jobs)
+    for sights in zip(*(one.seen for one in both), strict=True):
+        assert sum(one.part for one in sights) <= 1.0 + 1e-9
