@@ -11,10 +11,12 @@ from pathlib import Path
 from simulator import sweep
 from simulator.baselines.fcfs import TooLargeError
 from simulator.experiments import EXPERIMENTS, Experiment, Options
+from simulator.experiments.described import described
 from simulator.experiments.experiment import Rows
 from simulator.report.csv import write_csv
 from simulator.report.plot import draw
 from simulator.report.text import as_text
+from simulator.scenario import ScenarioError
 from simulator.workloads import SwfError
 
 
@@ -25,14 +27,17 @@ def run(arguments: argparse.Namespace) -> int:
         for name, experiment in EXPERIMENTS.items():
             sys.stdout.write(f"{name:{width}}  {experiment.summary}\n")
         return 0
-    if arguments.name not in EXPERIMENTS:
+    scenario = _scenario(arguments.name or "")
+    if scenario is None and arguments.name not in EXPERIMENTS:
         return _complain(f"no experiment is called {arguments.name!r}; see: experiment list")
-    experiment = EXPERIMENTS[arguments.name]
-    options = Options(trace=arguments.trace, seeds=arguments.seeds, quick=arguments.quick)
-    folder = arguments.output / experiment.name
+    options = Options(
+        trace=arguments.trace, seeds=arguments.seeds, quick=arguments.quick, scenario=scenario
+    )
     try:
+        experiment = described(scenario) if scenario else EXPERIMENTS[arguments.name]
+        folder = arguments.output / experiment.name
         rows = _rows(experiment, options, folder, arguments)
-    except (SwfError, TooLargeError) as error:
+    except (SwfError, TooLargeError, ScenarioError, OSError) as error:
         return _complain(str(error))
     if len(rows) < len(experiment.tasks(options)):
         return _complain(f"{folder} has no complete run of this; see: experiment run")
@@ -40,10 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _scenario(name: str) -> Path | None:
+    return Path(name) if name.endswith(".toml") else None
+
+
 def _rows(
     experiment: Experiment, options: Options, folder: Path, arguments: argparse.Namespace
 ) -> Rows:
-    file = folder / "rows.jsonl"
+    file = folder.with_name(experiment.runs or folder.name) / "rows.jsonl"
     if arguments.what == "report":
         return sweep.stored(experiment, options, file)
     workers = (

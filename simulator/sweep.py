@@ -107,9 +107,12 @@ def _finished(futures: dict["Future[Row]", Task]) -> Iterator[tuple[Task, Row]]:
 
 
 def _heading(options: Options) -> dict[str, object]:
-    trace = options.trace
-    print_ = hashlib.sha256(trace.read_bytes()).hexdigest()[:16] if trace else None
-    return {"trace": print_, "quick": options.quick}
+    heading: dict[str, object] = {"trace": _print(options.trace), "quick": options.quick}
+    return heading | ({"scenario": _print(options.scenario)} if options.scenario else {})
+
+
+def _print(file: Path | None) -> str | None:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if file else None
 
 
 def _known(file: Path, options: Options) -> dict[str, Row]:

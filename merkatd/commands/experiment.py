@@ -1,7 +1,7 @@
 """`merkatd experiment`: the paper's figures and tables in virtual time, beside what it states.
 
-`list` shows what there is. `run NAME` runs it on all cores, one process a run; a run that was
-ended goes on where it was. `report NAME` prints again what is stored.
+`list` shows what there is. `run NAME`, or a scenario's `FILE.toml`, runs it on all cores, one
+process a run; a run that was ended goes on where it was. `report NAME` prints again what is stored.
 """
 
 import argparse
@@ -15,7 +15,12 @@ SUMMARY = "repeat the paper's evaluation in virtual time"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("what", choices=("list", "run", "report"), help="what to do")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="an experiment, as listed")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="an experiment, as listed, or the file of a scenario (FILE.toml)",
+    )
     parser.add_argument(
         "--trace",
         type=Path,

@@ -17,6 +17,8 @@ class Options:
     seeds: int = 4
     quick: bool = False
     """Fewer and smaller runs: to see that everything works, not to compare."""
+    scenario: Path | None = None
+    """The file that describes what is run, where it is none of the paper's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +101,5 @@ class Experiment:
     tasks: Callable[[Options], Sequence[Task]]
     measure: Callable[[Task, Options], Row]
     report: Callable[[Rows, Options], Report]
+    runs: str = ""
+    """The name that its runs are kept under, where another experiment has the same."""

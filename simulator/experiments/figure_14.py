@@ -101,4 +101,5 @@ EXPERIMENT = Experiment(
     tenants.tasks,
     tenants.measure,
     report,
+    tenants.RUNS,
 )

@@ -60,4 +60,5 @@ EXPERIMENT = Experiment(
     tenants.tasks,
     tenants.measure,
     report,
+    tenants.RUNS,
 )

@@ -10,6 +10,7 @@ from simulator.experiments.inputs import applications_of
 from simulator.experiments.systems import MARKET, run
 from simulator.workloads.applications import Tenant
 
+RUNS = "figures-14-15"
 KINDS = (Tenant.FULL_DEADLINE, Tenant.PARTIAL_DEADLINE, Tenant.FULL_PERFORMANCE)
 
 

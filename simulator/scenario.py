@@ -1,0 +1,226 @@
+"""Scenario files: a cloud, applications and systems to compare, in TOML.
+
+What is left out has the values of the paper's simulation. All that is wrong in a file is told at
+once, each with what would be right.
+"""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from merkatd.market.price import PriceRule
+from merkatd.placement.registry import STRATEGIES
+from merkatd.platforms.fields import Table, count, duration, name, number, one_of, text
+from simulator.core.cloud import CORE, HPC2N, Cloud
+from simulator.costs import Costs
+from simulator.experiments.systems import EASY, EDF, FCFS, MARKET
+from simulator.workloads import SwfJob, read_swf
+from simulator.workloads.applications import Application, Assignment, Tenant, assign, bursts
+from simulator.workloads.lublin import lublin
+
+SYSTEMS = (FCFS, EASY, EDF, MARKET)
+MOST = 1_000_000
+_KINDS = tuple(kind.value for kind in Tenant)
+Make = Callable[[np.random.Generator], tuple[Application, ...]]
+
+
+class ScenarioError(Exception):
+    """What is wrong with a scenario file, a line for each thing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenario:
+    """What is to be run."""
+
+    name: str
+    systems: tuple[str, ...]
+    levels: tuple[float, ...]
+    """By which times between arrivals are multiplied, one after the other."""
+    cloud: Cloud
+    parts: tuple[Make, ...]
+    """What makes the applications, from a seed."""
+
+    def applications(self, seed: int, level: float) -> tuple[Application, ...]:
+        """All of them by submission, numbered anew; each part is drawn for itself."""
+        seeds = np.random.SeedSequence(seed).spawn(len(self.parts))
+        found = [
+            one
+            for make, own in zip(self.parts, seeds, strict=True)
+            for one in make(np.random.default_rng(own))
+        ]
+        found.sort(key=lambda one: one.submit_s)
+        return tuple(
+            replace(one, number=at, submit_s=one.submit_s * level) for at, one in enumerate(found)
+        )
+
+
+@lru_cache(maxsize=4)
+def scenario_of(path: Path) -> Scenario:
+    """What the file says. Raises ScenarioError, or OSError."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    problems: list[str] = []
+    scenario = _scenario(Table(values, "", problems), path)
+    if problems:
+        raise ScenarioError("\n".join(f"{path}: {problem}" for problem in problems))
+    return scenario
+
+
+def _scenario(table: Table, path: Path) -> Scenario:
+    cloud = _cloud(table.table("cloud"))
+    parts = [_workload(one, path, cloud) for one in table.tables("workload")]
+    alone = [_application(one, cloud) for one in table.tables("application")]
+    if alone:
+        given = tuple(alone)
+        parts.append(lambda _rng: given)
+    if not parts:
+        table.problems.append("[[workload]] or [[application]]: at least one is needed")
+    found = Scenario(
+        name=table.take("name", name, path.stem),
+        systems=table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET)),
+        levels=table.take("levels", _several(_positive), (1.0,)),
+        cloud=cloud,
+        parts=tuple(parts),
+    )
+    table.end()
+    return found
+
+
+def _cloud(table: Table) -> Cloud:
+    costs = table.table("costs")
+    default = Costs()
+    given = {
+        one.name: costs.take(one.name, number, getattr(default, one.name)) for one in fields(Costs)
+    }
+    costs.end()
+    found = Cloud(
+        nodes=table.take("nodes", _at_least_one, HPC2N.nodes),
+        cpu=table.take("cores", _at_least_one, int(HPC2N.cpu / CORE)) * CORE,
+        memory_mib=table.take("memory_mib", _positive, HPC2N.memory_mib),
+        strategy=table.take("strategy", one_of(*STRATEGIES), HPC2N.strategy),
+        rule=PriceRule(
+            table.take("price_rule", one_of(*(rule.value for rule in PriceRule)), HPC2N.rule.value)
+        ),
+        reserve_cpu=table.take("reserve_cpu", _positive, HPC2N.reserve_cpu),
+        reserve_memory=table.take("reserve_memory", _positive, HPC2N.reserve_memory),
+        period_s=table.take("period", _some_time, HPC2N.period_s),
+        renewal_s=table.take("renewal", _some_time, HPC2N.renewal_s),
+        costs=Costs(**given),
+    )
+    table.end()
+    return found
+
+
+def _workload(table: Table, path: Path, cloud: Cloud) -> Make:
+    """Jobs of a trace, or of the Lublin-Feitelson model, with terms."""
+    trace = table.take("trace", text, "")
+    jobs = table.take("jobs", _at_least_one, 1000)
+    largest = table.take("largest", _at_least_one, cloud.cores)
+    span_s = table.take("span", _some_time, 0.0)
+    mean_run_s = table.take("mean_run", _some_time, 0.0)
+    burst = table.take("burst", _at_least_one, 1)
+    spread_s = table.take("burst_spread", duration, 60.0)
+    least, most = table.take("deadlines", _pair, (1.5, 10.0))
+    least_memory, most_memory = table.take("memory", _pair, (0.1, 0.5))
+    if most_memory > 1:
+        table.wrong("memory", "parts of a node's memory, at most 1, are right")
+    terms = Assignment(
+        node_memory_mib=cloud.memory_mib,
+        boot_s=cloud.costs.boot_s,
+        least_factor=least,
+        most_factor=most,
+        base_budget=table.take("budget", _positive, 2000.0),
+        least_memory=least_memory,
+        most_memory=most_memory,
+        tenant=Tenant(table.take("tenant", one_of(*_KINDS), Tenant.FULL_DEADLINE.value)),
+    )
+    if trace and not (path.parent / trace).is_file():
+        table.wrong("trace", "there is no such file beside the scenario's")
+    table.end()
+
+    def make(rng: np.random.Generator) -> tuple[Application, ...]:
+        found: list[SwfJob] = (
+            [job for job in read_swf(path.parent / trace, jobs) if job.procs <= largest]
+            if trace
+            else list(lublin(jobs, min(largest, cloud.cores), rng))
+        )
+        applications = assign(_scaled(found, span_s, mean_run_s), terms, rng)
+        return bursts(applications, burst, spread_s) if burst > 1 else applications
+
+    return make
+
+
+def _scaled(jobs: list[SwfJob], span_s: float, mean_run_s: float) -> list[SwfJob]:
+    """The jobs within so much time, and as long on average; 0 leaves either as it is."""
+    if not jobs:
+        return jobs
+    between_s = jobs[-1].submit_s - jobs[0].submit_s
+    times = span_s / between_s if span_s and between_s else 1.0
+    length = mean_run_s / float(np.mean([job.run_s for job in jobs])) if mean_run_s else 1.0
+    return [
+        job._replace(submit_s=job.submit_s * times, run_s=max(1.0, job.run_s * length))
+        for job in jobs
+    ]
+
+
+def _application(table: Table, cloud: Cloud) -> Application:
+    """One that is described."""
+    run_s = table.need("run", _some_time, 1.0)
+    ideal_s = run_s + cloud.costs.boot_s
+    found = Application(
+        number=0,
+        submit_s=table.take("submit", duration, 0.0),
+        run_s=run_s,
+        tasks=table.take("tasks", _at_least_one, 1),
+        memory_mib=table.take("memory_mib", _positive, cloud.memory_mib / 4),
+        ideal_s=ideal_s,
+        deadline_s=table.need("deadline", _some_time, ideal_s),
+        budget=table.take("budget", _positive, 1000.0),
+        tenant=Tenant(table.take("tenant", one_of(*_KINDS), Tenant.FULL_DEADLINE.value)),
+    )
+    table.end()
+    if found.tasks > cloud.cores:
+        table.wrong("tasks", f"the cloud has {cloud.cores} cores")
+    if found.memory_mib > cloud.memory_mib:
+        table.wrong("memory_mib", f"a node has {cloud.memory_mib:g}")
+    return found
+
+
+def _positive(value: Any) -> float:
+    if number(value) <= 0:
+        raise ValueError("a number above 0 is right")
+    return float(value)
+
+
+def _at_least_one(value: Any) -> int:
+    if count(MOST)(value) < 1:
+        raise ValueError("a whole number from 1 on is right")
+    return int(value)
+
+
+def _some_time(value: Any) -> float:
+    if duration(value) <= 0:
+        raise ValueError('a time above 0, like "90s" or "2h", is right')
+    return duration(value)
+
+
+def _pair(value: Any) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2 or not value[0] <= value[1]:
+        raise ValueError("the least and the greatest, as in [1.5, 10], are right")
+    return _positive(value[0]), _positive(value[1])
+
+
+def _several(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def each(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or not value:
+            raise ValueError("a list of at least one is right")
+        return tuple(read(one) for one in value)
+
+    return each

@@ -1,0 +1,118 @@
+"""Scenario files: what they mean, and what is said of those that mean nothing."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from merkatd.cli import main
+from simulator.scenario import ScenarioError, scenario_of
+from simulator.workloads.applications import Tenant
+
+SMALL = """
+name = "small"
+systems = ["fcfs", "market"]
+levels = [1.0, 0.5]
+
+[cloud]
+nodes = 3
+cores = 4
+memory_mib = 8192
+period = "30s"
+[cloud.costs]
+boot_s = 12
+
+[[workload]]
+jobs = 20
+largest = 4
+span = "1h"
+mean_run = "10m"
+deadlines = [2, 3]
+tenant = "partial-deadline"
+
+[[application]]
+submit = "10m"
+run = "20m"
+tasks = 3
+memory_mib = 512
+deadline = "1h"
+budget = 500
+"""
+TRACE = "; Version: 2.2\n1 0 0 60 2 -1 -1 2 60 -1 1 1 1 -1 -1 -1 -1 -1\n"
+
+
+def written(folder: Path, text: str) -> Path:
+    """A file with this text."""
+    file = folder / "some.toml"
+    file.write_text(text)
+    return file
+
+
+def test_it_says_cloud_and_applications(tmp_path: Path) -> None:
+    """What it says, and the paper's values for the rest."""
+    scenario = scenario_of(written(tmp_path, SMALL))
+    cloud = scenario.cloud
+    assert (cloud.nodes, cloud.cpu, cloud.period_s, cloud.costs.boot_s) == (3, 400.0, 30.0, 12.0)
+    assert cloud.renewal_s == 3600.0
+    everybody = scenario.applications(seed=1, level=0.5)
+    assert len(everybody) == 21
+    assert [one.number for one in everybody] == list(range(21))
+    submitted = [one.submit_s for one in everybody]
+    assert submitted == sorted(submitted)
+    (mine,) = (one for one in everybody if one.tenant is Tenant.FULL_DEADLINE)
+    assert (mine.submit_s, mine.run_s, mine.deadline_s, mine.budget) == (300, 1200, 3600, 500)
+    drawn = [one for one in everybody if one is not mine]
+    assert max(one.submit_s for one in drawn) == pytest.approx(1800.0)
+    assert np.mean([one.run_s for one in drawn]) == pytest.approx(600.0, rel=0.02)
+    assert all(2 <= one.deadline_s / one.ideal_s <= 3 for one in drawn)
+
+
+def test_a_seed_draws_the_same_again(tmp_path: Path) -> None:
+    """Another draws others."""
+    scenario = scenario_of(written(tmp_path, SMALL))
+    assert scenario.applications(1, 1.0) == scenario.applications(1, 1.0)
+    assert scenario.applications(1, 1.0) != scenario.applications(2, 1.0)
+
+
+def test_a_trace_lies_beside_it(tmp_path: Path) -> None:
+    """Wherever the command is run."""
+    (tmp_path / "jobs.swf").write_text(TRACE)
+    file = written(tmp_path, '[[workload]]\ntrace = "jobs.swf"\n')
+    (only,) = scenario_of(file).applications(0, 1.0)
+    assert (only.tasks, only.run_s) == (2, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "[[workload]] or [[application]]: at least one is needed"),
+        ("nodes = 3\n[[workload]]\n", "nodes: is unknown"),
+        ("[cloud]\nnode = 3\n[[workload]]\n", "did you mean 'nodes'?"),
+        ('systems = ["edv"]\n[[workload]]\n', "did you mean 'edf'?"),
+        ("levels = []\n[[workload]]\n", "a list of at least one is right"),
+        ("[[workload]]\ndeadlines = [3, 2]\n", "the least and the greatest"),
+        ("[[workload]]\nmemory = [0.1, 2]\n", "at most 1"),
+        ('[[workload]]\ntrace = "none.swf"\n', "no such file beside"),
+        ('[[application]]\nrun = "1h"\n', "deadline: is missing"),
+        ('[[application]]\nrun = "0s"\ndeadline = "1h"\n', "a time above 0"),
+        ('[[application]]\nrun = "1h"\ndeadline = "2h"\ntasks = 500\n', "the cloud has 240 cores"),
+        ('[cloud]\nstrategy = "best"\n[[workload]]\n', "tabu"),
+        ("[cloud", "Expected ']'"),
+    ],
+)
+def test_what_is_wrong_is_told(tmp_path: Path, text: str, said: str) -> None:
+    """With what would be right."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(written(tmp_path, text))
+    assert said in str(caught.value)
+
+
+def test_the_command_runs_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Systems side by side, rows in a file; a file that is not there is told."""
+    output = ["--seeds", "1", "--processes", "1", "--output", str(tmp_path / "out")]
+    assert main(["experiment", "run", str(written(tmp_path, SMALL)), *output]) == 0
+    said = capsys.readouterr().out
+    assert "deadlines met, %" in said
+    assert (tmp_path / "out" / "small" / "rows.csv").read_text().count("market") == 2
+    assert main(["experiment", "run", str(tmp_path / "none.toml"), *output]) == 1
+    assert "none.toml" in capsys.readouterr().err
