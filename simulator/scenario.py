@@ -75,8 +75,11 @@ def scenario_of(path: Path) -> Scenario:
 
 def _scenario(table: Table, path: Path) -> Scenario:
     cloud = _cloud(table.table("cloud"))
-    parts = [_workload(one, path, cloud) for one in table.tables("workload")]
-    alone = [_application(one, cloud) for one in table.tables("application")]
+    systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET))
+    # The queues count cores: beside them no task may need more memory than comes with its core.
+    most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) != {MARKET} else 1.0)
+    parts = [_workload(one, path, cloud, most_mib) for one in table.tables("workload")]
+    alone = [_application(one, cloud, most_mib) for one in table.tables("application")]
     if alone:
         given = tuple(alone)
         parts.append(lambda _rng: given)
@@ -84,7 +87,7 @@ def _scenario(table: Table, path: Path) -> Scenario:
         table.problems.append("[[workload]] or [[application]]: at least one is needed")
     found = Scenario(
         name=table.take("name", name, path.stem),
-        systems=table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET)),
+        systems=systems,
         levels=table.take("levels", _several(_positive), (1.0,)),
         cloud=cloud,
         parts=tuple(parts),
@@ -118,7 +121,7 @@ def _cloud(table: Table) -> Cloud:
     return found
 
 
-def _workload(table: Table, path: Path, cloud: Cloud) -> Make:
+def _workload(table: Table, path: Path, cloud: Cloud, most_mib: float) -> Make:
     """Jobs of a trace, or of the Lublin-Feitelson model, with terms."""
     trace = table.take("trace", text, "")
     jobs = table.take("jobs", _at_least_one, 1000)
@@ -128,9 +131,10 @@ def _workload(table: Table, path: Path, cloud: Cloud) -> Make:
     burst = table.take("burst", _at_least_one, 1)
     spread_s = table.take("burst_spread", duration, 60.0)
     least, most = table.take("deadlines", _pair, (1.5, 10.0))
-    least_memory, most_memory = table.take("memory", _pair, (0.1, 0.5))
-    if most_memory > 1:
-        table.wrong("memory", "parts of a node's memory, at most 1, are right")
+    a_core = CORE / cloud.cpu
+    least_memory, most_memory = table.take("memory", _pair, (0.2 * a_core, a_core))
+    if most_memory * cloud.memory_mib > most_mib * (1 + 1e-9):
+        table.wrong("memory", f"parts of a node's, at most {_most(most_mib, cloud)}, are right")
     terms = Assignment(
         node_memory_mib=cloud.memory_mib,
         boot_s=cloud.costs.boot_s,
@@ -170,7 +174,7 @@ def _scaled(jobs: list[SwfJob], span_s: float, mean_run_s: float) -> list[SwfJob
     ]
 
 
-def _application(table: Table, cloud: Cloud) -> Application:
+def _application(table: Table, cloud: Cloud, most_mib: float) -> Application:
     """One that is described."""
     run_s = table.need("run", _some_time, 1.0)
     ideal_s = run_s + cloud.costs.boot_s
@@ -179,7 +183,7 @@ def _application(table: Table, cloud: Cloud) -> Application:
         submit_s=table.take("submit", duration, 0.0),
         run_s=run_s,
         tasks=table.take("tasks", _at_least_one, 1),
-        memory_mib=table.take("memory_mib", _positive, cloud.memory_mib / 4),
+        memory_mib=table.take("memory_mib", _positive, cloud.memory_mib * CORE / cloud.cpu),
         ideal_s=ideal_s,
         deadline_s=table.need("deadline", _some_time, ideal_s),
         budget=table.take("budget", _positive, 1000.0),
@@ -188,9 +192,16 @@ def _application(table: Table, cloud: Cloud) -> Application:
     table.end()
     if found.tasks > cloud.cores:
         table.wrong("tasks", f"the cloud has {cloud.cores} cores")
-    if found.memory_mib > cloud.memory_mib:
-        table.wrong("memory_mib", f"a node has {cloud.memory_mib:g}")
+    if found.memory_mib > most_mib * (1 + 1e-9):
+        table.wrong("memory_mib", f"at most {most_mib:g} is right: {_most(most_mib, cloud)}")
     return found
+
+
+def _most(most_mib: float, cloud: Cloud) -> str:
+    part = most_mib / cloud.memory_mib
+    if part == 1.0:
+        return "1, all that a node has"
+    return f"{part:.3g}, for fcfs, easy and edf count cores alone"
 
 
 def _positive(value: Any) -> float:

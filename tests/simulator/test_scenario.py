@@ -91,7 +91,8 @@ def test_a_trace_lies_beside_it(tmp_path: Path) -> None:
         ('systems = ["edv"]\n[[workload]]\n', "did you mean 'edf'?"),
         ("levels = []\n[[workload]]\n", "a list of at least one is right"),
         ("[[workload]]\ndeadlines = [3, 2]\n", "the least and the greatest"),
-        ("[[workload]]\nmemory = [0.1, 2]\n", "at most 1"),
+        ("[[workload]]\nmemory = [0.1, 0.6]\n", "at most 0.5, for fcfs, easy and edf count cores"),
+        ('systems = ["market"]\n[[workload]]\nmemory = [0.1, 2]\n', "at most 1, all that"),
         ('[[workload]]\ntrace = "none.swf"\n', "no such file beside"),
         ('[[application]]\nrun = "1h"\n', "deadline: is missing"),
         ('[[application]]\nrun = "0s"\ndeadline = "1h"\n', "a time above 0"),
@@ -116,3 +117,11 @@ def test_the_command_runs_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "out" / "small" / "rows.csv").read_text().count("market") == 2
     assert main(["experiment", "run", str(tmp_path / "none.toml"), *output]) == 1
     assert "none.toml" in capsys.readouterr().err
+
+
+def test_the_documents_scenario_is_one(tmp_path: Path) -> None:
+    """As it stands there."""
+    page = Path(__file__).parents[2] / "docs" / "experiments.md"
+    _, _, behind = page.read_text().partition("```toml\n")
+    scenario = scenario_of(written(tmp_path, behind.partition("```")[0]))
+    assert len(scenario.applications(0, 1.0)) == 161
