@@ -41,6 +41,8 @@ def main() -> int:
     queued = fcfs(jobs, HPC2N.cores)
     rate = queued.events / (time.process_time() - begin_s)
     figures.at_least(f"FCFS, {len(jobs):,} jobs, events a second", rate, 5 * ACCASIM)
+    figures.plain("FCFS, mean wait, s", queued.mean_wait_s(jobs))
+    figures.plain("FCFS, mean slowdown", queued.mean_slowdown(jobs))
     for level in LEVELS:
         applications = applications_of(HPC2N, Options(trace=trace), Task(MARKET, level, 0))
         begin_s = time.process_time()
