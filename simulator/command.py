@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         experiment = described(scenario) if scenario else EXPERIMENTS[arguments.name]
         folder = arguments.output / experiment.name
         rows = _rows(experiment, options, folder, arguments)
-    except (SwfError, TooLargeError, ScenarioError, OSError) as error:
+    except (SwfError, TooLargeError, ScenarioError, sweep.ClusterError, OSError) as error:
         return _complain(str(error))
     if len(rows) < len(experiment.tasks(options)):
         return _complain(f"{folder} has no complete run of this; see: experiment run")

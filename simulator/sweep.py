@@ -22,6 +22,10 @@ Progress = Callable[[int, int, float], None]
 """How many are done, of how many, and the seconds left."""
 
 
+class ClusterError(Exception):
+    """There is no cluster to hand runs to; the message says what is missing."""
+
+
 def sweep(
     experiment: Experiment,
     options: Options,
@@ -68,8 +72,11 @@ def local(processes: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """A Dask cluster; without an address two local workers are started."""
-    from distributed import Client  # noqa: PLC0415 - an optional dependency
+    """A Dask cluster; without an address two local workers are started. Raises ClusterError."""
+    try:
+        from distributed import Client  # noqa: PLC0415 - an optional dependency
+    except ImportError:
+        raise ClusterError("--cluster needs Dask: pip install 'merkat[cluster]'") from None
 
     with (
         Client(

@@ -1,6 +1,7 @@
 """Sweeps that go on where they were, and reports that say what holds."""
 
 import csv
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -157,3 +158,13 @@ def test_a_report_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     """Says how to get something to report."""
     assert main(["experiment", "report", "table-2", "--output", str(tmp_path)]) == 1
     assert "no complete run" in capsys.readouterr().err
+
+
+def test_a_cluster_needs_dask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who has none is told how to get it."""
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    wanted = ["experiment", "run", "figure-3", "--cluster", "--output", str(tmp_path)]
+    assert main(wanted) == 1
+    assert "pip install 'merkat[cluster]'" in capsys.readouterr().err
