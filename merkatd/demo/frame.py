@@ -40,7 +40,7 @@ _STANDING_STYLE = {
 
 def frame(state: State, width: int, height: int) -> tuple[Line, ...]:
     """At most `height` lines, each of exactly `width` columns. Every tenant is in it."""
-    head = [_title(state, width), _hint(state, width)]
+    head = [_title(state, width), _hint(state, width), *_page(state, width)]
     room = height - len(head)
     body = _wide(state, width, room) if width >= WIDE else _narrow(state, width, room)
     return tuple(fitted(line, width) for line in [*head, *body][:height])
@@ -98,6 +98,13 @@ def _hint(state: State, width: int) -> Line:
         if len(lead) + len(state.command) <= width:
             return (Piece(lead, FAINT), Piece(state.command, BOLD))
     return (Piece(state.command, BOLD),)
+
+
+def _page(state: State, width: int) -> list[Line]:
+    """Where the web page is, as soon as it is known."""
+    lead = " in a browser: "
+    fits = bool(state.page) and len(lead) + len(state.page) <= width
+    return [(Piece(lead, FAINT), Piece(state.page, BOLD))] if fits else []
 
 
 def _heading(name: str, what: str, width: int) -> Line:

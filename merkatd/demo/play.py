@@ -12,6 +12,7 @@ from merkatd.database import accounts
 from merkatd.database.accounts import AccountKind
 from merkatd.database.executors import Inline
 from merkatd.demo import picture
+from merkatd.demo.goals import goals
 from merkatd.demo.real import RealGuests
 from merkatd.demo.script import CAST
 from merkatd.demo.site import Options, Site
@@ -22,6 +23,7 @@ from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.errors import OneError
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.tell import Announcement
+from merkatd.web.goals import Goal
 
 TICK_S = 0.25
 """Of the watcher's time: so often tenants look after their VMs and the picture is drawn."""
@@ -47,6 +49,7 @@ class Demo:
         self._options = options
         self._watcher = watcher
         self._command = command
+        self._page = ""
         self._ended = False
         self._sleeping: Deferred[None] | None = None
         self._latest: Announcement | None = None
@@ -84,6 +87,11 @@ class Demo:
 
     async def _with_daemon(self) -> list[str]:
         daemon = await start(self._reactor, self._site.config)
+        if daemon.page is not None:
+            user, _, password = self._site.administrator.partition(":")
+            self._page = f"{daemon.page.address} as {user}, {password}"
+            self._say("web page", self._page)
+            daemon.page.goals.also(lambda: self._goals(daemon))
         transport = HttpTransport(self._reactor, self._site.endpoint, Inline())
         try:
             return await self._with_tenants(daemon, transport)
@@ -118,7 +126,9 @@ class Demo:
         self._told.append(Decided(period=0, tenant=picture.NOBODY, what=what, why=why))
         left_s = self._options.seconds
         told = picture.newest(self._told)
-        self._watcher.show(State(command=self._command, left_s=left_s, decisions=told), self._told)
+        self._watcher.show(
+            State(command=self._command, page=self._page, left_s=left_s, decisions=told), self._told
+        )
 
     # -- one turn -----------------------------------------------------------------------------
 
@@ -180,6 +190,7 @@ class Demo:
             period=0 if latest is None else latest.period,
             left_s=self._ending_s - self._reactor.seconds(),
             command=self._command,
+            page=self._page,
             paused=daemon.scheduler.paused,
             failures=daemon.scheduler.failures,
             running=running,
@@ -195,6 +206,10 @@ class Demo:
             ),
             decisions=picture.newest(self._told),
         )
+
+    def _goals(self, daemon: Daemon) -> list[Goal]:
+        minute_s = self._options.scale.minute_s
+        return goals(self._players, self._latest, self._began_s, self._now_min(daemon), minute_s)
 
     def _got(self, player: Player) -> float | None:
         if self._real is None:

@@ -89,8 +89,9 @@ def _run(reactor: Any, demo: Demo) -> _Ending:
         demo.end()
         return over
 
-    reactor.callWhenRunning(begin)
+    # Before anything is drawn: whoever sees it may hang up.
     reactor.callWhenRunning(_end_when_the_terminal_does, reactor)
+    reactor.callWhenRunning(begin)
     reactor.addSystemEventTrigger("before", "shutdown", stop)
     reactor.run()
     return ending

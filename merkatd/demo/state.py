@@ -82,6 +82,8 @@ class State:
     """Of the watcher's time, until the demo ends."""
     command: str = ""
     """Something to try in another terminal."""
+    page: str = ""
+    """Where the web page is, and who may sign in to it."""
     paused: bool = False
     failures: int = 0
     running: int = 0

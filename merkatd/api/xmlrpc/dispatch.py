@@ -1,7 +1,7 @@
 """A call from its bytes to the bytes of its answer: taken apart, allowed, done, refused."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.logger import Logger
@@ -11,6 +11,7 @@ from merkatd.api.xmlrpc import encoding
 from merkatd.api.xmlrpc.decoding import RpcCall, call_of
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.api.xmlrpc.rates import Rates
+from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller, House, Method
 from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault
@@ -22,12 +23,14 @@ _REFUSED_LOGIN = 10.0
 
 _log = Logger()
 
+Result = TypeVar("Result")
+
 
 class Dispatch:
     """Answers calls."""
 
     def __init__(self, house: House, settings: Settings, clock: Any) -> None:
-        self._house = house
+        self.house = house
         self._depth = settings.depth
         self._clock = clock
         self._users = Rates(settings.user_calls, settings.burst_s)
@@ -37,7 +40,7 @@ class Dispatch:
     async def answer(self, body: bytes, address: str) -> bytes:
         """What a call from this address is answered with."""
         try:
-            _allow(self._addresses.take(address, self._clock.seconds()), f"address {address}")
+            self.heed(address)
             call = call_of(body, self._depth)
             found, session, arguments = _checked(call)
         except RpcFault as wrong:
@@ -49,19 +52,34 @@ class Dispatch:
         except RpcFault as wrong:
             return encoding.fault(wrong)
         except Exception as error:  # noqa: BLE001 - each caller is answered, and the daemon lives on
-            return encoding.refused(found.name, _refusal(found.name, error))
+            return encoding.refused(found.name, refusal_of(found.name, error))
+
+    def heed(self, address: str) -> None:
+        """Count a call from this address. Raises Refusal where there were too many."""
+        _allow(self._addresses.take(address, self._clock.seconds()), f"address {address}")
 
     async def _done(self, found: Method, session: str, arguments: list[Any], address: str) -> Any:
+        async def done(caller: Caller) -> Any:
+            if found.admin:
+                need_admin(caller.identity, found.name)
+            return await found.function(self.house, caller, *arguments)
+
+        return await self.admitted(session, address, done)
+
+    async def admitted(
+        self, session: str, address: str, work: Callable[[Caller], Awaitable[Result]]
+    ) -> Result:
+        """What comes of work for whoever has this login, when it is their turn. Raises Refusal."""
         turn: Deferred[Any] = self._turns.acquire()
         await turn
         try:
             try:
-                identity = await self._house.logins.who(session)
+                identity = await self.house.logins.who(session)
             except Refusal:
                 self._addresses.fine(address, self._clock.seconds(), _REFUSED_LOGIN)
                 raise
             _allow(self._users.take(identity.uid, self._clock.seconds()), f"user {identity.uid}")
-            return await found.function(self._house, Caller(identity, session), *arguments)
+            return await work(Caller(identity, session))
         finally:
             self._turns.release()
 
@@ -83,8 +101,8 @@ def _allow(wait_s: float, who: str) -> None:
         raise Refusal(Code.ACTION, f"Too many calls of {who}: try again in {wait_s:.2g} s.")
 
 
-def _refusal(method: str, error: Exception) -> Refusal:
-    """What the caller is told."""
+def refusal_of(method: str, error: Exception) -> Refusal:
+    """What a caller is told of an error in what it asked for."""
     if isinstance(error, Refusal):
         return error
     for kind, code in _CODES.items():

@@ -4,7 +4,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.error import CannotListenError
 from twisted.web.http import HTTPFactory
@@ -12,7 +12,6 @@ from twisted.web.http import HTTPFactory
 from merkatd.api.xmlrpc.channel import Channel
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.table import House
 from merkatd.api.xmlrpc.tls import CertificateError, context_of
 
 _SWEEP_S = 1.0
@@ -21,6 +20,30 @@ _MIB = 1 << 20
 
 class NotServedError(Exception):
     """The tenants' interface can't be opened as configured; the message says why."""
+
+
+class Where(Protocol):
+    """What a section of the configuration says of a port."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+
+    @property
+    def port(self) -> int:
+        """At which port; 0 is any."""
+
+    @property
+    def certificate(self) -> str:
+        """With which certificate, if any."""
+
+    @property
+    def key(self) -> str:
+        """Where the key of that is, if not there too."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether others may come without one."""
 
 
 class Door:
@@ -32,7 +55,8 @@ class Door:
         host: Any = self._port.getHost()
         scheme, name = "https" if secure else "http", f"[{host.host}]"
         self.port: int = host.port
-        self.endpoint = f"{scheme}://{name if ':' in host.host else host.host}:{host.port}/RPC2"
+        self.address = f"{scheme}://{name if ':' in host.host else host.host}:{host.port}/"
+        self.endpoint = f"{self.address}RPC2"
 
     async def close(self) -> None:
         """Close the port, and every connection."""
@@ -40,16 +64,19 @@ class Door:
         self._factory.drop_all()
 
 
-def serve(reactor: Any, settings: Settings, house: House) -> Door:
+def serve(reactor: Any, settings: Settings, dispatch: Dispatch) -> Door:
     """Open the port. Raises NotServedError."""
+    return opened(reactor, settings, CallFactory(reactor, settings, dispatch.answer), "api")
+
+
+def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) -> Door:
+    """Open a port as a section of the configuration says. Raises NotServedError."""
     secure = bool(settings.certificate)
     if not (secure or settings.plain or _is_loopback(settings.address)):
         raise NotServedError(
-            f"api.address: {settings.address}: other machines can reach it; name a certificate,"
-            " or set api.plain to let passwords travel in the clear"
+            f"{section}.address: {settings.address}: other machines can reach it; name a"
+            f" certificate, or set {section}.plain to let passwords travel in the clear"
         )
-    dispatch = Dispatch(house, settings, reactor)
-    factory = CallFactory(reactor, settings, dispatch.answer)
     where = {"interface": settings.address}
     try:
         if secure:
@@ -60,10 +87,11 @@ def serve(reactor: Any, settings: Settings, house: House) -> Door:
         else:
             port = reactor.listenTCP(settings.port, factory, **where)
     except CertificateError as error:
-        raise NotServedError(f"api.certificate: {error}") from None
+        raise NotServedError(f"{section}.certificate: {error}") from None
     except CannotListenError as error:
         why = error.socketError.strerror
-        raise NotServedError(f"api.port: {settings.address}:{settings.port}: {why}") from None
+        at = f"{settings.address}:{settings.port}"
+        raise NotServedError(f"{section}.port: {at}: {why}") from None
     return Door(port, factory, secure=secure)
 
 
@@ -78,10 +106,9 @@ class CallFactory(HTTPFactory):
     """Makes a connection for each who comes, and ends those that keep others from coming."""
 
     noisy = False
+    speaks: type[Channel] = Channel
 
-    def __init__(
-        self, reactor: Any, settings: Settings, answer: Callable[[bytes, str], Any]
-    ) -> None:
+    def __init__(self, reactor: Any, settings: Settings, answer: Callable[..., Any]) -> None:
         # Times are looked after below, all at once, rather than by a timer a connection.
         super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None is none
         self._clock = reactor
@@ -109,7 +136,7 @@ class CallFactory(HTTPFactory):
         if self._by_address[host] >= self.settings.connections_per_address:
             return None
         self._by_address[host] += 1
-        channel = Channel(self, host, self._clock.seconds)
+        channel = self.speaks(self, host, self._clock.seconds)
         self.channels.add(channel)
         return channel
 

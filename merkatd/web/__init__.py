@@ -1,0 +1,1 @@
+"""The web page: what tenants and administrators look at, and the few forms they need."""

@@ -1,0 +1,79 @@
+"""What a browser asks and is answered, as values; and the headers that every answer has."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from merkatd.web.listening import Listener
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    ("Content-Security-Policy", POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Permissions-Policy", "camera=(), geolocation=(), microphone=()"),
+)
+"""On every answer, whatever it is."""
+HTML = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    form: Mapping[str, Sequence[str]]
+    cookie: str
+    by_hand: bool
+    """Whether a person asked, and not the page by itself."""
+    own: bool
+    """Whether it comes from no other site's page, as far as the browser says."""
+    address: str
+
+    def field(self, name: str) -> str:
+        """What a form says once."""
+        return next(iter(self.form.get(name, ())), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One response."""
+
+    body: bytes
+    status: int = 200
+    kind: str = HTML
+    headers: Sequence[tuple[str, str]] = ()
+    cacheable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A response that goes on: the events of the market, for this session."""
+
+    begin: Callable[[Listener], None]
+    """What is to be done with who listens."""
+
+
+def page(text: str, status: int = 200) -> Answer:
+    """HTML."""
+    return Answer(text.encode(), status)
+
+
+def data(value: Any) -> Answer:
+    """JSON."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return Answer(text.encode(), kind="application/json")
+
+
+def go(path: str) -> Answer:
+    """Elsewhere, by GET."""
+    return Answer(b"", 303, headers=(("Location", path),))

@@ -1,0 +1,162 @@
+"""One browser's connection: bounded like the tenants' calls, each answer with all headers."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote
+
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.xmlrpc.channel import Call, Channel
+from merkatd.web.answers import HEADERS, Answer, Asked, Live, page
+from merkatd.web.listening import Listener
+
+if TYPE_CHECKING:
+    from merkatd.web.server import VisitFactory
+
+LIVE_HEADER = b"x-merkat-live"
+_MOST_FIELDS = 2_000
+
+
+class Visit(Call):
+    """One request of a browser."""
+
+    channel: "Visitor"
+
+    def process(self) -> None:
+        """All of it is there."""
+        if self.size > self.channel.factory.body_bytes:
+            self.send(page("Too much at once.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+            return
+        self._running = ensureDeferred(self._visit())
+        self._running.addErrback(self._failed)
+
+    def late(self) -> None:
+        """It takes too long; pages that are kept up to date may."""
+        if self._answered:
+            return
+        self.send(page("No answer in time.", HTTPStatus.GATEWAY_TIMEOUT))
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _visit(self) -> None:
+        site = self.channel.factory.answer
+        answer = await site(self._asked())
+        if isinstance(answer, Live):
+            self._listen(answer)
+        else:
+            self.send(answer)
+
+    def _failed(self, _failure: Any) -> None:
+        self.send(page("The daemon failed to answer; its log says why.", 500))
+
+    def _asked(self) -> Asked:
+        path, _, query = self.uri.partition(b"?")
+        return Asked(
+            method=self.method.decode("latin-1"),
+            path=unquote(path.decode("latin-1")),
+            query={name: values[0] for name, values in _fields(query).items()},
+            form=_fields(self.content.getvalue()) if self.method == b"POST" else {},
+            cookie=self._cookie(),
+            by_hand=self.getHeader(LIVE_HEADER) is None,
+            own=self._own(),
+            address=self.channel.address,
+        )
+
+    def _cookie(self) -> str:
+        try:
+            found = SimpleCookie(self._header(b"cookie"))
+        except CookieError:
+            return ""
+        name = self.channel.factory.cookie
+        return found[name].value if name in found else ""
+
+    def _own(self) -> bool:
+        """Whether the browser says that one of our own pages, or a person, sent it."""
+        fetched = self._header(b"sec-fetch-site")
+        if fetched:
+            return fetched in {"same-origin", "none"}
+        origin = self._header(b"origin")
+        return not origin or origin.partition("://")[2] == self._header(b"host")
+
+    def _header(self, name: bytes) -> str:
+        found = self.getHeader(name)
+        return found.decode("latin-1") if isinstance(found, bytes) else (found or "")
+
+    def send(self, answer: Answer) -> None:
+        """The whole response at once."""
+        if self._answered:
+            return
+        self._answered = True
+        self.startedWriting = 1
+        body = answer.body
+        cached = "private, max-age=3600" if answer.cacheable else "no-store"
+        head = self._head(
+            answer.status,
+            [
+                ("Content-Type", answer.kind),
+                ("Content-Length", str(len(body))),
+                ("Cache-Control", cached),
+                *answer.headers,
+                *(() if self.channel.persistent else (("Connection", "close"),)),
+            ],
+        )
+        self.channel.transport.write(head if self.method == b"HEAD" else head + body)
+        self.finish()
+
+    def _listen(self, live: Live) -> None:
+        """Keep the connection, and write what happens."""
+        self._answered = True
+        self.startedWriting = 1
+        self.channel.persistent = 0
+        kind = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")]
+        head = self._head(200, [*kind, ("Connection", "close")])
+        self.channel.transport.write(head)
+        channel = self.channel
+        listener = Listener(channel.transport.write, channel.abort_after_writing, channel.abort)
+        self.channel.listener = listener
+        live.begin(listener)
+
+    def _head(self, status: int, fields: Sequence[tuple[str, str]]) -> bytes:
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+        more = self.channel.factory.headers
+        lines += [f"{name}: {value}" for name, value in (*fields, *HEADERS, *more)]
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+
+
+class Visitor(Channel):
+    """One connection."""
+
+    factory: "VisitFactory"
+
+    def __init__(self, factory: Any, address: str, seconds: Any) -> None:
+        super().__init__(factory, address, seconds)
+        self.requestFactory: Any = Visit
+        self.listener: Listener | None = None
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """More was written than the browser has read."""
+        if self.listener is not None:
+            self.listener.slow = True
+        super().pauseProducing()  # type: ignore[no-untyped-call]  # Twisted's web has no types
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """It has caught up."""
+        if self.listener is not None:
+            self.listener.slow = False
+        super().resumeProducing()  # type: ignore[no-untyped-call]  # so it is
+
+    def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
+        """It has ended."""
+        if self.listener is not None:
+            self.listener.gone()
+        super().connectionLost(reason)
+
+
+def _fields(text: bytes) -> dict[str, list[str]]:
+    """What a query or a form says; nothing where it is neither."""
+    try:
+        return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return {}

@@ -1,0 +1,29 @@
+"""Long lists, a hundred rows a page."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from merkatd.web.answers import Asked
+from merkatd.web.markup import Part, h
+
+ROWS = 100
+
+Row = TypeVar("Row")
+
+
+def page_of(rows: Sequence[Row], asked: Asked) -> tuple[Sequence[Row], int, int]:
+    """The rows of the page that the query wants, its number, and how many pages there are."""
+    pages = max(-(-len(rows) // ROWS), 1)
+    wanted = asked.query.get("page", "1")
+    plain = wanted.isascii() and wanted.isdigit() and len(wanted) < 8
+    at = min(max(int(wanted) if plain else 1, 1), pages)
+    return rows[(at - 1) * ROWS : at * ROWS], at, pages
+
+
+def pager(path: str, at: int, pages: int) -> Part:
+    """The way to the other pages."""
+    if pages == 1:
+        return None
+    before = h("a", "Before", href=f"{path}?page={at - 1}", rel="prev") if at > 1 else None
+    after = h("a", "After", href=f"{path}?page={at + 1}", rel="next") if at < pages else None
+    return h("nav", before, f" {at} of {pages} ", after, aria_label="Rows", class_="pager")

@@ -1,0 +1,118 @@
+"""The plan that waits: approved, without single steps, or refused."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from merkatd.api.questions import QuestionError
+from merkatd.web.answers import Answer, go
+from merkatd.web.markup import Markup, Part, h
+from merkatd.web.pages.fields import hidden
+from merkatd.web.pages.frame import form, framed, panel
+from merkatd.web.pages.parts import link, moment, table
+from merkatd.web.routes import Here, route
+
+
+@route("GET", "/plan", admin=True)
+async def plan(here: Here) -> Answer:
+    """The newest plan."""
+    return await _shown(here)
+
+
+@route("POST", "/plan/approve", admin=True)
+async def approve(here: Here) -> Answer:
+    """Carry it out, without the steps that are to be skipped."""
+    return await _answered(here, "approve_plan", skip=_numbers(here, "skip"))
+
+
+@route("POST", "/plan/refuse", admin=True)
+async def refuse(here: Here) -> Answer:
+    """Carry nothing of it out."""
+    return await _answered(here, "refuse_plan")
+
+
+async def _answered(here: Here, question: str, **words: Any) -> Answer:
+    number = here.asked.field("plan")
+    known = number.isascii() and number.isdigit()
+    try:
+        await here.ask(question, plan=int(number) if known else number, who=here.name, **words)
+    except QuestionError as error:
+        return await _shown(here, str(error))
+    return go("/plan")
+
+
+def _numbers(here: Here, name: str) -> list[int]:
+    said = here.asked.form.get(name, ())
+    return [int(one) for one in said if one.isascii() and one.isdigit() and len(one) < 8]
+
+
+async def _shown(here: Here, wrong: str = "") -> Answer:
+    problem = h("p", wrong, class_="wrong", role="alert") if wrong else None
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
+    try:
+        found = await here.ask("standing_plan")
+    except QuestionError as error:
+        text = h("p", str(error), class_="quiet")
+        return await framed(here, "Plan", h("h1", "Plan"), problem, text, status=status)
+    return await framed(
+        here,
+        "Plan",
+        h("h1", f"Plan {found['plan']}"),
+        problem,
+        panel(
+            found["state"].capitalize(),
+            h(
+                "p",
+                "Made in ",
+                link("periods", found["period"], f"period {found['period']}"),
+                " at ",
+                moment(found["at_s"]),
+                f", by {found['who']}" if found["who"] else "",
+            ),
+            _steps(here, found),
+        ),
+        status=status,
+    )
+
+
+def _steps(here: Here, found: Mapping[str, Any]) -> Part:
+    waits = found["state"] == "waiting"
+    heads = ("Step", "What", "VM", "From", "To", "Why", "Skip" if waits else "Became")
+    rows = table(
+        "The steps of the plan",
+        heads,
+        [
+            (
+                str(step["number"]),
+                step["kind"],
+                link("vms", step["vm"], step["name"] or f"VM {step['vm']}"),
+                _host(step["source"]),
+                _host(step["host"]),
+                step["reason"],
+                _skip(step) if waits else _became(step),
+            )
+            for step in found["steps"]
+        ],
+        numbers=(0,),
+    )
+    if not waits:
+        return rows
+    number = hidden({"plan": found["plan"]})
+    approved = h("button", "Approve all but the skipped", type="submit", class_="main")
+    return [
+        form(here, "/plan/approve", number, rows, approved),
+        form(here, "/plan/refuse", number, h("button", "Refuse", type="submit", class_="danger")),
+    ]
+
+
+def _host(said: Any) -> Part:
+    return None if said is None else str(said)
+
+
+def _skip(step: Mapping[str, Any]) -> Markup:
+    number = step["number"]
+    return h("input", type="checkbox", name="skip", value=number, aria_label=f"Skip step {number}")
+
+
+def _became(step: Mapping[str, Any]) -> str:
+    return "skipped" if step["skipped"] else step["became"] or ""

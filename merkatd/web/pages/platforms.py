@@ -1,0 +1,176 @@
+"""Virtual platforms: all as a table, each with how it fares, its VMs, and what was done."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from merkatd.web.answers import Answer
+from merkatd.web.goals import of_platform
+from merkatd.web.markup import Markup, Part, h
+from merkatd.web.pages import seen
+from merkatd.web.pages.change_form import change_form
+from merkatd.web.pages.frame import button, framed, panel
+from merkatd.web.pages.lists import page_of, pager
+from merkatd.web.pages.overview import progress, verdict
+from merkatd.web.pages.parts import (
+    NONE,
+    amount,
+    credits_,
+    deadline,
+    facts,
+    link,
+    moment,
+    span,
+    swatch,
+    table,
+)
+from merkatd.web.routes import Here, route
+
+OVER = frozenset({"done", "cancelled", "failed"})
+
+
+@route("GET", "/platforms")
+async def platforms(here: Here) -> Answer:
+    """All platforms that the visitor may see, also those that are over."""
+    there = here.house.questions.platforms
+    rows = [] if there is None else await there.listed(None if here.admin else here.uid)
+    shown, at, pages = page_of(sorted(rows, key=lambda row: -row["id"]), here.asked)
+    names = (await seen.present(here)).owner_names
+    now_s = here.house.world.now()
+    found = table(
+        "Platforms",
+        ("Platform", "Tenant", "State", "VMs", "Done", "Deadline", "In time?", "Spent", "Left"),
+        [
+            (
+                link("platforms", row["id"], row["name"]),
+                _owner(row["owner"], names),
+                row["state"],
+                row["size"],
+                progress(of_platform(row), now_s),
+                deadline(row["deadline_s"], now_s),
+                verdict(of_platform(row)),
+                credits_(row["spent"]),
+                credits_(row["balance"]),
+            )
+            for row in shown
+        ],
+        numbers=(3, 7, 8),
+        nothing="There are no platforms.",
+    )
+    new = h("a", "New platform", href="/platforms/new", class_="action")
+    return await framed(
+        here,
+        "Platforms",
+        h("h1", "Platforms"),
+        panel(f"{len(rows)} platforms", found, pager("/platforms", at, pages), more=new),
+    )
+
+
+@route("GET", "/platforms/{}")
+async def platform(here: Here) -> Answer:
+    """One platform."""
+    row = await here.call("merkat.platform.info", here.id)
+    return await framed(here, row["name"], *await shown(here, row))
+
+
+async def shown(
+    here: Here,
+    row: Mapping[str, Any],
+    said: Mapping[str, str] | None = None,
+    wrong: Mapping[str, str] | None = None,
+) -> list[Part]:
+    """A platform's page; with what a form said, and what was wrong with it."""
+    names = (await seen.present(here)).owner_names
+    over = row["state"] in OVER
+    forms = None if over else panel("Change", change_form(here, row, said or {}, wrong or {}))
+    return [
+        h("h1", row["name"], " ", h("small", f"platform {row['id']}", class_="quiet")),
+        h("p", row["report"] or row["why"] or "", class_="lead"),
+        h(
+            "div",
+            panel(
+                "How it fares", facts(how(here, row, names)), None if over else _orders(here, row)
+            ),
+            forms,
+            class_="grid",
+        ),
+        panel("VMs", _vms(row)),
+        panel("History", _actions(row)),
+    ]
+
+
+def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tuple[str, Part]]:
+    """The figures of a platform."""
+    now_s = here.house.world.now()
+    goal = of_platform(dict(row))
+    slack_s = row["slack_s"]
+    return [
+        ("Tenant", _owner(row["owner"], names)),
+        ("State", [row["state"], f", {row['needs']}" if row["needs"] else ""]),
+        ("Done", progress(goal, now_s)),
+        ("Deadline", deadline(row["deadline_s"], now_s)),
+        ("In time?", verdict(goal)),
+        ("Will end", NONE if slack_s is None else _slack(slack_s)),
+        ("Budget", f"{credits_(row['budget'])}, + {credits_(row['replenishment'])} a renewal"),
+        ("Spent and left", f"{credits_(row['spent'])} and {credits_(row['balance'])} credits"),
+        ("Bids", f"{credits_(row['bids'])} a period"),
+        ("All it can use costs", f"{credits_(row['full_cost'])} a period at present prices"),
+        ("At these prices", [row["outlook"], f": {row['takes']}" if row["takes"] else ""]),
+    ]
+
+
+def _owner(owner: int, names: Mapping[int, str]) -> list[Part]:
+    return [swatch(owner), link("tenants", owner, names.get(owner) or f"user {owner}")]
+
+
+def _slack(slack_s: float) -> str:
+    return f"{span(slack_s)} {'before' if slack_s >= 0 else 'after'} its deadline"
+
+
+def _orders(here: Here, row: Mapping[str, Any]) -> Markup:
+    at = f"/platforms/{row['id']}"
+    suspended = row["state"] in {"suspended", "suspending"} or row["held"]
+    first = (
+        button(here, f"{at}/resume", "Resume")
+        if suspended
+        else button(here, f"{at}/suspend", "Suspend")
+    )
+    return h("div", first, button(here, f"{at}/stop", "Stop for good", "danger"), class_="buttons")
+
+
+def _vms(row: Mapping[str, Any]) -> Markup:
+    return table(
+        "Its VMs",
+        ("VM", "Cluster", "State", "Bid for CPU", "Gets", "Memory"),
+        [
+            (
+                link("vms", vm["vm"], f"VM {vm['vm']}"),
+                vm["cluster"],
+                "leaving" if vm["leaving"] else vm["state"],
+                credits_(vm.get("bid_cpu")),
+                amount("cpu", vm.get("cpu")),
+                amount("memory", vm.get("memory")),
+            )
+            for vm in row["vms"]
+        ],
+        numbers=(3, 4, 5),
+        nothing="It has no VMs at present.",
+    )
+
+
+def _actions(row: Mapping[str, Any]) -> Markup:
+    return table(
+        "What was done with it",
+        ("Time", "Who", "What", "Why", ""),
+        [
+            (
+                moment(one["at_s"]),
+                one["who"],
+                one["what"],
+                one["text"],
+                h("span", f"refused: {one['refused']}", class_="badge bad")
+                if one["refused"]
+                else "",
+            )
+            for one in row["actions"]
+        ],
+    )

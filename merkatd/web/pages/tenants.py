@@ -1,0 +1,92 @@
+"""Tenants: all as a table, and each with its money, its platforms and its VMs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from merkatd.web.answers import Answer
+from merkatd.web.markup import Markup, Part, h
+from merkatd.web.pages import seen
+from merkatd.web.pages.frame import framed, panel
+from merkatd.web.pages.lists import page_of, pager
+from merkatd.web.pages.overview import goals_of, goals_table, tenant_rows, tenants_table
+from merkatd.web.pages.parts import credits_, facts, swatch, table
+from merkatd.web.pages.vm_rows import vms_table
+from merkatd.web.routes import Here, route
+
+
+@route("GET", "/tenants")
+async def tenants(here: Here) -> Answer:
+    """All tenants that the visitor may see."""
+    rows = await tenant_rows(here)
+    shown, at, pages = page_of(rows, here.asked)
+    return await framed(
+        here,
+        "Tenants",
+        h("h1", "Tenants"),
+        panel(f"{len(rows)} tenants", tenants_table(shown), pager("/tenants", at, pages)),
+    )
+
+
+@route("GET", "/tenants/{}")
+async def tenant(here: Here) -> Answer:
+    """One tenant."""
+    one = await here.call("merkat.tenant.info", here.id)
+    statement = await here.call("merkat.statement.info", here.id, "")
+    budgets = await here.call("merkat.budget.info", here.id)
+    vms = [row for row in await seen.vms(here) if row["owner"] == here.id]
+    goals = [goal for goal in await goals_of(here) if goal.owner == here.id]
+    name = one.get("name") or f"user {here.id}"
+    now_s = here.house.world.now()
+    return await framed(
+        here,
+        name,
+        h("h1", swatch(here.id), name),
+        h(
+            "div",
+            panel("Credits", facts(_facts(one, vms))),
+            panel("This month", _movements(statement)),
+            class_="grid",
+        ),
+        panel("Deadlines", goals_table(goals, {here.id: name}, now_s)),
+        panel("Budgets", _budgets(budgets)),
+        panel("VMs", vms_table(vms, await seen.host_ids(here))),
+    )
+
+
+def _facts(one: Mapping[str, Any], vms: Sequence[Mapping[str, Any]]) -> list[tuple[str, Part]]:
+    cost = sum(row["cost"] for row in vms)
+    rows: list[tuple[str, Part]] = [
+        ("Balance", credits_(one["balance"])),
+        ("In platforms and applications", credits_(one["in_applications"])),
+        ("Pays", f"{credits_(cost)} a period"),
+        ("Weight", f"{one['weight']:g}"),
+    ]
+    if one.get("entitlement") is not None:
+        rows.append(("A renewal fills it up to", credits_(one["entitlement"])))
+    return rows
+
+
+def _movements(statement: Mapping[str, Any]) -> Markup:
+    rows: list[tuple[str, Part]] = [("Opening", credits_(statement["opening"]))]
+    rows += [(kind, credits_(value)) for kind, value in statement["movements"].items()]
+    rows.append(("Now", credits_(statement["closing"])))
+    return facts(rows)
+
+
+def _budgets(budgets: Sequence[Mapping[str, Any]]) -> Markup:
+    return table(
+        "Budgets of platforms and applications",
+        ("Application", "Budget", "Replenishment", "Balance", ""),
+        [
+            (
+                row["name"] or str(row["application"]),
+                credits_(row["budget"]),
+                credits_(row["replenishment"]),
+                credits_(row["balance"]),
+                "over" if row.get("ended_s") else "",
+            )
+            for row in budgets
+        ],
+        numbers=(1, 2, 3),
+        nothing="No application has a budget of its own.",
+    )

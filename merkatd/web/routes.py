@@ -1,0 +1,106 @@
+"""The table of routes: which page answers which address, and who may ask for it."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from merkatd.api.xmlrpc.methods import METHODS
+from merkatd.api.xmlrpc.rights import need_admin
+from merkatd.api.xmlrpc.table import Caller, House
+from merkatd.web.answers import Answer, Asked, Live
+from merkatd.web.goals import Goals
+
+_LONGEST_ID = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A visitor at a page."""
+
+    house: House
+    goals: Goals
+    caller: Caller
+    asked: Asked
+    form: str
+    """What its forms bring along."""
+    id: int
+    """Of whatever the address names; -1 where it names nothing."""
+
+    @property
+    def uid(self) -> int:
+        """The visitor's."""
+        return self.caller.identity.uid
+
+    @property
+    def admin(self) -> bool:
+        """Whether it sees all."""
+        return self.caller.identity.is_admin
+
+    @property
+    def name(self) -> str:
+        """The visitor's."""
+        return self.caller.identity.name
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """What a tenant's call of this name answers this visitor: rights are looked at there."""
+        found = METHODS[method]
+        if found.admin:
+            need_admin(self.caller.identity, method)
+        return await found.function(self.house, self.caller, *found.completed(list(arguments)))
+
+    async def ask(self, question: str, **arguments: Any) -> Any:
+        """What the daemon answers to anybody: the page must have looked at rights before."""
+        return await self.house.questions.answer(question, arguments)
+
+
+Function = Callable[[Here], Awaitable[Answer | Live]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A page, a file of data, or a form's end."""
+
+    method: str
+    path: str
+    """Where {} stands for an id."""
+    function: Function
+    admin: bool
+
+
+ROUTES: list[Route] = []
+
+
+def route(method: str, path: str, *, admin: bool = False) -> Callable[[Function], Function]:
+    """Add a function to the table."""
+
+    def register(function: Function) -> Function:
+        ROUTES.append(Route(method, path, function, admin))
+        return function
+
+    return register
+
+
+def find(method: str, path: str) -> tuple[Route, int] | None:
+    """The route of an address, and the id in it; None where nothing is there."""
+    wanted = "GET" if method == "HEAD" else method
+    for one in ROUTES:
+        match = _pattern(one.path).fullmatch(path) if one.method == wanted else None
+        if match is not None:
+            return one, int(match["id"]) if "id" in match.groupdict() else -1
+    return None
+
+
+_PATTERNS: dict[str, re.Pattern[str]] = {}
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    if path not in _PATTERNS:
+        one = rf"(?P<id>[0-9]{{1,{_LONGEST_ID}}})"
+        _PATTERNS[path] = re.compile(re.escape(path).replace(r"\{\}", one), re.ASCII)
+    return _PATTERNS[path]
+
+
+def fields(asked: Asked, *names: str) -> Mapping[str, str]:
+    """What a form says of these, without blanks around."""
+    return {name: asked.field(name).strip() for name in names}

@@ -1,0 +1,68 @@
+"""The port of the page."""
+
+from typing import Any
+
+from merkatd.api.xmlrpc.dispatch import Dispatch
+from merkatd.api.xmlrpc.server import CallFactory, Door, opened
+from merkatd.api.xmlrpc.settings import Settings as CallSettings
+from merkatd.scheduler.period import Scheduler
+from merkatd.web.channel import Visitor
+from merkatd.web.goals import Goals
+from merkatd.web.listening import Listeners
+from merkatd.web.sessions import Sessions
+from merkatd.web.settings import Settings
+from merkatd.web.site import Site
+
+_A_YEAR_S = 31_536_000
+
+
+class VisitFactory(CallFactory):
+    """Makes a connection for each browser that comes, within the bounds of tenants' calls."""
+
+    speaks = Visitor
+
+    def __init__(
+        self, reactor: Any, bounds: CallSettings, site: Site, cookie: str, *, secure: bool
+    ) -> None:
+        super().__init__(reactor, bounds, site.visit)
+        self.cookie = cookie
+        transport = ("Strict-Transport-Security", f"max-age={_A_YEAR_S}")
+        self.headers = (transport,) if secure else ()
+
+
+class WebPage:
+    """The page as it is served."""
+
+    def __init__(self, door: Door, listeners: Listeners, goals: Goals) -> None:
+        self._door = door
+        self._listeners = listeners
+        self.goals = goals
+        self.address = door.address
+
+    async def close(self) -> None:
+        """End all that listens, and close the port."""
+        self._listeners.close()
+        await self._door.close()
+
+
+def serve(
+    reactor: Any,
+    settings: Settings,
+    bounds: CallSettings,
+    dispatch: Dispatch,
+    scheduler: Scheduler,
+) -> WebPage:
+    """Open the port. Raises NotServedError."""
+    secure = bool(settings.certificate)
+    cookie = "__Host-merkat" if secure else "merkat"
+    listeners = Listeners(
+        reactor, most=settings.listeners, most_per_user=settings.listeners_per_user
+    )
+    sessions = Sessions(
+        reactor.seconds, longest_s=settings.session_s, idle_s=settings.session_idle_s
+    )
+    site = Site(dispatch, sessions, listeners, cookie=cookie, secure=secure)
+    factory = VisitFactory(reactor, bounds, site, cookie, secure=secure)
+    door = opened(reactor, settings, factory, "web")
+    scheduler.listen(listeners.announced)
+    return WebPage(door, listeners, site.goals)

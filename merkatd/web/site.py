@@ -1,0 +1,177 @@
+"""A request from its address to its answer: who asks, whether they may, and what goes wrong."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from secrets import compare_digest
+from typing import Any
+
+from twisted.logger import Logger
+
+from merkatd.api.questions import NotNowError, QuestionError
+from merkatd.api.xmlrpc.dispatch import Dispatch, refusal_of
+from merkatd.api.xmlrpc.rights import need_admin
+from merkatd.api.xmlrpc.table import Caller
+from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.ledger import LedgerError
+from merkatd.web.answers import Answer, Asked, Live, go, page
+from merkatd.web.assets import asset
+from merkatd.web.goals import Goals
+from merkatd.web.listening import Listener, Listeners
+from merkatd.web.pages import PAGES
+from merkatd.web.pages.signin import SIGN_IN, sign_in_page, wrong_page
+from merkatd.web.routes import Here, Route, find
+from merkatd.web.sessions import Session, Sessions
+
+ASSETS = "/files/"
+LIVE = "/live"
+SIGN_OUT = "/sign-out"
+
+_STATUS: Mapping[Code, HTTPStatus] = {
+    # Whether something is not there or not theirs is nobody's business.
+    Code.AUTHORIZATION: HTTPStatus.NOT_FOUND,
+    Code.NO_EXISTS: HTTPStatus.NOT_FOUND,
+    Code.ACTION: HTTPStatus.TOO_MANY_REQUESTS,
+    Code.RPC_API: HTTPStatus.UNPROCESSABLE_ENTITY,
+    Code.INTERNAL: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+_log = Logger()
+_HOLD_ROUTES = PAGES
+
+
+class Site:
+    """The page, with all who are signed in to it."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        sessions: Sessions,
+        listeners: Listeners,
+        *,
+        cookie: str,
+        secure: bool,
+    ) -> None:
+        self._dispatch = dispatch
+        self._sessions = sessions
+        self._listeners = listeners
+        self._cookie = cookie
+        self._more = "; Secure" if secure else ""
+        self.goals = Goals()
+
+    async def visit(self, asked: Asked) -> Answer | Live:
+        """The answer to any request."""
+        if asked.path.startswith(ASSETS) and asked.method in {"GET", "HEAD"}:
+            return asset(asked.path.removeprefix(ASSETS)) or _nothing()
+        if asked.method == "POST" and not asked.own:
+            return wrong_page("That came from another site's page.", HTTPStatus.FORBIDDEN)
+        try:
+            self._dispatch.heed(asked.address)
+        except Refusal as refusal:
+            return wrong_page(refusal.text, HTTPStatus.TOO_MANY_REQUESTS)
+        if asked.path == SIGN_IN:
+            return await self._sign_in(asked)
+        session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
+        if session is None:
+            return _sign_in_first(asked)
+        return await self._known(asked, session)
+
+    async def _known(self, asked: Asked, session: Session) -> Answer | Live:
+        """The answer to who is signed in."""
+        if asked.method == "POST" and not compare_digest(asked.field("form"), session.form):
+            return wrong_page("That form is none of this session's.", HTTPStatus.FORBIDDEN)
+        if (asked.method, asked.path) == ("POST", SIGN_OUT):
+            self._sessions.end(session)
+            return self._with_cookie(go(SIGN_IN), "", gone=True)
+        found = find(asked.method, asked.path)
+        if found is None and (asked.method, asked.path) != ("GET", LIVE):
+            return _nothing()
+
+        async def work(caller: Caller) -> Answer | Live:
+            if found is None:
+                return self._listen(caller, session)
+            return await self._shown(asked, session, caller, *found)
+
+        try:
+            return await self._dispatch.admitted(session.login, asked.address, work)
+        except Exception as error:  # noqa: BLE001 - each visitor is answered, the daemon lives on
+            return self._refused(asked, session, error)
+
+    async def _shown(
+        self, asked: Asked, session: Session, caller: Caller, found: Route, id_: int
+    ) -> Answer | Live:
+        if found.admin:
+            need_admin(caller.identity, found.path)
+        here = Here(self._dispatch.house, self.goals, caller, asked, session.form, id_)
+        answer = await found.function(here)
+        if asked.method == "POST":
+            self._listeners.changed()
+        return answer
+
+    def _listen(self, caller: Caller, session: Session) -> Answer | Live:
+        user = caller.identity.uid
+        if not self._listeners.room(user):
+            return wrong_page("Too many pages listen already.", HTTPStatus.TOO_MANY_REQUESTS)
+
+        def begin(listener: Listener) -> None:
+            self._listeners.add(listener, user, lambda: self._sessions.alive(session))
+
+        return Live(begin)
+
+    async def _sign_in(self, asked: Asked) -> Answer:
+        if asked.method != "POST":
+            return sign_in_page()
+        login = f"{asked.field('user')}:{asked.field('password')}"
+
+        async def who(caller: Caller) -> str:
+            return caller.identity.name
+
+        try:
+            name = await self._dispatch.admitted(login, asked.address, who)
+        except Exception as error:  # noqa: BLE001 - as above
+            return sign_in_page(_sentence(error), asked.field("user"), _status(error))
+        _log.info("User {name} signed in to the web page", name=name)
+        return self._with_cookie(go("/"), self._sessions.begin(login))
+
+    def _refused(self, asked: Asked, session: Session, error: Exception) -> Answer:
+        refusal = refusal_of(asked.path, error)
+        if refusal.code is Code.AUTHENTICATION:
+            # The password is another one by now, or the user is gone.
+            self._sessions.end(session)
+            return _sign_in_first(asked)
+        status = _status(error)
+        if status is HTTPStatus.NOT_FOUND:
+            return _nothing()
+        return wrong_page(refusal.text, status)
+
+    def _with_cookie(self, answer: Answer, token: str, *, gone: bool = False) -> Answer:
+        ending = "; Max-Age=0" if gone else ""
+        value = f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict{self._more}{ending}"
+        headers = (*answer.headers, ("Set-Cookie", value))
+        return Answer(answer.body, answer.status, answer.kind, headers)
+
+
+def _sign_in_first(asked: Asked) -> Answer:
+    """People are sent to sign in; what a page asks for by itself is told why it gets nothing."""
+    if asked.by_hand and asked.path != LIVE and asked.method in {"GET", "HEAD"}:
+        return go(SIGN_IN)
+    return page("Sign in first.", HTTPStatus.UNAUTHORIZED)
+
+
+def _nothing() -> Answer:
+    return wrong_page("There is nothing here, or nothing of yours.", HTTPStatus.NOT_FOUND)
+
+
+def _status(error: Any) -> HTTPStatus:
+    if isinstance(error, NotNowError):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    if isinstance(error, QuestionError | LedgerError):
+        return _STATUS[refusal_of("", error).code]
+    if isinstance(error, Refusal):
+        return _STATUS.get(error.code, HTTPStatus.FORBIDDEN)
+    return HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, Refusal) and error.code is Code.AUTHENTICATION:
+        return "OpenNebula knows no such user with this password."
+    return refusal_of("sign-in", error).text

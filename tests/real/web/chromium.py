@@ -1,0 +1,209 @@
+"""A real Chromium without a window, driven over the pipe of its DevTools protocol."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+PATIENCE_S = 60.0
+_FLAGS = (
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--font-render-hinting=none",
+)
+
+
+class PageError(AssertionError):
+    """The browser would not do it, or what it runs failed."""
+
+
+class Chromium:
+    """One browser with one page; it is ended with all that it started."""
+
+    def __init__(self, folder: Path) -> None:
+        program = shutil.which("chromium")
+        assert program is not None, "chromium is not installed"
+        ours, theirs = os.pipe(), os.pipe()  # what it reads, and what it writes
+        words = [program, *_FLAGS, f"--user-data-dir={folder}", "about:blank"]
+        with (folder.parent / "chromium.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                ["bash", "-c", f'exec "$@" 3<&{ours[0]} 4>&{theirs[1]}', "bash", *words],
+                pass_fds=(ours[0], theirs[1]),
+                stdout=log,
+                stderr=log,
+            )
+        os.close(ours[0])
+        os.close(theirs[1])
+        self._write = os.fdopen(ours[1], "wb", buffering=0)
+        self._read = os.fdopen(theirs[0], "rb", buffering=0)
+        self._rest = b""
+        self._number = 0
+        self._session = ""
+        self.said: list[str] = []
+        """What pages wrote to the console, and which errors they ended with."""
+        self._open()
+
+    def _open(self) -> None:
+        target = self.tell("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.tell("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        for domain in ("Page", "Runtime", "Network", "Log", "Performance"):
+            self.tell(f"{domain}.enable")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._write.close()  # a browser whose pipe ends, ends
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._read.close()
+
+    # -- the protocol -------------------------------------------------------------------------
+
+    def tell(self, method: str, **parameters: Any) -> Any:
+        """What the browser answers. Raises PageError."""
+        self._number += 1
+        message: dict[str, Any] = {
+            "id": self._number,
+            "method": method,
+            "params": parameters,
+        }
+        if self._session and not method.startswith("Target."):
+            message["sessionId"] = self._session
+        self._write.write(json.dumps(message).encode() + b"\0")
+        while True:
+            found = self._next()
+            if found.get("id") == self._number:
+                if "error" in found:
+                    raise PageError(f"{method}: {found['error']}")
+                return found["result"]
+            self._heard(found)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            piece = self._read.read(1 << 16)
+            if not piece:
+                raise PageError("the browser has ended")
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\0")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def _heard(self, event: Mapping[str, Any]) -> None:
+        name, about = event.get("method"), event.get("params", {})
+        if name == "Runtime.exceptionThrown":
+            self.said.append(str(about["exceptionDetails"]))
+        elif name == "Log.entryAdded" and about["entry"]["level"] == "error":
+            self.said.append(f"{about['entry']['text']} {about['entry'].get('url', '')}")
+        elif name == "Runtime.consoleAPICalled" and about["type"] in {"error", "warning"}:
+            self.said.append(str(about["args"]))
+
+    # -- what people do -----------------------------------------------------------------------
+
+    def size(self, width: int, height: int, *, phone: bool = False, dark: bool = False) -> None:
+        """A window of this size."""
+        self.tell(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=phone,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.tell("Emulation.setEmulatedMedia", features=[scheme])
+
+    def go(self, address: str) -> None:
+        """Open a page, and wait until it is loaded."""
+        self.tell("Page.navigate", url=address)
+        self.until("document.readyState === 'complete'", f"{address} loaded")
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page. Raises PageError."""
+        found = self.tell(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        if "exceptionDetails" in found:
+            raise PageError(f"{script}: {found['exceptionDetails']}")
+        return found["result"].get("value")
+
+    def until(self, script: str, what: str, met: Callable[[Any], bool] = bool) -> Any:
+        """Wait until an expression is true; its value."""
+        ending = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                found = self.run(script)
+            except PageError:  # the page is being changed for another
+                found = None
+            if met(found):
+                return found
+            assert time.monotonic() < ending, f"{what}: not within {PATIENCE_S:g} s"
+            time.sleep(0.05)
+
+    def press(self, key: str, code: int = 0, text: str = "") -> None:
+        """A key, pressed and let go."""
+        words = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        said = {"text": text} if text else {}
+        self.tell("Input.dispatchKeyEvent", type="keyDown", **words, **said)
+        self.tell("Input.dispatchKeyEvent", type="keyUp", **words)
+
+    def tab(self) -> None:
+        """To what comes next."""
+        self.press("Tab", 9)
+
+    def enter(self) -> None:
+        """As who presses Enter."""
+        self.press("Enter", 13, "\r")
+
+    def type(self, text: str) -> None:
+        """As who types."""
+        self.tell("Input.insertText", text=text)
+
+    def click(self, selector: str) -> None:
+        """As who clicks, and wait until the next page is loaded."""
+        self.run("window.left = false")
+        self.run(f"document.querySelector({json.dumps(selector)}).click()")
+        self.until("window.left === undefined && document.readyState === 'complete'", selector)
+
+    def fill(self, selector: str, text: str) -> None:
+        """Another text in a field."""
+        self.run(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(text)}")
+
+    def sign_in(self, address: str, login: str) -> None:
+        """As a user of OpenNebula."""
+        user, _, password = login.partition(":")
+        self.tell("Network.clearBrowserCookies")
+        self.go(f"{address}sign-in")
+        self.fill("#user", user)
+        self.fill("#password", password)
+        self.click("form button")
+
+    def picture(self, *, whole: bool = False) -> bytes:
+        """What is to be seen, as a PNG."""
+        found = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        return base64.b64decode(found["data"])

@@ -1,0 +1,144 @@
+"""What tenants and administrators do: a quote first, wrong input told beside the field."""
+
+import pytest
+
+from tests.api.xmlrpc.site import ANN, BOB, until
+from tests.web.site import ANNS, PageSite
+
+_GOOD = """name = "bobs-work"
+[controller]
+kind = "none"
+[budget]
+credits = {credits}
+[[cluster]]
+name = "nodes"
+least = 1
+initial = 1
+template = '''CPU="1"
+MEMORY="128"
+'''
+"""
+
+
+class TestBids:
+    def test_a_quote_then_the_bid(self, site: PageSite) -> None:
+        """The quote changes nothing; the bid counts from the next period on."""
+        bob = site.browser(BOB)
+        quote = bob.post("/vms/1/quote", cpu="7.5", memory="")
+        assert quote.status == 200
+        assert "7.50" in quote.text
+        assert site.order("bid", vm="1")["resources"][0]["old"] == 6
+        assert bob.post("/vms/1/bid", cpu="7.5").place == "/vms/1"
+        assert site.order("bid", vm="1")["resources"][0]["old"] == 7.5
+
+    @pytest.mark.parametrize("wrong", ["much", "-1", "nan", "inf", "1e400", "1e308", "9" * 99])
+    def test_wrong_input_is_told_beside_the_field(self, site: PageSite, wrong: str) -> None:
+        """With what was written still in it, and nothing done."""
+        bob = site.browser(BOB)
+        before = site.order("bid", vm="1")["resources"]
+        for end in ("quote", "bid"):
+            answer = bob.post(f"/vms/1/{end}", cpu=wrong)
+            assert answer.status == 422
+            assert 'aria-invalid="true"' in answer.text
+            assert f'value="{wrong}"' in answer.text
+            assert 'role="alert"' in answer.text
+        assert site.order("bid", vm="1")["resources"] == before
+
+    def test_no_bid_at_all_is_none(self, site: PageSite) -> None:
+        """It is said what would be right."""
+        assert "at least one" in site.browser(BOB).post("/vms/1/quote", cpu="").text
+
+
+class TestPlatforms:
+    def test_a_quote_then_the_platform(self, site: PageSite) -> None:
+        """The quote leaves no platform and takes no credits."""
+        bob = site.browser(BOB)
+        text = _GOOD.format(credits=50)
+        listed = site.order("platforms", tenant="bob")
+        quote = bob.post("/platforms/quote", template=text)
+        assert quote.status == 200
+        assert "a period at present prices" in quote.text
+        assert site.order("platforms", tenant="bob") == listed == []
+        place = bob.post("/platforms/submit", template=text).place
+        number = int(place.removeprefix("/platforms/"))
+        assert site.order("platform", platform=number)["budget"] == 50
+        assert bob.post(f"{place}/quote", budget="80").status == 200
+        assert site.order("platform", platform=number)["budget"] == 50
+        assert bob.post(f"{place}/change", budget="80", deadline="3h").place == place
+        changed = site.order("platform", platform=number)
+        assert changed["budget"] == 80
+        assert changed["deadline_s"] is not None
+        assert bob.post(f"{place}/stop").place == place
+        until(
+            lambda: site.order("platform", platform=number)["state"] in {"cancelled", "done"},
+            "the platform stopped",
+        )
+        assert bob.post(f"{place}/stop").status == 422
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("", "the text of a template"),
+            ("name = ", "it is no TOML"),
+            ('name = "x"', "controller"),
+            (_GOOD.format(credits=1e9), "credits"),
+            ("<script>" * 100, "it is no TOML"),
+        ],
+    )
+    def test_a_wrong_template_is_told(self, site: PageSite, text: str, why: str) -> None:
+        """By quote and by submission, in the form with the text."""
+        bob = site.browser(BOB)
+        for end in ("quote", "submit"):
+            answer = bob.post(f"/platforms/{end}", template=text)
+            assert answer.status == 422
+            assert why in answer.text
+            assert "<script>" not in answer.text
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("deadline", "soon"), ("budget", "-3"), ("budget", "1e11"), ("replenishment", "x")],
+    )
+    def test_a_wrong_change_is_told(self, site: PageSite, name: str, value: str) -> None:
+        """Beside its field."""
+        ann = site.browser(ANN)
+        for end in ("quote", "change"):
+            answer = ann.post(f"/platforms/{site.platform}/{end}", **{name: value})
+            assert answer.status == 422
+            assert f'id="wrong-{name}"' in answer.text
+        assert ANNS in answer.text
+
+
+class TestOrders:
+    def test_an_administrator_pauses_drains_and_chooses(self, site: PageSite) -> None:
+        """Each order has an order that takes it back."""
+        admin = site.browser(site.admin)
+        assert admin.post("/orders/pause").place == "/orders"
+        assert site.order("status")["paused"] is True
+        assert "Paused" in admin.get("/").text
+        assert admin.post("/orders/resume").place == "/orders"
+        assert admin.post("/hosts/0/drain").place == "/hosts/0"
+        assert site.order("status")["drained_hosts"] == [0]
+        assert admin.post("/hosts/0/undrain").place == "/hosts/0"
+        assert admin.post("/orders/mode", mode="dry").place == "/orders"
+        assert "nothing of this is done" in admin.get("/").text
+        assert admin.post("/orders/mode", mode="some").status == 422
+        assert admin.post("/orders/mode", mode="on").place == "/orders"
+
+    def test_a_plan_waits_for_its_answer(self, site: PageSite) -> None:
+        """Steps that are ticked are left out; a plan that stands no more is not approved."""
+        admin = site.browser(site.admin)
+        admin.post("/orders/mode", mode="ask")
+        try:
+            template = 'CPU="1"\nMEMORY="64"\nNAME="waits"'
+            site.opennebula(BOB, "one.vm.allocate", template, False)
+            until(lambda: site.order("mode")["waiting_plan"] is not None, "a plan")
+            plan = str(site.order("mode")["waiting_plan"])
+            assert "waits for your approval" in admin.get("/").text
+            assert 'name="skip"' in admin.get("/plan").text
+            assert admin.post("/plan/approve", plan="99999").status == 422
+            assert admin.post("/plan/approve", plan="x").status == 422
+            assert admin.post("/plan/approve", plan=plan, skip="99").status == 422
+            assert admin.post("/plan/approve", plan=plan, skip="1").place == "/plan"
+            assert "skipped" in admin.get("/plan").text
+        finally:
+            site.as_before()
