@@ -10,7 +10,7 @@ PACKAGES := zsh:/usr/bin/zsh mariadb-server:/usr/bin/mariadb-install-db \
 	gcc:/usr/bin/gcc pkg-config:/usr/bin/pkg-config libpython3-dev:/usr/include/python3*/Python.h \
 	libvirt-dev:/usr/include/libvirt/libvirt.h openssh-server:/usr/sbin/sshd
 
-.PHONY: help venv demo check test test-real test-xen packages libvirt soak bench clean
+.PHONY: help venv demo check test test-real test-xen deb packages libvirt soak bench clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -21,7 +21,7 @@ venv: $(STAMP)  ## the virtual environment in .venv, with all that development n
 $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "merkat needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,mysql,simulator,dev]'
 	@touch $@
 
 demo: venv  ## a minute of a cloud that divides itself by price; Ctrl-C ends it
@@ -35,8 +35,13 @@ check: venv  ## layers, types and lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: packages check libvirt  ## everything; Debian packages that it lacks are installed first
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+test: packages compile check libvirt  ## everything; Debian packages that it lacks are installed first
+	@# One more than there are cores: many tests wait for processes and clocks.
+	$(BIN)/python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+
+compile: venv
+	@# Beside the checks: otherwise each of the tests' processes compiles for itself at first.
+	@$(BIN)/python -m merkatd.placement.warm >/dev/null 2>&1 &
 
 packages:
 	@missing=$$(for pair in $(PACKAGES); do ls $${pair#*:} >/dev/null 2>&1 || printf '%s ' $${pair%:*}; done); \
@@ -57,11 +62,14 @@ test-real: venv  ## real hosts, real guests: root on Debian 12; installs what it
 test-xen: venv  ## a real Xen under software emulation: root on Debian 12; installs what it lacks
 	$(BIN)/python -m tests.xen
 
+deb: venv  ## the Debian package, in dist/; on Debian 12 with libvirt-dev, pkg-config, gcc, python3-dev
+	packaging/build-deb $(BIN)/python
+
 soak: venv  ## the faults by the hundred
-	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_faults.py tests/ledger/test_kill.py tests/bus/test_kill.py tests/platforms/test_kill.py tests/daemon/test_two_daemons.py
+	MERKAT_SOAK=$${MERKAT_SOAK:-500} $(BIN)/python -m pytest tests/daemon/test_kill.py tests/daemon/test_kill_approved.py tests/daemon/test_faults.py tests/ledger/test_kill.py tests/bus/test_kill.py tests/platforms/test_kill.py tests/daemon/test_two_daemons.py
 
 bench: venv  ## the figures, each beside its limit; exits 1 where one is passed
 	@status=0; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || status=1; done; exit $$status
 
 clean:  ## what the commands above made
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,28 +3,50 @@
 A scrape reads what periods left here: it asks neither OpenNebula nor the database.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from merkatd.api.metrics.calls import Calls
+from merkatd.api.metrics.calls import Load, Loads
+from merkatd.api.metrics.fairness import Fairness
+from merkatd.api.metrics.groups import by_group
+from merkatd.api.metrics.moves import Cause, Moves, Result
 from merkatd.api.metrics.present import families
 from merkatd.api.recorded import KINDS
 from merkatd.scheduler.outcome import Outcome
 from merkatd.scheduler.tell import Announcement
 
-_OPENNEBULA = "opennebula"
+_PREFIX = "merkat"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 
 
 class Figures:
     """All metrics of one daemon."""
 
-    def __init__(self, version: str, calls: Calls | None = None) -> None:
+    def __init__(
+        self,
+        version: str,
+        loads: Mapping[str, Load] | None = None,
+        *,
+        interval_s: float = 60.0,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        """`loads` are the calls by server; `wall_s` is Prometheus's time, not the cloud's."""
         self._latest: Announcement | None = None
+        self._wall_s = wall_s
+        self._remembered = Moves()
         self._registry = CollectorRegistry()
+        ProcessCollector(namespace=_PREFIX, registry=self._registry)
         Gauge(
             "merkat_build_info", "Always 1", labelnames=("version",), registry=self._registry
         ).labels(version).set(1)
@@ -62,6 +84,15 @@ class Figures:
         )
         for kind in KINDS:
             self._planned.labels(kind)
+        self._moves = Counter(
+            "merkat_moves",
+            "Migrations, by what became of them and why they were decided",
+            labelnames=("result", "reason"),
+            registry=self._registry,
+        )
+        for result in Result:
+            for cause in Cause:
+                self._moves.labels(result.value, cause.value)
         self._balances = Gauge(
             "merkat_balance_credits",
             "What tenants and their applications have, by OpenNebula's group",
@@ -73,14 +104,38 @@ class Figures:
             "What there is that nobody has, to be paid out",
             registry=self._registry,
         )
+        self._mean_error, self._largest_error, self._shortfall = (
+            Gauge(name, text, labelnames=("market",), registry=self._registry)
+            for name, text in (
+                (
+                    "merkat_allocation_error_ratio",
+                    "Eq. 2: how far VMs' shares are from those on one great host, their mean",
+                ),
+                ("merkat_allocation_error_largest_ratio", "The same of the VM that is farthest"),
+                (
+                    "merkat_shortfall_credits",
+                    "Bids, in credits a period, that buy nothing where their VMs are",
+                ),
+            )
+        )
+        self._state = Gauge(
+            "merkat_state",
+            "1 for what the daemon does at present",
+            labelnames=("state",),
+            registry=self._registry,
+        )
+        Gauge(
+            "merkat_period_interval_seconds",
+            "How often a period is due",
+            registry=self._registry,
+        ).set(interval_s)
         self._registry.register(_Present(lambda: self._latest))
-        if calls is not None:
-            self._registry.register(_Called(calls))
+        self._registry.register(Loads(loads or {}))
 
     def announced(self, announcement: Announcement) -> None:
         """A period is over."""
         self._latest = announcement
-        self._last.set(announcement.at_s)
+        self._last.set(self._wall_s())
         for step in announcement.decided.steps:
             self._planned.labels(step.kind).inc()
         acted, verdicts = announcement.acted, announcement.seen.verdicts
@@ -92,6 +147,8 @@ class Figures:
             ("expired", len(verdicts.expired)),
         ):
             self._steps.labels(result).inc(number)
+        for outcome, cause in self._remembered.of(announcement):
+            self._moves.labels(outcome.value, cause.value).inc()
 
     def ended(self, outcome: Outcome, took_s: float) -> None:
         """What became of a period that was due."""
@@ -105,6 +162,18 @@ class Figures:
         for group, amount in by_group.items():
             self._balances.labels(group).set(amount)
         self._treasury.set(treasury)
+
+    def fair(self, markets: Iterable[Fairness]) -> None:
+        """How the VMs stand that the last period saw."""
+        for one in markets:
+            self._mean_error.labels(one.market).set(one.mean_error)
+            self._largest_error.labels(one.market).set(one.largest_error)
+            self._shortfall.labels(one.market).set(one.shortfall)
+
+    def states(self, state_of: Mapping[str, Callable[[], float]]) -> None:
+        """Who tells, at each scrape, whether the daemon is in a state: 1 or 0."""
+        for state, tell in state_of.items():
+            self._state.labels(state).set_function(tell)
 
     def page(self) -> bytes:
         """The text that Prometheus reads."""
@@ -122,24 +191,4 @@ class _Present(Collector):
         latest = self._latest()
         if latest is not None:
             yield from families(latest)
-
-
-class _Called(Collector):
-    """The calls to OpenNebula until now."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def collect(self) -> Iterator[Metric]:
-        """Read at each scrape."""
-        ended = CounterMetricFamily(
-            "merkat_calls", "Calls, by server and what became of them", labels=("server", "outcome")
-        )
-        for outcome, count in self._calls.ended.items():
-            ended.add_metric((_OPENNEBULA, outcome), count)
-        yield ended
-        under_way = GaugeMetricFamily(
-            "merkat_calls_in_flight", "Calls that were not answered yet", labels=("server",)
-        )
-        under_way.add_metric((_OPENNEBULA,), self._calls.under_way)
-        yield under_way
+            yield from by_group(latest)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from merkatd.database.orders import Mode
+
 MOST_FAILURES = 3
 """In a row: one call that fails is nothing to wake anybody for."""
 
@@ -14,10 +16,12 @@ class Health:
     why: str
 
 
-def health(failures: int, standby: str | None, *, paused: bool) -> Health:
+def health(failures: int, standby: str | None, *, paused: bool, mode: Mode = Mode.ON) -> Health:
     """A daemon that waits, by order or for another, is well; one whose periods fail is not."""
     if failures >= MOST_FAILURES:
         return Health(False, f"the last {failures} periods failed; the log says why")
     if standby is not None:
         return Health(True, f"standing by: {standby}")
-    return Health(True, "paused" if paused else "acting")
+    if paused:
+        return Health(True, "paused")
+    return Health(True, "acting" if mode is Mode.ON else f"mode {mode}")

@@ -43,6 +43,13 @@ class _Page(_Nothing):
         return b"GET is right\n"
 
 
+class _Quiet(_Site):  # type: ignore[misc]  # so it is
+    """Those who ask do so every few seconds: a log of it would be a log of nothing else."""
+
+    def log(self, _request: Any) -> None:
+        """Nothing."""
+
+
 def listen(
     reactor: Any, address: str, port: int, figures: Figures, health: Callable[[], Health]
 ) -> Any:
@@ -61,7 +68,7 @@ def listen(
     root = _Nothing()
     root.putChild(b"metrics", _Page(metrics))
     root.putChild(b"healthz", _Page(healthz))
-    site = _Site(root, timeout=_TIMEOUT_S)
+    site = _Quiet(root, timeout=_TIMEOUT_S)
     site.noisy = False
     site.displayTracebacks = False
     try:

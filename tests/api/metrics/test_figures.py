@@ -1,7 +1,11 @@
 """What Prometheus reads is what the periods came to."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -9,15 +13,22 @@ from twisted.logger import LogLevel, capturedLogs
 
 from merkatd.api.metrics.balances import Balances
 from merkatd.api.metrics.calls import Calls
+from merkatd.api.metrics.fairness import Fair, fairness
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import health
-from merkatd.cluster import VmState
+from merkatd.cluster import Migrate, VmState
+from merkatd.cluster.json_form import loads
 from merkatd.currency import MICRO
 from merkatd.database import accounts
 from merkatd.database.accounts import AccountKind
+from merkatd.database.executors import Inline
+from merkatd.database.orders import Order
 from merkatd.database.service import Database
+from merkatd.placement import strategy_named
 from merkatd.scheduler.outcome import Outcome
 from tests.scheduler.frontend import Frontend
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -31,11 +42,12 @@ def frontend() -> Iterator[Frontend]:
 
 
 def samples(figures: Figures) -> dict[tuple[str, ...], float]:
-    """By name and the values of the labels."""
+    """By name and the values of the labels; without those of the process, which never rest."""
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in parsed(figures.page().decode())
         for sample in family.samples
+        if not sample.name.startswith("merkat_process_")
     }
 
 
@@ -49,7 +61,7 @@ def test_before_the_first_period_there_is_nothing_to_say_of_the_cloud() -> None:
 
 def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
     """Cores and bytes, by market; prices as they were announced."""
-    figures = Figures("1")
+    figures = Figures("1", interval_s=30.0, wall_s=lambda: 7.0)
     announcement = frontend.period()
     figures.announced(announcement)
     figures.ended(Outcome.DONE, 0.3)
@@ -67,7 +79,8 @@ def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
     assert found["merkat_vms", "pending"] == 2
     assert found["merkat_periods_total", "done"] == 1
     assert found["merkat_period_duration_seconds_count",] == 1
-    assert found["merkat_period_last_success_timestamp_seconds",] == announcement.at_s
+    assert found["merkat_period_last_success_timestamp_seconds",] == 7.0
+    assert found["merkat_period_interval_seconds",] == 30.0
 
 
 def test_what_guests_really_used_stands_beside_what_they_were_given(frontend: Frontend) -> None:
@@ -126,7 +139,7 @@ def test_calls_are_counted_by_what_became_of_them() -> None:
             waiting.append(Deferred())
             return await waiting[-1]
 
-    way, figures = calls.through(Way()), Figures("1", calls)
+    way, figures = calls.through(Way()), Figures("1", {"opennebula": calls})
     asked = [ensureDeferred(way.call("one.vm.info", number)) for number in range(3)]
     assert samples(figures)["merkat_calls_in_flight", "opennebula"] == 3
     waiting[0].callback([True, "", 0])
@@ -156,8 +169,9 @@ def test_what_was_sent_is_confirmed_by_what_is_seen(frontend: Frontend) -> None:
 
 
 def test_labels_are_bounded(frontend: Frontend) -> None:
-    """However many VMs and owners there are, no figure is one of theirs."""
+    """However many VMs and owners there are, no figure is one of theirs; groups have theirs."""
     figures = Figures("1")
+    frontend.vm(owner=frontend.user("first"))
     figures.announced(frontend.period())
     before = len(samples(figures))
     for number in range(20):
@@ -165,6 +179,146 @@ def test_labels_are_bounded(frontend: Frontend) -> None:
     frontend.clock.advance(60)
     figures.announced(frontend.period())
     assert len(samples(figures)) == before
+
+
+def test_groups_have_what_their_vms_have(frontend: Frontend) -> None:
+    """By name; all groups together have what all markets gave, and pay its price."""
+    frontend.vm(5.0, owner=frontend.user("ann"))
+    figures = Figures("1")
+    announcement = frontend.period()
+    figures.announced(announcement)
+    found = samples(figures)
+    for what in ("cpu_allocated_cores", "memory_allocated_bytes"):
+        parts = [found[f"merkat_group_{what}", group] for group in ("oneadmin", "users")]
+        assert min(parts) > 0
+        assert sum(parts) == pytest.approx(found[f"merkat_{what}", "default"])
+    assert found["merkat_group_bids_credits", "users"] == 6
+    assert found["merkat_group_vms", "users", "pending"] == 1
+    assert found["merkat_group_vms", "oneadmin", "pending"] == 2
+    given, prices = announcement.decided.decision.allocations, announcement.prices["default"]
+    costs = [found["merkat_group_cost_credits", group] for group in ("oneadmin", "users")]
+    assert sum(costs) == pytest.approx((given.sum(axis=0) * [*prices.values()]).sum())
+
+
+def test_moves_are_counted_by_what_became_of_them_and_why(frontend: Frontend) -> None:
+    """A host is drained: its VM is sent away in this period and seen elsewhere in the next."""
+    figures = Figures("1")
+    figures.announced(frontend.periods(2))
+    assert not moves(figures)
+    frontend.order(Order.DRAIN, frontend.host_of(0))
+    figures.announced(frontend.periods(1))
+    assert moves(figures) == {("sent", "drained"): 1}
+    figures.announced(frontend.periods(1))
+    assert moves(figures) == {("sent", "drained"): 1, ("confirmed", "drained"): 1}
+
+
+def test_moves_of_a_daemon_before_are_counted_as_such(frontend: Frontend) -> None:
+    """Whoever starts in the middle of one knows what became of it, but not why it was decided."""
+    frontend.periods(2)
+    frontend.order(Order.DRAIN, frontend.host_of(0))
+    frontend.periods(1)
+    figures = Figures("1")
+    figures.announced(frontend.period())
+    assert moves(figures) == {("confirmed", "earlier"): 1}
+
+
+def test_a_move_that_opennebula_refuses_is_one_that_was_refused(frontend: Frontend) -> None:
+    """It is not counted as sent."""
+    figures = Figures("1")
+    frontend.periods(2)
+    source = frontend.host_of(0)
+    frontend.order(Order.DRAIN, source)
+    ask = frontend.transport.call
+
+    async def refuse(method: str, *arguments: Any) -> list[Any]:
+        if method == "one.vm.migrate":
+            return [False, "[one.vm.migrate] no", 2048, -1, -1]
+        return await ask(method, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frontend.transport, "call", refuse)
+        figures.announced(frontend.period())
+    assert moves(figures) == {("refused", "drained"): 1}
+
+
+def test_errors_are_those_of_the_places_that_were_seen(frontend: Frontend) -> None:
+    """Two VMs on three hosts have all they would have on one great host."""
+    figures = Figures("1")
+    Fair(Inline(), figures.fair).announced(frontend.periods(3))
+    found = samples(figures)
+    for name in ("allocation_error_ratio", "allocation_error_largest_ratio", "shortfall_credits"):
+        assert found[f"merkat_{name}", "default"] == pytest.approx(0.0)
+
+
+def test_a_crowded_host_is_unfair() -> None:
+    """The cloud of the manual has two VMs to move: moved, all of its figures are better."""
+    before = loads((ROOT / "docs/example.json").read_text())
+    entry = strategy_named("tabu")
+    decided = entry.decide(before, np.random.default_rng(1), {}, entry.settings)
+    steps = decided.plan.of(Migrate)
+    host = before.vms.host.copy()
+    for step in steps:
+        host[before.vms.id == step.vm] = np.flatnonzero(before.hosts.id == step.host)
+    after = replace(before, vms=replace(before.vms, host=host))
+    (crowded,), (even,) = fairness(before), fairness(after)
+    assert crowded.mean_error > even.mean_error
+    assert crowded.largest_error >= crowded.mean_error
+    assert crowded.shortfall > even.shortfall
+
+
+def test_a_scrape_asks_nobody(frontend: Frontend) -> None:
+    """Neither OpenNebula nor the database: it reads what the period left."""
+    figures = Figures("1", {"opennebula": Calls()})
+    figures.announced(frontend.period())
+
+    async def never(*_: object) -> Any:
+        raise AssertionError("a scrape asked")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frontend.transport, "call", never)
+        patch.setattr(frontend.engine, "connect", never)
+        patch.setattr(frontend.engine, "begin", never)
+        assert len(samples(figures)) > 60
+
+
+def test_servers_and_queues_are_those_that_there_are(frontend: Frontend) -> None:
+    """A database counts for itself: what was done, what failed, and that nobody waits."""
+    database = frontend.scheduler.world.database
+    assert isinstance(database, Database)
+    frontend.period()
+    figures = Figures("1", {"database": database})
+    before = samples(figures)["merkat_calls_total", "answered", "database"]
+    assert before > 0
+
+    def wrong(_: object) -> None:
+        raise ValueError("on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        frontend.result(ensureDeferred(database.run(wrong)))
+    found = samples(figures)
+    assert found["merkat_calls_total", "failed", "database"] == 1
+    assert found["merkat_calls_total", "answered", "database"] == before
+    assert found["merkat_queue_depth", "database"] == 0
+
+
+def test_what_the_daemon_does_is_told_at_each_scrape() -> None:
+    """As it is then."""
+    figures, paused = Figures("1"), False
+    figures.states({"paused": lambda: paused, "acting": lambda: not paused})
+    assert samples(figures)["merkat_state", "acting"] == 1
+    paused = True
+    found = samples(figures)
+    assert (found["merkat_state", "acting"], found["merkat_state", "paused"]) == (0, 1)
+
+
+def moves(figures: Figures) -> dict[tuple[str, str], float]:
+    """By result and reason, those that there were."""
+    return {
+        (result, reason): value
+        for (name, *labels), value in samples(figures).items()
+        if name == "merkat_moves_total" and value
+        for reason, result in [labels]
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
+from twisted.logger import capturedLogs
 
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import Health
@@ -52,8 +53,10 @@ def get(state: dict[str, Health]) -> Iterator[Get]:
 
 
 def test_prometheus_is_answered_in_its_own_words(get: Get) -> None:
-    """With the type that says which version of them."""
-    status, kind, text = get("/metrics")
+    """With the type that says which version of them; nobody's log grows by it."""
+    with capturedLogs() as logged:
+        status, kind, text = get("/metrics")
+    assert not logged
     assert status == 200
     assert kind.startswith("text/plain; version=")
     assert "# TYPE merkat_periods_total counter" in text

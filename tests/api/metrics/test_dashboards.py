@@ -1,0 +1,101 @@
+"""Dashboards, alerts and their page know the figures that there are, and no others."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parsed
+
+from merkatd.api.metrics.calls import SERVERS, Calls
+from merkatd.api.metrics.fairness import Fair
+from merkatd.api.metrics.figures import Figures
+from merkatd.cli import parser
+from merkatd.database.executors import Inline
+from tests.scheduler.frontend import Frontend
+
+ROOT = Path(__file__).parents[3]
+DASHBOARDS = sorted((ROOT / "dashboards").glob("*.json"))
+RULES = ROOT / "dashboards/alerts.yml"
+PAGE = ROOT / "docs/metrics.md"
+_NAME = re.compile(r"\bmerkat_[a-z0-9_]+")
+_OF_HISTOGRAMS = re.compile(r"_(bucket|count|sum|created)$")
+_GRID = 24
+
+
+@pytest.fixture(scope="module")
+def known() -> Iterator[dict[str, str]]:
+    """Names as they are asked for, with the kind, of all that a daemon tells."""
+    frontend = Frontend(hosts=2)
+    frontend.vm(5.0)
+    figures = Figures("1", {server: Calls() for server in SERVERS})
+    announcement = frontend.periods(2)
+    figures.announced(announcement)
+    figures.balances({"users": 1.0}, 1.0)
+    figures.states({"acting": lambda: 1})
+    Fair(Inline(), figures.fair).announced(announcement)
+    yield {
+        family.name + ("_total" if family.type == "counter" else ""): family.type
+        for family in parsed(figures.page().decode())
+        if not family.name.endswith("_created")
+    }
+    frontend.engine.dispose()
+
+
+def asked(text: str) -> set[str]:
+    """The figures that are named."""
+    return {_OF_HISTOGRAMS.sub("", name) for name in _NAME.findall(text)}
+
+
+def panels(file: Path) -> list[dict[str, Any]]:
+    """All of a dashboard."""
+    found: list[dict[str, Any]] = json.loads(file.read_text())["panels"]
+    return found
+
+
+@pytest.mark.parametrize("file", [*DASHBOARDS, RULES], ids=lambda file: file.name)
+def test_only_figures_are_asked_for_that_there_are(file: Path, known: dict[str, str]) -> None:
+    """By the names that they have."""
+    assert len(asked(file.read_text())) > 5
+    assert asked(file.read_text()) <= known.keys()
+
+
+def test_the_page_has_every_figure_and_its_kind(known: dict[str, str]) -> None:
+    """And no other; each alert has its line too."""
+    page = PAGE.read_text()
+    told = dict(re.findall(r"^\| `(merkat_\w+)` \| (\w+) \|", page, re.MULTILINE))
+    assert told == known
+    alerts = re.findall(r"- alert: (\w+)", RULES.read_text())
+    assert re.findall(r"^\| `(Merkat\w+)` \|", page, re.MULTILINE) == alerts
+
+
+@pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.name)
+def test_a_dashboard_can_be_shown(file: Path) -> None:
+    """Panels have a number each and lie beside one another; each asks something of its source."""
+    found = panels(file)
+    assert len({panel["id"] for panel in found}) == len(found)
+    places = set[tuple[int, int]]()
+    for panel in found:
+        at = panel["gridPos"]
+        assert at["x"] + at["w"] <= _GRID
+        own = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not own & places, panel["title"]
+        places |= own
+        assert panel["type"] == "row" or all(one["expr"] for one in panel["targets"])
+
+
+def test_alerts_name_commands_that_there_are() -> None:
+    """As they would be typed."""
+    commands = r"merkatd ((?:list|log|explain|resume|plan|check|tenant)\b[^;\"]*)"
+    found = re.findall(commands, RULES.read_text())
+    assert len(found) > 5
+    for words in found:
+        said = words.partition(" has ")[0].partition(" says ")[0]
+        assert parser().parse_args(shlex.split(said)).run is not None

@@ -1,0 +1,128 @@
+"""A Docker daemon of the tests' own, in their namespaces: it ends with them, images and all."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.real import controls
+from tests.real.host import ROOT, until
+
+BASE = "merkat-testbed-base"
+_PROJECT = "testbed"
+_MOST_SAID = 4000
+_PATIENCE_S = 240.0
+"""For any command; the longest builds all images."""
+
+
+class Docker:
+    """A daemon that runs until it is closed."""
+
+    def __init__(self, directory: Path) -> None:
+        """In the directory is all that it keeps."""
+        _leave_other_control_groups()
+        self._address = f"unix://{directory}/docker.sock"
+        self._log = directory / "dockerd.log"
+        with self._log.open("wb") as log:
+            self._daemon = subprocess.Popen(
+                [
+                    *("dockerd", "--host", self._address, "--data-root", f"{directory}/data"),
+                    *("--exec-root", f"{directory}/exec", "--pidfile", f"{directory}/pid"),
+                    *("--cgroup-parent", f"/{os.environ['MERKAT_REAL_GROUP']}/docker"),
+                    *("--exec-opt", "native.cgroupdriver=cgroupfs"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        until(self._answers, "dockerd answers", patience_s=_PATIENCE_S)
+
+    def run(self, *words: str) -> str:
+        """What a command of Docker's says."""
+        return self._run("docker", *words)
+
+    def compose(self, *words: str, profiles: tuple[str, ...] = ("embedded",)) -> str:
+        """What docker-compose says about the project's own file."""
+        chosen = [word for one in profiles for word in ("--profile", one)]
+        return self._run("docker-compose", "--project-name", _PROJECT, *chosen, *words)
+
+    def inside(self, service: str, *words: str) -> str:
+        """What a command says that runs in a service's container."""
+        return self.compose("exec", "-T", service, *words)
+
+    def copy(self, file: Path, service: str, path: str) -> None:
+        """Put a file into a service's container."""
+        container = self.compose("ps", "--quiet", service, profiles=("embedded", "opennebula"))
+        self.run("cp", str(file), f"{container.strip()}:{path}")
+
+    def address(self, service: str) -> str:
+        """Of a service's container."""
+        container = self.compose("ps", "--quiet", service, profiles=("embedded", "opennebula"))
+        shown = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+        return self.run("inspect", "--format", shown, container.strip()).strip()
+
+    def health(self, service: str) -> str:
+        """What its own check says of a service."""
+        container = self.compose("ps", "--quiet", service).strip()
+        return self.run("inspect", "--format", "{{.State.Health.Status}}", container).strip()
+
+    def close(self) -> None:
+        """End all containers, then the daemon."""
+        with contextlib.suppress(AssertionError):
+            self.compose("down", "--timeout", "5", "--volumes", profiles=("embedded", "opennebula"))
+        self._daemon.terminate()
+        try:
+            self._daemon.wait(30.0)
+        except subprocess.TimeoutExpired:
+            self._daemon.kill()
+            self._daemon.wait()
+
+    def _answers(self) -> bool:
+        assert self._daemon.poll() is None, self._log.read_text()
+        done = subprocess.run(
+            ["docker", "info"], env=self._environment(), capture_output=True, check=False
+        )
+        return done.returncode == 0
+
+    def _run(self, *words: str) -> str:
+        done = subprocess.run(
+            words,
+            cwd=ROOT,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, f"{' '.join(words)}: {said[-_MOST_SAID:]}"
+        return done.stdout
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {
+            "BASE": BASE,
+            "DOCKER_BUILDKIT": "0",
+            "DOCKER_HOST": self._address,
+        }
+
+
+@contextlib.contextmanager
+def running(directory: Path, archive: Path) -> Iterator[Docker]:
+    """A daemon that knows the Debian of all images."""
+    found = Docker(directory)
+    try:
+        found.run("import", str(archive), BASE)
+        yield found
+    finally:
+        found.close()
+
+
+def _leave_other_control_groups() -> None:
+    """What is made in trees that nobody removes would be left behind."""
+    if controls.unified():
+        return
+    for tree in controls.TOP.iterdir():
+        if tree.is_mount() and tree.name not in controls.CONTROLLERS:
+            subprocess.run(["umount", tree], check=True)

@@ -1,0 +1,116 @@
+"""What the testbed's and the package's tests are made of, built with the network that tests lack.
+
+The Debian package lies in dist/, as `make deb` leaves it; an archive of a Debian with all packages
+of the testbed's images is kept for the versions of the packages that it was built from.
+"""
+
+import hashlib
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.real import packages
+from tests.real.guest import versioned
+
+ROOT = Path(__file__).parents[2]
+CACHE = Path("~/.cache/merkat/testbed").expanduser()
+SCRIPT = ROOT / "testbed/base-image"
+EXTRAS = ("kvm", "mysql", "simulator")
+_OURS = ("test_package", "test_testbed")
+_STAMP = ROOT / "dist/made-of"
+_SOURCES = (
+    *("CHANGELOG.md", "LICENSE", "README.md", "dashboards", "docs", "etc", "packaging", "sql"),
+    *("setup.cfg", "pyproject.toml", "systemd", "controllers", "merkatd", "onegroup", "simulator"),
+)
+
+
+def make(words: Sequence[str]) -> None:
+    """All that the tests need that these words of pytest's name."""
+    named = [word for word in words if ".py" in word]
+    if not named or any(test in word for word in named for test in _OURS):
+        _package()
+        _debian()
+        _wheels()
+
+
+def package() -> Path:
+    """The Debian package."""
+    (found,) = (ROOT / "dist").glob("merkat_*.deb")
+    return found
+
+
+def debian() -> Path:
+    """A Debian with the packages of all images, as an archive."""
+    (found,) = CACHE.glob("*.tar")
+    return found
+
+
+def wheels() -> Path:
+    """A folder with wheels of Merkat and all that its extras need, and of what builds them."""
+    return CACHE / "wheels"
+
+
+def _package() -> None:
+    """The package of these very sources."""
+    made_of = _hash(path for name in _SOURCES for path in _files(ROOT / name))
+    if not _STAMP.exists() or _STAMP.read_text() != made_of:
+        packages.say("building the Debian package, which takes some minutes")
+        for old in (ROOT / "dist").glob("merkat_*.deb"):
+            old.unlink()
+        packages.run(str(ROOT / "packaging/build-deb"), sys.executable)
+        _STAMP.write_text(made_of)
+
+
+def _debian() -> None:
+    wanted = sorted({one for file in dockerfiles() for one in packages_of(file)})
+    text = SCRIPT.read_text() + " ".join(versioned(one) for one in wanted)
+    archive = CACHE / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.tar"
+    if not archive.exists():
+        packages.say("building a Debian for the testbed, which takes some minutes")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        for old in CACHE.glob("*.tar"):
+            old.unlink()
+        packages.run(str(SCRIPT), "-", str(archive))
+
+
+def _wheels() -> None:
+    """Those that are there already are kept: Merkat's own is always new."""
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("README.md", "LICENSE", *_SOURCES):
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, Path(place, name), dirs_exist_ok=True)
+            else:
+                shutil.copy(ROOT / name, place)
+        pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(wheels()))
+        packages.run(*pip, f"{place}[{','.join(EXTRAS)}]")
+
+
+def dockerfiles() -> list[Path]:
+    """Of the images that are built without a network."""
+    return sorted(one for one in (ROOT / "testbed").glob("*/Dockerfile") if packages_of(one))
+
+
+def packages_of(dockerfile: Path) -> list[str]:
+    """The Debian packages that an image needs."""
+    for line in dockerfile.read_text().splitlines():
+        if line.startswith("ARG PACKAGES="):
+            return shlex.split(line.partition("=")[2])[0].split()
+    return []
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if path.is_file():
+        return [path]
+    return sorted(
+        one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts
+    )
+
+
+def _hash(files: Iterable[Path]) -> str:
+    found = hashlib.sha256()
+    for file in files:
+        found.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,213 @@
+"""Debian's Prometheus reads a running daemon: what dashboards and alerts ask for is there."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import xmlrpc.client
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.metrics.test_dashboards import DASHBOARDS, RULES, panels
+from tests.controllers.monitors.sshd import free_port
+from tests.real.host import ROOT, until
+
+_CONFIG = """\
+[daemon]
+state_directory = "{state}"
+[cloud]
+hosts = 3
+[period]
+interval = "1s"
+least_interval = "0.5s"
+[metrics]
+enabled = true
+port = {port}
+"""
+_SCRAPE = """\
+global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
+rule_files: [{rules}]
+scrape_configs:
+  - job_name: merkat
+    static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+"""
+_SCRAPES_S = 5.0
+"""So many seconds of scrapes a rate is made of, at least."""
+_VARIABLES = {"market": ".*", "group": "oneadmin"}
+
+
+class Prometheus:
+    """One of our own, until it is closed."""
+
+    def __init__(self, directory: Path, target: int) -> None:
+        self._port = free_port()
+        rules = directory / "alerts.yml"
+        # As they are, but for their patience.
+        rules.write_text(re.sub(r"for: \w+", "for: 1s", RULES.read_text()))
+        config = directory / "prometheus.yml"
+        config.write_text(_SCRAPE.format(rules=rules, port=target))
+        self.log = directory / "prometheus.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    "prometheus",
+                    f"--config.file={config}",
+                    f"--storage.tsdb.path={directory / 'tsdb'}",
+                    f"--web.listen-address=127.0.0.1:{self._port}",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def get(self, path: str, **words: str) -> Any:
+        """What its interface answers."""
+        address = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(words)}"
+        try:
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                told = json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                pytest.fail(f"{words}: {error.read().decode()}")
+        assert told["status"] == "success", told
+        return told["data"]
+
+    def ask(self, query: str) -> list[Any]:
+        """The series of an expression, now."""
+        found: list[Any] = self.get("query", query=query)["result"]
+        return found
+
+    def up(self) -> bool:
+        """Whether it is there and the daemon is."""
+        try:
+            return [one["value"][1] for one in self.ask('up{job="merkat"}')] == ["1"]
+        except OSError:
+            assert self._process.poll() is None, self.log.read_text()
+            return False
+
+    def firing(self) -> set[str]:
+        """The alerts that are."""
+        alerts = self.get("alerts")["alerts"]
+        return {one["labels"]["alertname"] for one in alerts if one["state"] == "firing"}
+
+    def judged(self) -> list[Any]:
+        """The rules, once each has had its turn."""
+        (group,) = self.get("rules")["groups"]
+        rules: list[Any] = group["rules"]
+        return [] if any(rule["health"] == "unknown" for rule in rules) else rules
+
+    def close(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+
+
+class Merkat:
+    """A daemon with VMs that were placed, and of which some had to move; until it is closed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self._state, self._log = directory / "state", directory / "daemon.log"
+        file = directory / "merkatd.toml"
+        file.write_text(_CONFIG.format(state=self._state, port=self.port))
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "merkatd.cli", "run", "--config", str(file)],
+                cwd=ROOT,
+                env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def work(self) -> None:
+        """VMs come, and a host of theirs is disabled."""
+        self._said("/metrics")
+        session = (self._state / "one_auth").read_text().strip()
+        with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as proxy:
+            cloud: Any = proxy
+            for number in range(6):
+                said = cloud.one.vm.allocate(session, _vm(number), False)
+                assert said[0] is True, said
+            self._said("6 VMs on 3 hosts, 0 steps sent")
+            assert cloud.one.host.status(session, 0, 1)[0] is True
+            self._said(r"migrate of VM \d+: accepted")
+
+    def close(self) -> None:
+        """As a power cut ends it."""
+        self._process.kill()
+        self._process.wait()
+
+    def _said(self, what: str) -> None:
+        def said() -> bool:
+            log = self._log.read_text()
+            assert self._process.poll() is None, log
+            return re.search(what, log) is not None
+
+        until(said, f"{what!r} said")
+
+
+def _vm(number: int) -> str:
+    return (
+        f'NAME="vm{number}" CPU="0.5" VCPU="1" MEMORY="512"'
+        f' MERKAT_BID_CPU="{number + 1}" MERKAT_BID_MEMORY="1"'
+    )
+
+
+def substituted(expression: str) -> str:
+    """As Grafana asks it of Prometheus."""
+    for name, value in _VARIABLES.items():
+        expression = expression.replace(f"${name}", value)
+    assert "$" not in expression
+    return expression
+
+
+def test_prometheus_reads_what_dashboards_and_alerts_ask_for(tmp_path: Path) -> None:
+    """Each panel shows something; each alert can be asked; the daemon killed, one fires."""
+    with (
+        closing(Merkat(tmp_path)) as daemon,
+        closing(Prometheus(tmp_path, daemon.port)) as prometheus,
+    ):
+        daemon.work()
+        until(prometheus.up, "the daemon is read")
+        moved = 'merkat_moves_total{result="confirmed"} > 0'
+        until(lambda: prometheus.ask(moved), "moves are counted")
+        ending = time.monotonic() + _SCRAPES_S
+        until(lambda: time.monotonic() > ending, "enough for a rate")
+        for dashboard in DASHBOARDS:
+            for panel in panels(dashboard):
+                for target in panel.get("targets", []):
+                    query = substituted(target["expr"])
+                    until(partial(prometheus.ask, query), f"{panel['title']}: {query}")
+            *_, variable = json.loads(dashboard.read_text())["templating"]["list"]
+            found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"])
+            assert found is not None
+            values = prometheus.get(f"label/{found[2]}/values", **{"match[]": found[1]})
+            assert [one for one in values if re.fullmatch(_VARIABLES[variable["name"]], one)]
+        until(prometheus.judged, "each rule was judged")
+        rules = prometheus.judged()
+        assert len(rules) == RULES.read_text().count("- alert:")
+        assert {rule["health"] for rule in rules} == {"ok"}, rules
+        for rule in rules:
+            prometheus.ask(rule["query"])
+        assert "MerkatDown" not in prometheus.firing()
+        daemon.close()
+        until(lambda: "MerkatDown" in prometheus.firing(), "somebody is told")
+
+
+def test_alerts_come_when_they_should() -> None:
+    """As promtool judges them, minute by minute."""
+    for words in (("check", "rules", str(RULES)), ("test", "rules", f"{RULES.stem}_test.yml")):
+        done = subprocess.run(
+            ["promtool", *words], cwd=RULES.parent, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

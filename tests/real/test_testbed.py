@@ -1,0 +1,150 @@
+"""The testbed: what docker-compose.yml describes is built, runs, and does what it is for."""
+
+import json
+import re
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import pytest
+
+from merkatd.demo.domains import Kind, described, disk, name_of
+from merkatd.demo.following import Start
+from tests.real import docker, made
+from tests.real.docker import Docker
+from tests.real.host import until
+from tests.real.measuring import measured
+from tests.real.site import Cloud
+
+PATIENCE_S = 180.0
+VMS = 13
+"""Of the workload, when all of its tenants have what they want."""
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Docker]:
+    """A Docker of our own, with short names for its sockets."""
+    with (
+        tempfile.TemporaryDirectory(prefix="d") as place,
+        docker.running(Path(place), made.debian()) as found,
+    ):
+        yield found
+
+
+def asked(daemon: Docker, query: str) -> list[Any]:
+    """What the testbed's Prometheus says."""
+    words = urllib.parse.urlencode({"query": query})
+    address = f"http://{daemon.address('prometheus')}:9090/api/v1/query?{words}"
+    try:
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            found: list[Any] = json.loads(answer.read())["data"]["result"]
+            return found
+    except OSError:
+        return []
+
+
+def value(daemon: Docker, query: str) -> float:
+    """The first of what is found; NaN, which is like nothing, where there is none."""
+    found = asked(daemon, query)
+    return float(found[0]["value"][1]) if found else float("nan")
+
+
+def test_the_embedded_profile_is_a_cloud_at_work(daemon: Docker) -> None:
+    """The daemon is well, its tenants' VMs are placed and limited, and Prometheus knows."""
+    daemon.compose("build", "--quiet")
+    daemon.compose("up", "--detach")
+    try:
+        at_work(daemon)
+    except BaseException:
+        # pytest shows it.
+        sys.stdout.write(daemon.compose("logs", "--no-color", "--tail", "20"))
+        raise
+
+
+def at_work(daemon: Docker) -> None:
+    """Wait for all that it should be."""
+    until(lambda: daemon.health("merkat") == "healthy", "merkat is well", patience_s=PATIENCE_S)
+    until(lambda: value(daemon, 'up{job="merkat"}') == 1, "it is read", patience_s=PATIENCE_S)
+    running = 'merkat_vms{state="running"}'
+    until(lambda: value(daemon, running) >= VMS, "the workload runs", patience_s=PATIENCE_S)
+    assert value(daemon, 'merkat_price_credits{resource="cpu"}') > 0
+    assert value(daemon, 'merkat_calls_total{server="database",outcome="answered"}') > 0
+    assert {one["metric"]["group"] for one in asked(daemon, "merkat_group_vms > 0")} == {
+        "physics",
+        "biology",
+    }
+    placed = json.loads(daemon.inside("merkat", "merkatd", *_LIST))
+    assert len(placed) >= VMS
+    said = daemon.inside("database", "mariadb", "merkat", "-Ne", "SELECT COUNT(*) FROM periods")
+    assert re.fullmatch(r"[1-9]\d*", said.strip())
+
+
+_LIST = ("list", "vms", "--json", "--config", "/etc/merkat/embedded.toml")
+
+
+class Containers(Cloud):
+    """Merkat with hosts that are containers of the testbed."""
+
+    def described(self, start: Start) -> str:
+        """A machine that burns all it can."""
+        return described(Kind.QEMU, start.vm, start.vcpus, start.memory_mib, _DISK)
+
+
+_DISK = "/var/lib/libvirt/images/disk"
+_HOSTS = ("host1", "host2")
+_MEASURED_S = 4.0
+
+
+def test_its_hosts_for_opennebula_keep_guests_to_their_limits(
+    daemon: Docker, tmp_path: Path
+) -> None:
+    """Libvirtd and QEMU run in both containers; what Merkat sets is what guests get."""
+    daemon.compose("up", "--detach", *_HOSTS, profiles=("opennebula",))
+    addresses = [f"qemu+tcp://{daemon.address(host)}/system" for host in _HOSTS]
+    connections = [_connected(address) for address in addresses]
+    assert [one.getHostname() for one in connections] == list(_HOSTS)
+    (tmp_path / "disk").write_bytes(disk())
+    for host in _HOSTS:
+        daemon.copy(tmp_path / "disk", host, _DISK)
+    site = Containers(tmp_path / "site", addresses[:1], addresses[0], cores=1)
+    try:
+        site.start()
+        shares = dict(
+            zip((site.new(bid, vcpus=1) for bid in (1.0, 3.0)), (0.25, 0.75), strict=True)
+        )
+        site.after_periods(3)
+        for vm, share in shares.items():
+            guest = connections[0].lookupByName(name_of(vm))
+            assert guest.schedulerParameters()["vcpu_quota"] == share * 100_000
+            got = measured(partial(_burnt_s, guest), _MEASURED_S)
+            # What QEMU itself needs comes on top.
+            assert got.within(share * 0.9, share * 1.05 + 0.02), (share, got)
+        assert not site.failed
+    finally:
+        site.close()
+        for one in connections:
+            one.close()
+
+
+def _connected(address: str) -> Any:
+    found: list[Any] = []
+
+    def answers() -> bool:
+        try:
+            found.append(libvirt.open(address))
+        except libvirt.libvirtError:
+            return False
+        return True
+
+    until(answers, f"{address} answers", patience_s=PATIENCE_S)
+    return found[0]
+
+
+def _burnt_s(guest: Any) -> float:
+    return float(guest.info()[4]) / 1e9
