@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.figures import Figures
 from merkatd.api.questions.prepared import Prepared
 from merkatd.api.questions.present import Present
+from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.identity import Logins
 from merkatd.api.xmlrpc.server import serve
 from merkatd.api.xmlrpc.settings import Settings
@@ -128,7 +129,7 @@ def serve_both() -> None:
     """Serve until the input ends."""
     reactor = asyncio_reactor()
     settings = Settings(user_calls=_UNBOUNDED, address_calls=_UNBOUNDED)
-    door = serve(reactor, settings, house(reactor))
+    door = serve(reactor, settings, Dispatch(house(reactor), settings, reactor))
     site: Any = QuietSite(Empty())  # type: ignore[no-untyped-call]  # Twisted's web has no types
     empty = reactor.listenTCP(0, site, interface="127.0.0.1")
     sys.stdout.write(f"{door.port} {empty.getHost().port}\n")

@@ -28,6 +28,8 @@ COMMANDS = (
     "quote",
     "log",
     "plan",
+    "mode",
+    "shadow",
     "platform",
     "host",
     "pause",

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.control import listen
-from merkatd.api.metrics.calls import Calls
+from merkatd.api.metrics.calls import Calls, Load
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
@@ -37,9 +37,11 @@ from merkatd.scheduler.proposing import all_of
 from merkatd.scheduler.world import World
 from merkatd.starting.alone import certain, leading_of, taken
 from merkatd.starting.cloud import client_of
-from merkatd.starting.doors import open_to_scrapes, open_to_tenants
+from merkatd.starting.doors import open_to_browsers, open_to_scrapes, open_to_tenants
 from merkatd.starting.errors import StartError
 from merkatd.starting.hosts import hypervisors_of
+from merkatd.starting.reloading import Going, Reloading, rules_of
+from merkatd.web.server import WebPage
 
 __all__ = ["Daemon", "StartError", "start"]
 
@@ -54,15 +56,17 @@ class Daemon:
     """What was started, in the order in which it was; it is stopped the other way round."""
 
     scheduler: Scheduler
-    grace_s: float
+    configuration: Reloading
     clock: Any
+    page: WebPage | None
+    """The web page, where there is one."""
     _closing: list[Callable[[], Any]] = field(default_factory=list)
 
     async def stop(self) -> None:
         """Finish the work in hand, then let go of everything."""
         _log.info("Ending after the work in hand")
         stopping = ensureDeferred(self.scheduler.stop())
-        stopping.addTimeout(self.grace_s, self.clock)
+        stopping.addTimeout(self.configuration.config.period.grace_s, self.clock)
         try:
             await stopping
         except Exception:  # noqa: BLE001 - what could not be finished is found at the next start
@@ -106,21 +110,18 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
     rng = np.random.default_rng()
     database = await Database.open(config.database_url, reactor, rng, config.database.pool_size)
     closing.append(lambda: ensureDeferred(database.close()))
+    loads: dict[str, Load] = {"opennebula": calls, "database": database}
     cloud = OpenNebulaCloud(client, clock, workers)
     world = World(
         cloud=cloud,
-        hypervisors=hypervisors_of(reactor, config, client, closing),
+        hypervisors=hypervisors_of(reactor, config, client, closing, loads),
         database=database,
         clock=clock,
         executor=workers,
         rng=rng,
         now=clock.seconds,
-        rhythm=config.period,
         goods=config.goods,
-        markets=config.priced_markets(),
-        strategies=config.strategies,
-        limits=config.limits,
-        money=config.money,
+        **rules_of(config),
         handing=config.cloud.mode is CloudMode.DRIVER,
         why_not_on=HostsNow(client, clock.seconds, cloud.hosts_seen).why_not,
         retry=partial(start_again, client),
@@ -137,14 +138,18 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
     scheduler = Scheduler(replace(world, proposals=proposals), leading)
     scheduler.listen(manager.told)
     closing.append(lambda: ensureDeferred(manager.close()))
-    questions = DaemonQuestions(scheduler, PlatformQuestions(scheduler, manager, client.call))
+    platforms = PlatformQuestions(scheduler, manager, client.call)
+    questions = DaemonQuestions(scheduler, platforms)
     port: Any = listen(reactor, config.control_socket, questions)
     closing.append(port.stopListening)
+    page: WebPage | None = None
     if config.api.enabled:
         groups = GroupQuestions(scheduler, keeper)
-        open_to_tenants(reactor, config, world, questions, groups, closing)
+        dispatch = open_to_tenants(reactor, config, world, questions, groups, closing)
+        if config.web.enabled:
+            page = open_to_browsers(reactor, config, scheduler, dispatch, closing)
     if config.metrics.enabled:
-        closing.append(open_to_scrapes(reactor, config, scheduler, calls))
+        closing.append(open_to_scrapes(reactor, config, scheduler, loads))
     if leading is not None:
         leaders.append(leading)
         closing.append(lambda: ensureDeferred(leading.stop()))
@@ -158,4 +163,5 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
         closing.append(events.stop)
     # What was loaded stays: looking through it for garbage would hold the reactor.
     gc.freeze()
-    return Daemon(scheduler, config.period.grace_s, reactor, closing)
+    going = Going(scheduler, manager, keeper, (questions.ledger, platforms.ledger))
+    return Daemon(scheduler, Reloading(going, config), reactor, page, closing)

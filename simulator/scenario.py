@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from merkatd.fields import Table, count, duration, name, number, one_of, text
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import STRATEGIES
-from merkatd.platforms.fields import Table, count, duration, name, number, one_of, text
 from simulator.core.cloud import CORE, HPC2N, Cloud
 from simulator.costs import Costs
 from simulator.experiments.systems import EASY, EDF, FCFS, MARKET

@@ -42,6 +42,20 @@ CREATE TABLE bids (
 	CONSTRAINT pk_bids PRIMARY KEY (vm)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
+CREATE TABLE comparisons (
+	id BIGINT NOT NULL AUTO_INCREMENT,
+	period INTEGER NOT NULL,
+	at_s DOUBLE NOT NULL,
+	vm INTEGER NOT NULL,
+	name VARCHAR(128) NOT NULL,
+	theirs VARCHAR(128) NOT NULL,
+	ours VARCHAR(128),
+	why MEDIUMTEXT NOT NULL,
+	CONSTRAINT pk_comparisons PRIMARY KEY (id)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_comparisons_period ON comparisons (period);
+
 CREATE TABLE leases (
 	name VARCHAR(32) NOT NULL,
 	holder VARCHAR(128) NOT NULL,
@@ -95,6 +109,20 @@ CREATE TABLE periods (
 CREATE INDEX ix_periods_started_s ON periods (started_s);
 
 CREATE INDEX ix_periods_state ON periods (state);
+
+CREATE TABLE plans (
+	id BIGINT NOT NULL AUTO_INCREMENT,
+	period INTEGER NOT NULL,
+	made_s DOUBLE NOT NULL,
+	state VARCHAR(16) NOT NULL,
+	steps MEDIUMTEXT NOT NULL,
+	who VARCHAR(64),
+	approved_s DOUBLE,
+	ended_s DOUBLE,
+	CONSTRAINT pk_plans PRIMARY KEY (id)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_plans_state ON plans (state);
 
 CREATE TABLE rollups (
 	period INTEGER NOT NULL,
@@ -356,4 +384,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0007');
+INSERT INTO alembic_version VALUES ('0008');

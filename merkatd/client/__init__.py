@@ -8,6 +8,7 @@ print(merkat.quote(7, cpu=4.0).cost)
 merkat.bid(7, cpu=4.0)
 """
 
+from merkatd.client.administration import Administration, Daemon, Mode, Plan, PlanStep
 from merkatd.client.answers import (
     Budget,
     Explanation,
@@ -38,9 +39,11 @@ from merkatd.client.platforms import Deed, Platform, Platforms, PlatformVm
 from merkatd.client.where import default_endpoint, default_session
 
 __all__ = [
+    "Administration",
     "AuthenticationError",
     "BadCallError",
     "Budget",
+    "Daemon",
     "Deed",
     "Explanation",
     "ForbiddenError",
@@ -51,9 +54,12 @@ __all__ = [
     "Merkat",
     "MerkatError",
     "MissingError",
+    "Mode",
     "NewBid",
     "NotNowError",
     "PastPrice",
+    "Plan",
+    "PlanStep",
     "Platform",
     "PlatformVm",
     "Platforms",

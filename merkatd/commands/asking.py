@@ -3,6 +3,7 @@
 import argparse
 import getpass
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def _shown(
         return ask(socket, question, said)
 
     try:
-        return show(ask_daemon)
+        code = show(ask_daemon)
     except WordsError as error:
         return complain(command, str(error), WRONG_WORDS)
     except NobodyError as error:
@@ -50,6 +51,27 @@ def _shown(
         return complain(command, f"{error.filename or 'output'}: {error.strerror}")
     except _STRANGE:
         return complain(command, f"{socket}: what answers there speaks otherwise than this version")
+    _say_what_is_not_done(ask_daemon)
+    return code
+
+
+_NOT_DONE = {
+    "dry": "mode dry: what is decided is shown, and nothing of it is done",
+    "shadow": "mode shadow: what is decided is compared, and nothing of it is done",
+}
+
+
+def _say_what_is_not_done(ask_daemon: Ask) -> None:
+    """Whatever was shown: where it is not done, or waits, it is said beside it."""
+    try:
+        now = ask_daemon("mode")
+        said = _NOT_DONE.get(now["mode"])
+        if now["waiting_plan"] is not None and now["mode"] == "ask":
+            said = f"mode ask: plan {int(now['waiting_plan'])} waits (`merkatd plan show`)"
+    except (ControlError, OSError, *_STRANGE):
+        return  # it was answered before; who is gone since has nothing more to say
+    if said is not None:
+        print(f"merkatd: {said}", file=sys.stderr)
 
 
 def _nobody(command: str, arguments: argparse.Namespace, why: str) -> int:

@@ -27,16 +27,12 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def read_config(command: str, path: Path | None) -> Config | None:
     """The configuration; None where there are problems, which stand on standard error then."""
-    # Most commands ask the daemon and are done before these would be imported.
-    from merkatd.config.load import load  # noqa: PLC0415
-    from merkatd.config.model import Config  # noqa: PLC0415
+    # Most commands ask the daemon and are done before this would be imported.
     from merkatd.config.problems import ConfigError  # noqa: PLC0415
 
-    if path is None and not INSTALLED.exists():
-        return Config()
     chosen = path or INSTALLED
     try:
-        return load(chosen)
+        return loaded(path)
     except ConfigError as error:
         for problem in error.problems:
             complain(command, f"{chosen}: {problem}")
@@ -45,6 +41,16 @@ def read_config(command: str, path: Path | None) -> Config | None:
     except ValueError as error:
         complain(command, f"{chosen}: {error}")
     return None
+
+
+def loaded(path: Path | None) -> Config:
+    """The configuration. Raises ConfigError, OSError and ValueError."""
+    from merkatd.config.load import load  # noqa: PLC0415
+    from merkatd.config.model import Config  # noqa: PLC0415
+
+    if path is None and not INSTALLED.exists():
+        return Config()
+    return load(path or INSTALLED)
 
 
 def daemon_socket(command: str, path: Path | None) -> Path | None:

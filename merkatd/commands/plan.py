@@ -3,6 +3,10 @@
 Without --snapshot the running daemon looks at its cloud and decides as its next period
 would, but stores and sends nothing. With --snapshot a strategy decides from a file, and no
 daemon is needed.
+
+In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` shows it,
+`merkatd plan approve` has it carried out, each step judged again before it is sent, and
+`merkatd plan refuse` has it dropped. It stands until something else would be done.
 """
 
 import argparse
@@ -18,7 +22,7 @@ from merkatd.cluster import Snapshot
 from merkatd.cluster.check import SnapshotError
 from merkatd.cluster.compact import from_npz
 from merkatd.cluster.json_form import loads
-from merkatd.commands import words
+from merkatd.commands import plan_standing, words
 from merkatd.commands.asking import Ask, NotDoneError
 from merkatd.commands.output import WordsError
 from merkatd.commands.plan_text import plan_lines
@@ -58,6 +62,27 @@ TABLE = Table(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
+        "action",
+        metavar="ACTION",
+        nargs="?",
+        choices=("show", "approve", "refuse"),
+        help="show the plan that waits in mode ask, approve of it, or refuse it",
+    )
+    parser.add_argument(
+        "--plan",
+        metavar="N",
+        type=words.count,
+        help="with approve and refuse: only if this is the plan that waits",
+    )
+    parser.add_argument(
+        "--skip",
+        metavar="N",
+        type=words.count,
+        nargs="+",
+        default=[],
+        help="with approve: the steps with these numbers are not done",
+    )
+    parser.add_argument(
         "--snapshot",
         metavar="FILE",
         help="decide from this cloud instead, JSON or the compact form (.npz); - reads standard"
@@ -77,11 +102,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=20,
         help="how many VMs to list, those with the largest error first (default: 20)",
     )
-    add_view(parser, {"plan": TABLE})
+    add_view(parser, {"plan": TABLE, "show": plan_standing.STANDING})
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Decide, or let the daemon decide, and print."""
+    """Decide, or let the daemon decide, and print; or answer the plan that waits."""
+    if arguments.action == "show":
+        return plan_standing.show(arguments)
+    if arguments.action is not None:
+        return plan_standing.answer(arguments)
     return show_view(
         "plan",
         arguments,

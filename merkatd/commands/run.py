@@ -4,30 +4,27 @@ import argparse
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.logger import (
-    FilteringLogObserver,
-    LogLevel,
-    LogLevelFilterPredicate,
-    globalLogBeginner,
-    textFileLogObserver,
-)
 from twisted.python.failure import Failure
 
 from merkatd.api.ask import ControlError
 from merkatd.commands.complaints import complain
-from merkatd.commands.configured import add_config, read_config
+from merkatd.commands.configured import INSTALLED, add_config, loaded, read_config
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.commands.supervisor import Supervisor
+from merkatd.commands.written import Written
 from merkatd.config.model import Config
+from merkatd.config.problems import ConfigError, Problem
 from merkatd.daemon import Daemon, StartError, start
 from merkatd.database.migrations import SchemaError
 from merkatd.database.service import UnavailableError
 
 SUMMARY = "run the daemon"
 
+_STATUS = "Sharing the cloud; `merkatd status` tells more"
 _EXPECTED = (StartError, ControlError, SchemaError, UnavailableError, OSError)
 
 
@@ -42,16 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run until SIGTERM or SIGINT; the work in hand is finished first."""
+    """Run until SIGTERM or SIGINT; the work in hand is finished first.
+
+    At SIGHUP the configuration is read anew; one with mistakes leaves the old one in force.
+    """
     config = read_config("run", arguments.config)
     if config is None:
         return 1
     reactor = asyncio_reactor()
     try:
-        _begin_logging(config)
+        written = Written(config)
     except OSError as error:
         return complain("run", f"{config.log_file}: {error.strerror}")
-    running = _Running(reactor)
+    written.begin()
+    file = arguments.config or (INSTALLED if INSTALLED.exists() else None)
+    running = _Running(reactor, written, file)
     reactor.callWhenRunning(running.begin, config, arguments.paused)
     reactor.addSystemEventTrigger("before", "shutdown", running.end)
     reactor.run()
@@ -61,8 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
 class _Running:
     """The daemon inside the reactor's life."""
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, written: Written, file: Path | None) -> None:
         self._reactor = reactor
+        self._written = written
+        self._file = file
+        self._reload_wanted = False
         self._supervisor = Supervisor(os.environ, reactor)
         self._starting: Deferred[None] | None = None
         self._daemon: Daemon | None = None
@@ -75,13 +80,32 @@ class _Running:
         # supervisor tell.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._reactor.callFromThread(self._stop))
+        signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._reload))
         self._starting = ensureDeferred(start(self._reactor, config, paused=paused)).addCallbacks(
             self._started, self._failed
         )
 
     def _started(self, daemon: Daemon) -> None:
         self._daemon = daemon
-        self._supervisor.ready("Sharing the cloud; `merkatd status` tells more")
+        self._supervisor.ready(_STATUS)
+        if self._reload_wanted:
+            self._reload()
+
+    def _reload(self) -> None:
+        """Read the configuration anew; while it starts, once it has."""
+        if self._daemon is None:
+            self._reload_wanted = True
+            return
+        self._supervisor.reloading()
+        configuration = self._daemon.configuration
+        try:
+            self._written.again(configuration.take(loaded(self._file)))
+        except ConfigError as error:
+            configuration.refuse(error)
+        except (OSError, ValueError) as error:
+            problem = Problem((), str(getattr(error, "strerror", None) or error))
+            configuration.refuse(ConfigError(str(self._file), [problem]))
+        self._supervisor.ready(self._daemon.scheduler.configuration or _STATUS)
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
@@ -109,16 +133,3 @@ class _Running:
     def end(self) -> Any:
         """The reactor waits for what this returns; what is half started is started first."""
         return ensureDeferred(self._end())
-
-
-def _begin_logging(config: Config) -> None:
-    """Into the file that the configuration names, else standard error. Raises OSError."""
-    stream = sys.stderr
-    if config.log_file is not None:
-        config.log_file.parent.mkdir(parents=True, exist_ok=True)
-        stream = config.log_file.open("a", encoding="utf-8", buffering=1)
-    level = LogLevel.levelWithName(str(config.daemon.log_level))
-    least: Any = LogLevelFilterPredicate(defaultLogLevel=level)  # Twisted's interfaces
-    file: Any = textFileLogObserver(stream)  # have no types
-    observer: Any = FilteringLogObserver(file, [least])
-    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)

@@ -16,7 +16,22 @@ TABLE = Table(
         Column("TIME", "at_s", Kind.TIME, "when it did"),
         Column("HOSTS", "hosts", Kind.WHOLE, "hosts seen then"),
         Column("VMS", "vms", Kind.WHOLE, "VMs seen then"),
+        Column("MODE", "mode", Kind.TEXT, "how much of what is decided is done"),
         Column("PAUSED", "paused", Kind.TEXT, "whether no more periods begin"),
+        Column(
+            "WAITING_PLAN",
+            "waiting_plan",
+            Kind.WHOLE,
+            "the plan that waits for approval, in mode ask",
+            optional=True,
+        ),
+        Column(
+            "CONFIGURATION",
+            "configuration",
+            Kind.TEXT,
+            "why the newest configuration is not in force",
+            optional=True,
+        ),
         Column("STANDBY", "standby", Kind.TEXT, "why another daemon acts", optional=True),
         Column("FAILURES", "failures", Kind.WHOLE, "periods failed since the last good one"),
         Column(

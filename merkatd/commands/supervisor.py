@@ -1,4 +1,4 @@
-"""What systemd is told of the daemon: that it is ready, that it lives, that it ends.
+"""What systemd is told of the daemon: that it is ready, lives, reads its configuration, ends.
 
 A message is a datagram to the socket that the environment names; where it names none, as in a
 terminal, nothing is told. That it lives is told by the reactor, between other things: one that
@@ -7,6 +7,7 @@ is stuck falls silent, and systemd starts the daemon again.
 
 import os
 import socket
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,8 +28,13 @@ class Supervisor:
     def ready(self, status: str) -> None:
         """The first period has begun; from now on it is told in time that we live."""
         self._tell(f"READY=1\nSTATUS={status}")
-        if self._every_s > 0:
+        if self._every_s > 0 and not self._living.running:
             self._living.start(self._every_s)
+
+    def reloading(self) -> None:
+        """The configuration is being read anew; `ready` says when that is over."""
+        at_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._tell(f"RELOADING=1\nMONOTONIC_USEC={at_us}\nSTATUS=Reading the configuration anew")
 
     def ending(self) -> None:
         """The work in hand is being finished."""

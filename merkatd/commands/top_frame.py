@@ -49,6 +49,8 @@ def _status(status: Mapping[str, Any]) -> str:
     parts.append(f"{status['outstanding_steps']} steps under way")
     if status["failures"]:
         parts.append(f"{status['failures']} PERIODS FAILED")
+    if status["mode"] != "on":
+        parts.append(f"MODE {status['mode'].upper()}")
     if status["paused"]:
         parts.append("PAUSED")
     if not status["accounts_sound"]:

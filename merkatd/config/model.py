@@ -12,8 +12,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from merkatd.config.sections import Cloud, Daemon, DatabaseSection, Driver, Hypervisor, Period
-from merkatd.config.sections_doors import Api, Bus, Metrics
+from merkatd.config.sections import (
+    Acting,
+    Cloud,
+    Daemon,
+    DatabaseSection,
+    Driver,
+    Hypervisor,
+    Period,
+)
+from merkatd.config.sections_doors import Api, Bus, Metrics, Web
 from merkatd.config.sections_markets import Goods, Market, Money
 from merkatd.config.shape import rules
 from merkatd.config.socket import control_socket
@@ -37,9 +45,11 @@ class Config:
 
     daemon: Daemon = field(default_factory=Daemon)
     period: Period = field(default_factory=Period)
+    acting: Acting = field(default_factory=Acting)
     cloud: Cloud = field(default_factory=Cloud)
     driver: Driver = field(default_factory=Driver)
     api: Api = field(default_factory=Api)
+    web: Web = field(default_factory=Web)
     database: DatabaseSection = field(default_factory=DatabaseSection)
     hypervisor: Hypervisor = field(default_factory=Hypervisor)
     goods: Goods = field(default_factory=Goods)
@@ -100,11 +110,20 @@ class Config:
     @property
     def api_settings(self) -> Api:
         """The tenants' interface, with the full paths of its files."""
+        certificate, key = self._certificate(self.api)
+        return replace(self.api, certificate=certificate, key=key)
 
+    @property
+    def web_settings(self) -> Web:
+        """The web page, with the full paths of its files."""
+        certificate, key = self._certificate(self.web)
+        return replace(self.web, certificate=certificate, key=key)
+
+    def _certificate(self, section: Api | Web) -> tuple[str, str]:
         def found(name: str) -> str:
             return str(self.state_directory / Path(name).expanduser()) if name else ""
 
-        return replace(self.api, certificate=found(self.api.certificate), key=found(self.api.key))
+        return found(section.certificate), found(section.key)
 
     @property
     def database_url(self) -> str:

@@ -11,6 +11,7 @@ from merkatd.config.shape import Rules, rules
 from merkatd.config.socket import CONTROL_SOCKET, STATE_DIRECTORY
 from merkatd.hypervisor.libvirt.places import wrong_pattern
 from merkatd.hypervisor.libvirt.settings import LibvirtSettings, wrong_command
+from merkatd.scheduler.settings import Acting as _Acting
 from merkatd.scheduler.settings import Rhythm
 
 DATABASES = ("sqlite", "mysql", "mariadb")
@@ -105,6 +106,20 @@ class Period(Rhythm):
 
     grace_s: float = 30.0
     """How long a daemon that is told to end waits for the work in hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acting(_Acting):
+    """How much of what is decided is done."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "quiet_periods": Rules(least=0),
+        "quiet_migrations": Rules(least=0),
+    }
+
+    quiet_periods: int = 3
+    """For how many periods few VMs are moved: after a start, a pause, or a change of mode to
+    on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The sections about how others reach the daemon: tenants, Prometheus, controllers."""
+"""The sections about how others reach the daemon: tenants, browsers, Prometheus, controllers."""
 
 import re
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from merkatd.api.metrics import settings as metrics
 from merkatd.api.xmlrpc import settings as xmlrpc
 from merkatd.bus import settings as bus
 from merkatd.config.shape import Rules
+from merkatd.web import settings as web
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,19 @@ class Api(xmlrpc.Settings):
         "user_calls": Rules(above=0),
         "address_calls": Rules(above=0),
         "burst_s": Rules(above=0),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web(web.Settings):
+    """The web page, for browsers. It needs the tenants' interface, through whose door it goes."""
+
+    RULES: ClassVar[Mapping[str, Rules]] = {
+        "port": Rules(most=65_535),
+        "session_s": Rules(above=0),
+        "session_idle_s": Rules(above=0),
+        "listeners": Rules(least=0),
+        "listeners_per_user": Rules(least=0),
     }
 
 

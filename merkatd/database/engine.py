@@ -7,9 +7,20 @@ from sqlalchemy.pool import StaticPool
 
 from merkatd.database import sqlite
 
+_HOW = {
+    "pymysql": "MySQL and MariaDB need the Python package pymysql: pip install 'merkat[mysql]'",
+}
+
+
+class MissingDriverError(RuntimeError):
+    """The database's Python module is not installed; the message says which."""
+
 
 def make_engine(url: str, connections: int = 4) -> sa.Engine:
-    """An engine with at most so many connections, one to each thread that uses it."""
+    """An engine with at most so many connections, one to each thread that uses it.
+
+    Raises MissingDriverError.
+    """
     parsed = sa.make_url(url)
     options: dict[str, Any] = {
         "pool_size": connections,
@@ -20,7 +31,12 @@ def make_engine(url: str, connections: int = 4) -> sa.Engine:
     if sqlite.is_memory(parsed):
         options = {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     # Errors are logged, and what is stored may hold tenants' secrets: VMs' templates do.
-    engine = sa.create_engine(parsed, hide_parameters=True, **options)
+    try:
+        engine = sa.create_engine(parsed, hide_parameters=True, **options)
+    except ModuleNotFoundError as error:
+        driver = error.name or ""
+        how = _HOW.get(driver, f"the Python package {driver} is not installed")
+        raise MissingDriverError(f"database.url = {parsed!r}: {how}") from None
     if parsed.get_backend_name() == "sqlite":
         sqlite.prepare(engine)
     return engine

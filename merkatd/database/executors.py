@@ -1,7 +1,7 @@
 """Where transactions run: on threads of their own, or at once where time is virtual."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, execute
 from twisted.internet.interfaces import IReactorFromThreads
@@ -17,6 +17,10 @@ class Executor(Protocol):
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
         """Fires with what the call returns, or fails with what it raises."""
 
+    @property
+    def queued(self) -> int:
+        """Calls that wait for their turn."""
+
     def stop(self) -> None:
         """Give back what was held; nothing may be running."""
 
@@ -26,12 +30,24 @@ class Threads:
 
     def __init__(self, reactor: IReactorFromThreads, size: int, name: str = "database") -> None:
         self._reactor = reactor
+        self._size = size
+        self._unfinished = 0
         self._pool = ThreadPool(minthreads=0, maxthreads=size, name=name)
         self._pool.start()
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
         """Run the call on one of the threads; the result arrives on the reactor's."""
-        return deferToThreadPool(self._reactor, self._pool, call)
+        self._unfinished += 1
+        return deferToThreadPool(self._reactor, self._pool, call).addBoth(self._finished)
+
+    @property
+    def queued(self) -> int:
+        """Calls that wait for a thread; asked on the reactor's, like all the rest."""
+        return max(0, self._unfinished - self._size)
+
+    def _finished(self, result: Any) -> Any:
+        self._unfinished -= 1
+        return result
 
     def stop(self) -> None:
         """End the threads."""
@@ -40,6 +56,9 @@ class Threads:
 
 class Inline:
     """No threads: the call is over before `run` returns, so that a virtual clock decides all."""
+
+    queued = 0
+    """Nobody ever waits."""
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
         """Run the call here and now."""

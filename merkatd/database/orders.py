@@ -13,7 +13,9 @@ from sqlalchemy import Column, Named, TypedColumns
 from merkatd.database.schema import SERIAL, table
 
 EVERYTHING = -1
-"""The subject of orders that are about no single host."""
+"""The subject of orders that are about no single host,"""
+HOW = -2
+"""and of those that say how much is done at all."""
 LONGEST_NAME = 64
 
 
@@ -24,10 +26,40 @@ class Order(StrEnum):
     RESUME = "resume"
     DRAIN = "drain"
     UNDRAIN = "undrain"
+    MODE_DRY = "mode dry"
+    MODE_SHADOW = "mode shadow"
+    MODE_ASK = "mode ask"
+    MODE_ON = "mode on"
+    MODE_CONFIGURED = "mode configured"
 
 
-_OF_HOSTS = (Order.DRAIN, Order.UNDRAIN)
-_OF_EVERYTHING = (Order.PAUSE, Order.RESUME)
+class Mode(StrEnum):
+    """How much of what is decided is done."""
+
+    DRY = "dry"
+    SHADOW = "shadow"
+    ASK = "ask"
+    ON = "on"
+
+    @property
+    def watches(self) -> bool:
+        """Whether nothing at all is done: no step, no limit, no message, no charge."""
+        return self in {Mode.DRY, Mode.SHADOW}
+
+    @property
+    def order(self) -> Order:
+        """The order to be so from now on."""
+        return Order(f"mode {self}")
+
+
+_SUBJECTS = {
+    Order.PAUSE: EVERYTHING,
+    Order.RESUME: EVERYTHING,
+    **{Mode(one).order: HOW for one in Mode},
+    Order.MODE_CONFIGURED: HOW,
+}
+"""Of the orders that are about no single host."""
+_MODES = {mode.order: mode for mode in Mode}
 
 
 class OrderColumns(TypedColumns):
@@ -55,11 +87,11 @@ class Given:
 
 def give(connection: sa.Connection, what: Order, at_s: float, who: str, host: int | None) -> bool:
     """Put an order on record; False where it holds already, and nothing is recorded."""
-    if (host is None) != (what in _OF_EVERYTHING):
+    if (host is None) != (what in _SUBJECTS):
         raise ValueError(f"{what} is an order about {'a host' if host is None else 'everything'}")
-    subject = EVERYTHING if host is None else host
+    subject = _SUBJECTS[what] if host is None else host
     newest = _newest(connection).get(subject)
-    if what is (newest.what if newest else _WITHOUT[what]):
+    if what is (newest.what if newest else _WITHOUT.get(what, Order.MODE_CONFIGURED)):
         return False
     row = {"at_s": at_s, "what": what, "host": subject, "who": who[:LONGEST_NAME]}
     connection.execute(sa.insert(ORDERS), row)
@@ -72,7 +104,7 @@ _WITHOUT = {
     Order.DRAIN: Order.UNDRAIN,
     Order.UNDRAIN: Order.UNDRAIN,
 }
-"""By order: what holds as long as nobody said anything."""
+"""By order: what holds as long as nobody said anything; of modes that is the configured one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +114,18 @@ class InForce:
     paused: bool = False
     drained: frozenset[int] = frozenset()
     """Ids of hosts."""
+    mode: Mode | None = None
+    """None: as configured."""
 
 
 def in_force(connection: sa.Connection) -> InForce:
     """What the newest orders amount to."""
     newest = _newest(connection)
-    whole = newest.get(EVERYTHING)
+    whole, how = newest.get(EVERYTHING), newest.get(HOW)
     return InForce(
         paused=whole is not None and whole.what is Order.PAUSE,
         drained=frozenset(host for host, given in newest.items() if given.what is Order.DRAIN),
+        mode=None if how is None else _MODES.get(how.what),
     )
 
 
@@ -108,5 +143,5 @@ def _newest(connection: sa.Connection) -> dict[int, Given]:
 
 
 def _given(row: sa.Row[Any]) -> Given:
-    host = None if row.host == EVERYTHING else row.host
+    host = None if row.host in {EVERYTHING, HOW} else row.host
     return Given(Order(row.what), host, row.at_s, row.who)

@@ -25,6 +25,8 @@ class PeriodState(StrEnum):
     ACTED = "acted"
     CHARGED = "charged"
     FAILED = "failed"
+    WATCHED = "watched"
+    """Decided, and nothing of it done: it is never charged."""
 
 
 _BEFORE: Final[Mapping[PeriodState, frozenset[PeriodState]]] = {
@@ -32,6 +34,7 @@ _BEFORE: Final[Mapping[PeriodState, frozenset[PeriodState]]] = {
     PeriodState.ACTED: frozenset({PeriodState.DECIDED}),
     # A daemon that dies while it acts leaves VMs that ran and got their shares.
     PeriodState.CHARGED: frozenset({PeriodState.DECIDED, PeriodState.ACTED}),
+    PeriodState.WATCHED: frozenset({PeriodState.OBSERVED}),
     PeriodState.FAILED: frozenset(
         {PeriodState.OBSERVED, PeriodState.DECIDED, PeriodState.ACTED},
     ),
@@ -123,6 +126,11 @@ def decided(
     _advance(
         connection, number, PeriodState.DECIDED, decided_s=at_s, strategy=strategy, memory=text
     )
+
+
+def watched(connection: sa.Connection, number: int, at_s: float, strategy: str) -> None:
+    """Store what would have been decided by; nothing is remembered of what was not done."""
+    _advance(connection, number, PeriodState.WATCHED, decided_s=at_s, strategy=strategy)
 
 
 def acted(connection: sa.Connection, number: int, at_s: float) -> None:

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from merkatd.database import migrations, sqlite
-from merkatd.database.engine import connections_of, make_engine
+from merkatd.database.engine import MissingDriverError, connections_of, make_engine
 from merkatd.database.executors import Executor, Threads
 from merkatd.database.retrying import Retries, passes
 
@@ -63,6 +63,10 @@ class Database:
         self._retries = retries or Retries()
         self._log = Logger()
         self._open = True
+        self.answered = 0
+        """Transactions that came to their end,"""
+        self.failed = 0
+        """and that did not, however often they were tried."""
         self._running = 0
         self._idle: list[Deferred[None]] = []
 
@@ -79,7 +83,10 @@ class Database:
 
         Raises UnavailableError, SchemaError.
         """
-        engine = make_engine(url, connections)
+        try:
+            engine = make_engine(url, connections)
+        except MissingDriverError as error:
+            raise UnavailableError(str(error)) from None
         executor = Threads(reactor, connections_of(engine, connections))
         opened = cls(engine, executor, reactor, rng, retries)
         try:
@@ -101,6 +108,16 @@ class Database:
         """What `work` returns, from one consistent state; it must not write."""
         return await self._counted(self._reader, work)
 
+    @property
+    def under_way(self) -> int:
+        """Transactions that are neither, those that wait for a connection among them."""
+        return self._running
+
+    @property
+    def queued(self) -> int:
+        """Those that wait for a connection."""
+        return self._executor.queued
+
     async def close(self) -> None:
         """Refuse new work, wait for what is in hand, and let go of every connection."""
         self._open = False
@@ -116,7 +133,13 @@ class Database:
             raise ClosedError("the database is closed; nothing more can be read or written")
         self._running += 1
         try:
-            return await self._retried(_name(work), lambda: transaction(engine, work))
+            result = await self._retried(_name(work), lambda: transaction(engine, work))
+        except BaseException:
+            self.failed += 1
+            raise
+        else:
+            self.answered += 1
+            return result
         finally:
             self._running -= 1
             if not self._running:

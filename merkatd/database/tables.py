@@ -6,6 +6,7 @@ from merkatd.database.arrears import ARREARS
 from merkatd.database.bids import BIDS, WORDS
 from merkatd.database.budgets import BUDGETS
 from merkatd.database.charges import SHORTFALLS
+from merkatd.database.comparisons import COMPARISONS
 from merkatd.database.details import DETAILS
 from merkatd.database.doings import DOINGS
 from merkatd.database.entries import ENTRIES, TRANSACTIONS
@@ -16,6 +17,7 @@ from merkatd.database.lease import LEASES
 from merkatd.database.notes import NOTES
 from merkatd.database.orders import ORDERS
 from merkatd.database.periods import PERIODS
+from merkatd.database.plans import PLANS
 from merkatd.database.platforms import PLATFORMS
 from merkatd.database.prices import PRICES
 from merkatd.database.rollups import ROLLUPS
@@ -31,6 +33,7 @@ TABLES = (
     ARREARS,
     BIDS,
     BUDGETS,
+    COMPARISONS,
     DETAILS,
     DOINGS,
     ENTRIES,
@@ -41,6 +44,7 @@ TABLES = (
     NOTES,
     ORDERS,
     PERIODS,
+    PLANS,
     PLATFORMS,
     PRICES,
     ROLLUPS,

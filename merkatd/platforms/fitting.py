@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from merkatd.platforms.fields import listed
+from merkatd.fields import listed
 from merkatd.platforms.ports import Kinds
 from merkatd.platforms.template import NOBODY, Cluster, Template, TemplateError
 

@@ -8,7 +8,7 @@ attended now, and which are. After a restart none is, so all are started again.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -35,11 +35,16 @@ from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.transactions import Transactions
+from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.world import World
 
 _log = Logger()
 _LONGEST_MEMORY = 1_000_000
 _TIDY_PERIODS = 60
+
+Result = TypeVar("Result")
+Told = Callable[[sa.Connection, Platform], Result]
+"""What is made of a platform in the transaction in which it was found or changed."""
 
 
 class Manager:
@@ -68,6 +73,15 @@ class Manager:
         controllers.attend(self)
         if leading is not None:
             leading.when_lost(self.stand_by)
+
+    @property
+    def world(self) -> World:
+        """What it works with."""
+        return self._world
+
+    def adopt(self, world: World) -> None:
+        """Go by these rules from now on."""
+        self._world = world
 
     # -- for the period -----------------------------------------------------------------------
 
@@ -165,14 +179,24 @@ class Manager:
         self, owner: int, text: str, vm_templates: dict[str, str], who: str
     ) -> Platform:
         """A new platform of a tenant. Raises TemplateError, LedgerError."""
+        return await self._world.database.run(self._submission(owner, text, vm_templates, who))
+
+    async def try_submission(
+        self, owner: int, text: str, vm_templates: dict[str, str], tell: Told[Result]
+    ) -> Result:
+        """What there is to tell of a platform if it were submitted. Raises as `submit` does."""
+        work = self._submission(owner, text, vm_templates, "nobody")
+        return await Trying(self._world.database).run(lambda c: tell(c, work(c)))
+
+    def _submission(
+        self, owner: int, text: str, vm_templates: dict[str, str], who: str
+    ) -> Callable[[sa.Connection], Platform]:
         fitting.check(read_template(text), self._offered())
         given = Submission(
             token=uuid4().hex, owner=owner, text=text, vm_templates=vm_templates, who=who
         )
         world, at_s = self._world, self._world.now()
-        return await world.database.run(
-            lambda connection: ordering.submit(connection, given, world.money, at_s)
-        )
+        return lambda connection: ordering.submit(connection, given, world.money, at_s)
 
     def _offered(self) -> Offered:
         world = self._world
@@ -184,10 +208,16 @@ class Manager:
 
     async def update(self, platform: int, new: Update, who: str) -> Platform:
         """Change what it is to reach, or may spend. Raises LedgerError."""
+        return await self._world.database.run(self._change(platform, new, who))
+
+    async def try_update(self, platform: int, new: Update, tell: Told[Result]) -> Result:
+        """What there is to tell of a platform if it were changed. Raises LedgerError."""
+        work = self._change(platform, new, "nobody")
+        return await Trying(self._world.database).run(lambda c: tell(c, work(c)))
+
+    def _change(self, platform: int, new: Update, who: str) -> Callable[[sa.Connection], Platform]:
         token, at_s = uuid4().hex, self._world.now()
-        return await self._world.database.run(
-            lambda connection: ordering.update(connection, platform, new, token, who, at_s)
-        )
+        return lambda connection: ordering.update(connection, platform, new, token, who, at_s)
 
     async def suspend(self, platform: int, who: str) -> Platform:
         """Until its tenant resumes it. Raises LedgerError."""

@@ -4,8 +4,9 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from merkatd.platforms import fields
-from merkatd.platforms.fields import Table
+from merkatd import fields
+from merkatd.fields import Table
+from merkatd.platforms import terms
 from merkatd.platforms.ports import Amounts, Monitor
 from merkatd.platforms.template import (
     Budget,
@@ -46,7 +47,7 @@ def _template(top: Table) -> Template:
     name = top.need("name", fields.name, "")
     controller = top.table("controller")
     kind = controller.need("kind", fields.name, "none")
-    parameters: Mapping[str, Any] = controller.take("parameters", fields.plain, dict[str, Any]())
+    parameters: Mapping[str, Any] = controller.take("parameters", terms.plain, dict[str, Any]())
     controller.end()
     over = top.take("over_budget", fields.one_of(*OverBudget), OverBudget.STOP.value)
     market = top.take("market", _market, None)
@@ -81,7 +82,7 @@ def _market(value: Any) -> str | None:
 
 def _goal(table: Table) -> Goal:
     goal = Goal(
-        deadline=table.take("deadline", fields.moment, None),
+        deadline=table.take("deadline", terms.moment, None),
         ideal_s=table.take("ideal_run", fields.duration, None),
         performance=table.take("performance", fields.number, None),
         give_up=table.take("give_up", fields.flag, default=True),
@@ -106,8 +107,8 @@ def _budget(top: Table) -> Budget:
 
 def _start(table: Table) -> Start:
     found = Start(
-        not_before=table.take("not_before", fields.moment, None),
-        latest=table.take("latest", fields.moment, None),
+        not_before=table.take("not_before", terms.moment, None),
+        latest=table.take("latest", terms.moment, None),
         price_ceiling=_amounts(table.table("price_ceiling")),
     )
     table.end()
@@ -162,7 +163,7 @@ def _monitor(cluster: Table) -> Monitor | None:
         return None
     found = Monitor(
         kind=table.need("kind", fields.name, ""),
-        parameters=table.take("parameters", fields.plain, dict[str, Any]()),
+        parameters=table.take("parameters", terms.plain, dict[str, Any]()),
     )
     table.end()
     return found

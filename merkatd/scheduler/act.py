@@ -8,7 +8,7 @@ sent in this period; the next one decides anew, with what it sees then.
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twisted.logger import Logger
 
@@ -17,6 +17,7 @@ from merkatd.database import journal, periods
 from merkatd.scheduler.asking import ask
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.ports import Answer
 from merkatd.scheduler.world import World
 
 _log = Logger()
@@ -31,6 +32,10 @@ class Acted:
     sent: int
     refused: int
     postponed: int
+    not_done: Mapping[str, str] = field(default_factory=dict)
+    """By step id: `refused` or `postponed`; all others were sent."""
+    refusals: Mapping[int, str] = field(default_factory=dict)
+    """By id of the VM that waits: why OpenNebula would not deploy it."""
 
 
 async def act(
@@ -63,7 +68,19 @@ async def act(
     at_s = world.now()
     await world.database.run(lambda connection: periods.acted(connection, seen.period, at_s))
     sent = len(done) + len(elsewhere) + len(ready) + len(again) - len(asked.never_sent)
-    return Acted(sent, len(refused | asked.refused), len(late) + len(asked.never_sent))
+    turned_down, put_off = refused | asked.refused.keys(), late.keys() | asked.never_sent
+    not_done = dict.fromkeys(put_off, "postponed") | dict.fromkeys(turned_down, "refused")
+    refusals = _refusals({**ready, **again}, asked.refused)
+    return Acted(sent, len(turned_down), len(put_off), not_done, refusals)
+
+
+def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, str]:
+    """What another look would not change, for those who wait."""
+    return {
+        steps[one].vm: f"OpenNebula does not deploy it; {words}"
+        for one, words in why.items()
+        if steps[one].kind == Deploy.kind and words.startswith(Answer.REFUSED)
+    }
 
 
 def _known(seen: Seen, steps: Sequence[Step]) -> Mapping[int, set[int]]:

@@ -30,7 +30,8 @@ Send = Callable[[Step], Awaitable[Reply]]
 class Asked:
     """By step id, what was answered in time."""
 
-    refused: frozenset[str]
+    refused: Mapping[str, str]
+    """And why."""
     never_sent: frozenset[str]
 
 
@@ -114,7 +115,7 @@ async def ask(
             never=len(never),
             slow=slow,
         )
-    return Asked(frozenset(turns.why), frozenset(never))
+    return Asked(turns.why, frozenset(never))
 
 
 async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> None:

@@ -46,6 +46,10 @@ class Beat:
         if self._in_hand is not None:
             await self._in_hand
 
+    def adopt(self, rhythm: Rhythm) -> None:
+        """Go by this one, once the next period has begun."""
+        self._rhythm = rhythm
+
     def start_over(self) -> None:
         """The next period is due now, if none goes on."""
         if self._call is not None and not self._stopping:

@@ -17,10 +17,12 @@ from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
 from merkatd.scheduler import holding
 from merkatd.scheduler.afford import suspensions
+from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
 from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.scarce import within_stock
 from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
+from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.using import CPU, by_use, kept
 from merkatd.scheduler.world import World
 
@@ -41,22 +43,42 @@ class Decided:
         return self.recorded.recorded
 
 
-async def decide(world: World, seen: Seen, unpaid: AbstractSet[int] = frozenset()) -> Decided:
+async def decide(
+    world: World, seen: Seen, unpaid: AbstractSet[int] = frozenset(), leave: Leave = ALL
+) -> Decided:
     """Nothing is sent before this has returned: every step is in the journal by then.
 
-    VMs that have not paid for too long are suspended, and what is proposed besides is done.
+    VMs that have not paid for too long are suspended, and what is proposed besides is done; all
+    as far as there is leave to do it.
     """
-    proposed = await world.proposals(world.database, seen)
+    asked = Trying(world.database) if leave.mode.watches else world.database
+    proposed = await world.proposals(asked, seen)
     seen = left_alone(seen, proposed)
     label = "+".join(market.strategy for market in world.markets)
     memory = await world.database.read(lambda connection: periods.memory(connection, label))
     decision, limits = await world.executor.run(
-        lambda: worked_out(world, seen, memory, unpaid, proposed)
+        lambda: with_leave(world, seen, memory, unpaid, proposed, leave)
     )
     recorded = await world.database.run(
-        lambda connection: _store(connection, world, seen, label, decision, limits)
+        lambda connection: _store(connection, world, seen, label, decision, limits, leave)
     )
     return Decided(decision, limits, recorded)
+
+
+def with_leave(
+    world: World,
+    seen: Seen,
+    memory: Mapping[str, Any],
+    unpaid: AbstractSet[int],
+    proposed: Sequence[Step],
+    leave: Leave,
+) -> tuple[Decision, Limits]:
+    """What is worked out with no more moves than may be made."""
+    decision, limits = worked_out(world, seen, memory, unpaid, proposed)
+    fewer = with_fewer_moves(seen, decision.plan, leave)
+    if fewer is None:
+        return decision, limits
+    return worked_out(world, fewer, memory, unpaid, proposed)
 
 
 def worked_out(
@@ -180,10 +202,12 @@ def _store(
     label: str,
     decision: Decision,
     limits: Limits,
+    leave: Leave,
 ) -> Recorded:
     snapshot = seen.snapshot
     at_s = world.now()
-    recorded = journal.record(connection, _of_this_period(limits.plan), at_s)
+    steps = permitted(leave, _of_this_period(limits.plan))
+    recorded = journal.record(connection, steps, at_s)
     runs = np.isin(snapshot.vms.state, (VmState.RUNNING, VmState.BUSY))
     allocations.store(
         connection,
@@ -208,5 +232,8 @@ def _store(
         for market, row in zip(world.markets, decision.prices, strict=True)
     }
     prices.store(connection, seen.period, by_market)
-    periods.decided(connection, seen.period, at_s, label, decision.memory)
+    if leave.mode.watches:
+        periods.watched(connection, seen.period, at_s, label)
+    else:
+        periods.decided(connection, seen.period, at_s, label, decision.memory)
     return recorded

@@ -7,7 +7,7 @@ not started twice; one that fails leaves the cloud as it was, and the next goes 
 paused, or another daemon acts, nothing is charged and nothing is sent.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -15,22 +15,22 @@ import sqlalchemy as sa
 from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.database import allocations, journal, orders, periods
+from merkatd.database import allocations, comparisons, journal, orders, periods, plans
 from merkatd.database.lease import LeaseLostError
-from merkatd.database.orders import Order
+from merkatd.database.orders import Mode, Order
 from merkatd.database.periods import PeriodState
-from merkatd.scheduler.act import act
-from merkatd.scheduler.afford import afforded, beside
+from merkatd.scheduler.afford import afforded
 from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.charge import charge, keep_books
-from merkatd.scheduler.decide import Decided, decide
+from merkatd.scheduler.doing import Done, carry_out, watch
 from merkatd.scheduler.draining import Draining
-from merkatd.scheduler.handing import NOTHING, Asking, Handed, Wanted, answer, narrowed
+from merkatd.scheduler.handing import Asking, Handed, Wanted
 from merkatd.scheduler.leading import Leading
-from merkatd.scheduler.mend import mend
+from merkatd.scheduler.leave import Leave, Quiet
 from merkatd.scheduler.observe import Seen, look, observe
 from merkatd.scheduler.outcome import Counter, Outcome
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.shadow import Shadow
 from merkatd.scheduler.tell import Announcement, announced, tell
 from merkatd.scheduler.world import World
 
@@ -54,6 +54,10 @@ class Scheduler:
         """Ids of the hosts that are to be emptied by order."""
         self.world = replace(world, cloud=Draining(world.cloud, lambda: self.drained))
         self.paused = False
+        self.ordered: Mode | None = None
+        """The mode that was ordered, where it is not the configured one."""
+        self.configuration: str | None = None
+        """Why the configuration that was read last is not in force, where that is so."""
         self.standby: str | None = None
         """Why another daemon acts instead of this one, where that is so."""
         self.failures = 0
@@ -62,6 +66,7 @@ class Scheduler:
         self._leading = leading
         self._listeners: list[Listener] = []
         self._counters: list[Counter] = []
+        self._quiet, self._shadow = Quiet(), Shadow()
         self._turn = DeferredLock()
         self._beat = Beat(world.clock, world.rhythm, self._due)
         if leading is not None:
@@ -99,30 +104,44 @@ class Scheduler:
         """What other daemons were told holds for this one too: all is in the database."""
         in_force = await self.world.database.read(orders.in_force)
         self.paused, self.drained = in_force.paused, in_force.drained
+        self.ordered = in_force.mode
+
+    @property
+    def mode(self) -> Mode:
+        """How much of what is decided is done."""
+        return self.ordered or self.world.acting.mode
+
+    @property
+    def leave(self) -> Leave:
+        """What the next period may do."""
+        mode = self.mode
+        return Leave(mode, self._quiet.moves(mode, self.world.acting) if mode is Mode.ON else None)
 
     async def _period(self, asking: Asking | None) -> Announcement:
-        world = self._fenced()
+        world, leave = self._fenced(), self.leave
+        if self._quiet.begin(leave.mode) and leave.mode is not Mode.ASK:
+            await world.database.run(lambda c: plans.withdraw(c, world.now()))
         seen = await observe(world)
-        wanted = NOTHING if asking is None else asking.wanted
         try:
             affordable = afforded(world, seen, await charge(world, seen))
-            seen = affordable.seen
-            scene = narrowed(seen, wanted) if world.handing else seen
-            decided = await decide(world, scene, affordable.unpaid)
-            decided = _told_also(decided, beside(decided.decision.reasons, affordable.messages))
-            handed: frozenset[str] = frozenset()
-            if asking is not None:
-                handed = await answer(world, scene, decided, asking)
-            mended = await mend(world, seen)
-            decided = _told_also(decided, mended.messages)
-            acted = await act(world, seen, decided, handed, mended.steps)
+            if leave.mode.watches:
+                done = await watch(world, affordable, leave, self._shadow)
+            else:
+                done = await carry_out(world, affordable, leave, asking)
         except Exception as error:
             await self._give_up(world, seen, error)
             raise
-        await tell(world, seen, decided)
-        await world.chores()
-        await self._tidy(world, seen.period)
-        return announced(world, seen, decided, acted)
+        await self._after(world, leave.mode, done)
+        self._quiet.end()
+        return announced(world, done.seen, done.decided, done.acted, leave.mode)
+
+    async def _after(self, world: World, mode: Mode, done: Done) -> None:
+        """What else is to be done, once a period has acted."""
+        if not mode.watches:
+            self._shadow.rest()
+            await tell(world, done.seen, done.decided)
+            await world.chores()
+        await self._tidy(world, done.seen.period)
 
     def _fenced(self) -> World:
         """The world, open to us for as long as nobody else acts. Raises LeaseLostError."""
@@ -149,6 +168,7 @@ class Scheduler:
             await world.database.run(lambda c: allocations.forget(c, before))
             await world.database.run(lambda c: journal.forget(c, before))
             await world.database.run(lambda c: periods.forget_memories(c, before))
+            await world.database.run(lambda c: comparisons.forget(c, before))
         if period % 60 == 0:
             await keep_books(world, period)
 
@@ -181,6 +201,11 @@ class Scheduler:
         await self._beat.stop()
         await self._turn.acquire()  # a period that began for OpenNebula's sake ends first
         self._turn.release()
+
+    def adopt(self, world: World) -> None:
+        """Go by these rules from the next period on; the one in hand goes by the old ones."""
+        self.world = world
+        self._beat.adopt(world.rhythm)
 
     def wake(self) -> None:
         """Something happened: begin the next period as soon as the least interval allows."""
@@ -215,7 +240,7 @@ class Scheduler:
     async def _attempt(self, asking: Asking | None) -> Outcome:
         error: Exception
         try:
-            why_not = await self._why_not()
+            why_not = await self._why_not(asking is not None)
             if why_not is not None:
                 outcome, error = Outcome.NOT_BEGUN, NotActingError(why_not)
             else:
@@ -242,15 +267,21 @@ class Scheduler:
             asking.fail(error)
         return outcome
 
-    async def _why_not(self) -> str | None:
-        """Why no period may begin. Raises UnreachableError."""
+    async def _why_not(self, asking: bool) -> str | None:
+        """Why no period may begin; `asking`: for OpenNebula's sake. Raises UnreachableError."""
         await self._obey()
         self.standby = None
         if self._leading is not None and not await self._leading.may_begin():
+            self._quiet.interrupt()
             self.standby = self._leading.why_not
             await self._look_only(self.standby)
             return self.standby
-        return "it is paused" if self.paused else None
+        if self.paused:
+            self._quiet.interrupt()
+            return "it is paused"
+        if asking and self.mode.watches:
+            return f"its mode is {self.mode}: it decides, and does nothing"
+        return None
 
     async def _look_only(self, why: str) -> None:
         """See whether we could take over; what is seen is neither stored nor acted on."""
@@ -261,9 +292,3 @@ class Scheduler:
             hosts=len(looked.observation.host_id),
             why=why,
         )
-
-
-def _told_also(decided: Decided, messages: Mapping[int, str]) -> Decided:
-    decision = decided.decision
-    reasons = {**decision.reasons, **messages}
-    return replace(decided, decision=replace(decision, reasons=reasons))

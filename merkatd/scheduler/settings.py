@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from merkatd.database.orders import Mode
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.strategy import Pricing
 
@@ -73,6 +74,23 @@ class Rhythm:
     """A charge is for the time that really passed, but for no more than so many periods."""
     keep_allocations: int = 10_080
     """For how many periods allocations, memories and ended steps are kept (seven days)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acting:
+    """How much of what is decided is done."""
+
+    mode: Mode = Mode.ON
+    """dry: nothing is done, and everything says so. shadow: nothing is done either, and it is
+    kept where another scheduler places VMs elsewhere. ask: VMs are placed, moved and suspended
+    once an administrator has approved of the plan; limits are set without asking. on: all is
+    done. `merkatd mode` orders another one, which then holds until it takes that back."""
+    quiet_periods: int = 0
+    """For how many periods few VMs are moved: after a start, a pause, or a change of mode to
+    on."""
+    quiet_migrations: int = 2
+    """How many VMs are moved in each of these, those first that gain most. VMs that wait are
+    placed all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from twisted.logger import Logger
 
+from merkatd.database.orders import Mode
 from merkatd.scheduler.act import Acted
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen
@@ -28,17 +29,21 @@ class Announcement:
     seen: Seen
     decided: Decided
     acted: Acted
+    mode: Mode = Mode.ON
 
 
-def announced(world: World, seen: Seen, decided: Decided, acted: Acted) -> Announcement:
+def announced(
+    world: World, seen: Seen, decided: Decided, acted: Acted, mode: Mode = Mode.ON
+) -> Announcement:
     """The announcement of a period that is over."""
     prices = {
         market.name: dict(zip(seen.snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(world.markets, decided.decision.prices, strict=True)
     }
     _log.info(
-        "Period {period}: {vms} VMs on {hosts} hosts, {sent} steps sent, {refused} refused,"
+        "{mode}Period {period}: {vms} VMs on {hosts} hosts, {sent} steps sent, {refused} refused,"
         " {postponed} postponed; prices {prices}",
+        mode="" if mode is Mode.ON else f"Mode {mode}: ",
         period=seen.period,
         vms=len(seen.snapshot.vms),
         hosts=len(seen.snapshot.hosts),
@@ -47,7 +52,7 @@ def announced(world: World, seen: Seen, decided: Decided, acted: Acted) -> Annou
         postponed=acted.postponed,
         prices=prices,
     )
-    return Announcement(seen.period, world.now(), prices, seen, decided, acted)
+    return Announcement(seen.period, world.now(), prices, seen, decided, acted, mode)
 
 
 def messages(seen: Seen, decided: Decided) -> dict[int, str]:

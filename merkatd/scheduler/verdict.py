@@ -40,6 +40,8 @@ class Verdicts:
     """By step id: why it was given up."""
     waiting: tuple[StoredStep, ...] = ()
     """Neither: they may still happen."""
+    moves: frozenset[str] = frozenset()
+    """Which of all of these were to migrate a VM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ def judge(
             expired[stored.id] = f"not seen to happen within {_limit_s(stored.step, rhythm):g} s"
         else:
             waiting.append(stored)
-    return Verdicts(frozenset(confirmed), created, expired, tuple(waiting))
+    moves = frozenset(one.id for one in outstanding if isinstance(one.step, Migrate))
+    return Verdicts(frozenset(confirmed), created, expired, tuple(waiting), moves)
 
 
 def _limit_s(step: Step, rhythm: Rhythm) -> float:

@@ -13,7 +13,7 @@ from merkatd.currency.settings import Money
 from merkatd.limits import LimitsSettings
 from merkatd.scheduler.ports import Answer, Cloud, Hypervisors, Reply
 from merkatd.scheduler.recent import RecentUse
-from merkatd.scheduler.settings import Goods, Market, Rhythm
+from merkatd.scheduler.settings import Acting, Goods, Market, Rhythm
 from merkatd.scheduler.transactions import Transactions
 
 if TYPE_CHECKING:  # it imports the world itself
@@ -70,6 +70,7 @@ class World:
     now: Callable[[], float]
     """Seconds since the epoch, or of the virtual time: what is stored."""
     rhythm: Rhythm = field(default_factory=Rhythm)
+    acting: Acting = field(default_factory=Acting)
     goods: Goods = field(default_factory=Goods)
     markets: Sequence[Market] = (Market(),)
     strategies: Mapping[str, Any] = field(default_factory=dict)

@@ -1,6 +1,7 @@
-"""Where others come in: tenants with their calls, and whoever reads the figures."""
+"""Where others come in: tenants with calls or a browser, and whoever reads the figures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -8,24 +9,28 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.metrics.balances import Balances
-from merkatd.api.metrics.calls import Calls
+from merkatd.api.metrics.calls import Load
+from merkatd.api.metrics.fairness import Fair
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import Health, health
 from merkatd.api.metrics.server import PortError
 from merkatd.api.metrics.server import listen as listen_for_scrapes
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
+from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.identity import Logins
 from merkatd.api.xmlrpc.server import NotServedError
 from merkatd.api.xmlrpc.server import serve as serve_tenants
 from merkatd.api.xmlrpc.table import House
 from merkatd.config.model import Config
 from merkatd.database.executors import Inline
-from merkatd.ledger import Ledger
+from merkatd.database.orders import Mode
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.world import World
 from merkatd.starting.cloud import transport_to_cloud
 from merkatd.starting.errors import StartError
+from merkatd.web.server import WebPage
+from merkatd.web.server import serve as serve_page
 
 _log = Logger()
 
@@ -34,17 +39,31 @@ _LOGIN_BYTES = 1 << 20
 
 
 def open_to_scrapes(
-    reactor: Any, config: Config, scheduler: Scheduler, calls: Calls
+    reactor: Any, config: Config, scheduler: Scheduler, loads: Mapping[str, Load]
 ) -> Callable[[], Any]:
     """Count what happens, and open the port where the figures are read; what closes it."""
-    figures = Figures(metadata.version("merkat"), calls)
+    world = scheduler.world
+    figures = Figures(metadata.version("merkat"), loads, interval_s=config.period.interval_s)
     scheduler.listen(figures.announced)
-    scheduler.listen(Balances(scheduler.world.database, figures.balances).announced)
+    scheduler.listen(Balances(world.database, figures.balances).announced)
+    scheduler.listen(Fair(world.executor, figures.fair).announced)
+    figures.states(
+        {
+            "paused": lambda: scheduler.paused,
+            "standby": lambda: scheduler.standby is not None,
+            "acting": lambda: (
+                not scheduler.paused and scheduler.standby is None and not scheduler.mode.watches
+            ),
+            **{str(mode): partial(_is, scheduler, mode) for mode in Mode if mode is not Mode.ON},
+        }
+    )
     scheduler.count(figures.ended)
     chosen = config.metrics
 
     def well() -> Health:
-        return health(scheduler.failures, scheduler.standby, paused=scheduler.paused)
+        return health(
+            scheduler.failures, scheduler.standby, paused=scheduler.paused, mode=scheduler.mode
+        )
 
     try:
         port = listen_for_scrapes(reactor, chosen.address, chosen.port, figures, well)
@@ -56,6 +75,10 @@ def open_to_scrapes(
     return stop
 
 
+def _is(scheduler: Scheduler, mode: Mode) -> bool:
+    return scheduler.mode is mode
+
+
 def open_to_tenants(
     reactor: Any,
     config: Config,
@@ -63,8 +86,8 @@ def open_to_tenants(
     questions: DaemonQuestions,
     groups: GroupQuestions,
     closing: list[Callable[[], Any]],
-) -> None:
-    """Open the tenants' interface, and leave word where it is."""
+) -> Dispatch:
+    """Open the tenants' interface, and leave word where it is; who answers there."""
     # Connections of its own: however many tenants log in, the period's calls don't wait.
     transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
     closing.append(lambda: ensureDeferred(transport.close()))
@@ -73,17 +96,37 @@ def open_to_tenants(
         questions=questions,
         preparing=questions.preparing,
         world=world,
-        ledger=Ledger(world.database, world.now, config.money),
+        ledger=questions.ledger,
         logins=Logins(
             transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s
         ),
         version=metadata.version("merkat"),
         groups=groups,
     )
+    dispatch = Dispatch(house, settings, reactor)
     try:
-        door = serve_tenants(reactor, settings, house)
+        door = serve_tenants(reactor, settings, dispatch)
     except NotServedError as error:
         raise StartError(str(error)) from None
     closing.append(lambda: ensureDeferred(door.close()))
     (config.state_directory / "merkat_xmlrpc").write_text(f"{door.endpoint}\n")
     _log.info("Tenants are answered at {endpoint}", endpoint=door.endpoint)
+    return dispatch
+
+
+def open_to_browsers(
+    reactor: Any,
+    config: Config,
+    scheduler: Scheduler,
+    dispatch: Dispatch,
+    closing: list[Callable[[], Any]],
+) -> WebPage:
+    """Open the web page, behind the same door as tenants' calls, and leave word where it is."""
+    try:
+        page = serve_page(reactor, config.web_settings, config.api_settings, dispatch, scheduler)
+    except NotServedError as error:
+        raise StartError(str(error)) from None
+    closing.append(lambda: ensureDeferred(page.close()))
+    (config.state_directory / "merkat_web").write_text(f"{page.address}\n")
+    _log.info("The web page is at {address}", address=page.address)
+    return page

@@ -5,6 +5,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
+from merkatd.api.metrics.calls import Load
 from merkatd.config.model import Config
 from merkatd.config.sections import HypervisorKind
 from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
@@ -15,9 +16,13 @@ from merkatd.starting.errors import StartError
 
 
 def hypervisors_of(
-    reactor: Any, config: Config, client: Client, closing: list[Callable[[], Any]]
+    reactor: Any,
+    config: Config,
+    client: Client,
+    closing: list[Callable[[], Any]],
+    loads: dict[str, Load],
 ) -> Hypervisors:
-    """What tells hosts their limits."""
+    """What tells hosts their limits; where they are called, `loads` comes to count that."""
     chosen = config.hypervisor
     if chosen.kind is HypervisorKind.EMBEDDED:
         return EmbeddedHypervisors(client)
@@ -34,4 +39,5 @@ def hypervisors_of(
     except MissingError as error:
         raise StartError(str(error)) from None
     closing.append(lambda: ensureDeferred(found.close()))
+    loads["hosts"] = found.lines
     return found

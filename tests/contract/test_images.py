@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .endpoint import SMALL
-from .ways import DONE, PENDING
+from .ways import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
@@ -164,6 +165,20 @@ def test_a_server_that_nobody_answers_for_is_waited_for_and_named(tmp_path: Path
     gc.collect()
 
 
+def test_a_driver_that_is_not_installed_is_named_with_the_way_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And no password with it."""
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+
+    async def main(reactor: Any) -> None:
+        await Database.open("mysql+pymysql://u:hush@db/merkat", reactor, np.random.default_rng(0))
+
+    with pytest.raises(UnavailableError, match=r"merkat\[mysql\]") as refused:
+        on_a_reactor(main)
+    assert "database.url = mysql+pymysql://u:***@db/merkat: " in str(refused.value)
+
+
 def test_somebody_else_s_lock_is_waited_for_and_then_reported(
     tmp_path: Path, engine: sa.Engine, clock: Clock
 ) -> None:
@@ -247,6 +262,11 @@ class Later:
     def __init__(self) -> None:
         self.waiting: list[tuple[Any, Deferred[Any]]] = []
         self.stops = 0
+
+    @property
+    def queued(self) -> int:
+        """All that wait."""
+        return len(self.waiting)
 
     def run(self, call: Any) -> Deferred[Any]:
         """Put the call off."""

@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from tests.real import controls, guest, packages
+from tests.real import controls, guest, made, packages
 
 ROOT = Path(__file__).parents[2]
 _FOR_PARENTS_END = ("setpriv", "--pdeathsig", "KILL")
@@ -24,12 +25,13 @@ _NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-
 
 def main(words: Sequence[str]) -> int:
     """Real KVM hosts and containers."""
-    return run(_prepare, words or [str(Path(__file__).parent)])
+    return run(partial(_prepare, words), words or [str(Path(__file__).parent)])
 
 
-def _prepare() -> None:
+def _prepare(words: Sequence[str]) -> None:
     packages.install()
     guest.built()
+    made.make(words)
 
 
 def run(prepare: Callable[[], None], words: Sequence[str]) -> int:

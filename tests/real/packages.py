@@ -25,6 +25,13 @@ PACKAGES = {
     "iproute2": "/usr/sbin/ip",
     "procps": "/usr/bin/ps",
     "cpio": "/usr/bin/cpio",
+    "prometheus": "/usr/bin/prometheus",
+    "mmdebstrap": "/usr/bin/mmdebstrap",
+    "docker.io": "/usr/sbin/dockerd",
+    "docker-compose": "/usr/bin/docker-compose",
+    "lintian": "/usr/bin/lintian",
+    "chromium": "/usr/bin/chromium",
+    "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
 }
 """By name, each with a file by which it is recognised."""
 

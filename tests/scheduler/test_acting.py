@@ -150,6 +150,26 @@ def test_a_vm_changed_by_its_user_in_between_is_looked_at_again(frontend: Fronte
     frontend.agree()
 
 
+def test_whoever_opennebula_refuses_to_deploy_is_told_why(frontend: Frontend) -> None:
+    """In its words, until it does; not where another look is all that is needed."""
+    fault = {"kind": "refuse", "method": "one.vm.deploy"}
+    said = "Image Datastore does not support transfer mode: ssh"
+    vm = frontend.vm()
+    refused = frontend.bench.ok("embedded.fault.add", {**fault, "text": said})
+    frontend.period()
+    message = frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE")
+    assert message.startswith("OpenNebula does not deploy it; refused: ")
+    assert said in message
+    frontend.cloud.faults.remove(refused)
+    again = frontend.bench.ok("embedded.fault.add", {**fault, "code": 2048})
+    frontend.periods(1)
+    assert frontend.state(vm) == "PENDING"
+    assert frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE") == ""
+    frontend.cloud.faults.remove(again)
+    frontend.periods(2)
+    assert frontend.state(vm) == "RUNNING"
+
+
 def test_a_deploy_that_takes_minutes_delays_neither_others_nor_the_period() -> None:
     """The period ends with its time for acting; the late answer is taken when it comes."""
     frontend = careful(Rhythm(act_limit_s=30.0), timeout_s=1000.0)

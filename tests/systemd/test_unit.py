@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from merkatd.config.model import Config
+
 FILES = Path(__file__).parents[2] / "systemd"
 UNIT = FILES / "merkatd.service"
 MOST_EXPOSED = 15
@@ -59,3 +61,11 @@ def test_user_and_folders_are_made(tmp_path: Path) -> None:
         assert said.returncode == 0, said.stderr
     assert "merkat:" in (tmp_path / "etc/passwd").read_text()
     assert (tmp_path / "etc/merkat").stat().st_mode & 0o777 == 0o750
+
+
+def test_it_is_supervised_reloaded_and_given_time_to_end() -> None:
+    """It says when it is ready and that it lives; its grace is shorter than systemd's patience."""
+    keys = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if "=" in line)
+    assert (keys["Type"], keys["WatchdogSec"]) == ("notify", "60s")
+    assert keys["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert float(keys["TimeoutStopSec"].removesuffix("s")) > Config().period.grace_s

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from merkatd.api.questions.itself import ItselfQuestions
+from merkatd.api.questions.modes import ModeQuestions
 from merkatd.api.questions.money import MoneyQuestions
 from merkatd.api.questions.money_rows import Names
 from merkatd.api.questions.now import PresentQuestions
@@ -37,16 +38,17 @@ class DaemonQuestions:
         self._scheduler = scheduler
         self.platforms = platforms
         self.preparing = Preparing(scheduler)
-        self._itself = ItselfQuestions(scheduler, self.preparing)
+        self.modes = ModeQuestions(scheduler)
+        self._itself = ItselfQuestions(scheduler, self.preparing, self.modes)
         self._present = PresentQuestions(scheduler, self.preparing)
         self._past = PastQuestions(scheduler, self.preparing)
         world = scheduler.world
-        money = MoneyQuestions(
-            Ledger(world.database, world.now, world.money), world.now, self.names
-        )
+        self.ledger = Ledger(world.database, world.now, world.money)
+        money = MoneyQuestions(self.ledger, world.now, self.names)
         self._known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
             "overview": self._overview,
             **self._itself.known,
+            **self.modes.known,
             **self._present.known,
             **self._past.known,
             **money.known,

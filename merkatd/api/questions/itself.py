@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd.api.questions import limits
+from merkatd.api.questions.modes import ModeQuestions
 from merkatd.api.questions.ordering import order_host, who
 from merkatd.api.questions.prepared import Preparing
 from merkatd.api.questions.rehearsal import rehearsed
@@ -19,8 +20,9 @@ from merkatd.scheduler.period import Scheduler
 class ItselfQuestions:
     """How it is, what it would do next, and what it is told to do."""
 
-    def __init__(self, scheduler: Scheduler, preparing: Preparing) -> None:
+    def __init__(self, scheduler: Scheduler, preparing: Preparing, modes: ModeQuestions) -> None:
         self._scheduler = scheduler
+        self._modes = modes
         self._preparing = preparing
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
             "status": self.status,
@@ -50,7 +52,11 @@ class ItselfQuestions:
             }
 
         stored = await scheduler.world.database.read(read)
+        how = await self._modes.present()
         return stored | {
+            "mode": how["mode"],
+            "waiting_plan": how["waiting_plan"],
+            "configuration": scheduler.configuration,
             "paused": scheduler.paused,
             "standby": scheduler.standby,
             "drained_hosts": sorted(scheduler.drained),
@@ -92,7 +98,7 @@ class ItselfQuestions:
 
     async def _plan(self, _arguments: Arguments) -> dict[str, Any]:
         """What a period that begins now would do."""
-        return await rehearsed(self._scheduler.world)
+        return await rehearsed(self._scheduler.world, self._scheduler.leave)
 
     async def _limits(self, arguments: Arguments) -> list[dict[str, Any]]:
         """Limits wanted, set and used, of all VMs or those that `of` names."""

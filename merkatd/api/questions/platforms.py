@@ -5,6 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from merkatd import fields
 from merkatd.api.questions.ordering import who
 from merkatd.api.questions.tenants import owner_of, refusing
 from merkatd.api.questions.words import (
@@ -17,7 +18,7 @@ from merkatd.api.questions.words import (
 from merkatd.database import platforms
 from merkatd.database.platforms import Platform
 from merkatd.ledger import MOST_CREDITS, Ledger
-from merkatd.platforms import fields, showing
+from merkatd.platforms import showing, terms
 from merkatd.platforms.asking import Ask
 from merkatd.platforms.inventory import vm_templates
 from merkatd.platforms.manager import Manager
@@ -38,7 +39,7 @@ class PlatformQuestions:
         self.manager = manager
         self._ask = ask
         world = scheduler.world
-        self._ledger = Ledger(world.database, world.now, world.money)
+        self.ledger = Ledger(world.database, world.now, world.money)
         self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
             name: refusing(answer)
             for name, answer in (
@@ -62,12 +63,13 @@ class PlatformQuestions:
 
     async def shown(self, platform: int) -> Row:
         """All that is known of it. Raises NotFoundError."""
-        world, latest = self._scheduler.world, self._scheduler.latest
+        return await self._scheduler.world.database.read(
+            lambda connection: self._shown(connection, found(connection, platform))
+        )
 
-        def read(connection: sa.Connection) -> Row:
-            return showing.shown(connection, found(connection, platform), world, latest)
-
-        return await world.database.read(read)
+    def _shown(self, connection: sa.Connection, one: Platform) -> Row:
+        scheduler = self._scheduler
+        return showing.shown(connection, one, scheduler.world, scheduler.latest)
 
     async def listed(self, owner: int | None) -> list[Row]:
         """All, or those of one tenant, in short."""
@@ -77,26 +79,43 @@ class PlatformQuestions:
 
     async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:
         """A new platform of a tenant; `ask` calls OpenNebula in its name. Raises QuestionError."""
+
+        async def done(text: str, given: dict[str, str]) -> Row:
+            return await self.shown((await self.manager.submit(owner, text, given, who_)).id)
+
+        return await self._with_template(text, ask, done, admin=admin)
+
+    async def try_submit(self, owner: int, text: Any, ask: Ask, *, admin: bool) -> Row:
+        """What `submit` would answer; nothing of it is kept. Raises QuestionError."""
+
+        async def tried(text: str, given: dict[str, str]) -> Row:
+            return await self.manager.try_submission(owner, text, given, self._shown)
+
+        return await self._with_template(text, ask, tried, admin=admin)
+
+    async def _with_template(
+        self,
+        text: Any,
+        ask: Ask,
+        work: Callable[[str, dict[str, str]], Awaitable[Row]],
+        *,
+        admin: bool,
+    ) -> Row:
         if not isinstance(text, str) or not text:
             raise QuestionError(f"template: {shown(text)}: the text of a template is right")
         try:
-            template = read_template(text)
-            given = await vm_templates(template, ask, admin=admin)
-            new = await self.manager.submit(owner, text, given, who_)
+            return await work(text, await vm_templates(read_template(text), ask, admin=admin))
         except TemplateError as error:
             raise QuestionError(f"template: {'; '.join(error.problems)}") from None
-        return await self.shown(new.id)
 
     async def change(self, platform: int, given: Arguments, who_: str) -> Row:
         """Other aims, another budget. Raises QuestionError, LedgerError."""
-        new = Update(
-            deadline=deadline_of(given.get("deadline")),
-            budget=number(given, "budget", MOST_CREDITS),
-            replenishment=number(given, "replenishment", MOST_CREDITS),
-            performance=number(given, "performance", fields.MOST),
-        )
-        await self.manager.update(platform, new, who_)
+        await self.manager.update(platform, _update(given), who_)
         return await self.shown(platform)
+
+    async def try_change(self, platform: int, given: Arguments) -> Row:
+        """What `change` would answer; nothing of it is kept. Raises as it does."""
+        return await self.manager.try_update(platform, _update(given), self._shown)
 
     async def order(
         self, what: Callable[[int, str], Awaitable[Platform]], platform: int, who_: str
@@ -111,7 +130,7 @@ class PlatformQuestions:
         """All platforms, or those of one `tenant`, in short."""
         if arguments.get("tenant") is None:
             return await self.listed(None)
-        return await self.listed(await owner_of(self._ledger, arguments))
+        return await self.listed(await owner_of(self.ledger, arguments))
 
     async def _platform(self, arguments: Arguments) -> Row:
         """One `platform` by its id."""
@@ -119,7 +138,7 @@ class PlatformQuestions:
 
     async def _submit(self, arguments: Arguments) -> Row:
         """A new platform of `tenant`, from the text of a `template`."""
-        owner = await owner_of(self._ledger, arguments)
+        owner = await owner_of(self.ledger, arguments)
         text = arguments.get("template")
         return await self.submit(owner, text, self._ask, who(arguments), admin=True)
 
@@ -140,12 +159,21 @@ class PlatformQuestions:
         return await self.order(self.manager.stop, _id(arguments), who(arguments))
 
 
+def _update(given: Arguments) -> Update:
+    return Update(
+        deadline=deadline_of(given.get("deadline")),
+        budget=number(given, "budget", MOST_CREDITS),
+        replenishment=number(given, "replenishment", MOST_CREDITS),
+        performance=number(given, "performance", fields.MOST),
+    )
+
+
 def deadline_of(value: Any) -> Moment | None:
     """A deadline: "6h" from now, or a time as the template has it. Raises QuestionError."""
     if value is None:
         return None
     try:
-        return fields.moment_of_text(value)
+        return terms.moment_of_text(value)
     except ValueError as error:
         raise QuestionError(f"deadline: {shown(value)}: {error}") from None
 

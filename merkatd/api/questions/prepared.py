@@ -22,6 +22,7 @@ class Prepared:
     """By market,"""
     by_use: Sequence[bool]
     """and whether it charges for use."""
+    markets: Sequence[Market] = ()
 
 
 class Preparing:
@@ -64,4 +65,4 @@ def prepare(latest: Announcement, markets: Sequence[Market]) -> Prepared:
         )
         for row, market in enumerate(markets)
     ]
-    return Prepared(latest, now, quotes, [market.by_use for market in markets])
+    return Prepared(latest, now, quotes, [market.by_use for market in markets], markets)

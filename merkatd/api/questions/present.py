@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from merkatd.cluster import Decision, Floats, Ints, Snapshot, VmState
+from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot, VmState
 from merkatd.database.group_vms import Rate
 from merkatd.limits import Limits
 from merkatd.limits.cpu import UNITS_PER_CORE
@@ -56,7 +56,8 @@ class Present:
 def present(latest: Announcement, markets: Sequence[Market]) -> Present:
     """The present that this announcement tells of."""
     snapshot, decided = latest.seen.snapshot, latest.decided
-    host = hosts_after(snapshot, decided.decision.plan)
+    # What is only watched stays where it is.
+    host = hosts_after(snapshot, Plan() if latest.mode.watches else decided.decision.plan)
     for vm in decided.limits.postponed:
         if vm < 0:  # a creation: there is nothing to show yet
             continue

@@ -17,7 +17,8 @@ from merkatd.database.steps import StoredStep
 from merkatd.market.explain import hosts_after
 from merkatd.scheduler.afford import Afforded, afforded, beside
 from merkatd.scheduler.charge import purse_of
-from merkatd.scheduler.decide import left_alone, worked_out
+from merkatd.scheduler.decide import left_alone, with_leave
+from merkatd.scheduler.leave import ALL, Leave
 from merkatd.scheduler.observe import Look, look, new_words, seen_from
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.trying import Trying
@@ -26,8 +27,11 @@ from merkatd.scheduler.verdict import judge
 from merkatd.scheduler.world import World
 
 
-async def rehearsed(world: World) -> dict[str, Any]:
-    """The plan of a period that begins now, as JSON has it. Raises QuestionError."""
+async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
+    """The plan of a period that begins now with no more moves than it may make, as JSON has it.
+
+    Raises QuestionError.
+    """
     try:
         looked = await look(world)
     except UnreachableError as error:
@@ -59,7 +63,7 @@ async def rehearsed(world: World) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         seen = left_alone(affordable.seen, proposed)
         begin = time.perf_counter()
-        decision, limits = worked_out(own, seen, memory, affordable.unpaid, proposed)
+        decision, limits = with_leave(own, seen, memory, affordable.unpaid, proposed, leave)
         took_ms = (time.perf_counter() - begin) * 1e3
         reasons = {**decision.reasons, **beside(decision.reasons, affordable.messages)}
         reasons |= limits.postponed

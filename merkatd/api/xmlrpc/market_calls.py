@@ -268,7 +268,7 @@ async def _quoted(
     _only("size", size, (*sizes, "market"))
     if vm == NEW_VM:
         prepared = await house.preparing.prepared()
-        return quoted(new_subject(prepared, house.world.markets, size), words)
+        return quoted(new_subject(prepared, prepared.markets, size), words)
     if size:
         raise QuestionError("size: nothing is right for a VM that there is already")
     prepared, row = await _row(house, caller, vm, USE)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from merkatd.api.xmlrpc import (
+    daemon_calls,
     group_calls,
     market_calls,
     money_calls,
@@ -11,7 +12,14 @@ from merkatd.api.xmlrpc import (
     table,
 )
 
-_HOLD_METHODS = (group_calls, market_calls, money_calls, platform_calls, system_calls)
+_HOLD_METHODS = (
+    daemon_calls,
+    group_calls,
+    market_calls,
+    money_calls,
+    platform_calls,
+    system_calls,
+)
 
 METHODS: Mapping[str, table.Method] = table.METHODS
 """Every method that there is."""

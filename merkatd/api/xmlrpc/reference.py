@@ -76,8 +76,8 @@ is asked, in their own name: who may see the VM there (by its permissions or a r
 its bid, quotes and explanation; who has its permission to manage, by group or for all, may change
 its bid too. Money is shown to its tenant and to administrators, and an application's budget is
 changed by them alone; so it is with platforms. A group's own permissions say who may do what with
-it. Weights are set by administrators, with
-`merkatd tenant`.
+it. Everybody may ask how the daemon is; the mode, plans and pauses are for administrators alone.
+Weights are set by administrators, with `merkatd tenant`.
 
 OpenNebula's word on a login is kept for `api.login` and then asked for again: so long a password
 that was changed goes on being good. Kept is a keyed hash of the session string, never the string.
@@ -87,8 +87,9 @@ _METHODS = """\
 ## Methods
 
 In the examples `session` is the session string, `vm` the id of one of the caller's VMs, and
-`application`, `platform` and `group` those of an application, a platform and a group, `template`
-the text of a platform's template (docs/platforms.md), `vm_template` that of a VM's.
+`application`, `platform` and `group` those of an application, a platform and a group, `plan` the
+number of the plan that waits, `template` the text of a platform's template (docs/platforms.md),
+`vm_template` that of a VM's.
 """
 
 
@@ -122,7 +123,8 @@ def main(root: Path) -> None:
 
 
 def _method(method: Method) -> Iterator[str]:
-    yield f"### {method.name}\n\n{method.does}\n"
+    alone = " For administrators alone." if method.admin else ""
+    yield f"### {method.name}\n\n{method.does}{alone}\n"
     yield f"```python\n{example(method)}\n```\n"
     if method.parameters:
         yield "| Argument | Type | |\n|---|---|---|"

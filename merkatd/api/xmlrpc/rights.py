@@ -67,6 +67,14 @@ def need_tenant(identity: Identity, tenant: int) -> None:
         )
 
 
+def need_admin(identity: Identity, method: str) -> None:
+    """Raises Refusal where the user is no administrator."""
+    if not identity.is_admin:
+        raise Refusal(
+            Code.AUTHORIZATION, f"User [{identity.uid}] : Not authorized to perform {method}."
+        )
+
+
 def no_vm(vm: int) -> Refusal:
     """There is no such VM, as far as the last period saw."""
     return Refusal(Code.NO_EXISTS, f"Error getting virtual machine [{vm}].", vm)

@@ -47,7 +47,7 @@ class Returns:
     members: Mapping[str, str]
     """Of the struct, or of each struct of the array."""
     inner: Mapping[str, str]
-    """Of each struct of the member `resources`, `vms` or `movements`."""
+    """Of each struct of the member `resources`, `vms`, `movements` or `steps`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +89,8 @@ class Method:
     example: str
     """Its arguments as Python has them; `vm` and `application` stand for ids of one's own."""
     function: Function
+    admin: bool = False
+    """Whether administrators alone may call it."""
 
     def completed(self, arguments: list[Any]) -> list[Any]:
         """The arguments after the session string, with those that were left out."""
@@ -118,13 +120,13 @@ METHODS: dict[str, Method] = {}
 
 
 def method(
-    name: str, *parameters: Parameter, returns: Returns, example: str
+    name: str, *parameters: Parameter, returns: Returns, example: str, admin: bool = False
 ) -> Callable[[Function], Function]:
     """Add a function to the table; its docstring says what the method does."""
 
     def register(function: Function) -> Function:
         does = " ".join((function.__doc__ or "").split())
-        METHODS[name] = Method(name, does, parameters, returns, example, function)
+        METHODS[name] = Method(name, does, parameters, returns, example, function, admin)
         return function
 
     return register

@@ -80,7 +80,7 @@ class LibvirtHypervisors:
         self._settings = settings or LibvirtSettings()
         self._limits = limits or LimitsSettings()
         self._workers = Workers("libvirt")
-        self._lines = Lines(
+        self.lines = Lines(
             reactor,
             start or self._workers.start,
             self._settings.threads,
@@ -102,6 +102,11 @@ class LibvirtHypervisors:
         self._turns = 0
 
     # -- what the period asks -----------------------------------------------------------------
+
+    def adopt(self, limits: LimitsSettings) -> None:
+        """Go by these from now on; they count quotas in the same period."""
+        self._limits = limits
+        self._look = self._look._replace(unmeasured=limits.memory.shrink_unmeasured)
 
     def meet(self, seen: Observation) -> None:
         """The hosts there are, by name, and the VMs whose pins are OpenNebula's."""
@@ -232,7 +237,7 @@ class LibvirtHypervisors:
     def _ask(
         self, known: _Known, work: Callable[..., Steps[Result]], progress: Progress
     ) -> Deferred[Result | Exception]:
-        return self._lines.run(known.host, lambda host: work(host, known.driver), progress)
+        return self.lines.run(known.host, lambda host: work(host, known.driver), progress)
 
     def _known(self, host: int) -> _Known:
         found = self._hosts.get(host)

@@ -102,6 +102,10 @@ class Lines:
         self._threads = self._free = threads
         self._call_limit_s = call_limit_s
         self._lines: dict[int, _Line] = {}
+        self.answered = 0
+        """Hosts that did what they were asked, one at a time,"""
+        self.failed = 0
+        """and that could not be asked, or not to the end."""
         self._ready: deque[_Line] = deque()
         self._doubtful: deque[_Line] = deque()
 
@@ -115,6 +119,7 @@ class Lines:
         line = self._lines.setdefault(host.place.id, _Line())
         job = _Job(host, work(host), progress)
         if line.stuck:
+            self.failed += 1
             job.fire(AwayError(_hangs(self._call_limit_s)))
             return job.answer
         line.waiting.append(job)
@@ -126,6 +131,16 @@ class Lines:
     def stuck(self) -> int:
         """Threads given up at present."""
         return sum(line.stuck for line in self._lines.values())
+
+    @property
+    def under_way(self) -> int:
+        """Hosts that are asked at this moment."""
+        return sum(line.running is not None for line in self._lines.values())
+
+    @property
+    def queued(self) -> int:
+        """What waits for a host or a thread."""
+        return sum(len(line.waiting) for line in self._lines.values())
 
     def _queue(self, line: _Line) -> None:
         if line.waiting and line.running is None and not line.stuck and not line.queued:
@@ -139,6 +154,7 @@ class Lines:
             job = line.waiting.popleft()
             if job.progress.abandoned:
                 job.steps.close()
+                self.failed += 1
                 job.fire(AbandonedError("it was not its turn in time"))
                 self._queue(line)
                 continue
@@ -180,9 +196,17 @@ class Lines:
             line.waiting.appendleft(job)
         else:
             line.failed = isinstance(outcome, AwayError)
+            if not job.answer.called:
+                self._count(outcome)
             job.fire(outcome)
         self._queue(line)
         self._pump()
+
+    def _count(self, outcome: Any) -> None:
+        if isinstance(outcome, Exception):
+            self.failed += 1
+        else:
+            self.answered += 1
 
     def _watch(self, line: _Line, job: _Job) -> None:
         """Give the thread up once a single call has taken too long."""
@@ -197,6 +221,7 @@ class Lines:
         job.progress.abandon()
         lost = [job, *line.waiting]
         line.waiting.clear()
+        self.failed += len(lost)
         for one in lost:
             one.fire(AwayError(_hangs(self._call_limit_s)))
         self._pump()

@@ -117,6 +117,15 @@ class Site:
         """Go on."""
         ask(self.state / "control.sock", "resume")
 
+    def order(self, question: str, **words: Any) -> Any:
+        """As a command on the same machine orders it."""
+        return ask(self.state / "control.sock", question, words)
+
+    def as_before(self) -> None:
+        """In the configured mode, and not paused."""
+        self.order("mode", to="configured")
+        self.resume()
+
     def merkat(self, session: str = ANN) -> Merkat:
         """A tenant's client."""
         return Merkat(self.endpoint, session)

@@ -1,5 +1,6 @@
 """What tenants ask for and get, over real HTTP from a whole daemon."""
 
+import re
 import sqlite3
 import ssl
 import subprocess
@@ -13,7 +14,9 @@ from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.api.xmlrpc.reference import PAGE, example, page
 from merkatd.api.xmlrpc.table import Method
 from merkatd.client import (
+    Administration,
     AuthenticationError,
+    BadCallError,
     ForbiddenError,
     Merkat,
     MissingError,
@@ -50,6 +53,96 @@ def application(site: Site, owner: int) -> int:
     return found.application
 
 
+def waiting_plan(site: Site) -> int:
+    """The number of a plan that waits, in a daemon that is paused."""
+    from merkatd.database import plans  # noqa: PLC0415 - blocking, for this alone
+    from merkatd.database.engine import make_engine  # noqa: PLC0415 - the same
+
+    site.pause()
+    ended = ("acted", "charged", "failed", "watched")
+    until(lambda: site.order("status")["newest_state"] in ended, "the period in hand over")
+    site.order("mode", to="ask")
+    engine = make_engine(f"sqlite:///{site.state / 'merkat.db'}")
+    with engine.begin() as connection:
+        step = plans.Proposed(kind="deploy", vm=0, host=0, reason="it waits")
+        plans.withdraw(connection, time.time())
+        plans.put(connection, 1, [step], time.time())
+        found = plans.newest(connection)
+    engine.dispose()
+    assert found is not None
+    return found.id
+
+
+def stands_for(site: Site, method: Method) -> dict[str, Any]:
+    """What the words in an example stand for."""
+    session = site.admin if method.admin else ANN
+    known: dict[str, Any] = {"session": session, "vm": 0}
+    known["application"] = application(site, site.users["ann"])
+    known["template"] = PLATFORM
+    if "platform" in method.example:
+        known["platform"] = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
+    known["vm_template"] = "CPU=1\nMEMORY=64"
+    if method.example.startswith("group"):
+        asked = {"template": known["vm_template"], "rate": 1.0, "count": 1}
+        known["group"] = site.raw("merkat.group.create", ANN, asked)[1]["id"]
+    if method.name == "merkat.platform.resume":
+        site.raw("merkat.platform.suspend", ANN, known["platform"])
+    if "merkat.plan" in method.name:
+        known["plan"] = waiting_plan(site)
+    return known
+
+
+class TestAdministration:
+    def test_a_plan_is_answered_by_administrators_alone(self, site: Site) -> None:
+        """And the mode is theirs to change; how the daemon is, everybody may know."""
+        number = waiting_plan(site)
+        try:
+            with site.merkat() as ann, site.merkat(site.admin) as root:
+                for forbidden in (Administration(ann).plan, Administration(ann).approve):
+                    with pytest.raises(ForbiddenError, match="Not authorized"):
+                        forbidden()
+                with pytest.raises(ForbiddenError, match="Not authorized"):
+                    Administration(ann).mode("on")
+                with pytest.raises(ForbiddenError, match="Not authorized"):
+                    Administration(ann).resume()
+                shown = Administration(ann).daemon()
+                assert (shown.mode, shown.paused) == ("ask", True)
+                administration = Administration(root)
+                mode = administration.mode()
+                assert (mode.mode, mode.configured, mode.waiting_plan) == ("ask", "on", number)
+                assert administration.plan().steps[0].kind == "deploy"
+                with pytest.raises(BadCallError, match="has no step 9"):
+                    administration.approve(number, skip=[9])
+                approved = administration.approve(number, skip=[1])
+                assert (approved.state, approved.who) == ("approved", "oneadmin")
+                assert approved.steps[0].skipped
+                with pytest.raises(BadCallError, match="approved already, by oneadmin"):
+                    administration.refuse()
+                assert administration.mode("dry").mode == "dry"
+                assert Administration(ann).daemon().mode == "dry"
+                assert administration.resume() is True
+                assert administration.resume() is False
+                assert administration.pause() is True
+        finally:
+            site.as_before()
+
+
+class TestTenantsPage:
+    def test_its_programs_run(
+        self, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One after the other, as they stand in docs/tenant.md, with a tenant's own login."""
+        (tmp_path / "one_auth").write_text(ANN)
+        monkeypatch.setenv("ONE_AUTH", str(tmp_path / "one_auth"))
+        monkeypatch.setenv("MERKAT_XMLRPC", site.endpoint)
+        page = (ROOT / "docs/tenant.md").read_text()
+        programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        assert len(programs) == 4
+        names: dict[str, Any] = {"VM": 0}
+        for program in programs:
+            exec(program, names)  # noqa: S102 - our own page
+
+
 class TestReference:
     def test_the_page_is_up_to_date(self) -> None:
         """`python -m merkatd.api.xmlrpc.reference` writes exactly what is there."""
@@ -74,18 +167,12 @@ class TestReference:
                 return site.raw(self.path, *arguments)
 
         method = METHODS[name]
-        known = {"server": Caller(), "session": ANN, "vm": 0}
-        known["application"] = application(site, site.users["ann"])
-        known["template"] = PLATFORM
-        if "platform" in method.example:
-            known["platform"] = site.raw("merkat.platform.submit", ANN, PLATFORM)[1]["id"]
-        known["vm_template"] = "CPU=1\nMEMORY=64"
-        if method.example.startswith("group"):
-            asked = {"template": known["vm_template"], "rate": 1.0, "count": 1}
-            known["group"] = site.raw("merkat.group.create", ANN, asked)[1]["id"]
-        if name == "merkat.platform.resume":
-            site.raw("merkat.platform.suspend", ANN, known["platform"])
-        success, value, code = eval(example(method), {}, known)  # noqa: S307 - our own page
+        known = {"server": Caller(), **stands_for(site, method)}
+        try:
+            success, value, code = eval(example(method), {}, known)  # noqa: S307 - our own page
+        finally:
+            if method.admin:
+                site.as_before()
         assert (success, code) == (True, 0)
         for one in value if isinstance(value, list) else [value]:
             described(method, one)
@@ -97,7 +184,7 @@ def described(method: Method, value: Any) -> None:
         assert isinstance(value, str)
         return
     assert value.keys() <= method.returns.members.keys()
-    for inner in value.get("resources", value.get("vms", [])):
+    for inner in value.get("resources", value.get("vms", value.get("steps", []))):
         assert inner.keys() <= method.returns.inner.keys()
 
 

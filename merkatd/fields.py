@@ -1,13 +1,9 @@
 """Reading TOML tables key by key: what is wrong is collected, so that all of it is told at once."""
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, TypeVar
-
-from merkatd.platforms.template import Moment
 
 Value = TypeVar("Value")
 MOST = 1e15
@@ -17,7 +13,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class Table:
-    """One table of the template; keys that nobody takes are wrong."""
+    """One table; keys that nobody takes are wrong."""
 
     def __init__(self, values: Any, path: str, problems: list[str]) -> None:
         self._path = path
@@ -134,28 +130,6 @@ def duration(value: Any) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def moment(value: Any) -> Moment:
-    """So long after the submission, or a date and time with its zone."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("a time of which zone? 2026-05-01T09:00:00Z is right")
-        return Moment(at_s=value.timestamp())
-    try:
-        return Moment(after_s=duration(value))
-    except ValueError:
-        raise ValueError(
-            'a time after the submission like "6h", or one like 2026-05-01T09:00:00Z, is right'
-        ) from None
-
-
-def moment_of_text(value: Any) -> Moment:
-    """The same from a text."""
-    try:
-        return moment(datetime.fromisoformat(value))
-    except (TypeError, ValueError):
-        return moment(value)
-
-
 def one_of(*known: str) -> Callable[[Any], str]:
     """One of these words."""
 
@@ -167,29 +141,6 @@ def one_of(*known: str) -> Callable[[Any], str]:
         return str(value)
 
     return read
-
-
-def plain(value: Any) -> dict[str, Any]:
-    """A table that is handed on as it is; what JSON can't carry is refused."""
-    if not isinstance(value, Mapping):
-        raise ValueError("a table is right")  # noqa: TRY004 - all that is wrong is a value
-    _check_plain(value, 0)
-    return dict(value)
-
-
-def _check_plain(value: Any, depth: int) -> None:
-    if depth > 8:
-        raise ValueError("at most eight tables inside each other are right")
-    if isinstance(value, Mapping):
-        for one in value.values():
-            _check_plain(one, depth + 1)
-    elif isinstance(value, list):
-        for one in value:
-            _check_plain(one, depth + 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError("finite numbers are right")
-    elif not isinstance(value, bool | int | float | str):
-        raise ValueError("texts, numbers, true and false, lists and tables are right")
 
 
 def _short(value: Any) -> str:

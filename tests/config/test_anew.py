@@ -1,0 +1,80 @@
+"""What of a configuration counts at once, and what needs a restart."""
+
+import pytest
+
+from merkatd.config.anew import anew
+from merkatd.config.load import parse
+from merkatd.config.model import Config
+from merkatd.config.writer import sections
+
+LIVE = """
+[daemon]
+log_level = "debug"
+[acting]
+mode = "ask"
+[period]
+interval = "30s"
+[market.default]
+floor_margin = 0.2
+reserve_prices = { cpu = 0.5 }
+[strategy.tabu]
+hold = "1m"
+[limits.memory]
+shrink_unmeasured = true
+[money]
+unpaid_periods = 4
+"""
+FIXED = {
+    "daemon.state_directory": '[daemon]\nstate_directory = "/elsewhere"',
+    "database.pool_size": "[database]\npool_size = 2",
+    "api.port": "[api]\nport = 7000",
+    "metrics.port": "[metrics]\nport = 7001",
+    "cloud.hosts": "[cloud]\nhosts = 3",
+    "goods.network": "[goods]\nnetwork = true",
+    "hypervisor.kind": '[hypervisor]\nkind = "none"',
+    "bus.ssh_port": "[bus]\nssh_port = 23",
+    "limits.cpu.quota_period": '[limits.cpu]\nquota_period = "50ms"',
+    "market.default.strategy": '[market.default]\nstrategy = "paper"',
+}
+
+
+def test_what_can_change_while_running_is_taken_over() -> None:
+    """All of it, by name."""
+    new = parse(LIVE)
+    found = anew(Config(), new)
+    assert found.restart == ()
+    assert found.config == new
+    assert found.changed == (
+        "acting.mode",
+        "daemon.log_level",
+        "limits.memory.shrink_unmeasured",
+        "market.default.floor_margin",
+        "market.default.reserve_prices",
+        "money.unpaid_periods",
+        "period.interval",
+        "strategy.tabu.hold",
+    )
+
+
+@pytest.mark.parametrize("key", FIXED)
+def test_what_can_not_is_said_by_name(key: str) -> None:
+    """And stays as it was."""
+    found = anew(Config(), parse(FIXED[key]))
+    assert (found.changed, found.restart) == ((), (key,))
+    assert found.config == Config()
+
+
+def test_markets_come_and_go_with_a_restart() -> None:
+    """What was stored of a period counts on them."""
+    new = parse("[market.default]\nfloor_margin = 0.2\n[market.fast]\nclusters = [100]\n")
+    found = anew(Config(), new)
+    assert found.config == Config()
+    assert "market.fast.clusters" in found.restart
+
+
+def test_every_key_is_one_or_the_other() -> None:
+    """Whatever differs is named: nothing is lost in silence."""
+    for path, _, settings in sections(Config()):
+        assert settings, path
+    same = anew(Config(), Config())
+    assert (same.changed, same.restart, same.config) == ((), (), Config())

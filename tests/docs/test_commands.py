@@ -1,0 +1,132 @@
+"""Every command of every page is one: those of ours are parsed by their own parsers.
+
+Those that look and order are run by `test_running.py`; the pages in RUN_BY are run whole elsewhere.
+"""
+
+import argparse
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from merkatd.cli import COMMANDS, parser
+from onegroup.cli import VERBS, verb_first
+from onegroup.cli import parser as onegroup_parser
+from tests.docs.pages import FOREIGN, PAGES, ROOT, Block, blocks, inline, program, words
+
+RUN_BY = {
+    "limits.md": "tests/real/test_page.py",
+    "money.md": "tests/ledger/test_page.py",
+    "onegroup.md": "tests/onegroup/test_page.py",
+    "platforms.md": "tests/commands/test_platform_page.py",
+    "tour.md": "tests/demo/test_tour.py",
+}
+"""Pages whose commands another test runs, as they stand."""
+
+NO_COMMANDS = {
+    "README.md": ("merkat demo",),
+    "commands.md": ("VM 0 (web-0)",),
+    "controllers.md": (),
+    "design.md": ("Snapshot (columns", "┌───"),
+    "embedded.md": ("EMBEDDED = [",),
+    "install.md": ("SCHED_MAD = [",),
+    "platforms.md": ("CONTEXT = [",),
+    "requirements.md": ("[market.default]",),
+    "tenant.md": ("MERKAT_BID_CPU",),
+}
+"""By page: how blocks begin that are a screen, a drawing or a file."""
+
+UNKNOWN = ("onegroup quota",)
+"""Its page says that there is none."""
+WHOLE = parser()
+BY_PAGE = [pytest.param(page, id=page.name) for page in PAGES]
+
+
+def no_commands(block: Block) -> bool:
+    """Whether this block is known to hold none."""
+    first = next(line.strip() for line in block.lines if line.strip())
+    return any(first.startswith(one) for one in NO_COMMANDS.get(block.page.name, ()))
+
+
+@pytest.mark.parametrize("page", BY_PAGE)
+def test_every_block_holds_commands_or_is_known_not_to(page: Path) -> None:
+    """A command in words that nobody knows would be run by nobody."""
+    for block in blocks(page):
+        assert block.commands or no_commands(block), block.lines
+
+
+@pytest.mark.parametrize("page", BY_PAGE)
+def test_every_command_is_one(page: Path) -> None:
+    """Its words are understood by the program that it is for."""
+    found = [one for block in blocks(page) if not no_commands(block) for one in block.commands]
+    for command in [*found, *inline(page)]:
+        check(command)
+
+
+def check(command: str) -> None:
+    """Raises where the command is none."""
+    name = program(command)
+    if name in FOREIGN:
+        assert FOREIGN[name]
+    elif name == "merkatd":
+        for said in each(words(command)):
+            understood(WHOLE, said)
+    elif name in {"onegroup", "merkat-onegroup"}:
+        for said in each(words(command)) if command not in UNKNOWN else ():
+            understood(onegroup_parser(), verb_first(said))
+    elif name == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert set(words(command)) <= set(targets), command
+    else:
+        assert name == "python"
+        _python(words(command))
+
+
+def understood(program: argparse.ArgumentParser, said: list[str]) -> None:
+    """The words are right; a command by its name alone, or one that only shows help, is too."""
+    if said in [[name] for name in (*COMMANDS, *VERBS)]:
+        return
+    try:
+        program.parse_args(said)
+    except SystemExit as stopped:
+        assert stopped.code == 0, said  # noqa: PT017 - it stops for --describe too
+
+
+def each(said: list[str]) -> list[list[str]]:
+    """Each of `host drain|undrain HOST` by itself."""
+    for at, word in enumerate(said):
+        if re.fullmatch(r"[a-z]+([|/][a-z]+)+", word):
+            return [[*said[:at], one, *said[at + 1 :]] for one in re.split(r"[|/]", word)]
+    return [said]
+
+
+def _python(said: list[str]) -> None:
+    """A module or a file that there is."""
+    if said[0] == "-m":
+        assert importlib.util.find_spec(said[1]) is not None, said[1]
+        files = [word for word in said[2:] if word.startswith("tests/")]
+    else:
+        files = said[:1]
+    for name in files:
+        assert (ROOT / name.partition("::")[0]).exists(), name
+
+
+def test_every_page_is_run_by_somebody() -> None:
+    """The tests that are named exist and read the page."""
+    names = {page.name for page in PAGES}
+    for page, test in RUN_BY.items():
+        assert page in names
+        assert page in (ROOT / test).read_text(), test
+
+
+def test_a_command_that_is_none_is_found(tmp_path: Path) -> None:
+    """Words that nobody understands, programs that nobody knows, in each kind of block."""
+    page = tmp_path / "page.md"
+    page.write_text("Text\n\n    sudo merkatd explian VM\n\n```sh\nfrobnicate --all\n```\n")
+    first, second = blocks(page)
+    assert first.commands == ("merkatd explian VM",)
+    with pytest.raises(AssertionError):
+        check(first.commands[0])
+    assert second.commands == ()
+    assert not no_commands(second)

@@ -1,0 +1,98 @@
+"""The administrators' pages are run as they stand, one command after the other, on a daemon."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands.asking import Daemon, Shell
+from tests.docs.pages import ROOT, blocks, inline, program, words
+from tests.docs.test_commands import each
+
+PAGES = ("administrator.md", "troubleshooting.md", "install.md", "commands.md")
+
+ELSEWHERE = {
+    "run": "tests/daemon runs it",
+    "demo": "tests/demo runs it",
+    "embedded": "tests/embedded runs it",
+    "experiment": "tests/simulator runs it",
+    "platform": "tests/commands/test_platform_page.py runs it: it needs a platform",
+    "budget": "tests/commands/test_money.py runs it: it needs an application",
+    "driver": "tests/driver/test_script.py runs it: it writes into an OpenNebula",
+    "check": "tests/driver asks an OpenNebula; here the file alone is checked",
+}
+"""Commands that these tests do not run, and why; all others are."""
+
+_NAMES = ("bid", "budget", "completion", "explain", "platform", "quote", "snapshot", "tenant")
+ALONE = [[name] for name in _NAMES]
+"""In sentences these are only names."""
+MORE = {"top": ["--once"], "release": ["--yes"]}
+"""What is added where nobody sits at a terminal."""
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
+    """Two hosts, VMs that run, and one that can't."""
+    made = Daemon()
+    for number in range(3):
+        made.frontend.vm(1.0 + number, VCPU=4, NAME=f"web-{number}")
+    made.frontend.vm(3.0, NAME="big", MEMORY=20_000, MERKAT_MIN_MEMORY=10_000)
+    made.period(3)
+    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    monkeypatch.chdir(tmp_path)
+    made.answer("snapshot")
+    (tmp_path / "FILE").write_text((ROOT / "docs/example.json").read_text())
+    yield made
+    made.frontend.close()
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Output goes into a pipe, as far as commands can see."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return Shell(capsys)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """All commands of merkatd, each once: those in blocks, then those in sentences."""
+    found = [one for block in blocks(page) for one in block.commands if program(one) == "merkatd"]
+    said = [words(one) for one in [*found, *inline(page)] if program(one) == "merkatd"]
+    given = [one for several in said for one in each(several) if one not in ALONE]
+    return [one for at, one in enumerate(given) if one not in given[:at]]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_works(name: str, daemon: Daemon, shell: Shell) -> None:
+    """As it stands there, with the names of VMs, hosts and tenants that there are."""
+    ran = 0
+    for said in commands(ROOT / "docs" / name):
+        if said[0] in ELSEWHERE and said[1:] != ["--offline"]:
+            continue
+        prepare(daemon, said)
+        done = shell(*said, *MORE.get(said[0], []))
+        assert done.code == 0, (said, done)
+        assert done.out, said
+        ran += 1
+        daemon.answer("resume")
+        daemon.period()
+    assert ran > 5
+
+
+def prepare(daemon: Daemon, said: list[str]) -> None:
+    """What a command is about is there when it is given, as it is for its reader."""
+    if said[0] == "plan" and said[1:2] and said[1] in {"show", "approve", "refuse"}:
+        daemon.answer("mode", to="ask")
+        for number in range(2):
+            daemon.frontend.vm(1.0, MEMORY=64, NAME=f"new-{number}")
+        daemon.period()
+    elif said[0] == "shadow":
+        daemon.answer("mode", to="shadow")
+        daemon.period(2)
+    elif said[0] == "tenant" and said[1] == "refund":
+        daemon.period(2)
+
+
+def test_what_is_run_elsewhere_is_named_with_its_test() -> None:
+    """Each reason names tests that there are."""
+    for why in ELSEWHERE.values():
+        assert (ROOT / why.split()[0].rstrip(";:")).exists(), why

@@ -1,0 +1,250 @@
+"""Mode ask: a plan waits for an administrator, and is judged again before it is done."""
+
+from typing import Any
+
+import pytest
+
+from merkatd.api.questions import QuestionError
+from merkatd.database import decisions
+from merkatd.database.orders import Mode
+from tests.modes.site import Site
+
+
+def placements(site: Site) -> list[tuple[str, int]]:
+    """All steps that place or move a VM, by kind and VM, in the order in which they were made."""
+    rows = site.read(lambda c: decisions.recent(c, decisions.Wanted(), 1000))
+    kinds = {"deploy", "migrate", "suspend", "resume"}
+    return [(r.step.kind, r.step.vm) for r in reversed(rows) if r.step.kind in kinds]
+
+
+def standing(site: Site) -> Any:
+    """The plan that stands."""
+    return site.ask("standing_plan")
+
+
+@pytest.fixture
+def asking(site: Site) -> Site:
+    """In mode ask, with two VMs that wait and a plan for them."""
+    site.mode(Mode.ASK)
+    site.vm(NAME="one")
+    site.vm(NAME="two")
+    site.minutes(2)
+    return site
+
+
+class TestThePlanStands:
+    def test_nothing_is_placed_before_it_is_approved(self, asking: Site) -> None:
+        """The plan says what would be done; the owners are told who decides."""
+        asking.minutes(3)
+        plan = standing(asking)
+        assert (plan["state"], plan["plan"]) == ("waiting", 1)
+        assert [(step["kind"], step["name"]) for step in plan["steps"]] == [
+            ("deploy", "one"),
+            ("deploy", "two"),
+        ]
+        assert placements(asking) == []
+        assert "plan 1 places it" in str(asking.bench.vm(0).user_template)
+        assert asking.ask("status")["waiting_plan"] == 1
+
+    def test_approved_it_is_done(self, asking: Site) -> None:
+        """And only once; then there is nothing to ask."""
+        asking.ask("approve_plan", plan=1, who="root")
+        asking.minutes(4)
+        assert placements(asking) == [("deploy", 0), ("deploy", 1)]
+        assert {asking.state(vm) for vm in (0, 1)} == {"RUNNING"}
+        plan = standing(asking)
+        assert (plan["state"], plan["who"]) == ("done", "root")
+        assert asking.ask("status")["waiting_plan"] is None
+        asking.agree()
+
+    def test_single_steps_are_skipped(self, asking: Site) -> None:
+        """And not asked again by themselves; with something else they are."""
+        asking.ask("approve_plan", skip=[2])
+        asking.minutes(4)
+        assert placements(asking) == [("deploy", 0)]
+        assert standing(asking)["plan"] == 1
+        third = asking.vm()
+        asking.minutes(1)
+        plan = standing(asking)
+        assert (plan["plan"], plan["state"]) == (2, "waiting")
+        assert [step["vm"] for step in plan["steps"]] == [1, third]
+
+    def test_refused_it_is_not_proposed_again(self, asking: Site) -> None:
+        """Until something else would be done."""
+        asking.ask("refuse_plan", who="root")
+        asking.minutes(3)
+        assert (standing(asking)["plan"], standing(asking)["state"]) == (1, "refused")
+        assert placements(asking) == []
+        asking.vm()
+        asking.minutes(1)
+        assert standing(asking)["plan"] == 2
+
+    def test_a_newer_plan_ends_an_older_one(self, asking: Site) -> None:
+        """Whoever approves of the older one is told which stands."""
+        asking.vm()
+        asking.minutes(1)
+        with pytest.raises(QuestionError, match="plan 1 stands no more: plan 2 does"):
+            asking.ask("approve_plan", plan=1)
+        asking.minutes(1)
+        assert placements(asking) == []
+        assert standing(asking)["plan"] == 2
+
+    def test_limits_are_set_without_asking(self, asking: Site) -> None:
+        """For VMs where they are: here somebody else started one."""
+        asking.bench.ok("one.vm.deploy", 0, 0)
+        asking.bench.ok("one.vm.deploy", 1, 0)
+        for _ in range(4):
+            asking.bench.ok("one.vm.deploy", asking.vm(3.0, VCPU=4), 0)
+        asking.minutes(4)
+        assert asking.limits(0).vcpu_quota is not None
+        assert placements(asking) == []
+
+    def test_it_needs_mode_ask(self, site: Site) -> None:
+        """And a plan that waits; steps are skipped by numbers that there are."""
+        with pytest.raises(QuestionError, match="only in mode ask"):
+            site.ask("approve_plan")
+        site.mode(Mode.ASK)
+        with pytest.raises(QuestionError, match="no plan waits"):
+            site.ask("approve_plan")
+        site.vm()
+        site.minutes(1)
+        with pytest.raises(QuestionError, match="has no step 2: 1 to 1 is right"):
+            site.ask("approve_plan", skip=[2])
+        with pytest.raises(QuestionError, match="a list of steps' numbers"):
+            site.ask("approve_plan", skip="all")
+
+    def test_another_mode_drops_it(self, asking: Site) -> None:
+        """On is on: the VMs are placed without."""
+        asking.mode(Mode.ON)
+        asking.minutes(2)
+        assert standing(asking)["state"] == "replaced"
+        assert len(placements(asking)) == 2
+
+
+class TestJudgedAgain:
+    def test_a_vm_that_is_gone_is_left_out(self, asking: Site) -> None:
+        """The other one is placed."""
+        asking.bench.ok("one.vm.action", "terminate-hard", 0)
+        asking.ask("approve_plan")
+        asking.minutes(3)
+        assert placements(asking) == [("deploy", 1)]
+        became = [step["became"] for step in standing(asking)["steps"]]
+        assert became[0] == "not done: the VM is gone"
+
+    def test_a_host_that_is_full_by_now_is_not_overfilled(self, site: Site) -> None:
+        """The step is dropped with the reason, and another plan stands."""
+        site.mode(Mode.ASK)
+        site.vm(NAME="late", MEMORY=5000, MERKAT_MIN_MEMORY=5000)
+        site.minutes(1)
+        host = standing(site)["steps"][0]["host"]
+        number = int(host.removeprefix("host"))
+        big = site.vm(MEMORY=6000, MERKAT_MIN_MEMORY=6000)
+        site.bench.ok("one.vm.deploy", big, number)
+        site.clock.advance(30)
+        site.ask("approve_plan", plan=1)
+        site.minutes(2)
+        assert placements(site) == []
+        plan = standing(site)
+        assert (plan["plan"], plan["state"]) == (2, "waiting")
+        assert plan["steps"][0]["host"] != host
+        site.ask("approve_plan")
+        site.minutes(2)
+        assert site.state(0) == "RUNNING"
+
+    def test_migrations_wait_too(self, site: Site) -> None:
+        """A host that is drained by order is emptied once that is approved of."""
+        site.mode(Mode.ASK)
+        for _ in range(2):
+            site.bench.ok("one.vm.deploy", site.vm(), 0)
+        site.minutes(2)
+        site.ask("drain", host="0", who="root")
+        site.minutes(2)
+        plan = standing(site)
+        assert [step["kind"] for step in plan["steps"]] == ["migrate", "migrate"]
+        assert placements(site) == []
+        site.ask("approve_plan", skip=[1])
+        site.minutes(4)
+        moved = plan["steps"][1]["vm"]
+        assert placements(site) == [("migrate", moved)]
+        assert site.host_of(moved) != 0
+        assert site.host_of(plan["steps"][0]["vm"]) == 0
+
+
+class TestKilled:
+    def test_an_approval_outlives_the_daemon(self, asking: Site) -> None:
+        """Killed before its first step was sent."""
+        asking.ask("approve_plan")
+        asking.start_daemon()
+        asking.minutes(3)
+        assert placements(asking) == [("deploy", 0), ("deploy", 1)]
+        asking.agree()
+
+    def test_killed_before_anything_was_sent_it_goes_on(
+        self, asking: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Steps were written down and never sent: they are sent by the next daemon, once."""
+        asking.ask("approve_plan")
+        with monkeypatch.context() as patched:
+            patched.setattr("merkatd.scheduler.doing.act", _killed)
+            with pytest.raises(RuntimeError):
+                asking.period()
+        asking.start_daemon()
+        asking.clock.advance(60)
+        asking.minutes(8)
+        assert {asking.state(vm) for vm in (0, 1)} == {"RUNNING"}
+        assert standing(asking)["state"] == "done"
+        sent = [call for call in asking.heard.calls if call == "one.vm.deploy"]
+        assert len(sent) == 2
+        asking.agree()
+
+    def test_killed_between_two_steps_nothing_is_done_twice(
+        self, asking: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was sent is judged by what is seen; the rest goes on or is asked again."""
+        asking.ask("approve_plan")
+        with monkeypatch.context() as patched:
+            patched.setattr("merkatd.scheduler.asking._all_or_the_limit", _killed)
+            with pytest.raises(RuntimeError):
+                asking.period()
+        asking.start_daemon()
+        asking.clock.advance(60)
+        asking.minutes(8)
+        for plan in (standing(asking),):
+            if plan["state"] == "waiting":
+                asking.ask("approve_plan")
+        asking.minutes(4)
+        assert {asking.state(vm) for vm in (0, 1)} == {"RUNNING"}
+        asking.agree()
+
+
+async def _killed(*_: object) -> None:
+    raise RuntimeError("as a power cut would")
+
+
+class TestHandedOver:
+    """Where OpenNebula carries plans out itself."""
+
+    def test_only_what_is_approved_is_handed_over(self, site: Site) -> None:
+        """It asks for places; there are none before the approval."""
+        site.world_settings = {"handing": True}
+        site.start_daemon()
+        site.mode(Mode.ASK)
+        vm = site.vm()
+        site.minutes(1)
+        assert site.places([vm]) == []
+        plan = standing(site)
+        assert [step["vm"] for step in plan["steps"]] == [vm]
+        site.ask("approve_plan")
+        site.minutes(2)
+        assert standing(site)["state"] == "approved"
+        assert [step.vm for step in site.places([vm])] == [vm]
+
+    @pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW])
+    def test_who_watches_hands_nothing_over(self, mode: Mode, site: Site) -> None:
+        """OpenNebula is told why."""
+        site.world_settings = {"handing": True}
+        site.start_daemon()
+        site.mode(mode)
+        vm = site.vm()
+        with pytest.raises(Exception, match=f"its mode is {mode}"):
+            site.places([vm])

@@ -1,0 +1,128 @@
+"""The commands about modes, and what every other command says where nothing is done."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from merkatd.database.orders import Mode
+from tests.commands.asking import Daemon, Shell
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """Two hosts, two VMs that wait; commands ask it."""
+    made = Daemon()
+    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    for name in ("web", "db"):
+        made.frontend.vm(NAME=name)
+    yield made
+    made.frontend.close()
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Output goes into a pipe, as far as commands can see."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return Shell(capsys)
+
+
+def test_the_mode_is_shown_ordered_and_given_back(daemon: Daemon, shell: Shell) -> None:
+    """In words that say what it does."""
+    assert shell.ok("mode").out == "The mode is on: all that is decided is done.\n"
+    assert "The mode is ask: VMs are placed" in shell.ok("mode ask").out
+    said = shell.ok("mode ask").lines
+    assert said[0].startswith("The mode is ask already")
+    assert said[1].startswith("So it was ordered; configured is on")
+    assert shell.ok("mode configured").lines[0].startswith("The mode is on")
+    assert "invalid choice" in shell.refused("mode off", 2)
+    daemon.period()
+
+
+ASKING = ("status", "list vms", "list hosts", "price", "log", "plan", "explain web", "limits")
+
+
+@pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW])
+def test_every_command_says_that_nothing_is_done(mode: Mode, daemon: Daemon, shell: Shell) -> None:
+    """Beside what it shows, not in it: rows stay rows."""
+    shell("mode", str(mode))
+    daemon.period(2)
+    for words in ASKING:
+        said = shell(*words.split())
+        assert said.code == 0, said
+        assert said.err.startswith(f"merkatd: mode {mode}: what is decided is")
+        assert said.err.endswith("nothing of it is done\n")
+        assert "nothing of it is done" not in shell(*words.split(), "--json").out
+
+
+def test_the_live_view_says_so(daemon: Daemon, shell: Shell) -> None:
+    """In its first line."""
+    shell("mode", "dry")
+    daemon.period()
+    assert "MODE DRY" in shell("top", "--once").out
+
+
+def test_a_plan_is_shown_and_approved(daemon: Daemon, shell: Shell) -> None:
+    """From the first look to what became of it."""
+    assert "no plan was ever made; plans are made in mode ask alone" in shell.refused("plan show")
+    shell("mode", "ask")
+    daemon.period()
+    said = shell("plan", "show")
+    assert said.err == "merkatd: mode ask: plan 1 waits (`merkatd plan show`)\n"
+    assert said.lines[0] == "Plan 1 of period 1 is waiting"
+    assert [line.split()[:4] for line in said.lines[2:]] == [
+        ["1", "deploy", "0", "web"],
+        ["2", "deploy", "1", "db"],
+    ]
+    assert "plan 7 stands no more" in shell.refused("plan approve --plan 7")
+    assert "--skip" in shell.refused("plan refuse --skip 1")
+    approved = shell.ok("plan approve --plan 1 --skip 2").out
+    assert "1 of 2 steps" in approved
+    daemon.period(3)
+    assert daemon.frontend.state(0) == "RUNNING"
+    assert daemon.frontend.state(1) == "PENDING"
+    assert "is done, answered by" in shell.ok("plan show").lines[0]
+    assert shell.ok("plan show -l NUMBER,SKIPPED,BECAME --csv --no-header").lines == [
+        "1,false,confirmed",
+        "2,true,",
+    ]
+
+
+def test_a_plan_is_refused(daemon: Daemon, shell: Shell) -> None:
+    """And stays so."""
+    shell("mode", "ask")
+    daemon.period()
+    assert "Plan 1 is refused" in shell.ok("plan refuse").out
+    daemon.period(2)
+    assert "is refused" in shell.ok("plan show").lines[0]
+
+
+def test_differences_are_shown(daemon: Daemon, shell: Shell) -> None:
+    """How many, how often the same, and each."""
+    assert "No VM was placed" in shell.ok("shadow").out
+    shell("mode", "shadow")
+    daemon.period()
+    for vm in (0, 1):
+        daemon.frontend.bench.ok("one.vm.deploy", vm, 1)
+    daemon.period()
+    said = shell("shadow")
+    assert said.lines[0] == "2 VMs were placed by another scheduler, 1 (50 %) as by Merkat."
+    assert "Merkat would move" in said.lines[1]
+    assert len(said.lines) == 5
+    rows = shell("shadow", "-l", "NAME,THEIRS,SAME", "--csv", "--no-header").lines
+    assert sorted(rows) == ["db,host001,true", "web,host001,false"]
+
+
+def test_who_is_not_asked_about_the_mode_is_not_disturbed(
+    daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that ends between two answers has answered the first."""
+
+    def ask(path: Path, question: str, arguments: object = None) -> object:
+        if question == "mode":
+            raise OSError("gone")
+        return daemon.ask(path, question, arguments)  # type: ignore[arg-type]
+
+    daemon.period()
+    monkeypatch.setattr("merkatd.commands.asking.ask", ask)
+    assert shell.ok("list hosts").lines

@@ -1,0 +1,134 @@
+"""Modes dry and shadow: all is decided, nothing is done, and everything says so."""
+
+import pytest
+
+from merkatd.database import decisions, periods, prices
+from merkatd.database.orders import Mode
+from merkatd.database.periods import PeriodState
+from merkatd.scheduler.settings import Acting
+from tests.modes.site import Site
+
+
+@pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW])
+class TestNothingIsDone:
+    def test_no_call_changes_the_cloud(self, mode: Mode, site: Site) -> None:
+        """VMs that wait, VMs that are too large, hosts that contend: nobody is told anything."""
+        site.mode(mode)
+        vms = [site.vm(bid) for bid in (1.0, 3.0)]
+        site.vm(MEMORY=20_000, MERKAT_MIN_MEMORY=10_000)
+        site.bench.ok("one.vm.deploy", vms[1], 0)
+        site.minutes(5)
+        assert site.changes() == []
+        assert [site.state(vm) for vm in vms] == ["PENDING", "RUNNING"]
+        assert site.read(lambda c: decisions.recent(c, decisions.Wanted())) == ()
+
+    def test_nobody_is_charged(self, mode: Mode, site: Site) -> None:
+        """Neither while it watches nor afterwards for that time."""
+        ann = site.user("ann")
+        vm = site.vm(5.0, owner=ann)
+        site.mode(mode)
+        site.bench.ok("one.vm.deploy", vm, 0)
+        site.minutes(3)
+        before = site.balances()
+        site.minutes(3)
+        site.mode(Mode.ON)
+        site.minutes(1)
+        assert site.balances() == before
+        site.minutes(1)
+        assert sum(site.balances().values()) < sum(before.values())
+        site.agree()
+
+    def test_prices_are_known_all_the_same(self, mode: Mode, site: Site) -> None:
+        """A week of them says what tenants would pay."""
+        site.mode(mode)
+        site.vm(6.0)
+        site.minutes(2)
+        period = site.read(lambda c: periods.get(c, 2))
+        assert period.state is PeriodState.WATCHED
+        assert site.read(lambda c: prices.load(c, 2))["default"]["cpu"] > 0
+        assert site.ask("price")[0]["price"] > 0
+
+    def test_what_was_given_before_is_still_paid_for(self, mode: Mode, site: Site) -> None:
+        """The last period that acted is charged once, for no longer than it lasted."""
+        ann = site.user("ann")
+        site.vm(5.0, owner=ann)
+        site.minutes(3)
+        before = site.balances()
+        site.mode(mode)
+        site.minutes(1)
+        after = site.balances()
+        assert sum(after.values()) < sum(before.values())
+        site.minutes(3)
+        assert site.balances() == after
+
+    def test_everything_says_so(self, mode: Mode, site: Site) -> None:
+        """Status, and a VM is shown where it is, not where it would be."""
+        site.mode(mode)
+        site.vm()
+        site.minutes(1)
+        assert site.ask("status")["mode"] == mode
+        assert site.ask("vms")[0]["host"] is None
+        assert site.scheduler.latest is not None
+        assert site.scheduler.latest.mode is mode
+
+    def test_a_configured_mode_holds_from_the_first_period_on(self, mode: Mode, site: Site) -> None:
+        """And an order counts for more, also for the daemon that is started after it."""
+        site.world_settings = {"acting": Acting(mode=mode)}
+        site.start_daemon()
+        vm = site.vm()
+        site.minutes(2)
+        assert site.state(vm) == "PENDING"
+        site.mode(Mode.ON)
+        site.start_daemon()
+        site.minutes(2)
+        assert site.state(vm) == "RUNNING"
+        said = site.ask("mode", to="configured", who="root")
+        assert (said["mode"], said["changed"], said["ordered"]) == (mode, True, None)
+
+
+class TestShadow:
+    def test_where_the_other_one_places_elsewhere_is_kept(self, site: Site) -> None:
+        """Three hosts; the other one fills the first, Merkat would spread them."""
+        site.mode(Mode.SHADOW)
+        site.minutes(1)
+        vms = [site.vm() for _ in range(4)]
+        site.minutes(1)
+        for vm in vms:
+            site.bench.ok("one.vm.deploy", vm, 0)
+        site.minutes(2)
+        found = site.ask("differences")
+        assert found["compared"] == 4
+        assert found["same"] in {1, 2}
+        assert {row["theirs"] for row in found["vms"]} == {"host000"}
+        assert {row["ours"] for row in found["vms"]} == {"host000", "host001", "host002"}
+        assert [row["same"] for row in found["vms"]].count(True) == found["same"]
+        site.start_daemon()
+        assert site.ask("differences")["compared"] == 4
+
+    def test_what_would_have_waited_is_said_with_the_reason(self, site: Site) -> None:
+        """The other one overcommits a host where Merkat would not."""
+        site.mode(Mode.SHADOW)
+        site.minutes(1)
+        vm = site.vm(MEMORY=8000, MERKAT_MIN_MEMORY=8000)
+        first = [site.vm(MEMORY=2000, MERKAT_MIN_MEMORY=2000) for _ in range(3)]
+        for host, one in enumerate(first):
+            site.bench.ok("one.vm.deploy", one, host)
+        site.minutes(1)
+        site.bench.ok("one.vm.deploy", vm, 1, False)
+        site.minutes(1)
+        row = next(row for row in site.ask("differences")["vms"] if row["vm"] == vm)
+        assert (row["theirs"], row["ours"]) == ("host001", None)
+        assert "memory" in row["why"]
+
+    def test_what_was_there_before_is_not_compared(self, site: Site) -> None:
+        """Nor what was placed while it did not look."""
+        site.vm()
+        site.minutes(2)
+        site.mode(Mode.SHADOW)
+        site.minutes(2)
+        site.mode(Mode.DRY)
+        site.bench.ok("one.vm.deploy", site.vm(), 0)
+        site.minutes(2)
+        site.mode(Mode.SHADOW)
+        site.minutes(2)
+        assert site.ask("differences")["compared"] == 0

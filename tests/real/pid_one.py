@@ -1,0 +1,169 @@
+"""systemd as the first process of namespaces of its own, on a copy of this machine's files.
+
+Its files are an overlay: whatever it writes is gone with it. It knows the unit that is tested and
+the targets that every service stands on, and none of this machine's own units.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tests.real.host import ROOT, until
+
+_TARGETS = (
+    *("basic", "local-fs", "multi-user", "network", "network-online", "paths", "remote-fs"),
+    *("shutdown", "slices", "sockets", "swap", "sysinit", "time-set", "timers", "umount"),
+)
+_CGROUP = """\
+set -e
+mkdir -p "$1"
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then mount -t cgroup2 cgroup2 "$1"
+else mount -t cgroup -o none,name=systemd cgroup "$1"; fi
+"""
+"""The tree of control groups that systemd keeps, in the directory $1."""
+_BEGIN = (
+    _CGROUP
+    + """
+mkdir "$1/$2"
+echo $$ > "$1/$2/cgroup.procs"
+shift 2
+exec unshare --fork --pid --kill-child --uts --ipc --net --cgroup /bin/bash "$@"
+"""
+)
+"""In a control group of its own, and namespaces."""
+_SYSTEM = """\
+set -e
+mount --make-rprivate /
+mount -t tmpfs tmpfs "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+cd "$1/root"
+mkdir -p opt/merkat-src opt/python
+mount --bind "$2" opt/merkat-src
+mount --bind "$4" opt/python
+mount -t proc proc proc
+mount -t sysfs sysfs sys || mount --rbind /sys sys
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then mount -t cgroup2 cgroup2 sys/fs/cgroup; else
+  mount -t tmpfs tmpfs sys/fs/cgroup
+  mkdir sys/fs/cgroup/systemd
+  mount -t cgroup -o none,name=systemd cgroup sys/fs/cgroup/systemd
+fi
+mount --rbind /dev dev
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs tmp
+mkdir -p run/trial
+cp -a "$3"/. run/trial
+# In a changed root nobody could make a namespace of users.
+pivot_root . mnt
+cd /
+umount -l /mnt
+exec env -i container=merkat PATH=/usr/bin:/usr/sbin SYSTEMD_UNIT_PATH=/run/trial \\
+  /usr/lib/systemd/systemd --system --unit=basic.target --show-status=no
+"""
+_PACKAGES = Path(np.__file__).parents[1].relative_to(ROOT)
+_PROGRAM = f"""\
+#!/bin/sh
+export LD_LIBRARY_PATH=/opt/python/lib PYTHONPATH=/opt/merkat-src:/opt/merkat-src/{_PACKAGES}
+exec /opt/python/bin/python{sys.version_info.major}.{sys.version_info.minor} -m merkatd.cli "$@"
+"""
+"""The checkout and its Python, wherever they are: homes are not shown to the service."""
+
+
+class PidOne:
+    """A systemd that runs until it is closed."""
+
+    def __init__(self, place: Path, drop_in: str) -> None:
+        """With our unit, as the checkout has it, and this added to it."""
+        self._group = f"{os.environ['MERKAT_REAL_GROUP']}-service"
+        self._cgroups = place / "cgroups"
+        self._write_units(place / "units", drop_in)
+        begin, system, root = place / "begin", place / "system", place / "root"
+        begin.write_text(_BEGIN)
+        system.write_text(_SYSTEM)
+        root.mkdir()
+        self._started = subprocess.Popen(
+            [
+                *("unshare", "--mount", "/bin/bash", str(begin), str(self._cgroups), self._group),
+                *(str(system), str(root), str(ROOT), str(place / "units"), sys.base_prefix),
+            ]
+        )
+        until(self._runs, "systemd runs")
+        self.put("/usr/bin/merkatd", _PROGRAM, mode="755")
+
+    def _runs(self) -> bool:
+        return self.run("systemctl", "is-system-running").out.strip() in {"running", "degraded"}
+
+    @staticmethod
+    def _write_units(units: Path, drop_in: str) -> None:
+        units.mkdir()
+        for name in _TARGETS:
+            shutil.copy(f"/usr/lib/systemd/system/{name}.target", units)
+        shutil.copy(ROOT / "systemd/merkatd.service", units)
+        (units / "merkatd.service.d").mkdir()
+        (units / "merkatd.service.d" / "trial.conf").write_text(drop_in)
+
+    @property
+    def _pid(self) -> int:
+        """Of systemd, as this test sees it."""
+        first = self._started.pid
+        return int(Path(f"/proc/{first}/task/{first}/children").read_text())
+
+    def run(self, *words: str) -> "Ran":
+        """A command on that system."""
+        try:
+            pid = self._pid
+        except (OSError, ValueError):
+            return Ran(1, "")
+        enter = ["nsenter", "-t", str(pid), *["-m", "-p", "-u", "-i", "-n", "-C", "-r", "-w"]]
+        done = subprocess.run(
+            [*enter, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout)
+
+    def ok(self, *words: str) -> str:
+        """What a command says that must succeed."""
+        ran = self.run(*words)
+        assert ran.code == 0, f"{words}: {ran.out}"
+        return ran.out.strip()
+
+    def put(self, path: str, text: str, mode: str = "644") -> None:
+        """Write a file there."""
+        self.ok("/bin/sh", "-c", 'mkdir -p "${1%/*}"; printf %s "$2" > "$1"; chmod "$3" "$1"', "-",
+                path, text, mode)  # fmt: skip
+
+    def show(self, name: str) -> str:
+        """A property of the service."""
+        return self.ok("systemctl", "show", "--value", "-p", name, "merkatd")
+
+    def close(self) -> None:
+        """End it and all that it started."""
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(self._pid, signal.SIGKILL)
+        self._started.kill()
+        self._started.wait()
+        until(self._removed, f"control group {self._group} is removed")
+
+    def _removed(self) -> bool:
+        """Groups are empty a moment after their processes have ended."""
+        find = 'test ! -d "$1/$2" || find "$1/$2" -depth -type d -exec rmdir {} +'
+        words = ["/bin/bash", "-c", _CGROUP + find, "-", str(self._cgroups), self._group]
+        done = subprocess.run(["unshare", "--mount", *words], capture_output=True, check=False)
+        return done.returncode == 0
+
+
+class Ran:
+    """What came of a command."""
+
+    def __init__(self, code: int, out: str) -> None:
+        self.code = code
+        self.out = out
