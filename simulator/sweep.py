@@ -109,8 +109,15 @@ def _line(key: str, row: Row) -> str:
 
 
 def _finished(futures: dict["Future[Row]", Task]) -> Iterator[tuple[Task, Row]]:
+    """As they end. Where one fails, what others had found by then is not lost."""
+    left = dict(futures)
     for future in as_completed(futures):
-        yield futures[future], future.result()
+        task = left.pop(future)
+        if future.exception() is not None:
+            for other, its in left.items():
+                if other.done() and not other.cancelled() and other.exception() is None:
+                    yield its, other.result()
+        yield task, future.result()
 
 
 def _heading(options: Options) -> dict[str, object]:
