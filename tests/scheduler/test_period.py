@@ -193,7 +193,7 @@ class TestRhythm:
             for row in frontend.read(lambda c: decisions.recent(c, decisions.Wanted(), 9999))
         }
         assert StepState.CONFIRMED in states
-        assert time.process_time() - begin < 60
+        assert time.process_time() - begin < 300
 
 
 def test_an_hour_by_itself() -> None:
