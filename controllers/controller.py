@@ -13,6 +13,7 @@ from merkatd.bus.messages import Measured, Remember
 from merkatd.platforms.ports import (
     Amounts,
     Assignment,
+    Claim,
     Done,
     GiveUp,
     News,
@@ -71,6 +72,10 @@ class Controller:
         """Have so many VMs in a cluster, or end the ones named."""
         wish = SetSize(cluster=cluster, count=count, victims=tuple(victims), reason=reason)
         return await self._act(wish)
+
+    async def claim(self, price: float, units: float) -> Outcome:
+        """Have it known that so much CPU is wanted up to this price, but not by whom."""
+        return await self._act(Claim(price=price, units=units))
 
     async def suspend(self, reason: str = "") -> Outcome:
         """Suspend the platform, until the price allows it to go on."""

@@ -11,6 +11,7 @@ CONTROLLERS: Mapping[str, str] = {
     "full_deadline": "controllers.applications.deadline",
     "full_performance": "controllers.applications.full_performance",
     "partial_deadline": "controllers.applications.partial_deadline",
+    "patient": "controllers.applications.patient",
 }
 MONITORS: Mapping[str, str] = {
     "queue": "controllers.monitors.queue",

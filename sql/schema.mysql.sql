@@ -244,6 +244,8 @@ CREATE TABLE platforms (
 	report MEDIUMTEXT,
 	memory MEDIUMTEXT,
 	performance DOUBLE,
+	claim_price DOUBLE,
+	claim_units DOUBLE,
 	CONSTRAINT pk_platforms PRIMARY KEY (id),
 	CONSTRAINT uq_platforms_token UNIQUE (token),
 	CONSTRAINT fk_platforms_account FOREIGN KEY(account) REFERENCES accounts (id)
@@ -384,4 +386,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0008');
+INSERT INTO alembic_version VALUES ('0009');

@@ -26,24 +26,42 @@ class Temper:
     clinging: float = 2.0
     """By what a running application's limit is multiplied: to be suspended and resumed costs
     it time, which it saves by paying more."""
+    haste: float = 0.5
+    """Who needs a part of the market sees its deadline nearer by so much of that part: room for
+    many is seldom there at once, and those who need little find theirs before."""
 
 
-def limit_price(
-    means: float, units: float, work_s: float, left_s: float, period_s: float, temper: Temper
-) -> float:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What an application needs, and has."""
+
+    means: float
+    """All its money until the deadline."""
+    units: float
+    """What full speed takes,"""
+    capacity: float
+    """of all that the market has."""
+    work_s: float
+    """How long the rest takes at full speed,"""
+    left_s: float
+    """and how long there is."""
+
+
+def limit_price(need: Need, period_s: float, temper: Temper) -> float:
     """Credits for a unit and period that are worth paying now.
 
-    `means` is all the money until the deadline, `units` what full speed takes, `work_s` how
-    long the rest takes at full speed and `left_s` how long there is. No less than a period is
-    paid for at a time.
+    No less than a period is paid for at a time.
     """
-    if left_s <= 0:
+    if need.left_s <= 0:
         return 0.0
-    whole = means / (units * max(work_s / period_s, 1.0))
+    work_s = min(need.work_s, need.left_s)
+    whole = need.means / (need.units * max(work_s / period_s, 1.0))
     if temper.horizon_s == 0:
         return whole
-    spread = min(work_s / left_s, 1.0)
-    return whole * spread * min(temper.horizon_s / left_s, 1.0)
+    part = min(need.units / need.capacity, 1.0)
+    seen_s = max(need.left_s * (1.0 - temper.haste * part), work_s)
+    spread = work_s / seen_s if seen_s > 0 else 1.0
+    return whole * spread * min(temper.horizon_s / seen_s, 1.0)
 
 
 class Book:
@@ -55,9 +73,9 @@ class Book:
         self._claimed = sum(units for _, units in self._claims)
 
     @property
-    def overbooked(self) -> bool:
-        """Whether somebody must make room."""
-        return self._claimed > self._capacity
+    def capacity(self) -> float:
+        """All that there is to claim."""
+        return self._capacity
 
     def room_above(self, price: float) -> float:
         """What is left by those who would pay this price or more."""
@@ -77,11 +95,6 @@ class Book:
         self._claims.remove((price, units))
         self._claimed -= units
 
-    @property
-    def least(self) -> float:
-        """The lowest limit of all."""
-        return self._claims[0][0] if self._claims else 0.0
-
 
 def may_start(book: Book, limit: float, units: float) -> bool:
     """Whether there is room for all it needs beside those who would pay as much or more."""
@@ -89,5 +102,5 @@ def may_start(book: Book, limit: float, units: float) -> bool:
 
 
 def must_yield(book: Book, limit: float) -> bool:
-    """Whether it is this one that is in the way of those who pay more."""
-    return book.overbooked and limit <= book.least
+    """Whether those who pay as much or more, itself among them, leave it less than it needs."""
+    return book.room_above(limit) < 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from merkatd.platforms import ports
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,15 @@ def joined(market: ports.MarketNow | None, standing: ports.Standing | None) -> p
     return ports.News.joined(standing, market)
 
 
-Action = ports.SetBids | ports.SetSize | ports.Suspend | ports.Done | ports.GiveUp | ports.Report
+Action = (
+    ports.SetBids
+    | ports.SetSize
+    | ports.Claim
+    | ports.Suspend
+    | ports.Done
+    | ports.GiveUp
+    | ports.Report
+)
 Said = Hello | Beat | Look | Remember | Measured | Action
 Published = ports.MarketNow | ports.Standing | Measured
 Heard = Welcome | Beaten | Latest | Kept | Refused | ports.Outcome | Published
@@ -113,6 +121,7 @@ Heard = Welcome | Beaten | Latest | Kept | Refused | ports.Outcome | Published
 ACTIONS: dict[str, type] = {
     "set_bids": ports.SetBids,
     "set_size": ports.SetSize,
+    "claim": ports.Claim,
     "suspend": ports.Suspend,
     "done": ports.Done,
     "give_up": ports.GiveUp,

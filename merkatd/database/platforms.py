@@ -37,6 +37,8 @@ class PlatformColumns(TypedColumns):
     report: Named[str | None] = Column(LONG_TEXT)
     memory: Named[str | None] = Column(LONG_TEXT)
     performance: Named[float | None] = Column(sa.Double())
+    claim_price: Named[float | None] = Column(sa.Double())
+    claim_units: Named[float | None] = Column(sa.Double())
 
 
 PLATFORMS = table(
@@ -85,6 +87,10 @@ class Platform:
     """What its controller wants to find again."""
     performance: float | None = None
     """What it is to reach, where its tenant has said otherwise than the template."""
+    claim_price: float | None = None
+    """Up to which price of CPU it wants to run, where its controller has said so,"""
+    claim_units: float | None = None
+    """and how much of it."""
 
 
 _JSON = frozenset({"vm_templates", "sizes", "report", "memory"})

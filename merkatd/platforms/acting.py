@@ -7,16 +7,19 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from merkatd import ledger
+from merkatd.currency import MICRO
 from merkatd.database import bids, doings, fleets, platforms
 from merkatd.database.bids import Bid, BidSource
 from merkatd.database.doings import Doing
 from merkatd.database.platforms import Platform
-from merkatd.platforms.keeping import parsed
+from merkatd.platforms.conditions import CPU
 from merkatd.platforms.life import ATTENDED, UP_OR_COMING, Event, State
 from merkatd.platforms.passing import passed, resized
 from merkatd.platforms.ports import (
     Action,
     Amounts,
+    Claim,
     Done,
     GiveUp,
     Outcome,
@@ -25,6 +28,8 @@ from merkatd.platforms.ports import (
     SetSize,
     Suspend,
 )
+from merkatd.platforms.purses import full_of
+from merkatd.platforms.stored import parsed
 from merkatd.platforms.turning import Happening
 from merkatd.scheduler.settings import RESOURCES
 from merkatd.scheduler.wishes import MOST
@@ -128,6 +133,27 @@ def _size(
     )
 
 
+def _claim(
+    connection: sa.Connection, platform: Platform, action_id: str, action: Claim, at_s: float
+) -> None:
+    full = full_of(platform, parsed(platform.template)).get(CPU, 0.0)
+    if not 0 <= action.units <= full:
+        raise ActionError(
+            f"{action.units!r} units of CPU can't be claimed: its VMs can use {full:g}"
+        )
+    budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
+    has = 0.0 if budget is None else budget.balance / MICRO
+    if not 0 <= action.price * action.units <= max(has, 0.0) * (1 + 1e-9):
+        raise ActionError(
+            f"{action.units:g} units up to a price of {action.price:g} can't be claimed: a period"
+            f" would cost more than the {has:g} credits it has"
+        )
+    claim = {"claim_price": action.price, "claim_units": action.units}
+    platforms.change(connection, platform.id, **claim)
+    text = f"{action.units:g} units of CPU up to a price of {action.price:.3g}"
+    doings.replace(connection, _doing(platform, action_id, "claim", text, at_s))
+
+
 def _report(
     connection: sa.Connection, platform: Platform, action_id: str, action: Report, at_s: float
 ) -> None:
@@ -172,6 +198,7 @@ def _doing(
 _TAKE: Final[Mapping[type, Callable[..., None]]] = {
     SetBids: _bids,
     SetSize: _size,
+    Claim: _claim,
     Report: _report,
     Suspend: _pass(Event.SUSPEND, State.FAILED),
     Done: _pass(Event.STOP, State.DONE),
@@ -180,6 +207,7 @@ _TAKE: Final[Mapping[type, Callable[..., None]]] = {
 _WORD: Final[Mapping[type, str]] = {
     SetBids: "bids",
     SetSize: "size",
+    Claim: "claim",
     Report: "report",
     Suspend: "suspend",
     Done: "done",

@@ -13,10 +13,10 @@ from merkatd.database.budgets import Budget
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.market.view import view_of
-from merkatd.platforms.keeping import market_of, parsed
 from merkatd.platforms.life import ATTENDED, State
-from merkatd.platforms.ports import BEYOND, PAST, Assignment, MarketNow, Standing, VmNow
+from merkatd.platforms.ports import BEYOND, PAST, Assignment, Claim, MarketNow, Standing, VmNow
 from merkatd.platforms.purses import wanted_by
+from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import NOBODY
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement
@@ -123,6 +123,7 @@ def markets_now(
     announcement: Announcement,
     markets: Sequence[Market],
     interval_s: float,
+    claims: Mapping[str, tuple[Claim, ...]],
 ) -> list[MarketNow]:
     """What everybody in each market is told."""
     snapshot = announcement.seen.snapshot
@@ -143,6 +144,7 @@ def markets_now(
                 capacity=_amounts(names, view_of(snapshot, row).total.tolist()),
                 reserve=_amounts(names, market.pricing.reserve_prices(names).tolist()),
                 past={name: tuple(prices_) for name, prices_ in past.items()},
+                claims=claims.get(market.name, ()),
             )
         )
     return found

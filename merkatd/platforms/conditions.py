@@ -11,8 +11,12 @@ from enum import StrEnum
 from math import ceil, inf, isfinite
 
 from controllers.policies.deadline import Purse, Verdict, Work, bid_max, verdict
+from controllers.policies.patience import Book, Need, Temper, limit_price, may_start
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.words import at, credit, lasting
+
+CPU = "cpu"
+TEMPER = Temper()
 
 
 class Answer(StrEnum):
@@ -46,6 +50,8 @@ class Terms:
     full: Amounts
     """All that its VMs can use together: units by resource."""
     purse: Purse
+    patient: bool = False
+    """Whether it waits for room in the book of claims, and for nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +62,13 @@ class Offer:
     interval_s: float
     prices: Amounts | None
     """Of the platform's market, None where no period has set any."""
+    book: Book | None = None
+    """Of its market, as it was published last."""
 
 
 def judged(terms: Terms, offer: Offer) -> Judged:
     """The first condition that is not met decides, those that waiting can't help come first."""
-    for check in (_in_time, _not_too_late, _not_too_early, _priced, _cheap, _affordable):
+    for check in (_in_time, _not_too_late, _not_too_early, _priced, _cheap, _roomy, _affordable):
         found = check(terms, offer)
         if found is not None:
             return found
@@ -98,6 +106,22 @@ def reachable_s(terms: Terms, offer: Offer, left_s: float) -> float:
         return ideal_s
     part = bid_max(terms.purse, left_s, offer.interval_s, 1) / cost
     return ideal_s / min(part, 1.0) if part > 0 else inf
+
+
+def limit_of(terms: Terms, offer: Offer) -> float:
+    """Up to which price of CPU a patient one would run now; 0 where it can't say."""
+    units = terms.full.get(CPU, 0.0)
+    if offer.book is None or terms.deadline_s is None or terms.ideal_s is None or units <= 0:
+        return 0.0
+    left_s = max(terms.deadline_s - offer.now_s, 0.0)
+    need = Need(
+        means=terms.purse.credits + terms.purse.renewal * left_s / terms.purse.renewal_s,
+        units=units,
+        capacity=max(offer.book.capacity, units),
+        work_s=terms.ideal_s,
+        left_s=left_s,
+    )
+    return limit_price(need, offer.interval_s, TEMPER)
 
 
 def _begin_s(terms: Terms, offer: Offer) -> float:
@@ -174,7 +198,25 @@ def _last_moment(terms: Terms, offer: Offer) -> bool:
     return terms.deadline_s - offer.now_s <= (terms.ideal_s or 0.0)
 
 
+def _roomy(terms: Terms, offer: Offer) -> Judged | None:
+    if not terms.patient:
+        return None
+    if offer.book is None:
+        return Judged(Answer.WAIT, "no claims are known yet", "a period that ends")
+    limit, units = limit_of(terms, offer), terms.full.get(CPU, 0.0)
+    if may_start(offer.book, limit, units):
+        return None
+    room = max(offer.book.room_above(limit), 0.0)
+    why = (
+        f"it would pay {credit(limit)} a unit of CPU and period now, and those who pay as much or"
+        f" more leave {room:g} of the {units:g} units it needs"
+    )
+    return Judged(Answer.WAIT, why, "room, or time: it offers more as its deadline comes near")
+
+
 def _affordable(terms: Terms, offer: Offer) -> Judged | None:
+    if terms.patient:  # it has no more than it would pay
+        return None
     if terms.deadline_s is None or terms.ideal_s is None or _last_moment(terms, offer):
         return None
     left_s = terms.deadline_s - offer.now_s

@@ -1,37 +1,35 @@
 """A period's look after all platforms: what happens to each, and the steps that follow."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import sqlalchemy as sa
 
+from controllers.policies.deadline import Purse
+from controllers.policies.patience import Book
 from merkatd import ledger
 from merkatd.cluster import Create, Step, VmState
 from merkatd.database import decisions, doings, fleets, periods, platforms, prices
 from merkatd.database.doings import Doing
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
-from merkatd.platforms.conditions import Offer
+from merkatd.platforms.claims import claimed_at_start
+from merkatd.platforms.conditions import Offer, Terms, limit_of
 from merkatd.platforms.fleet import MOST_REFUSALS, Counts, Sight, counts, lost, orders
 from merkatd.platforms.life import ENDS, UP_OR_COMING, State
 from merkatd.platforms.making import bids_by_cluster, created, numbered
 from merkatd.platforms.passing import MANAGER, passed, resized
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.purses import most_per_vm, purse_of, terms_of
-from merkatd.platforms.reading import read_template
 from merkatd.platforms.replacing import WINDOW_S, Failures, exhausted, failing, replaced
-from merkatd.platforms.template import Template
+from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.turning import Standing, happening
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import Market
 
 _HISTORY_PERIODS = 10
-
-parsed = lru_cache(maxsize=1000)(read_template)
-"""Templates were right when they were stored, and don't change."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +44,8 @@ class Circumstances:
     """Of this period alone: keys are made from it."""
     handed: Callable[[str], Mapping[str, str]]
     """Attributes more for the VM that is made by a key, where a monitor is to reach it."""
+    books: Mapping[str, Book]
+    """By market: what was claimed when the last period ended; starts of this one come to it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,9 +76,43 @@ def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> list[Step
         return []
     scene = _scene(connection, seen, present, [*living.values()], now)
     steps: list[Step] = []
-    for platform in living.values():
-        steps += _tend_one(connection, platform, scene, now)
+    for platform, asking in _in_turn(connection, living.values(), scene, now):
+        steps += _tend_one(connection, platform, asking, scene, now)
     return steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asking:
+    """What a platform asks of the moment, and what it is offered."""
+
+    purse: Purse
+    terms: Terms
+    offer: Offer
+
+
+def _in_turn(
+    connection: sa.Connection, living: Iterable[Platform], scene: _Scene, now: Circumstances
+) -> list[tuple[Platform, _Asking]]:
+    """Of those who wait for room in a book, who offers more is asked first."""
+    asking = [(one, _asking(connection, one, scene, now)) for one in living]
+    patient = {one.id: limit_of(it.terms, it.offer) for one, it in asking if it.terms.patient}
+    return sorted(asking, key=lambda pair: (-patient.get(pair[0].id, 0.0), pair[0].id))
+
+
+def _asking(
+    connection: sa.Connection, platform: Platform, scene: _Scene, now: Circumstances
+) -> _Asking:
+    template = parsed(platform.template)
+    budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
+    purse = purse_of(budget, now.replenishment_s)
+    market = market_of(template, now.markets).name
+    offer = Offer(
+        now_s=now.at_s,
+        interval_s=now.interval_s,
+        prices=None if scene.prices is None else scene.prices.get(market),
+        book=now.books.get(market),
+    )
+    return _Asking(purse, terms_of(platform, template, purse), offer)
 
 
 def _scene(
@@ -136,33 +170,32 @@ def _past(connection: sa.Connection, now: Circumstances) -> Mapping[str, Mapping
 
 
 def _tend_one(
-    connection: sa.Connection, platform: Platform, scene: _Scene, now: Circumstances
+    connection: sa.Connection,
+    platform: Platform,
+    asking: _Asking,
+    scene: _Scene,
+    now: Circumstances,
 ) -> Sequence[Step]:
     sight, template = scene.sight, parsed(platform.template)
+    purse, terms, offer = asking.purse, asking.terms, asking.offer
     known = scene.members[platform.id]
     gone = set(lost(known, sight))
     fleets.lose(connection, gone, now.at_s)
     members: Sequence[Member] = [one for one in known if one.key not in gone]
-    budget = None if platform.account is None else ledger.budget_of(connection, platform.account)
-    purse = purse_of(budget, now.replenishment_s)
     market = market_of(template, now.markets)
-    offer = Offer(
-        now_s=now.at_s,
-        interval_s=now.interval_s,
-        prices=None if scene.prices is None else scene.prices.get(market.name),
-    )
     counted = counts(members, sight)
     if State(platform.state) not in ENDS:
         standing = Standing(
             state=State(platform.state),
             held=platform.held,
-            terms=terms_of(platform, template, purse),
+            terms=terms,
             least={one.name: one.least for one in template.clusters},
             over_budget=template.over_budget,
             counts=counted,
             failing=_failing(platform, members, scene, now),
         )
         platform = passed(connection, platform, happening(standing, offer), now.at_s)
+        platform = claimed_at_start(connection, platform, standing.state, terms, offer)
         platform, members = _without_refused(
             connection, platform, members, counted, sight, now.at_s
         )
@@ -239,11 +272,6 @@ def _replaced(
         )
         doings.add(connection, doing)
     return keys
-
-
-def market_of(template: Template, markets: Sequence[Market]) -> Market:
-    """Where its VMs are: as it says, or the first one."""
-    return next((one for one in markets if one.name == template.market), markets[0])
 
 
 def _without_refused(

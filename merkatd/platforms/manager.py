@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
+from controllers.policies.patience import Book
 from merkatd.cluster import Step
 from merkatd.database import doings, platforms
 from merkatd.database.doings import Doing
@@ -23,6 +24,8 @@ from merkatd.database.platforms import Platform
 from merkatd.platforms import fitting, ordering
 from merkatd.platforms.acting import CONTROLLER, act
 from merkatd.platforms.announcing import Attended, attended, markets_now
+from merkatd.platforms.claims import claims_of
+from merkatd.platforms.conditions import CPU
 from merkatd.platforms.fitting import Offered
 from merkatd.platforms.keeping import Circumstances, tend
 from merkatd.platforms.life import Event, State
@@ -70,6 +73,7 @@ class Manager:
         self._running: dict[int, Attended] = {}
         self._turn = DeferredLock()
         self._closed = False
+        self._published: Sequence[MarketNow] = ()
         controllers.attend(self)
         if leading is not None:
             leading.when_lost(self.stand_by)
@@ -95,8 +99,18 @@ class Manager:
             markets=world.markets,
             entropy=self._rng.bytes(32),
             handed=self._handed,
+            books=self._books(),
         )
         return await database.run(partial(tend, seen=seen, now=now))
+
+    def _books(self) -> dict[str, Book]:
+        """By market, as they were published last; none before that."""
+        return {
+            one.name: Book(
+                one.capacity.get(CPU, 0.0), ((claim.price, claim.units) for claim in one.claims)
+            )
+            for one in self._published
+        }
 
     def told(self, announcement: Announcement) -> None:
         """Bring everybody the news of a period; nobody waits for it."""
@@ -118,16 +132,18 @@ class Manager:
         money, interval_s = world.money, world.rhythm.interval_s
 
         def look(connection: sa.Connection) -> tuple[dict[int, Attended], list[MarketNow]]:
+            if not platforms.living(connection):
+                return {}, []
             found = attended(
                 connection, announcement, world.markets, interval_s, money.replenishment_s
             )
-            if not found:
-                return found, []
-            return found, markets_now(connection, announcement, world.markets, interval_s)
+            claims = claims_of(connection, announcement, world.markets)
+            return found, markets_now(connection, announcement, world.markets, interval_s, claims)
 
         if not self._may_act():  # since the period ended another daemon took over
             return
         now, markets = await world.database.read(look)
+        self._published = markets
         for platform in self._running.keys() - now.keys():
             self._end(platform)
         for platform in sorted(now.keys() - self._running.keys()):

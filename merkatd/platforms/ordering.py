@@ -13,10 +13,10 @@ from merkatd.database.doings import Doing
 from merkatd.database.platforms import Platform
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.platforms.conditions import Answer, Judged, Offer, cost_of_all, judged
-from merkatd.platforms.keeping import market_of, parsed
 from merkatd.platforms.life import ENDS, WAITING, Event, State
 from merkatd.platforms.passing import passed
 from merkatd.platforms.purses import purse_of, terms_of
+from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import Moment, Template, TemplateError
 from merkatd.platforms.turning import Happening
 from merkatd.platforms.vm_text import wrong

@@ -39,6 +39,16 @@ class SetSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Want so much CPU up to this price: all in the market are told, but not whose claim it is."""
+
+    price: float
+    """Credits per unit and period,"""
+    units: float
+    """and percent of a core, of all VMs together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend:
     """Suspend the whole platform; the manager resumes it when the price allows."""
 
@@ -76,7 +86,7 @@ class Report:
     """In words, for people."""
 
 
-Action = SetBids | SetSize | Suspend | Done | GiveUp | Report
+Action = SetBids | SetSize | Claim | Suspend | Done | GiveUp | Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +182,8 @@ class MarketNow:
     """The least prices that there can be."""
     past: Mapping[str, tuple[float, ...]]
     """By resource: the prices of the last periods, up to `PAST`, oldest first, with the present."""
+    claims: tuple[Claim, ...] = ()
+    """What is claimed by anybody, ascending by price; what VMs have without a claim is one too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

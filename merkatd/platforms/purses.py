@@ -9,7 +9,7 @@ from merkatd.database.platforms import Platform
 from merkatd.platforms.conditions import Terms
 from merkatd.platforms.life import WAITING
 from merkatd.platforms.ports import Amounts
-from merkatd.platforms.template import Cluster, Template
+from merkatd.platforms.template import PATIENT, Cluster, Template
 from merkatd.platforms.vm_text import size
 
 _HORIZON_S = 86_400.0
@@ -41,8 +41,9 @@ def terms_of(platform: Platform, template: Template, purse: Purse) -> Terms:
         not_before_s=None if not_before is None else not_before.seconds(platform.submitted_s),
         latest_s=None if latest is None else latest.seconds(platform.submitted_s),
         price_ceiling=start.price_ceiling,
-        full=_full(platform, template),
+        full=full_of(platform, template),
         purse=purse,
+        patient=template.controller == PATIENT,
     )
 
 
@@ -62,7 +63,8 @@ def most_per_vm(platform: Platform, purse: Purse, now_s: float, interval_s: floa
     return bid_max(purse, max(left_s, interval_s), interval_s, sum(platform.sizes.values()))
 
 
-def _full(platform: Platform, template: Template) -> Amounts:
+def full_of(platform: Platform, template: Template) -> Amounts:
+    """All that its VMs can use together."""
     found: dict[str, float] = {}
     for cluster in template.clusters:
         number = platform.sizes.get(cluster.name, 0)

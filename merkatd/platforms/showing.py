@@ -15,8 +15,8 @@ from merkatd.database.platforms import Platform
 from merkatd.platforms import ordering
 from merkatd.platforms.announcing import vms_now
 from merkatd.platforms.conditions import Answer
-from merkatd.platforms.keeping import market_of, parsed
 from merkatd.platforms.ports import VmNow
+from merkatd.platforms.stored import market_of, parsed
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.world import World
 

@@ -11,6 +11,10 @@ NOBODY = "none"
 """The controller of a platform whose tenant bids by hand."""
 
 
+PATIENT = "patient"
+"""The controller of one that runs by the book of claims; by it, too, it starts and resumes."""
+
+
 class TemplateError(ValueError):
     """A template that can't be used; each line of the message names a key and what is right."""
 

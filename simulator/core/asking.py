@@ -8,7 +8,14 @@ order in which they look is that of their limits.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controllers.policies.patience import Book, Temper, limit_price, may_start, must_yield
+from controllers.policies.patience import (
+    Book,
+    Need,
+    Temper,
+    limit_price,
+    may_start,
+    must_yield,
+)
 from simulator.core.cloud import Cloud
 from simulator.core.tenancy import MICRO, Phase, Tenancy
 from simulator.workloads.applications import Tenant
@@ -104,14 +111,13 @@ class Asking:
         ahead_s = one.startup_s(cloud) if one.phase is Phase.WAITING else 0.0
         left_s = one.application.due_s - now_s
         performance = one.application.tenant is Tenant.FULL_PERFORMANCE
-        work_s = min(one.left_s + ahead_s, left_s)
-        limit = limit_price(
-            one.means(now_s, cloud.renewal_s),
-            one.units,
-            work_s,
-            left_s,
-            cloud.period_s,
-            self._eager if performance else self._temper,
+        need = Need(
+            means=one.means(now_s, cloud.renewal_s),
+            units=one.units,
+            capacity=cloud.units,
+            work_s=one.left_s + ahead_s,
+            left_s=left_s,
         )
+        limit = limit_price(need, cloud.period_s, self._eager if performance else self._temper)
         said = limit * self._liars.get(one.row, 1.0)
         return min(said, one.balance / MICRO / one.units)

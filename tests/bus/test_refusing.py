@@ -10,6 +10,7 @@ from twisted.logger import capturedLogs
 from merkatd.bus.keys import fresh
 from merkatd.bus.messages import (
     FROM_DAEMON,
+    VERSION,
     Beat,
     Beaten,
     Hello,
@@ -218,20 +219,24 @@ def test_who_speaks_another_version_is_told_so_at_once() -> None:
 
     async def story(site: Site) -> None:
         raw = Raw(site, site.hub.passport(1, CONTROLLER))
-        said = pack(Envelope(Hello(role=CONTROLLER), number=1)).replace(b'"v":2', b'"v":1')
+        said = pack(Envelope(Hello(role=CONTROLLER), number=1)).replace(
+            b'"v":%d' % VERSION, b'"v":1'
+        )
         with capturedLogs() as logged:
             answer = await raw.ask(said)
-        assert answer == Refused(why="speaks version 1, here it is 2")
+        assert answer == Refused(why=f"speaks version 1, here it is {VERSION}")
         assert any("version 1" in str(one.get("why")) for one in logged)
 
         real = site.hub._door.answer
 
         async def as_before(route: bytes, data: bytes) -> None:
-            await real(route, data.replace(b'"v":2', b'"v":1'))
+            await real(route, data.replace(b'"v":%d' % VERSION, b'"v":1'))
 
         site.hub._door.answer = as_before  # type: ignore[method-assign]
         peer = site.peer(site.hub.passport(2, CONTROLLER))
-        with pytest.raises(RefusedError, match="the daemon speaks version 1, here it is 2"):
+        with pytest.raises(
+            RefusedError, match=f"the daemon speaks version 1, here it is {VERSION}"
+        ):
             await peer.open()
 
     on_site(story)

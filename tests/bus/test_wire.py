@@ -89,7 +89,7 @@ def test_any_body_at_all_is_one_of_its_kind_or_refused(kind: str, body: Any) -> 
         (b"[" * 100_000, "no JSON"),
         (b"9" * 5_000, "no JSON"),
         (b" " * (LARGEST_BYTES + 1), "more than"),
-        (written(v=1), "speaks version 1, here it is 2"),
+        (written(v=1), f"speaks version 1, here it is {VERSION}"),
         (written(v=True), "version"),
         (written(kind="welcome"), "'welcome' is no kind"),
         (written(kind=["beat"]), "is no kind"),

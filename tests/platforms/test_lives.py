@@ -5,7 +5,7 @@ import pytest
 from merkatd.database import platforms
 from merkatd.ledger import LedgerError
 from merkatd.platforms.ordering import Update
-from merkatd.platforms.ports import Action, Done, Report, SetBids, SetSize, Suspend
+from merkatd.platforms.ports import Action, Claim, Done, Report, SetBids, SetSize, Suspend
 from merkatd.platforms.template import Moment
 from tests.platforms.site import BOB, Site
 
@@ -84,6 +84,10 @@ class TestLife:
             SetBids(bids={site.vms(one)[0]: {"cpu": float("nan")}}),
             SetBids(bids={site.vms(one)[0]: {"gold": 1.0}}),
             Report(performance=float("inf")),
+            Claim(price=1.0, units=1e6),
+            Claim(price=1e9, units=100.0),
+            Claim(price=-1.0, units=100.0),
+            Claim(price=float("nan"), units=100.0),
         )
         for number, action in enumerate(actions):
             outcome = site.act(one, action, str(number))

@@ -1,0 +1,76 @@
+"""The book of a market: up to which price how much CPU is claimed, by nobody in particular.
+
+Platforms that run by it claim all they need at the price their controllers name. Everybody else
+claims what they have, at the price there is: who would pay more could have it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.database import fleets, platforms
+from merkatd.database.platforms import Platform
+from merkatd.platforms.conditions import CPU, TEMPER, Offer, Terms, limit_of
+from merkatd.platforms.life import UP_OR_COMING, State
+from merkatd.platforms.ports import Claim
+from merkatd.platforms.stored import market_of, parsed
+from merkatd.scheduler.settings import Market
+from merkatd.scheduler.tell import Announcement
+
+
+def claims_of(
+    connection: sa.Connection, announcement: Announcement, markets: Sequence[Market]
+) -> dict[str, tuple[Claim, ...]]:
+    """By market, ascending by price."""
+    found: dict[str, list[Claim]] = {one.name: [] for one in markets}
+    claiming = set()
+    for platform in platforms.living(connection):
+        claim = _claim_of(platform)
+        if claim is not None:
+            found[market_of(parsed(platform.template), markets).name].append(claim)
+            claiming.add(platform.id)
+    members = fleets.present(connection) if claiming else ()
+    own = [one.vm for one in members if one.platform in claiming and one.vm is not None]
+    for row, market in enumerate(markets):
+        rest = _others_have(announcement, row, own)
+        price = announcement.prices.get(market.name, {}).get(CPU, 0.0)
+        if rest > 0 and np.isfinite(price):
+            found[market.name].append(Claim(price=price, units=rest))
+    return {name: tuple(sorted(said, key=_by_price)) for name, said in found.items()}
+
+
+def claimed_at_start(
+    connection: sa.Connection, platform: Platform, before: State, terms: Terms, offer: Offer
+) -> Platform:
+    """The platform with its claim, where it has just begun to run by the book."""
+    state = State(platform.state)
+    begins = state is not before and state in {State.STARTING, State.RESUMING}
+    if not terms.patient or not begins or offer.book is None:
+        return platform
+    units = terms.full.get(CPU, 0.0)
+    payable = terms.purse.credits / max(units, 1.0)
+    price = max(min(limit_of(terms, offer) * TEMPER.clinging, payable), 0.0)
+    offer.book.claim(price, units)
+    platforms.change(connection, platform.id, claim_price=price, claim_units=units)
+    return replace(platform, claim_price=price, claim_units=units)
+
+
+def _claim_of(platform: Platform) -> Claim | None:
+    price, units = platform.claim_price, platform.claim_units
+    if State(platform.state) not in UP_OR_COMING or price is None or units is None:
+        return None
+    return Claim(price=price, units=units)
+
+
+def _others_have(announcement: Announcement, market: int, own: Iterable[int]) -> float:
+    """CPU that VMs of a market have which nobody has claimed."""
+    snapshot = announcement.seen.snapshot
+    cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
+    claimed = np.isin(snapshot.vms.id, np.fromiter(own, dtype=np.int64))
+    return float(np.nansum(cpu[(snapshot.vms.market == market) & ~claimed]))
+
+
+def _by_price(claim: Claim) -> tuple[float, float]:
+    return claim.price, claim.units

@@ -1,0 +1,150 @@
+"""Patience on the embedded cloud: full speed or none, by a book that names nobody."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.policies.deadline import Purse
+from controllers.policies.patience import Book
+from merkatd.platforms.conditions import Answer, Offer, Terms, judged, limit_of
+from merkatd.platforms.ports import Claim, News, SetBids, Suspend
+from tests.controllers.applications.live import Live
+from tests.controllers.applications.test_deadline import crowd, finished, submitted
+
+CORES = 400.0
+
+
+@pytest.fixture
+def site() -> Iterator[Live]:
+    """One host of four cores."""
+    one = Live(hosts=1)
+    yield one
+    one.close()
+
+
+def news_of(site: Live, platform: int) -> News:
+    """What its controller was told last."""
+    return [one for one in site.notes.news if one.platform == platform][-1]
+
+
+def test_two_that_fit_run_at_full_speed(site: Live) -> None:
+    """Each says what it would pay, is told what others claim, and bids for all it can use."""
+    first, second = submitted(site, 4_800.0, "patient"), submitted(site, 4_000.0, "patient")
+    for one in (first, second):
+        site.until(one, "running")
+    site.periods(3)
+    for one in (first, second):
+        vms = news_of(site, one).vms
+        assert [vm.allocation["cpu"] for vm in vms] == pytest.approx([100.0, 100.0], abs=1.0)
+        assert site.said(one, SetBids)[-1].reason.startswith("full speed")
+    claims = news_of(site, first).market.claims
+    assert [one.units for one in claims] == [200.0, 200.0]
+    assert claims[0].price < claims[1].price
+    said = [one.price for one in site.said(first, Claim)]
+    assert claims[0].price in said
+    assert said == sorted(said)
+    assert [finished(site, one)[0] for one in (first, second)] == ["done", "done"]
+
+
+def test_who_can_wait_makes_room_and_all_are_in_time(site: Live) -> None:
+    """Three want six cores of four: who has most time is suspended, and resumed."""
+    far, near = submitted(site, 9_000.0, "patient"), submitted(site, 3_000.0, "patient")
+    for one in (far, near):
+        site.until(one, "running")
+    site.periods(2)
+    urgent = submitted(site, 1_000.0, "patient")
+    site.until(urgent, "running")
+    site.until(far, "suspended")
+    assert "leaves" in site.said(far, Suspend)[-1].reason
+    assert not site.said(near, Suspend)
+    assert not site.said(urgent, Suspend)
+    site.periods(1)
+    assert "who pay as much or more leave" in site.platform(far).why
+    states = [finished(site, one, 200)[0] for one in (urgent, near, far)]
+    assert states == ["done", "done", "done"]
+
+
+def test_it_waits_for_room_and_says_so(site: Live) -> None:
+    """Those who came first and would pay more keep it waiting, as long as it can."""
+    hurried = [submitted(site, 1_300.0, "patient") for _ in range(2)]
+    for one in hurried:
+        site.until(one, "running")
+    patient = submitted(site, 6_000.0, "patient")
+    site.periods(2)
+    waits = site.platform(patient)
+    assert waits.state == "postponed"
+    assert "leave 0 of the 200 units it needs" in waits.why
+    assert waits.needs == "room, or time: it offers more as its deadline comes near"
+    assert [finished(site, one)[0] for one in (*hurried, patient)] == ["done"] * 3
+
+
+def test_who_bids_by_hand_is_in_the_book_at_the_price_there_is(site: Live) -> None:
+    """All of them together: cheap ones are outbid, and dear ones are waited for."""
+    crowd(site, 4)
+    site.periods(2)
+    platform = submitted(site, 3_000.0, "patient")
+    site.until(platform, "running")
+    site.periods(3)
+    claims = news_of(site, platform).market.claims
+    own = {one.price for one in site.said(platform, Claim)}
+    others = [one for one in claims if one.price not in own]
+    assert len(others) == 1
+    assert others[0].price == pytest.approx(news_of(site, platform).prices["cpu"])
+    assert sum(one.units for one in claims) == pytest.approx(CORES, rel=0.01)
+    assert finished(site, platform)[0] == "done"
+
+    crowd(site, 4, bid=50_000.0)
+    site.periods(2)
+    outbid = submitted(site, 6_000.0, "patient")
+    site.periods(3)
+    assert site.platform(outbid).state == "postponed"
+
+
+def test_patience_needs_a_deadline(site: Live) -> None:
+    """It is told at once."""
+    platform = site.submit(
+        controller='[controller]\nkind = "patient"\nparameters = { steps = 4 }',
+    )
+    site.until(platform, "failed")
+    assert "slo.deadline is missing" in site.platform(platform).why
+
+
+def test_after_a_restart_the_book_is_read_anew(site: Live) -> None:
+    """The daemon that comes knows none before its first period; nothing that ran is disturbed."""
+    near = submitted(site, 2_400.0, "patient")
+    site.until(near, "running")
+    site.periods(2)
+    site.start_daemon()
+    waits = submitted(site, 4_000.0, "patient")
+    site.periods(1)
+    assert site.platform(waits).why == "no claims are known yet"
+    site.until(waits, "running")
+    assert [one.units for one in news_of(site, near).market.claims] == [200.0, 200.0]
+    assert [finished(site, one)[0] for one in (near, waits)] == ["done", "done"]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.001, 10.0), st.floats(1.0, 400.0)), max_size=8),
+    st.floats(700.0, 20_000.0),
+)
+def test_it_starts_where_the_book_leaves_room(
+    claims: list[tuple[float, float]], left_s: float
+) -> None:
+    """By the rule that simulation runs by, and it waits for nothing else."""
+    book = Book(CORES, claims)
+    terms = Terms(
+        deadline_s=left_s,
+        ideal_s=600.0,
+        price_ceiling={},
+        full={"cpu": 200.0},
+        purse=Purse(credits=5_000.0),
+        patient=True,
+    )
+    offer = Offer(now_s=0.0, interval_s=60.0, prices={"cpu": 99.0}, book=book)
+    found = judged(terms, offer)
+    roomy = book.room_above(limit_of(terms, offer)) >= 200.0
+    assert found.answer is (Answer.START if roomy else Answer.WAIT)
+    assert bool(found.needs) is not roomy
