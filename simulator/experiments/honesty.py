@@ -1,12 +1,13 @@
 """Does it pay to lie? One tenant says another limit than its own, or splits its application.
 
-Not in the paper. On many random clouds, each as contended as Figure 13's worst, one application
-behaves in four ways while everybody else stays honest: it says what its limit is, ten times as
-much, a tenth, or comes as two of half the size, of which both must meet the deadline.
+Not in the paper. On many random clouds, each so contended that not all deadlines can be met, one
+application behaves in four ways while everybody else stays honest: it says what its limit is, ten
+times as much, a tenth, or comes as two of half the size, of which both must meet the deadline.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import log
 from statistics import fmean, stdev
 
 import numpy as np
@@ -25,17 +26,21 @@ from simulator.experiments.experiment import (
     Statement,
     Task,
 )
-from simulator.workloads.applications import Application, Assignment, assign, contended
-from simulator.workloads.lublin import lublin
+from simulator.workloads import SwfJob
+from simulator.workloads.applications import Application, Assignment, assign
 
 HONEST, MORE, LESS, SPLIT = "honest", "ten times", "a tenth", "split"
 WAYS = (HONEST, MORE, LESS, SPLIT)
-CLOUDS = 25
+CLOUDS = 100
 """Random clouds a seed,"""
 COUNT = 40
-"""and applications on each."""
-SERIOUS_S = 60.0
-"""A liar's application runs at least so long: for the shorter ones nothing is at stake."""
+"""and applications on each,"""
+LOAD = 4.0
+"""which come in this part of the time that their work takes."""
+FACTORS = (1.5, 4.0)
+"""Deadlines, as multiples of what an application takes alone."""
+RUNS_S = (120.0, 7200.0)
+"""How long they run: all magnitudes are equally likely."""
 
 
 def tasks(options: Options) -> Sequence[Task]:
@@ -56,15 +61,14 @@ def measure(task: Task, options: Options) -> Row:
 def _one(way: str, number: int) -> tuple[float, float]:
     rng = np.random.default_rng((13, number))
     cloud = Cloud(nodes=int(rng.integers(4, 12)), cpu=200.0, memory_mib=2048.0)
-    jobs = lublin(COUNT, cloud.cores, rng)
-    work = sum(job.run_s * job.procs for job in jobs)
-    span_s = jobs[-1].submit_s - jobs[0].submit_s
-    terms = Assignment(node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s)
-    everybody = contended(assign(jobs, terms, rng), work / cloud.cores / span_s / 4.0)
-    serious = [
-        row for row, one in enumerate(everybody) if one.tasks >= 2 and one.run_s >= SERIOUS_S
-    ]
-    row = int(rng.choice(serious))
+    terms = Assignment(
+        node_memory_mib=cloud.memory_mib,
+        boot_s=cloud.costs.boot_s,
+        least_factor=FACTORS[0],
+        most_factor=FACTORS[1],
+    )
+    everybody: Sequence[Application] = assign(_jobs(cloud.cores, rng), terms, rng)
+    row = int(rng.choice([row for row, one in enumerate(everybody) if one.tasks >= 2]))
     lies = {MORE: {row: 10.0}, LESS: {row: 0.1}}.get(way, {})
     mine = (row, row + 1) if way == SPLIT else (row,)
     if way == SPLIT:
@@ -75,6 +79,18 @@ def _one(way: str, number: int) -> tuple[float, float]:
         everybody[at].budget * everybody[at].tasks for at in mine
     )
     return (1.0 if met else -1.0), paid
+
+
+def _jobs(cores: int, rng: np.random.Generator) -> list[SwfJob]:
+    """Of up to half of the cloud's cores each."""
+    run_s = np.exp(rng.uniform(log(RUNS_S[0]), log(RUNS_S[1]), size=COUNT))
+    procs = rng.integers(1, cores // 2 + 1, COUNT)
+    submit_s = np.sort(rng.uniform(0.0, run_s @ procs / cores / LOAD, COUNT))
+    rows = zip(submit_s.tolist(), run_s.tolist(), procs.tolist(), strict=True)
+    return [
+        SwfJob(number, submit, run, tasks, -1.0, -1.0, 0)
+        for number, (submit, run, tasks) in enumerate(rows, start=1)
+    ]
 
 
 def _split(everybody: Sequence[Application], row: int) -> tuple[Application, ...]:
