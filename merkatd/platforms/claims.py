@@ -10,27 +10,34 @@ from dataclasses import replace
 import numpy as np
 import sqlalchemy as sa
 
+from controllers.policies.patience import Book
 from merkatd.database import fleets, platforms
 from merkatd.database.platforms import Platform
+from merkatd.market.view import view_of
 from merkatd.platforms.conditions import CPU, TEMPER, Offer, Terms, limit_of
 from merkatd.platforms.life import UP_OR_COMING, State
 from merkatd.platforms.ports import Claim
 from merkatd.platforms.stored import market_of, parsed
+from merkatd.platforms.template import PATIENT
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement
 
 
 def claims_of(
-    connection: sa.Connection, announcement: Announcement, markets: Sequence[Market]
+    connection: sa.Connection,
+    announcement: Announcement,
+    markets: Sequence[Market],
+    apart_from: int | None = None,
 ) -> dict[str, tuple[Claim, ...]]:
-    """By market, ascending by price."""
+    """By market, ascending by price; all but those of one platform."""
     found: dict[str, list[Claim]] = {one.name: [] for one in markets}
     claiming = set()
     for platform in platforms.living(connection):
         claim = _claim_of(platform)
         if claim is not None:
-            found[market_of(parsed(platform.template), markets).name].append(claim)
             claiming.add(platform.id)
+            if platform.id != apart_from:
+                found[market_of(parsed(platform.template), markets).name].append(claim)
     members = fleets.present(connection) if claiming else ()
     own = [one.vm for one in members if one.platform in claiming and one.vm is not None]
     for row, market in enumerate(markets):
@@ -39,6 +46,24 @@ def claims_of(
         if rest > 0 and np.isfinite(price):
             found[market.name].append(Claim(price=price, units=rest))
     return {name: tuple(sorted(said, key=_by_price)) for name, said in found.items()}
+
+
+def book_without(
+    connection: sa.Connection,
+    one: Platform,
+    announcement: Announcement | None,
+    markets: Sequence[Market],
+) -> Book | None:
+    """What a platform reads that runs by the book, of its market; None before the first period."""
+    template = parsed(one.template)
+    if announcement is None or template.controller != PATIENT:
+        return None
+    market = market_of(template, markets)
+    snapshot = announcement.seen.snapshot
+    total = view_of(snapshot, markets.index(market)).total
+    said = claims_of(connection, announcement, markets, apart_from=one.id)[market.name]
+    capacity = float(total[snapshot.resources.index(CPU)])
+    return Book(capacity, ((each.price, each.units) for each in said))
 
 
 def claimed_at_start(

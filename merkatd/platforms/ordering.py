@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from controllers.policies.patience import Book
 from merkatd import ledger
 from merkatd.currency import micro
 from merkatd.currency.settings import Money
@@ -198,6 +199,7 @@ def outlook(
     replenishment_s: float,
     markets: Sequence[Market],
     now_s: float,
+    book: Book | None = None,
 ) -> Outlook:
     """Whether it could start, or go on as it is to, at present prices, and what it would take."""
     template = parsed(one.template)
@@ -208,6 +210,7 @@ def outlook(
         now_s=now_s,
         interval_s=interval_s,
         prices=None if prices is None else prices.get(market.name),
+        book=book,
     )
     over = State(one.state) in {*ENDS, State.STOPPING}
     found = Judged(Answer.START) if over else judged(terms, offer)

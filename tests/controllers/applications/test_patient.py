@@ -10,6 +10,7 @@ from controllers.policies.deadline import Purse
 from controllers.policies.patience import Book
 from merkatd.platforms.conditions import Answer, Offer, Terms, judged, limit_of
 from merkatd.platforms.ports import Claim, News, SetBids, Suspend
+from merkatd.platforms.showing import Row, shown
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import crowd, finished, submitted
 
@@ -148,3 +149,21 @@ def test_it_starts_where_the_book_leaves_room(
     roomy = book.room_above(limit_of(terms, offer)) >= 200.0
     assert found.answer is (Answer.START if roomy else Answer.WAIT)
     assert bool(found.needs) is not roomy
+
+
+def test_its_tenant_is_told_what_the_book_says(site: Live) -> None:
+    """Of one that runs, beside the claims of all others; of one that waits, why."""
+    runs = submitted(site, 4_000.0, "patient")
+    site.until(runs, "running")
+    crowd(site, 4, bid=50_000.0)
+    waits = submitted(site, 6_000.0, "patient")
+    announcement = [site.period() for _ in range(3)][-1]
+
+    def told(platform: int) -> Row:
+        one, world = site.platform(platform), site.scheduler.world
+        row: Row = site.read(lambda c: shown(c, one, world, announcement))
+        return row
+
+    assert told(waits)["outlook"] == "wait"
+    assert "leave" in told(waits)["takes"]
+    assert "no claims are known" not in told(runs)["takes"]
