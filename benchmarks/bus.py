@@ -153,6 +153,7 @@ async def measured(figures: Figures, processes: int) -> None:
         try:
             await all_there(board, crowd, list(enumerate(passports)), processes)
             trip = await round_trip(hub.passport(PLATFORMS + 1, ROLES[0]))
+            beat = median(one for one in board.column(Board.TRIP) if one)
             price_s, news_s = await reached(hub, board)
             await asyncio.sleep(SETTLED_S)
             cpu, begin = time.process_time(), time.perf_counter()
@@ -163,6 +164,7 @@ async def measured(figures: Figures, processes: int) -> None:
             hub.close()
     where = f"{PEERS} peers, {processes} processes"
     figures.plain(f"round trip of one message, median, ms ({where})", trip * 1e3)
+    figures.plain("a beat of theirs and its answer, median, ms", beat * 1e3)
     figures.plain("until the last of them has the price, median, ms", price_s * 1e3)
     figures.plain("until the last controller has its own news too, median, ms", news_s * 1e3)
     figures.at_most("price to all / round trip, median", price_s / trip, 20)

@@ -31,8 +31,8 @@ TRIPS, TRIP_S = 200, 0.02
 class Board:
     """A table of times that all processes share: a row for each peer, a column for each period."""
 
-    PRICE, NEWS, READY = 0, PERIODS, 2 * PERIODS
-    COLUMNS = 2 * PERIODS + 1
+    PRICE, NEWS, READY, TRIP = 0, PERIODS, 2 * PERIODS, 2 * PERIODS + 1
+    COLUMNS = 2 * PERIODS + 2
 
     def __init__(self, path: str, rows: int) -> None:
         size = rows * self.COLUMNS * 8
@@ -60,6 +60,14 @@ class Timed(Peer):
         self._row = row
         self._priced = 0
         super().__init__(passport, context=context)
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """How long its last beat and the answer took, too."""
+        begin = time.perf_counter()
+        answer = await super().ask(body, action_id)
+        if isinstance(body, Beat):
+            self._board.note(self._row, Board.TRIP, time.perf_counter() - begin)
+        return answer
 
     def _take(self, events: Iterable[Event]) -> None:
         """As it comes from the wire, read and checked."""

@@ -13,11 +13,10 @@ from controllers.applications.trading import LEAST_BID, market_without, purse
 from controllers.policies.bound import bids_for
 from controllers.policies.patience import Book, Need, Temper, limit_price, must_yield
 from controllers.policies.vertical import Standing
-from merkatd.platforms.ports import Assignment, News
+from merkatd.platforms.ports import Assignment, Claim, News
 
 CPU = "cpu"
 TEMPER = Temper()
-_CLAIM = "claim"
 
 
 class Patient(FullDeadline):
@@ -39,42 +38,43 @@ class Patient(FullDeadline):
         """While those who would pay as much leave room for it."""
         if scene.measured and scene.hopeless:
             return await super()._goes_on(scene)
-        units = units_of(self.assignment, self._news)
-        said = [(one.price, one.units) for one in self._news.market.claims]
+        news, units = self._news, units_of(self.assignment, self._news)
+        before = news.claim or Claim(price=0.0, units=units)
         # To be suspended costs it time: it clings to what it has, as far as it can pay.
-        before = self.memory.get(_CLAIM, {"price": 0.0, "units": units})
-        offer = max(before["price"], self._limit(scene, units) * TEMPER.clinging)
-        price = min(offer, purse(self.assignment, self._news).credits / max(units, 1.0))
-        own = before["price"], before["units"]
-        if own in said:
-            said.remove(own)
-        book = Book(self._news.market.capacity[CPU], [*said, (price, units)])
-        if must_yield(book, price):
-            self.memory.pop(_CLAIM, None)
-            room = max(book.room_above(price) + units, 0.0)
+        offer = max(before.price, self._limit(scene, units) * TEMPER.clinging)
+        claim = Claim(
+            price=min(offer, purse(self.assignment, news).credits / max(units, 1.0)), units=units
+        )
+        others = list(news.market.claims)
+        if before in others:
+            others.remove(before)
+        book = Book(news.market.capacity[CPU], [(one.price, one.units) for one in (*others, claim)])
+        if must_yield(book, claim.price):
+            room = max(book.room_above(claim.price) + units, 0.0)
             await self.suspend(
-                f"who pays {price:.3g} a unit of CPU or more leaves {room:g} of {units:g} units"
+                f"who pays {claim.price:.3g} a unit of CPU or more leaves {room:g} of {units:g}"
             )
             return False
-        if (price, units) != own:
-            await self.claim(price, units)
-        self.memory[_CLAIM] = {"price": price, "units": units}
+        if claim != news.claim:
+            await self.claim(claim.price, claim.units)
+        self._price = claim.price
         return True
 
     async def _bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
         """What full speed takes, and for CPU no more than the price it claimed."""
         market = market_without(self._news)
-        price = self.memory[_CLAIM]["price"]
-        bids = {}
+        count, bids = len(standings), {}
         for vm, now in standings.items():
-            each = bids_for(len(standings), now.most, market)
             bids[vm] = {
-                name: max(min(whole / len(standings), price * size), LEAST_BID)
-                if name == CPU
-                else max(min(whole / len(standings), spending), LEAST_BID)
-                for name, whole, size in zip(scene.names, each, now.most, strict=True)
+                name: max(
+                    min(whole / count, self._price * size if name == CPU else spending / count),
+                    LEAST_BID,
+                )
+                for name, whole, size in zip(
+                    scene.names, bids_for(count, now.most, market), now.most, strict=True
+                )
             }
-        await self.set_bids(bids, f"full speed, up to {price:.3g} a unit of CPU")
+        await self.set_bids(bids, f"full speed, up to {self._price:.3g} a unit of CPU")
 
     def _limit(self, scene: Scene, units: float) -> float:
         """Up to which price it would begin now."""

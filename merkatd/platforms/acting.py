@@ -137,7 +137,7 @@ def _claim(
     connection: sa.Connection, platform: Platform, action_id: str, action: Claim, at_s: float
 ) -> None:
     full = full_of(platform, parsed(platform.template)).get(CPU, 0.0)
-    if not 0 <= action.units <= full:
+    if not 0 <= action.units <= full * (1 + 1e-9):
         raise ActionError(
             f"{action.units!r} units of CPU can't be claimed: its VMs can use {full:g}"
         )

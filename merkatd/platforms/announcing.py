@@ -13,6 +13,7 @@ from merkatd.database.budgets import Budget
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.market.view import view_of
+from merkatd.platforms.claims import claim_of
 from merkatd.platforms.life import ATTENDED, State
 from merkatd.platforms.ports import BEYOND, PAST, Assignment, Claim, MarketNow, Standing, VmNow
 from merkatd.platforms.purses import wanted_by
@@ -108,6 +109,7 @@ def _standing(
         deadline_s=platform.deadline_s,
         performance=wanted_performance(platform),
         sizes=platform.sizes,
+        claim=claim_of(platform),
     )
 
 

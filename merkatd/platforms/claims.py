@@ -33,7 +33,7 @@ def claims_of(
     found: dict[str, list[Claim]] = {one.name: [] for one in markets}
     claiming = set()
     for platform in platforms.living(connection):
-        claim = _claim_of(platform)
+        claim = claim_of(platform)
         if claim is not None:
             claiming.add(platform.id)
             if platform.id != apart_from:
@@ -82,7 +82,8 @@ def claimed_at_start(
     return replace(platform, claim_price=price, claim_units=units)
 
 
-def _claim_of(platform: Platform) -> Claim | None:
+def claim_of(platform: Platform) -> Claim | None:
+    """Its own, while it runs or is about to."""
     price, units = platform.claim_price, platform.claim_units
     if State(platform.state) not in UP_OR_COMING or price is None or units is None:
         return None

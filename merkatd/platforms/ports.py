@@ -205,6 +205,8 @@ class Standing:
     performance: float | None
     sizes: Mapping[str, int]
     """By cluster: how many VMs it is to have."""
+    claim: Claim | None = None
+    """Its own among the market's, as it was said last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,7 +227,9 @@ def _look(one: Framework, price: float, setting: Setting, now_s: float) -> None:
     one.waiting = scaled.waiting
     jobs = dict.fromkeys(one.ready_s, 0)
     jobs |= {worker: 1 for run in one.running for worker in run.workers}
-    plan = drained(jobs, workers - scaled.vms, one.leaving_s, now_s, setting.drain_limit_s)
+    # In virtual time the batch system obeys at once: who is drained gets no job any more.
+    obeys, surplus = frozenset(jobs), workers - scaled.vms
+    plan = drained(jobs, obeys, surplus, one.leaving_s, now_s, setting.drain_limit_s)
     one.leaving_s = dict(plan.since_s)
     one.release(plan.release)
     one.add(scaled.request, now_s + setting.boot_s)
