@@ -68,7 +68,7 @@ def test_on_a_terminal_it_draws(place: Path, ended_by: str) -> None:
     began_s = time.monotonic()
     with started(place, "--seconds", seconds, terminal=slave) as demo:
         screen = _read_until(master, "HOSTS")
-        assert time.monotonic() - began_s < 15.0
+        assert time.monotonic() - began_s < 60.0  # on a machine that does much else; 3 s else
         assert screen.startswith("\x1b[?1049h\x1b[?25l")
         if ended_by == "Ctrl-C":
             demo.interrupt()
