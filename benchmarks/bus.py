@@ -1,10 +1,12 @@
 """How soon an announced price reaches 200 controllers and 200 monitors, and what they cost.
 
 They share two processes; with `--earnest` each is a process of its own, which measures how fast
-the machine wakes 400 interpreters. The round trip is that of a beat and its answer, between the
-daemon and one more such peer, in a process of its own, while all others are idle.
+the machine wakes 400 interpreters, and with `--floor` each is a process that does nothing but read
+from libzmq, which is the least that can be had of as many processes. The round trip is that of a
+beat and its answer, between the daemon and one more such peer, in a process of its own, while all
+others are idle.
 
-python benchmarks/bus.py [--earnest]
+python benchmarks/bus.py [--earnest|--floor]
 """
 
 import asyncio
@@ -21,7 +23,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.bus_peers import PEERS, PERIODS, PLATFORMS, ROLES, Board, attend, trips
+from benchmarks.bus_peers import (
+    PEERS,
+    PERIODS,
+    PLATFORMS,
+    ROLES,
+    Board,
+    attend,
+    only_listen,
+    trips,
+)
 from benchmarks.bus_scene import Nobody, assignment, market, standing
 from benchmarks.figures import Figures
 from merkatd.bus.hub import Hub
@@ -41,8 +52,8 @@ START_LIMIT_S = 600.0
 class Crowd:
     """The peers, in so many processes."""
 
-    def __init__(self, board: str) -> None:
-        self._words = ["--peers", board]
+    def __init__(self, words: list[str]) -> None:
+        self._words = words
         self._running: list[subprocess.Popen[str]] = []
 
     def start(self, peers: list[tuple[int, Passport]]) -> None:
@@ -131,7 +142,7 @@ async def reached(hub: Hub, board: Board) -> tuple[float, float]:
             await asyncio.sleep(PERIOD_S / 2)
         priced = board.column(Board.PRICE + period - 1)
         heard = board.column(Board.NEWS + period - 1)
-        if all(priced) and sum(map(bool, heard)) == PLATFORMS:
+        if all(priced) and sum(map(bool, heard)) >= PLATFORMS:
             prices.append(max(priced) - begin)
             standings.append(max(heard) - begin)
     if len(prices) < PERIODS:
@@ -139,8 +150,8 @@ async def reached(hub: Hub, board: Board) -> tuple[float, float]:
     return median(prices), median(standings)
 
 
-async def measured(figures: Figures, processes: int) -> None:
-    """All figures, with the peers in so many processes."""
+async def measured(figures: Figures, processes: int, what: str) -> None:
+    """All figures, with the peers in so many processes, which are told by a word what they are."""
     hub = Hub(fresh(), Nobody(), time.monotonic, Settings(messages=1e6, messages_at_once=10**6))
     for platform in range(1, PLATFORMS + 2):
         hub.admit(assignment(platform), frozenset(ROLES))
@@ -149,11 +160,11 @@ async def measured(figures: Figures, processes: int) -> None:
     ]
     with tempfile.NamedTemporaryFile() as file:
         board = Board(file.name, PEERS)
-        crowd = Crowd(file.name)
+        crowd = Crowd([what, file.name])
         try:
             await all_there(board, crowd, list(enumerate(passports)), processes)
             trip = await round_trip(hub.passport(PLATFORMS + 1, ROLES[0]))
-            beat = median(one for one in board.column(Board.TRIP) if one)
+            beat = median(board.column(Board.TRIP))
             price_s, news_s = await reached(hub, board)
             await asyncio.sleep(SETTLED_S)
             cpu, begin = time.process_time(), time.perf_counter()
@@ -182,11 +193,17 @@ def main(words: list[str]) -> int:
             attend(board, [row for row, _ in pairs], [Passport.read(one) for _, one in pairs])
         )
         return 0
+    if words[:1] == ["--listeners"]:
+        ((row, passport),) = json.loads(sys.stdin.readline())
+        only_listen(Board(words[1], PEERS), row, Passport.read(passport))
+        return 0
     if words == ["--trips"]:
         asyncio.run(trips(Passport.read(json.loads(sys.stdin.readline()))))
         return 0
     figures = Figures()
-    asyncio.run(measured(figures, PEERS if words == ["--earnest"] else HOSTED))
+    processes = PEERS if words in (["--earnest"], ["--floor"]) else HOSTED
+    what = "--listeners" if words == ["--floor"] else "--peers"
+    asyncio.run(measured(figures, processes, what))
     return figures.exit_code()
 
 

@@ -19,6 +19,7 @@ from merkatd.bus.hearing import Event
 from merkatd.bus.keys import Passport
 from merkatd.bus.messages import Beat
 from merkatd.bus.peer import Peer
+from merkatd.bus.wire import market_topic
 from merkatd.platforms.ports import News
 
 PLATFORMS = 200
@@ -94,6 +95,23 @@ async def attend(board: Board, rows: Sequence[int], passports: Sequence[Passport
     for one in peers:
         await one.close()
     context.term()
+
+
+def only_listen(board: Board, row: int, passport: Passport) -> None:
+    """Be a subscriber that does nothing but read: libzmq alone, without an event loop."""
+    socket: zmq.Socket[bytes] = zmq.Context().socket(zmq.SUB)
+    socket.set(zmq.CURVE_SERVERKEY, passport.daemon.encode())
+    socket.set(zmq.CURVE_PUBLICKEY, passport.public.encode())
+    socket.set(zmq.CURVE_SECRETKEY, passport.secret.encode())
+    socket.connect(passport.listening)
+    socket.subscribe(market_topic(passport.market))
+    board.note(row, Board.READY, 1.0)
+    for period in range(PERIODS):
+        socket.recv()
+        now = time.perf_counter()
+        board.note(row, Board.PRICE + period, now)
+        board.note(row, Board.NEWS + period, now)
+    sys.stdin.read()
 
 
 async def ended() -> None:
