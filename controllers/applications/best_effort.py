@@ -7,22 +7,29 @@ bids up to its own part of it, and less as soon as less keeps its full size (Alg
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
+from controllers.applications.trading import (
+    LEAST_BID,
+    bidding,
+    kept,
+    market_without,
+    most,
+    purse,
+    standing,
+    traces_of,
+)
 from controllers.controller import Controller
-from controllers.policies.bound import Prices, bids_for, upper_bound
-from controllers.policies.deadline import Purse, bid_max
+from controllers.policies.bound import Prices, upper_bound
+from controllers.policies.deadline import bid_max
 from controllers.policies.vertical import Means, Performance, Standing, Trace, adapt
 from merkatd.platforms.ports import Amounts, Assignment, ClusterTerms, News, VmNow
 
 HORIZON_S = 86_400.0
 """Where there is no deadline: what there is has to last for so long, from any moment on."""
-LEAST_BID = 1e-6
-"""Credits; the ledger knows no less."""
 _WANTING = Performance(value=2.0, reference=1.0, low=0.75, high=0.95)
 """It could always use more."""
-_RUNNING, _PENDING = "running", "pending"
+_PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,70 +44,56 @@ class Wish:
 def part(assignment: Assignment, news: News, horizon_s: float) -> float:
     """What may be spent in a period by all VMs together."""
     left_s = horizon_s if news.deadline_s is None else news.deadline_s - news.at_s
-    purse = Purse(
-        credits=max(news.balance, 0.0),
-        renewal=assignment.replenishment,
-        renewal_s=assignment.replenishment_s or math.inf,
-    )
-    return bid_max(purse, left_s, assignment.interval_s, 1)
+    return bid_max(purse(assignment, news), left_s, assignment.interval_s, 1)
 
 
 def wish(
     terms: ClusterTerms,
     vms: Sequence[VmNow],
-    prices: Amounts,
+    names: Sequence[str],
+    market: Prices,
     spending: float,
     traces: Mapping[int, Sequence[Trace]],
 ) -> Wish:
     """What to ask for with so many credits a period."""
-    bidding = [one for one in vms if one.state in {_RUNNING, _PENDING}]
-    size = _size(terms, vms, prices, spending)
-    if not bidding:
+    mine = bidding(vms)
+    size = _size(terms, vms, names, market, spending)
+    if not mine:
         return Wish(size, {})
-    means = Means(bid_min=LEAST_BID, bid_max=spending / len(bidding))
-    if means.bid_max <= LEAST_BID * len(prices):
-        return Wish(size, {one.vm: dict.fromkeys(prices, 0.0) for one in bidding})
+    means = Means(bid_min=LEAST_BID, bid_max=spending / len(mine))
+    if means.bid_max <= LEAST_BID * len(names):
+        return Wish(size, {one.vm: dict.fromkeys(names, 0.0) for one in mine})
     adapted = {
-        one.vm: adapt(_standing(terms, one, prices), _WANTING, means, traces.get(one.vm, ()))
-        for one in bidding
+        one.vm: adapt(_standing(terms, one, market, names), _WANTING, means, traces.get(one.vm, ()))
+        for one in mine
     }
     return Wish(
         size,
-        {vm: dict(zip(prices, one.bid, strict=True)) for vm, one in adapted.items()},
+        {vm: dict(zip(names, one.bid, strict=True)) for vm, one in adapted.items()},
         {vm: one.traces for vm, one in adapted.items()},
     )
 
 
-def _size(terms: ClusterTerms, vms: Sequence[VmNow], prices: Amounts, spending: float) -> int:
+def _standing(terms: ClusterTerms, vm: VmNow, market: Prices, names: Sequence[str]) -> Standing:
+    """Of what it knows no bound for, a VM can always use more."""
+    unbound = tuple(terms.ceiling.get(name, math.inf) for name in names)
+    return replace(standing(terms, vm, market, names), most=unbound)
+
+
+def _size(
+    terms: ClusterTerms,
+    vms: Sequence[VmNow],
+    names: Sequence[str],
+    market: Prices,
+    spending: float,
+) -> int:
     """How many VMs: one more at a time, and none while one is still coming."""
-    most = _most(terms, prices)
-    if not all(map(math.isfinite, most)):
+    if not terms.ceiling.keys() >= {*names}:
         return max(len(vms), terms.least)  # what a full size costs is not known
-    bound = upper_bound(terms.most, spending, most, _market(prices)).vms
+    bound = upper_bound(terms.most, spending, most(terms, names), market).vms
     if any(one.state == _PENDING for one in vms):
         bound = min(bound, len(vms))
     return max(terms.least, min(bound, len(vms) + 1))
-
-
-def _most(terms: ClusterTerms, prices: Amounts) -> tuple[float, ...]:
-    return tuple(terms.ceiling.get(name, math.inf) for name in prices)
-
-
-def _market(prices: Amounts) -> Prices:
-    """The market as one who is small in it sees it."""
-    return Prices(others=tuple(prices.values()), capacity=(math.inf,) * len(prices))
-
-
-def _standing(terms: ClusterTerms, vm: VmNow, prices: Amounts) -> Standing:
-    most = _most(terms, prices)
-    full = bids_for(1, [0.0 if math.isinf(one) else one for one in most], _market(prices))
-    return Standing(
-        bid=tuple(vm.bid.get(name, 0.0) for name in prices),
-        allocation=tuple(vm.allocation.get(name, 0.0) for name in prices),
-        least=tuple(terms.floor.get(name, 0.0) for name in prices),
-        most=most,
-        keeping=full,
-    )
 
 
 class BestEffort(Controller):
@@ -110,15 +103,14 @@ class BestEffort(Controller):
         """Ask for what the credits of one period can buy."""
         horizon_s = float(self.assignment.parameters.get("horizon_s", HORIZON_S))
         spending = part(self.assignment, news, horizon_s)
+        market, names = market_without(news), tuple(news.prices)
         whole = sum(one.most for one in self.assignment.clusters)
         for terms in self.assignment.clusters:
             mine = [one for one in news.vms if one.cluster == terms.name]
-            traces = _traces(self.memory.get(terms.name, {}))
-            wished = wish(terms, mine, news.prices, spending * terms.most / whole, traces)
+            traces = traces_of(self.memory.get(terms.name, {}))
+            wished = wish(terms, mine, names, market, spending * terms.most / whole, traces)
             await self._say(terms, news.sizes.get(terms.name), wished, spending)
-            self.memory[terms.name] = {
-                str(vm): [_kept(one) for one in rows] for vm, rows in wished.traces.items()
-            }
+            self.memory[terms.name] = kept(wished.traces)
 
     async def _say(
         self, terms: ClusterTerms, size: int | None, wished: Wish, spending: float
@@ -128,12 +120,3 @@ class BestEffort(Controller):
             await self.set_bids(wished.bids, reason)
         if wished.size != size:
             await self.set_size(terms.name, wished.size, reason=reason)
-
-
-def _kept(trace: Trace) -> dict[str, Any]:
-    """A trace for JSON, which knows nothing infinite."""
-    return {name: value for name, value in asdict(trace).items() if value != math.inf}
-
-
-def _traces(kept: Mapping[str, Any]) -> dict[int, tuple[Trace, ...]]:
-    return {int(vm): tuple(Trace(**one) for one in rows) for vm, rows in kept.items()}

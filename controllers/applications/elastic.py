@@ -7,13 +7,15 @@ it is released, so that no job is lost. The head is always paid for first.
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
+from controllers.applications.replacing import LIMIT_S, OFF, OFF_S, overdue
 from controllers.applications.trading import bidding, market_without, most, purse
 from controllers.controller import Controller
 from controllers.monitors.head import Head, batch_of
-from controllers.monitors.queue import JOBS, WORKER
+from controllers.monitors.queue import CLOSED, JOBS, WORKER
 from controllers.policies.bound import bids_for
 from controllers.policies.deadline import bid_max
 from controllers.policies.draining import drained
@@ -24,6 +26,7 @@ from merkatd.platforms.ports import Assignment, ClusterTerms, News, VmNow
 
 HORIZON_S: Final = 86_400.0
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
+_OFF, _ABSENT = "off", "absent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +92,12 @@ class Elastic(Controller):
         seen = self.memory.get(_SEEN)
         if seen is None:
             return
-        jobs = _jobs(seen)
-        workers = [one for one in news.vms if one.cluster == self.wants.workers]
+        jobs = _told(seen, JOBS)
+        workers = await self._without_lost(news, jobs)
         scaled = await self._scaled(news, workers, seen, jobs)
         surplus = len(workers) - scaled.vms
-        await self._shrink(jobs, workers, surplus, news)
+        closed = _told(seen, CLOSED).keys()
+        await self._shrink(jobs, closed, workers, surplus, news)
         if scaled.request:
             size = len(workers) + scaled.request
             reason = f"{seen['waiting']:g} jobs wait"
@@ -103,6 +107,25 @@ class Elastic(Controller):
             reference=self.wants.target_s if self.wants.aim is Aim.WAIT else None,
             text=f"{seen['waiting']:g} jobs wait, {seen['running']:g} run on {len(jobs)} workers",
         )
+
+    async def _without_lost(self, news: News, jobs: Mapping[int, int]) -> list[VmNow]:
+        """The workers, but for those that went out or never joined, which are released."""
+        workers = [one for one in news.vms if one.cluster == self.wants.workers]
+        off = [one.vm for one in workers if one.state == OFF]
+        absent = [one.vm for one in workers if one.state == "running" and one.vm not in jobs]
+        lost: set[int] = set()
+        for key, missed, name, usual_s in (
+            (_OFF, off, "off_limit_s", OFF_S),
+            (_ABSENT, absent, "boot_limit_s", LIMIT_S),
+        ):
+            limit_s = float(self.assignment.parameters.get(name, usual_s))
+            since = self.memory.get(key, {})
+            self.memory[key], late = overdue(missed, since, news.at_s, limit_s)
+            lost |= {*late}
+        if lost:
+            victims = sorted(lost)
+            await self.set_size(self.wants.workers, victims=victims, reason="off, or never joined")
+        return [one for one in workers if one.vm not in lost]
 
     async def _scaled(
         self,
@@ -159,13 +182,20 @@ class Elastic(Controller):
         return scaled
 
     async def _shrink(
-        self, jobs: Mapping[int, int], workers: Sequence[VmNow], surplus: int, news: News
+        self,
+        jobs: Mapping[int, int],
+        closed: AbstractSet[int],
+        workers: Sequence[VmNow],
+        surplus: int,
+        news: News,
     ) -> None:
         """Drain, take that back, release; what the head was not told is said again next time."""
         there = {one.vm: jobs.get(one.vm, 0) for one in workers}
         since = {int(vm): began_s for vm, began_s in self.memory.get(_DRAINING, {}).items()}
-        plan = drained(there, surplus, since, news.at_s, self.wants.drain_limit_s)
-        told = await self._tell(self.batch.drain, plan.drain)
+        plan = drained(there, closed, surplus, since, news.at_s, self.wants.drain_limit_s)
+        # Again, until it is seen: one may have joined only after it was to leave.
+        open_ = sorted((plan.since_s.keys() & jobs.keys()) - closed)
+        told = await self._tell(self.batch.drain, open_)
         told = await self._tell(self.batch.restore, plan.restore) and told
         if not told:
             return
@@ -198,12 +228,12 @@ class Elastic(Controller):
         return next(one for one in self.assignment.clusters if one.name == name)
 
 
-def _jobs(seen: Mapping[str, float]) -> dict[int, int]:
+def _told(seen: Mapping[str, float], what: str) -> dict[int, int]:
     """By VM, of the workers that the batch system has."""
     return {
-        int(name.removeprefix(JOBS)): int(value)
+        int(name.removeprefix(what)): int(value)
         for name, value in seen.items()
-        if name.startswith(JOBS)
+        if name.startswith(what)
     }
 
 

@@ -11,7 +11,7 @@ from math import isinf
 from typing import Final
 
 from controllers.applications.progress import Progress
-from controllers.applications.replacing import Absent
+from controllers.applications.replacing import OFF, OFF_S, Absent, overdue
 from controllers.applications.trading import (
     LEAST_BID,
     bidding,
@@ -52,7 +52,8 @@ HORIZON_S: Final = 86_400.0
 IDLE_PART: Final = 1e-3
 """Of what may be spent on a VM: what is bid at least for each resource, also where nobody else
 bids. From nothing a bid would take many periods to rise when others come."""
-_PROGRESS, _TRACES, _DEAR, _ABSENT, _DEADLINE = "progress", "traces", "dear", "absent", "deadline"
+_PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
+_ABSENT, _OFF = "absent", "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,8 @@ class Iterative(Controller):
 
     async def on_progress(self, measured: Measured) -> None:
         """Remember how far it is."""
-        progress = self._progress().after(measured.at_s, measured.values)
+        most_s = 2 * self.assignment.interval_s
+        progress = self._progress().after(measured.at_s, measured.values, most_s)
         self.memory[_PROGRESS] = progress.kept()
         absent = Absent.of(self.memory.get(_ABSENT, {}))
         self.memory[_ABSENT] = absent.after(measured.cluster, measured.values).kept()
@@ -128,10 +130,10 @@ class Iterative(Controller):
         if progress.done >= self.steps:
             await self.done(f"all {self.steps} iterations are made")
             return
+        await self._replace(news)
         vms = bidding(news.vms)
         if not vms:
             return
-        await self._replace(news)
         market = market_without(news)
         standings = self._standings(vms, market, news)
         spending = self._spending(news)
@@ -147,13 +149,20 @@ class Iterative(Controller):
             await self.done("the application has ended well")
 
     async def _replace(self, news: News) -> None:
-        """Have VMs made anew that are said to run but were never reached."""
+        """Have VMs made anew that are said to run but were never reached, or that went out."""
         absent = Absent.of(self.memory.get(_ABSENT, {}))
+        off = [one.vm for one in news.vms if one.state == OFF and news.state == "running"]
+        limit_s = float(self.assignment.parameters.get("off_limit_s", OFF_S))
+        self.memory[_OFF], out = overdue(off, self.memory.get(_OFF, {}), news.at_s, limit_s)
         for terms in self.assignment.clusters:
-            gone = absent.to_replace(terms, news.vms)
-            if gone:
-                size = news.sizes.get(terms.name, len(gone))
-                await self.set_size(terms.name, size, victims=gone, reason="never answered")
+            mine = {one.vm for one in news.vms if one.cluster == terms.name}
+            size = news.sizes.get(terms.name, len(mine))
+            for gone, why in (
+                (absent.to_replace(terms, news.vms), "never answered"),
+                (tuple(vm for vm in out if vm in mine), "was found to be off"),
+            ):
+                if gone:
+                    await self.set_size(terms.name, size, victims=gone, reason=why)
 
     def _standings(self, vms: list[VmNow], market: Prices, news: News) -> dict[int, Standing]:
         terms = self._terms()
@@ -236,6 +245,9 @@ class Iterative(Controller):
     async def _tell(self, scene: Scene) -> None:
         if not scene.measured:
             await self.report(text="no iteration has been seen yet")
+            return
+        if not scene.held:
+            await self.report(text="none of its VMs runs yet, or they get nothing")
             return
         work, left_s = scene.work, scene.left_s
         needs_s = work.left * scene.pace_s

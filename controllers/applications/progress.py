@@ -34,6 +34,8 @@ class Progress:
     """of all that the VMs can use the part they have since then,"""
     effort_s: float = 0.0
     """and the effort until then."""
+    seen_effort_s: float = 0.0
+    """The effort until its monitor looked last."""
     marks: tuple[tuple[float, int], ...] = ()
     """The effort at which so many iterations were seen to be done."""
 
@@ -54,19 +56,25 @@ class Progress:
         """
         passed_s = min(max(at_s - self.at_s, 0.0), most_s) if self.at_s else 0.0
         effort_s = self.effort_s + self.part * passed_s
-        return replace(self, at_s=at_s, part=part, effort_s=effort_s)
+        return replace(self, at_s=max(at_s, self.at_s), part=part, effort_s=effort_s)
 
-    def after(self, at_s: float, values: Mapping[str, float]) -> "Progress":
-        """When its monitor has told more."""
-        done = int(values.get("done", self.done))
+    def after(self, at_s: float, values: Mapping[str, float], most_s: float) -> "Progress":
+        """When its monitor has told more; `most_s` as above."""
+        ended = int(values["exit"]) if "exit" in values else self.exit
+        if "done" not in values:
+            return replace(self, exit=ended)
+        done, missed = int(values["done"]), at_s > self.at_s + most_s
+        now = self.until(at_s, self.part, most_s)
         marks = self.marks
         if done < self.done:  # it was begun anew
             marks = ()
-        if not marks or done != marks[-1][1]:
-            effort_s = self.effort_s + self.part * max(at_s - self.at_s, 0.0)
-            marks = (*marks, (effort_s, done))[-MARKS:]
-        ended = int(values["exit"]) if "exit" in values else self.exit
-        return replace(self, seen_s=at_s, done=done, exit=ended, marks=marks)
+        if missed and marks:
+            marks = _moved(marks, now.effort_s, done)
+        elif not marks or done != marks[-1][1]:
+            marks = (*marks, (now.effort_s, done))[-MARKS:]
+        return replace(
+            now, seen_s=at_s, seen_effort_s=now.effort_s, done=done, exit=ended, marks=marks
+        )
 
     @property
     def measured(self) -> bool:
@@ -74,19 +82,20 @@ class Progress:
         return len(self.marks) > 1
 
     def step_effort_s(self, ideal_s: float) -> float:
-        """Of an iteration; the ideal, until some were seen.
-
-        One that has cost more than those before it, and is not done, is the measure.
-        """
-        if not self.marks:
+        """Of an iteration; the ideal, until some were seen."""
+        if not self.measured:
             return ideal_s
         (first_s, first), (last_s, last) = self.marks[0], self.marks[-1]
-        known_s = (last_s - first_s) / (last - first) if last > first else ideal_s
-        return max(known_s, self.effort_s - last_s if last > first else 0.0)
+        return (last_s - first_s) / (last - first)
 
     def pace_s(self, ideal_s: float) -> float:
-        """How long an iteration takes with what the VMs have now."""
-        return self.step_effort_s(ideal_s) / max(self.part, _NOTHING)
+        """How long an iteration takes with what the VMs have now.
+
+        One that had cost more than those before it, and was not done at the last look, is the
+        measure; what was done since nobody knows.
+        """
+        hangs_s = self.seen_effort_s - self.marks[-1][0] if self.measured else 0.0
+        return max(self.step_effort_s(ideal_s), hangs_s) / max(self.part, _NOTHING)
 
     def work(self, steps: int, ideal_run_s: float | None) -> Work:
         """What there is to do; the tenant's ideal run counts before what was seen."""
@@ -100,3 +109,14 @@ class Progress:
             done=min(self.done + max(begun, 0.0), float(steps)),
             ideal_step_s=step_s if ideal_s is None else ideal_s,
         )
+
+
+def _moved(
+    marks: tuple[tuple[float, int], ...], effort_s: float, done: int
+) -> tuple[tuple[float, int], ...]:
+    """Marks that say the same of an iteration's effort, and end here.
+
+    What was done while nobody counted effort says nothing of it.
+    """
+    last_s, last = marks[-1]
+    return tuple((one_s + effort_s - last_s, one + done - last) for one_s, one in marks)

@@ -1,4 +1,4 @@
-"""VMs that run, as the cloud says, but never answered their monitor: which are to be replaced."""
+"""VMs that are of no use: those that never answered their monitor, and those that went out."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,9 @@ ABSENT: Final = "absent/"
 """How a monitor names what it tells of such a VM: for how many seconds it has run unanswering."""
 LIMIT_S: Final = 300.0
 """So long a VM may take to come up, unless its monitor's `boot_limit_s` says otherwise."""
+OFF_S: Final = 60.0
+"""So long one may be off before another is made in its place: hosts are sometimes not seen."""
+OFF: Final = "powered_off"
 MOST: Final = 2
 """So many of a cluster are replaced at once: where none answers, VMs are not what is broken."""
 
@@ -51,3 +54,15 @@ class Absent:
             if seconds >= limit_s and int(vm) in running
         }
         return tuple(sorted(late, key=lambda vm: (-late[vm], vm))[:MOST])
+
+
+def overdue(
+    missed: Iterable[int], since: Mapping[str, float], at_s: float, limit_s: float
+) -> tuple[dict[str, float], tuple[int, ...]]:
+    """Since when each has been missed, for a controller's memory; those missed for too long.
+
+    These begin anew: whoever is still there after so long again is named again.
+    """
+    known = {vm: since.get(str(vm), at_s) for vm in missed}
+    late = sorted(vm for vm, since_s in known.items() if at_s - since_s >= limit_s)[:MOST]
+    return {str(vm): at for vm, at in known.items() if vm not in late}, tuple(late)

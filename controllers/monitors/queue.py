@@ -14,7 +14,9 @@ from controllers.monitors.monitor import Monitor
 from controllers.monitors.queues.batch import Queue
 
 JOBS: Final = "jobs/"
-"""How the number of jobs that run on a worker is named, with its VM."""
+"""How the number of jobs that run on a worker is named, with its VM;"""
+CLOSED: Final = "closed/"
+"""and that it takes no more."""
 WORKER: Final = "one-{vm}"
 
 
@@ -58,4 +60,6 @@ def told(queue: Queue, worker: str) -> dict[str, float]:
         found = name.fullmatch(one.name)
         if found and not one.lost:
             values[f"{JOBS}{int(found[1])}"] = float(one.jobs)
+            if one.drained:
+                values[f"{CLOSED}{int(found[1])}"] = 1.0
     return values

@@ -66,12 +66,13 @@ class ThroughSsh:
         self._known = {vm: self._known.get(vm, Known(first_s=at_s)) for vm in vms}
         await self._configure({vm: one for vm, one in vms.items() if not self._known[vm].up})
         up = {vm: one for vm, one in vms.items() if self._known[vm].up}
-        await self._read(up)
+        unheard = await self._read(up)
         more = await self._signs(up)
         self._notebook.keep(self._known)
         return Seen(
             at_s=at_s,
-            counts={vm: one.count for vm, one in self._known.items() if one.count is not None},
+            # What one has done since, nobody knows: so nobody knows how far all are.
+            counts={} if unheard else self._counts(),
             absent={vm: at_s - one.first_s for vm, one in self._known.items() if not one.up},
             more=more,
         )
@@ -86,13 +87,19 @@ class ThroughSsh:
             if isinstance(one, Said) and one.status == 0:
                 self._known[vm] = replace(self._known[vm], up=True)
 
-    async def _read(self, vms: Mapping[int, VmNow]) -> None:
-        left = dict(vms)
+    def _counts(self) -> dict[int, Count]:
+        return {vm: one.count for vm, one in self._known.items() if one.count is not None}
+
+    async def _read(self, vms: Mapping[int, VmNow]) -> set[int]:
+        """Those with a log that did not answer."""
+        left, unheard = dict(vms), set[int]()
         for _ in range(_MOST_ROUNDS):
             if not left:
-                return
+                break
             heard = await self._guests.ask(left, self._tail)
+            unheard |= {vm for vm, one in heard.items() if not isinstance(one, Said)}
             left = {vm: left[vm] for vm, one in heard.items() if self._took(vm, one)}
+        return unheard & self._counts().keys()
 
     def _tail(self, vm: int) -> str:
         return tail.command(self._watched.log, self._known[vm].position)

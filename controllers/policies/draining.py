@@ -6,6 +6,7 @@ that is wanted again before it went takes jobs again.
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 
@@ -22,12 +23,17 @@ class Draining:
 
 def drained(
     jobs: Mapping[int, int],
+    closed: AbstractSet[int],
     surplus: int,
     since_s: Mapping[int, float],
     now_s: float,
     limit_s: float,
 ) -> Draining:
-    """One step. `jobs` are those that run on each worker; `surplus` of them are not wanted."""
+    """One step. `jobs` are those that run on each worker; `surplus` of them are not wanted.
+
+    `closed` are those of which the batch system said, when it showed the jobs, that they take no
+    more: one that was idle before it was drained may have been given a job meanwhile.
+    """
     leaving = [vm for vm in since_s if vm in jobs]
     # Those that have been at it longest are nearest to being empty.
     leaving.sort(key=lambda vm: (jobs[vm], since_s[vm], vm))
@@ -38,7 +44,7 @@ def drained(
     release = tuple(
         vm
         for vm, began_s in going.items()
-        if vm in kept and _ready(jobs[vm], now_s - began_s, limit_s)
+        if vm in kept and ((vm in closed and jobs[vm] == 0) or now_s - began_s >= limit_s)
     )
     return Draining(
         drain=tuple(new),
@@ -46,7 +52,3 @@ def drained(
         release=release,
         since_s={vm: began_s for vm, began_s in going.items() if vm not in release},
     )
-
-
-def _ready(jobs: int, passed_s: float, limit_s: float) -> bool:
-    return jobs == 0 or passed_s >= limit_s

@@ -113,6 +113,15 @@ class Guest:
             if self.at_s >= now_s:
                 return
 
+    def complete(self, now_s: float, settings: Guesting) -> None:
+        """Bring it to the moment at which all is done, whatever rounding errors say."""
+        self.advance(now_s, settings)
+        self.done = self.behaviour.work
+        last = self.behaviour.iterations
+        if not self.log or self.log[-1][1] < last:
+            self.log.append((self.at_s, last))
+            del self.log[:-LOG_KEPT]
+
     def finish_s(self, settings: Guesting) -> float:
         """When its application will be done at this rate; infinity if never."""
         if self.rate <= 0 or self.host < 0 or self.behaviour.work <= 0 or self.finished:

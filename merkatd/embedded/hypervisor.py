@@ -274,17 +274,17 @@ class Hypervisors:
         for guest in self._on.get(host_id, {}).values():
             # A reading in between has moved its end by a rounding error.
             if guest.finish_s(self._settings) <= now + 1e-6:
-                guest.advance(now, self._settings)
-                guest.done = guest.behaviour.work
+                guest.complete(now, self._settings)
             if guest.finished and guest.rate > 0:
                 self._unsettle(host_id)
         self._plan(host_id)
 
     def _end(self, guest: Guest) -> None:
         if guest.behaviour.poweroff:
-            self._world.agenda.at(self._world.now(), lambda: self._turn_off(guest.vm))
+            self._world.agenda.at(self._world.now(), lambda: self.turn_off(guest.vm))
 
-    def _turn_off(self, vm_id: int) -> None:
+    def turn_off(self, vm_id: int) -> None:
+        """A guest has ended by itself, and monitoring sees that."""
         vm = self._world.vms.get(vm_id)
         if vm is not None and vm.lcm is Lcm.RUNNING and vm.run is None:
             self._lifecycle.move(vm, State.POWEROFF)

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.applications.best_effort import BestEffort, part, wish
+from controllers.applications.trading import market_without
+from controllers.policies.bound import Prices, bids_for
 from merkatd.bus.messages import Kept, Remember
 from merkatd.platforms.ports import News, Outcome, SetBids, SetSize, VmNow
 from tests.bus.rig import assignment, news
@@ -16,10 +18,14 @@ from tests.bus.rig import assignment, news
 (TERMS,) = assignment().clusters
 PRICES = {"cpu": 0.01, "memory": 0.001}
 FULL = {"cpu": 100.0, "memory": 512.0}
+NAMES = tuple(PRICES)
 
 
 class Market:
-    """A cloud with one price and more room than anybody can use: an allocation is bid / price."""
+    """A cloud with more room than anybody can use, where nobody else bids; at its reserve price."""
+
+    capacity = dict.fromkeys(PRICES, 1e9)
+    reserve = PRICES
 
     def __init__(self, balance: float, **assigned: Any) -> None:
         self.balance = balance
@@ -43,16 +49,22 @@ class Market:
             self.size = body.count
         return Outcome(accepted=True)
 
+    @property
+    def prices(self) -> dict[str, float]:
+        """All bids for a resource divide it, but for no less than its reserve price."""
+        bids = {name: sum(bid[name] for bid in self.bids.values()) for name in NAMES}
+        return {name: max(self.reserve[name], bids[name] / self.capacity[name]) for name in NAMES}
+
     def allocation(self, vm: int) -> dict[str, float]:
         """What its bid buys."""
         bid = self.bids[vm]
-        return {name: min(FULL[name], bid[name] / price) for name, price in PRICES.items()}
+        return {name: min(FULL[name], bid[name] / price) for name, price in self.prices.items()}
 
     def pass_a_period(self, deadline_s: float | None = None) -> float:
         """Charge, tell the news; what was paid."""
         allocations = {vm: self.allocation(vm) for vm in self.bids}
         paid = sum(
-            PRICES[name] * given for one in allocations.values() for name, given in one.items()
+            self.prices[name] * given for one in allocations.values() for name, given in one.items()
         )
         self.balance -= paid
         self.period += 1
@@ -66,7 +78,9 @@ class Market:
             balance=self.balance,
             deadline_s=deadline_s,
             sizes={"workers": self.size},
-            prices=PRICES,
+            prices=self.prices,
+            capacity=self.capacity,
+            reserve=self.reserve,
         )
         asyncio.run(self.one.take(told))
         while len(self.bids) < self.size:
@@ -87,6 +101,26 @@ def test_where_there_is_plenty_all_vms_get_their_full_size_for_no_more_than_it_t
     assert all(sum(bid.values()) < 1.1 * 1.512 for bid in market.bids.values())
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.floats(110.0, 2_000.0), st.floats(1e-4, 0.1))
+def test_alone_in_a_small_market_it_does_not_chase_itself_upward(room: float, price: float) -> None:
+    """What its own bids do to the price is not taken for somebody else's; it has all it can use."""
+    market = Market(1e7)
+    market.capacity = {"cpu": room, "memory": 6 * room}
+    market.reserve = {"cpu": price, "memory": price / 10}
+    for _ in range(40):
+        market.pass_a_period()
+    size = market.size
+    assert size * FULL["cpu"] <= room
+    wanted = Prices(others=tuple(market.reserve.values()), capacity=tuple(market.capacity.values()))
+    most = sum(bids_for(size, tuple(FULL.values()), wanted))
+    for _ in range(5):
+        market.pass_a_period()
+        assert market.size == size
+        assert all(market.allocation(vm) == FULL for vm in market.bids)
+        assert sum(sum(bid.values()) for bid in market.bids.values()) <= 1.1 * most
+
+
 def test_a_budget_lasts_until_the_deadline_and_is_used() -> None:
     """Too small for more than a part of one VM: nearly all is spent, and never more."""
     market = Market(50.0)
@@ -103,10 +137,15 @@ def test_a_budget_lasts_until_the_deadline_and_is_used() -> None:
     st.floats(0, 1e6),
     st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=6),
     st.floats(0, 10),
+    st.floats(0, 1e4),
     st.sampled_from(["running", "pending", "suspended"]),
 )
 def test_bids_never_come_to_more_than_may_be_spent(
-    spending: float, held: list[tuple[float, float]], price: float, state: str
+    spending: float,
+    held: list[tuple[float, float]],
+    price: float,
+    capacity: float,
+    state: str,
 ) -> None:
     """Whatever was bid before; and sizes stay within their bounds."""
     vms = [
@@ -119,7 +158,8 @@ def test_bids_never_come_to_more_than_may_be_spent(
         )
         for row, (bid, given) in enumerate(held)
     ]
-    wished = wish(TERMS, vms, {"cpu": price, "memory": price / 10}, spending, {})
+    market = Prices(others=(price, price / 10), capacity=(capacity, 10 * capacity))
+    wished = wish(TERMS, vms, NAMES, market, spending, {})
     total = sum(sum(one.values()) for one in wished.bids.values())
     assert total <= spending * (1 + 1e-9)
     assert TERMS.least <= wished.size <= TERMS.most
@@ -130,7 +170,10 @@ def test_after_the_deadline_and_without_credits_nothing_is_bid() -> None:
     """Also not with debts."""
     assert part(assignment(), news(deadline_s=1.0), 86_400.0) == 0.0
     assert part(assignment(), news(balance=-5.0), 86_400.0) == 0.0
-    assert wish(TERMS, news().vms, PRICES, 0.0, {}).bids == {101: {"cpu": 0.0, "memory": 0.0}}
+    market = market_without(news())
+    assert wish(TERMS, news().vms, NAMES, market, 0.0, {}).bids == {
+        101: {"cpu": 0.0, "memory": 0.0}
+    }
 
 
 def test_what_it_remembers_is_json_and_goes_on_where_it_was() -> None:

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.guest import Behaviour, Guest, Limits
+from merkatd.embedded.settings import Guesting
 
 from .guests import START_S, job, rates, small, start
 from .support import xml
@@ -81,6 +83,30 @@ def test_an_application_slows_down_with_its_share() -> None:
     assert rates(bench, [vm_id]) == [0.0]
 
 
+@given(epoch_s=st.floats(0.0, 2e9), steps=st.integers(1, 300), work=st.floats(1.0, 50.0))
+@settings(max_examples=200, deadline=None)
+def test_its_log_has_the_last_iteration_whenever_it_ends(
+    epoch_s: float, steps: int, work: float
+) -> None:
+    """Clocks that count from an epoch know less than a rounding error of the work."""
+    guest = Guest(
+        vm=0,
+        vcpus=1,
+        size_mib=1024,
+        balloon_mib=1024.0,
+        behaviour=Behaviour(work=work, iterations=steps, memory_use_mib=64.0),
+        limits=Limits(cpu_shares=1024, memory_mib=1024),
+        host=0,
+        at_s=epoch_s,
+        rate=1 / 3,
+    )
+    guest.advance(epoch_s + work, Guesting())
+    guest.complete(guest.finish_s(Guesting()), Guesting())
+    assert guest.finished
+    assert [number for _, number in guest.log] == list(range(1, steps + 1))[-len(guest.log) :]
+    assert guest.log[-1][1] == steps
+
+
 def test_a_guest_may_turn_itself_off() -> None:
     """Its work done, it is found POWEROFF, its host still charged."""
     bench = small()
@@ -93,6 +119,15 @@ def test_a_guest_may_turn_itself_off() -> None:
     bench.ok("one.vm.action", "resume", vm_id)
     bench.advance(5)
     assert bench.state(vm_id) == (3, 3)
+
+
+def test_a_guest_that_crashes_is_found_off() -> None:
+    """As monitoring finds one whose process is gone; one that never was can't crash."""
+    bench = small()
+    (vm_id,) = start(bench, job(30))
+    assert bench.ok("embedded.guest.off", vm_id) == vm_id
+    assert bench.state(vm_id) == (8, 0)
+    assert bench.refused("embedded.guest.off", 99)[1] == "[embedded.guest.off] VM 99 has never run"
 
 
 def test_one_that_ends_leaves_its_share_to_the_other() -> None:

@@ -26,7 +26,7 @@ from tests.real.host import ROOT, RealHost, until
 
 Result = TypeVar("Result")
 INTERVAL_S = 1.0
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 _FOLLOWING_S = 0.1
 _RUNNING = (3, 3)
 _ON_HOSTS = (Limit.kind, Pin.kind, Balloon.kind)
@@ -97,7 +97,13 @@ class Cloud:
 
     def start(self) -> None:
         """Start the daemon, and let guests follow its cloud."""
-        with (self.directory / "daemon.log").open("wb") as log:
+        self.start_daemon()
+        self.after_periods(1)
+        self._thread.start()
+
+    def start_daemon(self) -> None:
+        """Start it, also again after it was killed."""
+        with (self.directory / "daemon.log").open("ab") as log:
             self._daemon = subprocess.Popen(
                 [*_MERKATD, "run", "--config", str(self.configuration)],
                 cwd=ROOT,
@@ -106,8 +112,12 @@ class Cloud:
                 stdout=log,
                 stderr=log,
             )
-        self.after_periods(1)
-        self._thread.start()
+
+    def kill_daemon(self) -> None:
+        """End it as a power cut would."""
+        assert self._daemon is not None
+        self._daemon.kill()
+        self._daemon.wait()
 
     def command(self, *words: str) -> str:
         """What a command of merkatd says."""
@@ -134,7 +144,7 @@ class Cloud:
         if self._daemon is not None:
             self._daemon.terminate()
             try:
-                self._daemon.wait(10.0)
+                self._daemon.wait(60.0)
             except subprocess.TimeoutExpired:
                 self._daemon.kill()
                 self._daemon.wait()

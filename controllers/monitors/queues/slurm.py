@@ -20,11 +20,15 @@ class Slurm:
     """Implements `Batch`."""
 
     def look(self) -> str:
-        """Jobs with their state, processors, nodes and the time since they were submitted."""
+        """Jobs with their state, processors, nodes and the time since they were submitted.
+
+        The nodes are asked for first: what was drained then can't be given a job any more.
+        """
         return (
-            "now=$(date +%s); squeue -h -a -o '%T|%C|%V|%N' | while IFS='|' read s c v n; do"
+            "nodes=$(sinfo -h -N -o '%N|%t' | sort -u); now=$(date +%s);"
+            " squeue -h -a -o '%T|%C|%V|%N' | while IFS='|' read s c v n; do"
             ' echo "$s|$c|$((now-$(date -d "$v" +%s)))|$n"; done;'
-            f" echo {_SEPARATOR}; sinfo -h -N -o '%N|%t' | sort -u"
+            f' echo {_SEPARATOR}; echo "$nodes"'
         )
 
     def read(self, answer: str) -> Queue:
@@ -46,7 +50,7 @@ class Slurm:
                 for node in _expanded(nodes):
                     busy[node] = busy.get(node, 0) + 1
         workers = {}
-        for line in after.splitlines():
+        for line in filter(None, after.splitlines()):
             name, state = line.split("|")
             word = state.rstrip("*~#!%$@^-+").lower()
             workers[name] = Worker(

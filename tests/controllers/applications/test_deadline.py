@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.platforms.ordering import Update
-from merkatd.platforms.ports import GiveUp, Report, SetBids, Suspend
+from merkatd.platforms.ports import GiveUp, Report, SetBids, SetSize, Suspend
 from merkatd.platforms.template import Moment
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
@@ -147,6 +147,25 @@ def test_what_can_not_be_made_any_more_is_given_up(site: Live) -> None:
     assert not site.said(partial, GiveUp)
     assert site.clock.seconds() > (site.platform(partial).deadline_s or 0.0)
     assert "has passed" in site.platform(partial).why
+
+
+def test_a_vm_that_goes_out_is_replaced(site: Live) -> None:
+    """Not at once: a host may just not be seen for a while. The work goes on and is done."""
+    platform = submitted(site, 4_800.0)
+    site.until(platform, "running")
+    site.periods(2)
+    before = site.vms(platform)
+    site.bench.ok("embedded.guest.off", before[0])
+    site.periods(1)
+    assert site.vms(platform) == before
+    site.periods(5)
+    after = site.vms(platform)
+    assert len(after) == 2
+    assert before[0] not in after
+    assert site.said(platform, SetSize)[-1].reason == "was found to be off"
+    for vm in after:
+        assert site.state(vm) == "RUNNING"
+    assert finished(site, platform)[0] == "done"
 
 
 def test_full_performance_takes_all_it_can_get(site: Live) -> None:

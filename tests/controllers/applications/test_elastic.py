@@ -42,6 +42,10 @@ class Site:
     heard: list[str] = field(default_factory=list)
     deaf: bool = False
     period: int = 0
+    off: set[int] = field(default_factory=set)
+    """Workers that are gone out: nobody hears them."""
+    mute: set[int] = field(default_factory=set)
+    """Workers that run, and never join."""
 
     def __post_init__(self) -> None:
         terms = (cluster("head", 1, 1), cluster("workers", self.least, 20))
@@ -87,7 +91,7 @@ class Site:
         """Jobs run, the monitor looks, the controller decides; how many workers there are."""
         for vm, jobs in self.workers.items():
             jobs[:] = [left - 1 for left in jobs if left > 1]
-            if not jobs and self.waiting and vm not in self.drained:
+            if not jobs and self.waiting and vm not in self.drained | self.off | self.mute:
                 jobs.append(self.waiting.pop(0))
         queue = Queue(
             waiting=len(self.waiting),
@@ -97,6 +101,7 @@ class Site:
             workers={
                 f"one-{vm}": Worker(name=f"one-{vm}", jobs=len(jobs), drained=vm in self.drained)
                 for vm, jobs in self.workers.items()
+                if vm not in self.off | self.mute
             },
         )
         self.period += 1
@@ -105,7 +110,7 @@ class Site:
             VmNow(
                 vm=vm,
                 cluster=name,
-                state="running",
+                state="powered_off" if vm in self.off else "running",
                 bid=self.bids.get(vm, {"cpu": 0.0, "memory": 0.0}),
                 allocation=FULL,
             )
@@ -172,6 +177,36 @@ def test_nobody_is_released_whom_the_head_was_not_told_of() -> None:
     for _ in range(8):
         site.pass_a_period()
     assert site.workers == {}
+
+
+def test_workers_that_are_of_no_use_make_room_for_others() -> None:
+    """One that went out, and one that never joined: they would keep it from growing for ever."""
+    site = Site(waiting=[5] * 30, parameters={"off_limit_s": 60.0, "boot_limit_s": 240.0})
+    site.workers = {2: [], 3: [], 4: []}
+    site.off, site.mute = {2}, {3}
+    for _ in range(3):
+        site.pass_a_period()
+    assert set(site.workers) == {3, 4}
+    for _ in range(57):
+        site.pass_a_period()
+    assert site.waiting == []
+    assert site.workers == {}
+    assert site.lost == 0
+
+
+def test_one_that_is_about_to_join_is_not_taken_for_idle() -> None:
+    """It may have been given a job since the last look: it goes when that has ended."""
+    site = Site()
+    site.workers = {2: [9]}
+    site.mute = {2}
+    for _ in range(3):
+        site.pass_a_period()
+    assert site.workers == {2: [6]}
+    site.mute = set()
+    for _ in range(15):
+        site.pass_a_period()
+    assert site.workers == {}
+    assert site.lost == 0
 
 
 def test_a_template_that_can_not_be_is_given_up_at_once() -> None:

@@ -58,6 +58,7 @@ def test_slurm() -> None:
         "running": 2.0,
         "jobs/3": 2.0,
         "jobs/4": 1.0,
+        "closed/4": 1.0,
         "jobs/5": 0.0,
         "jobs/7": 1.0,
     }

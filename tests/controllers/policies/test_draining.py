@@ -12,48 +12,64 @@ def load(waiting: int = 0, wanted: int = 0, longest_s: float = 0.0, busy: int = 
     return Load(waiting=waiting, wanted=wanted, longest_s=longest_s, busy=busy, slots=2)
 
 
+NONE: frozenset[int] = frozenset()
+
+
 class TestDraining:
     def test_the_idle_go_first_and_the_newest_of_them(self) -> None:
         """No job is touched where some have none; what is drained goes when it is seen idle."""
-        plan = drained({1: 0, 2: 2, 3: 0, 4: 1}, 1, {}, 100.0, 600.0)
+        plan = drained({1: 0, 2: 2, 3: 0, 4: 1}, NONE, 1, {}, 100.0, 600.0)
         assert (plan.drain, plan.release) == ((3,), ())
-        plan = drained({1: 0, 2: 2, 3: 0, 4: 1}, 1, plan.since_s, 160.0, 600.0)
+        plan = drained({1: 0, 2: 2, 3: 0, 4: 1}, {3}, 1, plan.since_s, 160.0, 600.0)
         assert (plan.drain, plan.release, plan.since_s) == ((), (3,), {})
+
+    def test_one_that_was_idle_before_it_was_drained_may_have_got_a_job(self) -> None:
+        """It stays until the batch system itself shows it closed and idle."""
+        plan = drained({1: 0}, NONE, 1, {}, 100.0, 600.0)
+        assert drained({1: 0}, NONE, 1, plan.since_s, 160.0, 600.0).release == ()
+        assert drained({1: 1}, {1}, 1, plan.since_s, 220.0, 600.0).release == ()
+        assert drained({1: 0}, {1}, 1, plan.since_s, 280.0, 600.0).release == (1,)
 
     def test_a_busy_one_goes_when_its_last_job_has_ended(self) -> None:
         """Or when it has had long enough."""
-        plan = drained({1: 2, 2: 1}, 1, {}, 0.0, 600.0)
+        plan = drained({1: 2, 2: 1}, NONE, 1, {}, 0.0, 600.0)
         assert plan.drain == (2,)
-        assert drained({1: 2, 2: 1}, 1, plan.since_s, 500.0, 600.0).release == ()
-        assert drained({1: 2, 2: 0}, 1, plan.since_s, 500.0, 600.0).release == (2,)
-        assert drained({1: 2, 2: 1}, 1, plan.since_s, 600.0, 600.0).release == (2,)
+        assert drained({1: 2, 2: 1}, {2}, 1, plan.since_s, 500.0, 600.0).release == ()
+        assert drained({1: 2, 2: 0}, {2}, 1, plan.since_s, 500.0, 600.0).release == (2,)
+        assert drained({1: 2, 2: 1}, {2}, 1, plan.since_s, 600.0, 600.0).release == (2,)
 
     def test_who_is_wanted_again_takes_jobs_again(self) -> None:
         """Before any new one is asked for."""
-        plan = drained({1: 2, 2: 1}, 0, {2: 0.0}, 100.0, 600.0)
+        plan = drained({1: 2, 2: 1}, {2}, 0, {2: 0.0}, 100.0, 600.0)
         assert (plan.restore, plan.release, plan.since_s) == ((2,), (), {})
 
     def test_who_is_gone_is_forgotten(self) -> None:
         """Whoever ended it."""
-        assert drained({1: 0}, 0, {2: 0.0}, 100.0, 600.0).since_s == {}
+        assert drained({1: 0}, NONE, 0, {2: 0.0}, 100.0, 600.0).since_s == {}
 
     @given(
         st.dictionaries(st.integers(0, 20), st.integers(0, 4)),
+        st.frozensets(st.integers(0, 20)),
         st.integers(-3, 25),
         st.dictionaries(st.integers(0, 20), st.floats(0, 100)),
         st.floats(100, 1000),
     )
     def test_never_more_than_asked_for_and_never_unasked(
-        self, jobs: dict[int, int], surplus: int, since: dict[int, float], now_s: float
+        self,
+        jobs: dict[int, int],
+        closed: frozenset[int],
+        surplus: int,
+        since: dict[int, float],
+        now_s: float,
     ) -> None:
-        """Each that leaves is there, was drained before, and is idle or late."""
-        plan = drained(jobs, surplus, since, now_s, 300.0)
+        """Each that leaves is there, was drained before, and is seen closed and idle, or late."""
+        plan = drained(jobs, closed, surplus, since, now_s, 300.0)
         leaving = {*plan.since_s, *plan.release}
         assert len(leaving) == min(max(surplus, 0), len(jobs))
         assert set(plan.release) <= since.keys() & jobs.keys()
         assert not {*plan.drain, *plan.restore} & set(plan.release)
         for vm in plan.release:
-            assert jobs[vm] == 0 or now_s - since[vm] >= 300.0
+            assert (jobs[vm] == 0 and vm in closed) or now_s - since[vm] >= 300.0
 
 
 class TestQueues:

@@ -17,7 +17,8 @@ from tests.real.domains import Guest
 from tests.real.host import ROOT, RealHost
 from tests.real.site import Cloud
 
-NETWORK = "10.77.1"
+NETWORK = "10.78.1"
+_BRIDGE, _GATEWAY = "vms", "10.78.0.1/16"
 _PORT = 22
 _DOMAIN = """\
 <domain type='lxc'>
@@ -26,7 +27,11 @@ _DOMAIN = """\
   <vcpu>{vcpus}</vcpu>
   <cputune><shares>{shares}</shares></cputune>
   <os><type>exe</type><init>/bin/sh</init><initarg>{script}</initarg></os>
-  <devices><emulator>/usr/lib/libvirt/libvirt_lxc</emulator><console type='pty'/></devices>
+  <devices>
+    <emulator>/usr/lib/libvirt/libvirt_lxc</emulator>
+    <interface type='bridge'><source bridge='{bridge}'/></interface>
+    <console type='pty'/>
+  </devices>
 </domain>
 """
 _SSHD = """\
@@ -41,6 +46,15 @@ SetEnv SHLVL=5{environment}
 PidFile none
 """
 """At that level bash leaves its user's .bashrc alone."""
+_HEAT = """\
+heat() {{
+    mkdir -p "$1"
+    OMP_NUM_THREADS=1 {python} -m tests.real.applications.heat "$@"
+    code=$?
+    # One that is ended with its VM has not ended by itself.
+    test $code -ge 128 || {{ echo $code >"$1/status.new"; mv "$1/status.new" "$1/status"; }}
+}}
+"""
 _MORE = """\
 [bus]
 ssh_address = "{network}.{{vm}}"
@@ -57,8 +71,13 @@ class Containers(Cloud):
         self.host = host
         more = _MORE.format(network=NETWORK, port=_PORT) + more
         super().__init__(directory, [host.uri("lxc")], host.uri("lxc"), more=more, **options)
-        # All addresses of the network are the host's, and so its containers'.
-        host.run("ip", "route", "replace", "local", f"{NETWORK}.0/24", "dev", "lo")
+        for words in (
+            f"ip link add {_BRIDGE} type bridge",
+            f"ip address add {_GATEWAY} dev {_BRIDGE}",
+            f"ip link set {_BRIDGE} up",
+            "sysctl -q -w net.ipv4.ip_forward=1",
+        ):
+            host.run(*words.split())
         subprocess.run(
             ["ip", "route", "replace", f"{NETWORK}.0/24", "via", host.address], check=True
         )
@@ -74,6 +93,10 @@ class Containers(Cloud):
             # Each has a name and an address of its own, as a VM has.
             f"export VM={start.vm} ADDRESS={NETWORK}.{start.vm} PLACE={place}",
             f"hostname one-{start.vm}",
+            "ip link set lo up",
+            f"ip address add $ADDRESS/{_GATEWAY.partition('/')[2]} dev eth0",
+            "ip link set eth0 up",
+            f"ip route add default via {_GATEWAY.partition('/')[0]}",
         ]
         if "MERKAT_HOST_KEY" in said:
             key = place / "host_key"
@@ -87,7 +110,12 @@ class Containers(Cloud):
                 _SSHD.format(address=address, port=_PORT, directory=place, environment=more)
             )
             lines += [f"export HEAT_ADDRESS={address}", f"/usr/sbin/sshd -f {config}"]
-        lines += [f"cd {ROOT}", said.get("RUN", "sleep 1000000"), "exec sleep 1000000"]
+        lines += [
+            _HEAT.format(python=sys.executable),
+            f"cd {ROOT}",
+            said.get("RUN", "sleep 1000000"),
+            "exec sleep 1000000",
+        ]
         script = place / "init.sh"
         script.write_text("\n".join(lines) + "\n")
         return _DOMAIN.format(
@@ -96,6 +124,7 @@ class Containers(Cloud):
             vcpus=start.vcpus,
             shares=start.vcpus * 1024,
             script=script,
+            bridge=_BRIDGE,
         )
 
     def template_of(self, vm: int) -> dict[str, str]:
@@ -156,11 +185,12 @@ class Containers(Cloud):
 
 def heat(folder: Path, processes: int, steps: int, work: int) -> str:
     """The command of one process of the application."""
-    return (
-        f"OMP_NUM_THREADS=1 {sys.executable} -m tests.real.applications.heat"
-        f" {folder} {processes} {steps} {work}; echo $? > {folder}/status.new;"
-        f" mv {folder}/status.new {folder}/status"
-    )
+    return f"heat {folder} {processes} {steps} {work}"
+
+
+def say(figures: str) -> None:
+    """Figures for who reads what the tests said (`-rP`)."""
+    sys.stdout.write(f"{figures}\n")
 
 
 @contextlib.contextmanager

@@ -1,80 +1,23 @@
-"""A deadline application of two processes on containers, against best-effort ones (figures 6-8)."""
+"""Deadlines in containers: best effort slows, a deadline is met and has its price."""
 
-import contextlib
-import os
-import re
-import resource
-import signal
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from merkatd.database import bids
-from tests.real.applications.site import Containers, containers, heat
+from tests.real.applications.application import WORK, Run, made, step_s
+from tests.real.applications.site import Containers, containers, heat, say
 from tests.real.host import RealHost, until
 
-PROCESSES, WORK = 2, 400
-IDEAL_S = 5.0
-"""What the whole work takes with a core for each process, about."""
-MOST_S = 400.0
+BID = 10.0
+"""Of each in the crowd."""
 CROWD = 4
-TIMES = 4.0
-"""The deadline is so many times what the work would take without the crowd."""
-_STEP = re.compile(r"step (\d+) ([0-9.]+) s")
-_TEMPLATE = """\
-name = "heat"
-
-[controller]
-kind = "{kind}"
-parameters = {{ steps = {steps} }}
-
-[budget]
-credits = 50000
-
-[slo]
-deadline = "{deadline_s:g}s"
-
-[[cluster]]
-name = "ranks"
-least = {processes}
-initial = {processes}
-template = \"\"\"
-CPU="1"
-VCPU="1"
-MEMORY="256"
-RUN="{run}"
-\"\"\"
-
-[cluster.floor]
-memory = 256
-
-[cluster.monitor]
-kind = "steps"
-parameters = {{ log = "{folder}/run.log", status = "{folder}/status", every_s = 1.0 }}
-"""
 
 
 @pytest.fixture(scope="module")
-def step_s(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """CPU time of one step of one process, whatever else this machine does."""
-    folder, steps = tmp_path_factory.mktemp("heat"), 20
-    words = [sys.executable, "-m", "tests.real.applications.heat", str(folder)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    both = [
-        subprocess.Popen([*words, str(PROCESSES), str(made), str(WORK)], env=environment)
-        for made in (steps, steps)
-    ]
-    assert [one.wait(120.0) for one in both] == [0, 0]
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    start_s = 0.25  # of two interpreters with numpy
-    return max(used_s - 2 * start_s, 0.1) / steps / PROCESSES
+def steps(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """So many take ten seconds of a core's time, about."""
+    return int(10.0 / step_s(tmp_path_factory.mktemp("heat")))
 
 
 @pytest.fixture
@@ -88,126 +31,67 @@ def site(
         yield found
 
 
-class Run:
-    """A platform that computes, and what its log says."""
-
-    def __init__(self, site: Containers, step_s: float, deadline_s: float) -> None:
-        self.site = site
-        self.folder = site.folder(f"heat-{deadline_s:g}")
-        self.steps = max(20, int(IDEAL_S / step_s))
-        self.began_s = time.monotonic()
-        self.id = site.submit(
-            site.tenant("ann"),
-            _TEMPLATE.format(
-                kind="deadline",
-                steps=self.steps,
-                deadline_s=deadline_s,
-                processes=PROCESSES,
-                run=heat(self.folder, PROCESSES, self.steps, WORK),
-                folder=self.folder,
-            ),
-        )
-
-    @property
-    def made(self) -> list[tuple[int, float]]:
-        """Each step and what it took."""
-        log = self.folder / "run.log"
-        said = log.read_text() if log.exists() else ""
-        return [(int(step), float(took)) for step, took in _STEP.findall(said)]
-
-    @property
-    def state(self) -> str:
-        """Of the platform."""
-        return self.site.platform(self.id).state
-
-    @property
-    def bid(self) -> float:
-        """What its VMs bid for CPU, all together."""
-        found = self.site.read(lambda connection: bids.current(connection, (0, 1)))
-        return sum(one.bid.get("cpu", 0.0) for one in found.values())
-
-    def until(self, met: Callable[[], object], what: str) -> None:
-        """Wait for a condition, for as long as the platform runs."""
-        until(lambda: met() or self.state in {"done", "failed"}, what, patience_s=MOST_S)
-        assert met(), f"{what}: {self.told()}"
-
-    def until_made(self, steps: int) -> None:
-        """Wait for so many steps."""
-        until(
-            lambda: self.state in {"done", "failed"} or (self.made or [(0, 0.0)])[-1][0] >= steps,
-            f"step {steps}: {self.site.failed} {self.site.said()[-3000:]}",
-            patience_s=MOST_S,
-        )
-
-    def finished(self) -> str:
-        """How it ended."""
-        until(
-            lambda: self.state in {"done", "failed", "cancelled"},
-            f"the end: {self.site.platform(self.id)}",
-            patience_s=MOST_S,
-        )
-        return self.state
-
-    def told(self) -> str:
-        """What a failed test is to show."""
-        report = self.site.platform(self.id).report
-        return f"{self.made[-3:]} of {self.steps}\n{self.shown()}\n{report}"
-
-    def shown(self) -> str:
-        """The one screen."""
-        return self.site.command("platform", "show", str(self.id))
+def test_best_effort_slows_as_others_arrive(site: Containers, steps: int) -> None:
+    """Figure 6: who bids the same whatever happens gets ever less of two cores."""
+    folder = site.folder("heat")
+    site.call(
+        "one.vm.allocate",
+        f'NAME="heat" CPU="1" VCPU="1" MEMORY="256" MERKAT_BID_CPU="{BID}" MERKAT_BID_MEMORY="1"'
+        f' MERKAT_MIN_MEMORY="256" RUN="{heat(folder, 1, 100 * steps, WORK)}"',
+        False,
+    )
+    log, pace_s = folder / "run.log", []
+    for others in range(CROWD + 1):
+        if others:
+            site.burning(BID)
+        site.after_periods(5)
+        before = len(made(log))
+        until(lambda: len(made(log)) >= before + 25, f"steps beside {others} others")  # noqa: B023
+        pace_s.append(statistics.median(took for _, took in made(log)[before:]))
+    say("a step beside 0 to 4 others: " + ", ".join(f"{one:.3f} s" for one in pace_s))
+    assert pace_s[2] > 1.2 * pace_s[0]
+    assert pace_s[4] > 1.7 * pace_s[0]
+    assert pace_s[4] > pace_s[2]
 
 
-def test_a_deadline_is_met_while_others_compete(site: Containers, step_s: float) -> None:
-    """Relaxed at first, it costs little and is slow; with less time it bids more, and makes it."""
-    run = Run(site, step_s, deadline_s=900.0)
-    run.until_made(20)
-    alone_s = statistics.median(took for _, took in run.made)
+def test_three_deadlines_are_met_and_the_tighter_is_the_dearer(
+    site: Containers, steps: int
+) -> None:
+    """Figures 7 and 8: of the same work, at the same time, beside best-effort VMs."""
     for _ in range(CROWD):
-        site.burning(10.0)
+        site.burning(BID, vcpus=1)
+    runs = {
+        deadline_s: Run(site, name, steps // 2, deadline_s, processes=1)
+        for name, deadline_s in (("ann", 45.0), ("bob", 80.0), ("cid", 115.0))
+    }
+    for run in runs.values():
+        run.until(lambda: "On track" in run.shown(), "it is on track")  # noqa: B023
+    for run in runs.values():
+        assert run.finished() == "done", run.told()
+    for deadline_s, run in runs.items():
+        say(f"{deadline_s:g} s: {run.spent:.3g} credits, {-run.missed_s():.1f} s early")
+    assert all(run.missed_s() < 0 for run in runs.values())
+    tight, medium, relaxed = (run.spent for run in runs.values())
+    assert tight > medium > relaxed
+
+
+def test_a_deadline_that_is_brought_forward_is_met(site: Containers, steps: int) -> None:
+    """Figures 9 and 10: relaxed it costs little and is slow; then it bids more, and makes it."""
+    run = Run(site, "ann", steps, 900.0)
+    run.until_made(steps // 10)
+    for _ in range(CROWD):
+        site.burning(BID)
     run.until(lambda: run.bid > 0.0, "a bid against the crowd")
-    site.after_periods(10)
-    run.until(lambda: "iterations" in run.shown(), "a look of its monitor")
-    relaxed = run.bid
-    left = run.steps - run.made[-1][0]
-    seconds = max(60.0, TIMES * alone_s * left)
-    site.command("platform", "update", str(run.id), "--deadline", f"{seconds:.0f}s")
-    run.until(lambda: run.bid > relaxed, "a higher bid")
+    site.after_periods(12)
+    relaxed, slow_s = run.bid, run.pace_s(8)
+    site.command("platform", "update", str(run.id), "--deadline", "60s")
+    run.until(lambda: run.bid > 1.5 * relaxed, "a higher bid")
     run.until(lambda: "On track" in run.shown(), "it is on track")
+    hurried = run.bid
     assert run.finished() == "done", run.told()
+    say(
+        f"relaxed: {relaxed:.3g} credits a period, a step {slow_s:.3f} s;"
+        f" hurried: {hurried:.3g}, {run.pace_s(20):.3f} s; done {-run.missed_s():.1f} s early"
+    )
+    assert run.missed_s() < 0
     assert [step for step, _ in run.made] == list(range(1, run.steps + 1))
-
-
-def test_it_goes_on_whoever_is_killed(site: Containers, step_s: float) -> None:
-    """Controller, monitor and a VM in mid-run: each comes again, and no step is left out."""
-    run = Run(site, step_s, deadline_s=900.0)
-    run.until_made(run.steps // 10)
-    before = site.platform(run.id).memory
-    for role in ("controller", "monitor"):
-        _killed(role)
-    assert before is not None
-    victim = min(site.guests.there)
-    site.call("one.vm.action", "terminate-hard", victim)
-    made = run.made[-1][0]
-    run.until_made(made + run.steps // 10)
-    ended = run.finished()
-    assert ended == "done", run.told()
-    assert {step for step, _ in run.made} == set(range(1, run.steps + 1))
-
-
-def _killed(role: str) -> None:
-    """And started again by the daemon."""
-    pid = _process(role)
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: _process(role) not in {None, pid}, f"another {role}", patience_s=60.0)
-
-
-def _process(role: str) -> int | None:
-    """The id of the process that runs a controller or monitor here."""
-    wanted = f"controllers\0{role}\0".encode()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if wanted in path.read_bytes():
-                return int(path.parent.name)
-    return None

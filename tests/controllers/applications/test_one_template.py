@@ -1,0 +1,104 @@
+"""A deadline application on the embedded cloud, with the template that real hosts are given too."""
+
+import json
+import xmlrpc.client
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from merkatd import cli
+from tests.daemon.processes import Program, until
+
+TEMPLATE = Path(__file__).with_name("heat.toml")
+STEPS = 200
+_DAEMON = """
+[daemon]
+state_directory = "{directory}/state"
+[period]
+interval = "2s"
+settle = "50ms"
+[cloud]
+kind = "embedded"
+hosts = 1
+host_cores = 2
+host_memory = "2GiB"
+speed = 2
+[api]
+enabled = false
+[web]
+enabled = false
+[bus]
+beat = "500ms"
+"""
+
+
+class Site:
+    """A daemon with its own cloud, and somebody who only uses commands."""
+
+    def __init__(self, directory: Path, output: pytest.CaptureFixture[str]) -> None:
+        self._configuration = directory / "merkatd.toml"
+        self._state = directory / "state"
+        self._output = output
+        self._configuration.write_text(_DAEMON.format(directory=directory))
+        self.daemon = Program(directory / "daemon.log", "run", "--config", str(self._configuration))
+
+    def command(self, *words: str) -> str:
+        """What a command says, which must succeed."""
+        code = cli.main([*words, "--config", str(self._configuration)])
+        said = self._output.readouterr()
+        assert code == 0, (words, said.err, self.daemon.said())
+        return said.out
+
+    def answers(self) -> bool:
+        """Whether the daemon has come so far."""
+        code = cli.main(["status", "--config", str(self._configuration)])
+        self._output.readouterr()
+        assert self.daemon.running, self.daemon.said()
+        return code == 0
+
+    def tenant(self, name: str) -> str:
+        """Somebody new, with credits."""
+        session = (self._state / "one_auth").read_text().strip()
+        with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as cloud:
+            answer: Any = cloud.one.user.allocate(session, name, "secret", "core")
+        assert answer[0], answer
+        owner = str(answer[1])
+        until(lambda: owner in self.command("tenant", "list"), "a tenant", tick_s=0.2)
+        self.command("tenant", "weight", owner, "1")
+        return owner
+
+    def platform(self) -> dict[str, Any]:
+        """What there is to know of the first one."""
+        found: dict[str, Any] = json.loads(self.command("platform", "show", "1", "--json"))
+        return found
+
+
+@pytest.fixture
+def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
+    """One host of two cores."""
+    found = Site(tmp_path, capsys)
+    try:
+        until(found.answers, "the daemon answers", tick_s=0.2)
+        yield found
+    finally:
+        found.daemon.kill()
+
+
+def test_its_tenant_reads_that_it_will_make_it_and_it_does(site: Site) -> None:
+    """Cloud, controller and monitor are the real ones; one screen tells all that is asked for."""
+    ann = site.tenant("ann")
+    site.command("platform", "submit", str(TEMPLATE), "--tenant", ann)
+    until(lambda: (site.platform()["done"] or 0.0) > 0.2, "a fifth is made", tick_s=0.2)
+
+    def sure() -> bool:
+        shown = site.command("platform", "show", "1")
+        return "On track: done" in shown and f"of {STEPS} iterations" in shown
+
+    until(sure, "on track", tick_s=0.2)
+    # After its deadline it would have failed.
+    until(lambda: site.platform()["state"] in {"done", "failed"}, "the end", tick_s=0.2)
+    found = site.platform()
+    assert found["state"] == "done", site.command("platform", "show", "1")
+    assert 0.0 < found["spent"] < found["budget"]

@@ -1,0 +1,93 @@
+"""A Merkat whose cloud is a process of its own: the daemon may be killed, its VMs go on."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.real.applications.site import Containers
+from tests.real.host import ROOT, RealHost, until
+
+_PASSWORD = "secret"  # noqa: S105 - of a cloud that lasts for a test
+_CORES, _MEMORY_MIB = 2, 2048
+
+
+class Apart(Containers):
+    """One host of two cores."""
+
+    def __init__(self, directory: Path, host: RealHost, **options: Any) -> None:
+        super().__init__(directory, host, cores=_CORES, memory_mib=_MEMORY_MIB, **options)
+        self._cloud: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """The cloud first, whose address and login are where a daemon's own would be."""
+        state = self.directory / "state"
+        state.mkdir(exist_ok=True)
+        (state / "one_auth").write_text(f"oneadmin:{_PASSWORD}\n")
+        words = ["--listen", "127.0.0.1:0", "--hosts", "1", "--cpu", str(_CORES)]
+        words += ["--memory", f"{_MEMORY_MIB}MiB", "--password", _PASSWORD]
+        self._cloud = subprocess.Popen(
+            [sys.executable, "-m", "merkatd.cli", "embedded", *words],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._cloud.stdout is not None
+        endpoint = self._cloud.stdout.readline().strip()
+        (state / "one_xmlrpc").write_text(f"{endpoint}\n")
+        self._tell(f'kind = "opennebula"\nendpoint = "{endpoint}"\nauth_file = "{state}/one_auth"')
+        super().start()
+
+    def _tell(self, cloud: str) -> None:
+        """Have the daemon go to this cloud, instead of one of its own."""
+        before, _, rest = self.configuration.read_text().partition("[cloud]\n")
+        _, _, after = rest.partition("[hypervisor]\n")
+        self.configuration.write_text(f"{before}[cloud]\n{cloud}\n[hypervisor]\n{after}")
+
+    def close(self) -> None:
+        """The cloud last."""
+        try:
+            super().close()
+        finally:
+            if self._cloud is not None:
+                self._cloud.kill()
+                self._cloud.wait()
+                assert self._cloud.stdout is not None
+                self._cloud.stdout.close()
+
+    def kill_vm(self, vm: int) -> None:
+        """End all of a VM's processes; what OpenNebula's monitoring sees then the cloud is told."""
+        os.kill(self._first_of(vm), signal.SIGKILL)
+        until(lambda: not self._runs_on_host(vm), f"VM {vm} is gone")
+        self.call("embedded.guest.off", vm)
+
+    def _first_of(self, vm: int) -> int:
+        """The id here of a container's first process."""
+        wanted = str(self.directory / f"vm-{vm}" / "init.sh").encode()
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if wanted not in (path / "cmdline").read_bytes().split(b"\0"):
+                    continue
+                numbers = (path / "status").read_text().partition("NSpid:")[2].split("\n")[0]
+                if numbers.split()[-1] == "1":
+                    return int(path.name)
+        raise LookupError(f"VM {vm} has no process")
+
+    def _runs_on_host(self, vm: int) -> bool:
+        return f"one-{vm}" in {one.name() for one in self.host.connection("lxc").listAllDomains()}
+
+
+@contextlib.contextmanager
+def apart(directory: Path, host: RealHost) -> Iterator[Apart]:
+    """A site that is closed in any case."""
+    found = Apart(directory / "site", host)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.close()

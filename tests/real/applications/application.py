@@ -1,0 +1,180 @@
+"""A platform whose VMs compute together, as its tenant sees it: its log, its bids, its screen."""
+
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from merkatd.database import bids, fleets
+from tests.real.applications.site import Containers, heat
+from tests.real.host import until
+
+PROCESSES, WORK = 2, 400
+MOST_S = 400.0
+CREDITS = 50_000.0
+_OVER = {"done", "failed", "cancelled"}
+_STEP = re.compile(r"step (\d+) ([0-9.]+) s")
+_TEMPLATE = """\
+name = "heat"
+
+[controller]
+kind = "{kind}"
+parameters = {{ {parameters} }}
+
+[budget]
+credits = {credits:g}
+
+[slo]
+deadline = "{deadline_s:g}s"
+
+[[cluster]]
+name = "ranks"
+least = {processes}
+initial = {processes}
+template = \"\"\"
+CPU="1"
+VCPU="1"
+MEMORY="256"
+RUN="{run}"
+\"\"\"
+
+[cluster.floor]
+memory = 256
+
+[cluster.monitor]
+kind = "steps"
+parameters = {{ log = "{folder}/run.log", status = "{folder}/status", every_s = 1.0 }}
+"""
+
+
+def step_s(folder: Path) -> float:
+    """CPU time of one step of one process, whatever else this machine does."""
+    steps = 20
+    words = [sys.executable, "-m", "tests.real.applications.heat", str(folder)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    both = [
+        subprocess.Popen([*words, str(PROCESSES), str(made), str(WORK)], env=environment)
+        for made in (steps, steps)
+    ]
+    assert [one.wait(120.0) for one in both] == [0, 0]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    start_s = 0.25  # of two interpreters with numpy
+    return max(used_s - 2 * start_s, 0.1) / steps / PROCESSES
+
+
+def made(log: Path) -> list[tuple[int, float]]:
+    """Each step of a log, and what it took."""
+    said = log.read_text() if log.exists() else ""
+    return [(int(step), float(took)) for step, took in _STEP.findall(said)]
+
+
+class Run:
+    """A platform that computes, and what its log says."""
+
+    def __init__(
+        self,
+        site: Containers,
+        name: str,
+        steps: int,
+        deadline_s: float,
+        *,
+        processes: int = PROCESSES,
+        kind: str = "deadline",
+        parameters: str = "",
+        credits_: float = CREDITS,
+    ) -> None:
+        """`name` is its tenant's, too."""
+        self.site = site
+        self.folder = site.folder(f"heat-{name}")
+        self.steps = steps
+        self.id = site.submit(
+            site.tenant(name),
+            _TEMPLATE.format(
+                kind=kind,
+                parameters=parameters or f"steps = {steps}, off_limit_s = 2",
+                credits=credits_,
+                deadline_s=deadline_s,
+                processes=processes,
+                run=heat(self.folder, processes, steps, WORK),
+                folder=self.folder,
+            ),
+        )
+
+    @property
+    def made(self) -> list[tuple[int, float]]:
+        """Each step and what it took."""
+        return made(self.folder / "run.log")
+
+    @property
+    def state(self) -> str:
+        """Of the platform."""
+        return self.site.platform(self.id).state
+
+    @property
+    def vms(self) -> list[int]:
+        """Those it has."""
+        found = self.site.read(lambda connection: fleets.present(connection, self.id))
+        return [one.vm for one in found if one.vm is not None and not one.leaving]
+
+    @property
+    def bid(self) -> float:
+        """What its VMs bid for CPU, all together."""
+        vms = self.vms
+        found = self.site.read(lambda connection: bids.current(connection, vms))
+        return sum(one.bid.get("cpu", 0.0) for one in found.values())
+
+    @property
+    def spent(self) -> float:
+        """What it paid."""
+        told = self.site.command("platform", "show", str(self.id), "--json")
+        return float(json.loads(told)["spent"])
+
+    def missed_s(self) -> float:
+        """How long after its deadline the last step was made; below 0 where it was met."""
+        one = self.site.platform(self.id)
+        assert one.deadline_s is not None
+        return (self.folder / "run.log").stat().st_mtime - one.deadline_s
+
+    def pace_s(self, newest: int) -> float:
+        """The median of what its newest steps took."""
+        return statistics.median(took for _, took in self.made[-newest:])
+
+    def until(self, met: Callable[[], object], what: str) -> None:
+        """Wait for a condition, for as long as the platform runs."""
+        until(lambda: met() or self.state in _OVER, what, patience_s=MOST_S)
+        assert met(), f"{what}: {self.told()}"
+
+    def until_made(self, steps: int) -> None:
+        """Wait for so many steps."""
+        until(
+            lambda: self.state in _OVER or (self.made or [(0, 0.0)])[-1][0] >= steps,
+            f"step {steps}: {self.site.failed} {self.site.said()[-3000:]}",
+            patience_s=MOST_S,
+        )
+
+    def finished(self) -> str:
+        """How it ended."""
+        until(
+            lambda: self.state in _OVER,
+            f"the end: {self.site.platform(self.id)}",
+            patience_s=MOST_S,
+        )
+        return self.state
+
+    def told(self) -> str:
+        """What a failed test is to show."""
+        report = self.site.platform(self.id).report
+        consoles = self.site.directory.glob("vm-*/console")
+        said = "\n".join(f"{one}: {one.read_text()[-2000:]}" for one in sorted(consoles))
+        return f"{self.made[-3:]} of {self.steps}\n{self.shown()}\n{report}\n{said}"
+
+    def shown(self) -> str:
+        """The one screen."""
+        return self.site.command("platform", "show", str(self.id))

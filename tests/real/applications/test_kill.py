@@ -1,0 +1,67 @@
+"""Whoever is killed in mid-run, the application goes on and ends."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.applications.apart import Apart, apart
+from tests.real.applications.application import Run, step_s
+from tests.real.host import RealHost, until
+
+IDEAL_S = 12.0
+DEADLINE_S = 300.0
+
+
+@pytest.fixture
+def site(mortal_hosts: list[RealHost], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
+    """One host of two cores."""
+    with apart(tmp_path_factory.mktemp("s"), mortal_hosts[0]) as found:
+        yield found
+
+
+def test_it_goes_on_whoever_is_killed(
+    site: Apart, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Controller, monitor, daemon, a VM: each comes again, and no step is left out."""
+    steps = int(IDEAL_S / step_s(tmp_path_factory.mktemp("heat")))
+    run = Run(site, "ann", steps, DEADLINE_S)
+    part = steps // 6
+    run.until_made(part)
+    for role in ("controller", "monitor"):
+        _killed(role)
+    run.until_made(2 * part)
+    site.kill_daemon()
+    until(lambda: not (_process("controller") or _process("monitor")), "nobody looks after it")
+    made = run.made[-1][0]
+    run.until_made(made + part // 2)  # with nobody who looks after it
+    site.start_daemon()
+    until(lambda: _process("controller"), "a controller", patience_s=60.0)
+    victim, other = run.vms
+    site.kill_vm(victim)
+    run.until(lambda: victim not in run.vms and len(run.vms) == 2, "another VM")
+    assert other in run.vms
+    assert run.finished() == "done", run.told()
+    assert run.missed_s() < 0
+    assert {step for step, _ in run.made} == set(range(1, steps + 1))
+
+
+def _killed(role: str) -> None:
+    """And started again by the daemon."""
+    pid = _process(role)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: _process(role) not in {None, pid}, f"another {role}", patience_s=60.0)
+
+
+def _process(role: str) -> int | None:
+    """The id of the process that runs a controller or monitor here."""
+    wanted = f"controllers\0{role}\0".encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if wanted in path.read_bytes():
+                return int(path.parent.name)
+    return None
