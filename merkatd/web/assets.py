@@ -15,7 +15,7 @@ NAMES = (
     "page.css",
     "live.js",
     "hosts.js",
-    "prices.js",
+    "charts.js",
     "uPlot.iife.min.js",
     "uPlot.min.css",
     "uPlot.LICENSE.txt",

@@ -1,6 +1,6 @@
-"""What charts are drawn from: the hosts with their VMs, the prices over time; pure."""
+"""What the bars of hosts are drawn from; pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -10,9 +10,6 @@ from merkatd.api.questions.lists import HOST_STATES
 from merkatd.api.questions.present import Present
 from merkatd.cluster import HostState, Ints
 from merkatd.market.view import NOWHERE
-
-PER_CORE = {"cpu": 100.0, "memory": 1024.0}
-"""How many units people count as one: a core, a GiB."""
 
 
 def hosts_of(now: Present, drained: AbstractSet[int], owner: int | None) -> list[dict[str, Any]]:
@@ -69,17 +66,3 @@ def _vms(now: Present, host: int, rows: Sequence[int]) -> list[list[Any]]:
 def own_rows(now: Present, owner: int) -> Ints:
     """The rows of a tenant's VMs."""
     return np.flatnonzero(now.snapshot.vms.owner == owner)
-
-
-def prices_of(rows: Sequence[Mapping[str, Any]], resources: Sequence[str]) -> dict[str, Any]:
-    """The prices by market, as people count: of a core, of a GiB."""
-    markets: dict[str, dict[str, list[Any]]] = {}
-    for row in rows:
-        found = markets.setdefault(row["market"], {"period": [], "at_s": []})
-        found["period"].append(row["period"])
-        found["at_s"].append(row["at_s"])
-        for resource in resources:
-            price = row.get(resource)
-            times = PER_CORE.get(resource, 1.0)
-            found.setdefault(resource, []).append(None if price is None else price * times)
-    return {"resources": list(resources), "markets": markets}

@@ -21,6 +21,8 @@ class Goal:
     done: float | None = None
     """The part of its work that is done."""
     on_track: bool | None = None
+    ended_s: float | None = None
+    """When it was over, if it is."""
     text: str = ""
     """How it fares, in words."""
 
@@ -49,8 +51,13 @@ class Goals:
         return [goal for tell in self._telling for goal in tell()]
 
 
+OVER = frozenset({"done", "cancelled", "failed"})
+"""The states of platforms that are."""
+
+
 def of_platform(row: dict[str, Any]) -> Goal:
     """The goal of a platform, as it is listed."""
+    ended_s = row["since_s"] if row["state"] in OVER else None
     return Goal(
         name=row["name"],
         owner=row["owner"],
@@ -59,8 +66,16 @@ def of_platform(row: dict[str, Any]) -> Goal:
         vms=row["size"],
         began_s=row["started_s"] or row["submitted_s"],
         deadline_s=row["deadline_s"],
-        projected_end_s=row["projected_end_s"],
+        projected_end_s=row["projected_end_s"] if ended_s is None else ended_s,
         done=row["done"],
-        on_track=row["on_track"],
+        on_track=row["on_track"] if ended_s is None else _kept(row),
+        ended_s=ended_s,
         text=row["report"] or row["why"] or "",
     )
+
+
+def _kept(row: dict[str, Any]) -> bool | None:
+    """Whether what is over was done in time; None where it was not to be done by any."""
+    if row["deadline_s"] is None:
+        return None
+    return bool(row["state"] == "done" and row["since_s"] <= row["deadline_s"])

@@ -10,6 +10,7 @@ from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.table import Caller, House
 from merkatd.web.answers import Answer, Asked, Live
 from merkatd.web.goals import Goals
+from merkatd.web.past import Past
 
 _LONGEST_ID = 10
 
@@ -20,6 +21,7 @@ class Here:
 
     house: House
     goals: Goals
+    past: Past
     caller: Caller
     asked: Asked
     form: str

@@ -8,6 +8,7 @@ from merkatd.api.xmlrpc.settings import Settings as CallSettings
 from merkatd.scheduler.period import Scheduler
 from merkatd.web.channel import Visitor
 from merkatd.web.goals import Goals
+from merkatd.web.keeping import Keeping
 from merkatd.web.listening import Listeners
 from merkatd.web.sessions import Sessions
 from merkatd.web.settings import Settings
@@ -64,5 +65,7 @@ def serve(
     site = Site(dispatch, sessions, listeners, cookie=cookie, secure=secure)
     factory = VisitFactory(reactor, bounds, site, cookie, secure=secure)
     door = opened(reactor, settings, factory, "web")
-    scheduler.listen(listeners.announced)
+    house = dispatch.house
+    keeping = Keeping(site.past, house.world, house.questions, site.goals, listeners.announced)
+    scheduler.listen(keeping.announced)
     return WebPage(door, listeners, site.goals)

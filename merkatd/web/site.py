@@ -19,6 +19,7 @@ from merkatd.web.goals import Goals
 from merkatd.web.listening import Listener, Listeners
 from merkatd.web.pages import PAGES
 from merkatd.web.pages.signin import SIGN_IN, sign_in_page, wrong_page
+from merkatd.web.past import Past
 from merkatd.web.routes import Here, Route, find
 from merkatd.web.sessions import Session, Sessions
 
@@ -57,6 +58,7 @@ class Site:
         self._cookie = cookie
         self._more = "; Secure" if secure else ""
         self.goals = Goals()
+        self.past = Past()
 
     async def visit(self, asked: Asked) -> Answer | Live:
         """The answer to any request."""
@@ -101,7 +103,7 @@ class Site:
     ) -> Answer | Live:
         if found.admin:
             need_admin(caller.identity, found.path)
-        here = Here(self._dispatch.house, self.goals, caller, asked, session.form, id_)
+        here = Here(self._dispatch.house, self.goals, self.past, caller, asked, session.form, id_)
         answer = await found.function(here)
         if asked.method == "POST":
             self._listeners.changed()

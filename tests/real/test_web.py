@@ -1,10 +1,6 @@
-"""The web page in a real Chromium: each screen at three widths, live, by keyboard, by axe-core.
-
-With MERKAT_PICTURES=docs/pictures the pictures of the documentation are made anew.
-"""
+"""The web page in a real Chromium: each screen at three widths, live, by keyboard, by axe-core."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,49 +8,36 @@ from typing import Any
 import pytest
 
 from tests.real.web.chromium import Chromium
-from tests.real.web.sites import Shown, demo, thousand_hosts
-
-WIDTHS = ((1280, 900, False), (800, 900, False), (390, 844, True))
-SCREENS = (
-    "",
-    "hosts",
-    "hosts/0",
-    "vms",
-    "platforms",
-    "platforms/new",
-    "tenants",
-    "tenants/2",
-    "prices",
-    "periods/3",
-    "decisions",
-    "orders",
-    "plan",
-    "nowhere",
+from tests.real.web.hearing import heard_periods
+from tests.real.web.pictures import ink, take
+from tests.real.web.screens import (
+    SCREENS,
+    TENANT,
+    WIDTHS,
+    Screen,
+    choose_mode,
+    drain_a_host,
+    leave_screen,
+    open_screen,
+    use_all_hosts,
 )
-PICTURED = {"": "overview", "tenants/2": "tenant", "platforms/new": "new-platform"}
+from tests.real.web.sites import Shown, demo
+
 AXE = (Path(__file__).parent / "web" / "axe.min.js").read_text()
 SERIOUS = ("serious", "critical")
 SCRIPT = "<script>window.broken = true</script>"
-_PICTURES = os.environ.get("MERKAT_PICTURES")
-_USUAL, _PICTURED = 9, 26
-"""The period from which on the demo is looked at; for pictures, where everybody is there."""
-FRAME_MS = 16.0
+LEAST_INK = 0.01
+"""Of a screen: the smallest form has more."""
+_PERIOD = 9
+"""From which on the demo is looked at."""
 _DRAWN = "document.querySelectorAll('.vmbar').length > 3 && document.querySelector('.u-over') && 1"
-_TIMED = """
-window.frames_ = [];
-const original = window.requestAnimationFrame.bind(window);
-window.requestAnimationFrame = (work) => original((at) => {
-  const began = performance.now();
-  work(at);
-  window.frames_.push(performance.now() - began);
-});
-"""
+_PERIOD_SHOWN = "document.querySelector('.strip dd a').textContent"
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """A demo under way."""
-    with demo(tmp_path_factory.mktemp("demo"), _PICTURED if _PICTURES else _USUAL) as found:
+    with demo(tmp_path_factory.mktemp("demo"), _PERIOD) as found:
         yield found
 
 
@@ -76,7 +59,8 @@ def admin(chromium: Chromium, shown: Shown) -> Chromium:
 
 def serious(chromium: Chromium) -> list[Any]:
     """What axe-core finds in the page that keeps people from using it."""
-    chromium.run(f"{AXE}; 0")
+    if not chromium.run("Boolean(window.axe)"):
+        chromium.run(f"{AXE}; 0")
     found = chromium.run("axe.run(document).then((r) => JSON.stringify(r.violations))")
     return [
         (one["id"], [node["html"][:160] for node in one["nodes"][:3]])
@@ -85,104 +69,153 @@ def serious(chromium: Chromium) -> list[Any]:
     ]
 
 
-def test_each_screen_fits_three_widths(admin: Chromium, shown: Shown) -> None:
-    """Nothing but wide tables is wider than the window, and no script fails."""
-    vm = admin.run("document.querySelector('.vmbar').getAttribute('href').slice(1)")
+@pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.name)
+def test_each_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
+    """At each width, by day and by night: it fits, it is not blank, and axe-core is content."""
+    open_screen(chromium, shown, screen)
     for width, height, phone in WIDTHS:
-        admin.size(width, height, phone=phone)
-        for screen in (*SCREENS, vm):
-            admin.go(f"{shown.address}{screen}")
-            if not screen:
-                admin.until(_DRAWN, "bars and charts")
-            there = admin.run("document.documentElement.scrollWidth")
-            assert there <= width, f"{screen} at {width}"
-            _kept(admin, f"{PICTURED.get(screen, '')}-{width}" if screen in PICTURED else "")
-            if screen == vm:
-                _kept(admin, f"vm-{width}")
-    admin.size(1280, 900, dark=True)
-    admin.go(shown.address)
-    admin.until(_DRAWN, "bars and charts")
-    _kept(admin, "overview-dark")
-    assert [said for said in admin.said if "404" not in said] == []
+        for dark in (False, True):
+            picture = take(chromium, width, height, phone=phone, dark=dark)
+            assert chromium.run("document.documentElement.scrollWidth") <= width, width
+            assert ink(picture) > LEAST_INK, width
+            assert serious(chromium) == [], (width, dark)
+    leave_screen(chromium, shown, screen)
+    # What is answered with an error is said in the console, and nothing else may be.
+    assert [
+        said for said in chromium.said if "the server responded with a status" not in said
+    ] == []
 
 
-def _kept(chromium: Chromium, name: str) -> None:
-    """A picture for the documentation, where one is wanted."""
-    if _PICTURES and name:
-        (Path(_PICTURES) / f"{name}.png").write_bytes(chromium.picture())
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_serious(admin: Chromium, shown: Shown, dark: bool) -> None:
-    """On any screen, by day and by night, wide and narrow."""
-    vm = admin.run("document.querySelector('.vmbar').getAttribute('href').slice(1)")
-    admin.size(390 if dark else 1280, 900, phone=dark, dark=dark)
-    for screen in (*SCREENS, vm):
-        admin.go(f"{shown.address}{screen}")
-        if not screen:
-            admin.until(_DRAWN, "bars and charts")
-        assert serious(admin) == [], screen
-
-
-def test_the_page_is_live(admin: Chromium) -> None:
-    """The period, the bars and the chart follow, and the page is not loaded anew."""
-    admin.run("window.stays = 1")
-    period = admin.run("document.querySelector('.strip dd a').textContent")
+def test_the_page_is_live(admin: Chromium, shown: Shown) -> None:
+    """A second after a period's end the page shows it, and it is not loaded anew."""
+    admin.run(
+        f"""window.stays = 1; window.seen = [];
+        new MutationObserver(() => {{
+          const period = Number({_PERIOD_SHOWN});
+          if (!window.seen.some((one) => one[0] === period)) window.seen.push([period, Date.now()]);
+        }}).observe(document.querySelector(".strip"),
+          {{subtree: true, characterData: true, childList: true}});
+        0"""
+    )
     drawn = admin.run("document.querySelector('.hostwindow').innerHTML")
-    admin.until(f"document.querySelector('.strip dd a').textContent !== '{period}'", "a period")
-    changed = f"document.querySelector('.hostwindow').innerHTML !== {json.dumps(drawn)}"
-    admin.until(changed, "other bars")
+    told = heard_periods(shown, 4)
+    admin.until(f"window.seen.some((one) => one[0] >= {max(told)})", "the last of these periods")
+    seen = {period: at_ms / 1000 for period, at_ms in admin.run("window.seen")}
+    late = [seen[period] - at_s for period, at_s in told.items() if period in seen]
+    # Of a few, since others may have the machine for a while.
+    assert min(late) <= 1.0, late
+    admin.until(
+        f"document.querySelector('.hostwindow').innerHTML !== {json.dumps(drawn)}", "other bars"
+    )
     assert admin.run("window.stays") == 1
     assert admin.said == []
 
 
-def test_it_works_by_keyboard(chromium: Chromium, shown: Shown) -> None:
-    """Signing in, going to the content, to a host, to a bid; the focus can be seen."""
-    chromium.go(f"{shown.address}sign-in")
-    assert chromium.run("document.activeElement.id") == "user"
-    user, _, password = shown.admin.partition(":")
-    chromium.type(user)
-    chromium.tab()
-    chromium.type(password)
-    chromium.enter()
-    chromium.until(_DRAWN, "bars and charts")
-    chromium.tab()
-    assert chromium.run("document.activeElement.className") == "skip"
-    chromium.enter()
-    chromium.until("document.activeElement.id === 'main'", "the content")
-    for _ in range(30):
+class TestCharts:
+    def test_what_is_under_the_pointer_is_told(self, admin: Chromium, shown: Shown) -> None:
+        """The value, the period and its time; without the pointer what it is now."""
+        admin.go(f"{shown.address}tenants/{shown.tenant}")
+        admin.until("document.querySelectorAll('.charts .u-over').length > 3", "charts")
+        place = admin.run(
+            """(() => {
+              const box = document.querySelector('.u-over').getBoundingClientRect();
+              return {x: box.left + box.width / 2, y: box.top + box.height / 2};
+            })()"""
+        )
+        admin.point(place["x"], place["y"])
+        said = admin.until("document.querySelector('.charts .when').textContent", "a period")
+        period = int(said.removeprefix("period ").partition(",")[0])
+        found = admin.run(f"fetch('/data/tenants/{shown.tenant}').then((answer) => answer.json())")
+        line = found["charts"][0]["lines"][0]["values"]
+        value = admin.run("document.querySelector('.charts figure strong').textContent")
+        assert float(value) == pytest.approx(line[found["period"].index(period)], rel=0.006)
+        # Charts of one page point at the same period.
+        everywhere = admin.run(
+            "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
+        )
+        assert set(everywhere) == {said}
+        admin.point(2, 2)
+        admin.until("document.querySelector('.charts .when').textContent === ''", "no period")
+
+    def test_the_arrow_keys_go_through_the_periods(self, admin: Chromium, shown: Shown) -> None:
+        """Screen readers are told each value; Enter opens the period."""
+        admin.go(f"{shown.address}prices")
+        admin.there(".u-over", "charts")
+        admin.tab_to(".uplot[role=slider]")
+        text = "document.activeElement.getAttribute('aria-valuetext')"
+        admin.press("Home", 36)
+        first = admin.until(text, "a value", lambda said: said.startswith("period 1,"))
+        assert "credits a period" in first
+        admin.press("ArrowRight", 39)
+        admin.until(text, "the next", lambda said: said.startswith("period 2,"))
+        admin.press("ArrowLeft", 37)
+        admin.until(text, "the first again", lambda said: said == first)
+        admin.enter()
+        admin.until("location.pathname", "its page", lambda path: path == "/periods/1")
+
+
+class TestByKeyboard:
+    """With nothing but keys that Chromium is sent."""
+
+    def test_signing_in_and_about(self, chromium: Chromium, shown: Shown) -> None:
+        """To the content, and to a host; the focus can be seen all the way."""
+        chromium.go(f"{shown.address}sign-in")
+        assert chromium.run("document.activeElement.id") == "user"
+        user, _, password = shown.admin.partition(":")
+        chromium.type(user)
         chromium.tab()
-        if chromium.run("document.activeElement.className") == "hostname":
-            break
-    style = "getComputedStyle(document.activeElement)"
-    assert chromium.run(f"{style}.outlineStyle") == "solid"
-    assert chromium.run("document.activeElement.className") == "hostname"
-    name = chromium.run("document.activeElement.textContent")
-    chromium.enter()
-    chromium.until(f"document.querySelector('h1')?.textContent === '{name}'", "the host's page")
+        chromium.type(password)
+        chromium.enter()
+        chromium.until(_DRAWN, "bars and charts")
+        chromium.tab()
+        assert chromium.run("document.activeElement.className") == "skip"
+        chromium.enter()
+        chromium.until("document.activeElement.id === 'main'", "the content")
+        chromium.tab_to(".hostname")
+        chromium.enter()
+        chromium.until("location.pathname.startsWith('/hosts/')", "a host's page")
 
+    def test_a_platform_with_a_quote_before(self, chromium: Chromium, shown: Shown) -> None:
+        """Written, quoted, submitted."""
+        chromium.sign_in(shown.address, TENANT)
+        chromium.go(f"{shown.address}platforms/new")
+        chromium.tab_to("#template")
+        chromium.tab_to("main form button.main")
+        chromium.enter()
+        chromium.until("document.querySelector('h1')?.textContent.startsWith('Quote')", "a quote")
+        chromium.tab_to("form[action='/platforms/submit'] button")
+        chromium.enter()
+        chromium.until("/^.platforms.[0-9]+$/.test(location.pathname)", "the platform's page")
+        assert chromium.run("document.querySelector('h1').textContent").startswith("weather")
+        chromium.click("button.danger")  # others look at this demo too
 
-def test_wrong_input_is_told(chromium: Chromium, shown: Shown) -> None:
-    """Beside the field, which says so to screen readers too; what is right gets a quote."""
-    chromium.sign_in(shown.address, "ana:demo")
-    chromium.until("document.querySelector('.vmbar')?.href", "Ana's VMs")
-    chromium.go(chromium.run("document.querySelector('.vmbar').href"))
-    chromium.fill("#field-cpu", "a lot")
-    chromium.click("form:not(.button) button")
-    assert chromium.run("document.querySelector('#field-cpu').getAttribute('aria-invalid')")
-    assert "is right" in chromium.run("document.querySelector('#wrong-cpu').textContent")
-    assert chromium.run("document.querySelector('#field-cpu').value") == "a lot"
-    assert serious(chromium) == []
-    chromium.fill("#field-cpu", "9.5")
-    chromium.click("form:not(.button) button")
-    assert "9.50" in chromium.run("document.querySelector('main').textContent")
-    assert serious(chromium) == []
-    chromium.click("form:not(.button) button")
-    assert chromium.run("document.querySelector('#field-cpu').value") == "9.5"
-    chromium.go(f"{shown.address}platforms/new")
-    chromium.fill("#template", "name = ")
-    chromium.click("form:not(.button) button")
-    assert "no TOML" in chromium.run("document.querySelector('#wrong').textContent")
+    def test_a_plan_but_for_a_step(self, admin: Chromium, shown: Shown) -> None:
+        """One step is ticked, all others are approved."""
+        choose_mode(admin, shown, "ask")
+        drain_a_host(admin, shown)
+        try:
+            for _ in range(5):  # a period may put another plan in its place
+                admin.there(".banner.warn a", "a plan that waits")
+                admin.go(f"{shown.address}plan")
+                admin.there("input[name=skip]", "its steps")
+                admin.tab_to("input[name=skip]")
+                admin.press(" ", 32, " ")
+                assert admin.run("document.activeElement.checked")
+                admin.tab_to("form[action='/plan/approve'] button")
+                admin.run("window.left = false")
+                admin.enter()
+                admin.until(
+                    "window.left === undefined && document.readyState === 'complete'", "an answer"
+                )
+                if not admin.run("Boolean(document.querySelector('.wrong'))"):
+                    break
+            admin.until(
+                "document.querySelector('main').textContent.includes('skipped')",
+                "what became of it",
+            )
+        finally:
+            use_all_hosts(admin, shown)
+            choose_mode(admin, shown, "on")
 
 
 def test_a_tenant_sees_its_own_alone(chromium: Chromium, shown: Shown) -> None:
@@ -190,64 +223,25 @@ def test_a_tenant_sees_its_own_alone(chromium: Chromium, shown: Shown) -> None:
     chromium.sign_in(shown.address, "bo:demo")
     chromium.until("document.querySelector('.vmbar')?.href", "Bo's VMs")
     text = chromium.run("document.documentElement.outerHTML")
-    for other in ("ana-", "cy-", "di-", "ed-", "flo-"):
+    for other in ("ana-", "cy-", "di-", "ed-", "flo-", "weather"):
         assert other not in text
     assert chromium.run("fetch('/orders').then((answer) => answer.status)") == 404
+    assert chromium.run(f"fetch('/data/vms/{shown.vm}').then((answer) => answer.status)") == 404
 
 
 def test_a_script_in_a_name_stays_text(admin: Chromium) -> None:
-    """Also where a script draws the bars."""
+    """Where scripts draw: in bars and in charts. OpenNebula itself takes no such name."""
+    text = json.dumps(SCRIPT)
     admin.run(
         f"""window.merkat.fetch = (url) => Promise.resolve(new Response(JSON.stringify(
-          {{hosts: [{{id: 1, name: {json.dumps(SCRIPT)}, state: 'on',
-            vms: [[1, {json.dumps(SCRIPT)}, 2, 0.9, 0.9]]}}]}})));
-          Promise.all(window.merkat.draws.slice(0, 1).map((draw) => draw())).then(() => 0)"""
+          url.startsWith('/data/hosts')
+          ? {{hosts: [{{id: 1, name: {text}, state: {text}, vms: [[1, {text}, 2, 0.9, 0.9]]}}]}}
+          : {{period: [1, 2], at_s: [0, 1], charts: [{{title: {text}, unit: {text}, lines: [
+              {{name: {text}, values: [1, 2], dashed: false}},
+              {{name: 'b', values: [1, 2], dashed: true}}]}}]}})));
+          Promise.all(window.merkat.draws.map((draw) => draw())).then(() => 0)"""
     )
-    text = json.dumps(SCRIPT)
     admin.until(f"document.querySelector('.hostname').textContent === {text}", "the name")
     assert admin.run("document.querySelector('.vmbar').textContent") == SCRIPT
+    assert SCRIPT in admin.run("document.querySelector('.charts figcaption').textContent")
     assert admin.run("window.broken === undefined && !document.querySelector('main script')")
-
-
-def test_a_thousand_hosts_are_scrolled_smoothly(chromium: Chromium, tmp_path: Path) -> None:
-    """With ten VMs each: few rows are in the document, and a frame's script takes little time."""
-    with thousand_hosts(tmp_path) as many:
-        chromium.tell("Page.addScriptToEvaluateOnNewDocument", source=_TIMED)
-        chromium.sign_in(many.address, many.admin)
-        chromium.until("document.querySelectorAll('.hostrow').length > 9", "rows")
-        chromium.run(
-            """const real = window.merkat.fetch;
-            window.merkat.fetch = async (url) => {
-              const answer = await real(url);
-              if (!url.startsWith("/data/hosts")) return answer;
-              const found = await answer.json();
-              for (const host of found.hosts)
-                host.vms = [...Array(10).keys()].map((at) => [at, `vm-${at}`, at, 0.1, 0.1]);
-              return new Response(JSON.stringify(found));
-            };
-            Promise.all(window.merkat.draws.map((draw) => draw())).then(() => 0)"""
-        )
-        chromium.until("document.querySelectorAll('.vmbar').length > 90", "ten VMs a host")
-        taken = chromium.run(
-            """(async () => {
-              const box = document.querySelector(".hostwindow");
-              const next = () => new Promise((done) => setTimeout(done, 20));
-              window.frames_.length = 0;
-              let most = 0;
-              for (let at = 0; at < 200; at += 1) {
-                box.scrollTop = (at * 997) % (box.scrollHeight - box.clientHeight);
-                await next();
-                most = Math.max(most, box.querySelectorAll(".hostrow").length);
-              }
-              box.scrollTop = box.scrollHeight;
-              await next();
-              await next();
-              const names = [...box.querySelectorAll(".hostname")].map((one) => one.textContent);
-              return {frames: window.frames_, most, last: names.includes("host999")};
-            })()"""
-        )
-    frames = sorted(taken["frames"])
-    assert len(frames) > 50
-    assert frames[len(frames) * 95 // 100] <= FRAME_MS, frames[-20:]
-    assert taken["most"] < 60
-    assert taken["last"]

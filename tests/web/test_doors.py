@@ -31,7 +31,20 @@ class TestSigningIn:
         cookie = answer.headers["Set-Cookie"]
         assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
 
-    @pytest.mark.parametrize("login", ["ann:wrong", "nobody:x", ":", "ann:", "a\r\nb:x", "ü:ü"])
+    @pytest.mark.parametrize(
+        "login",
+        [
+            "ann:wrong",
+            "nobody:x",
+            ":",
+            "ann:",
+            "a\r\nb:x",
+            "ü:ü",
+            "\U0001f600:x",
+            "ann:\x01",
+            "\uffff:x",
+        ],
+    )
     def test_others_are_not(self, site: PageSite, login: str) -> None:
         """They are told so in the form, and get no cookie."""
         answer = site.browser().sign_in(login)

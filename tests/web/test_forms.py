@@ -142,3 +142,24 @@ class TestOrders:
             assert "skipped" in admin.get("/plan").text
         finally:
             site.as_before()
+
+    def test_a_plan_is_refused(self, site: PageSite) -> None:
+        """Nothing of it is done: the VM waits on."""
+        admin = site.browser(site.admin)
+        admin.post("/orders/mode", mode="ask")
+        try:
+            template = 'CPU="1"\nMEMORY="64"\nNAME="refused"'
+            vm = int(site.opennebula(BOB, "one.vm.allocate", template, False))
+            until(lambda: _waits_for(site, vm), "a plan with the new VM")
+            plan = str(site.order("mode")["waiting_plan"])
+            assert admin.post("/plan/refuse", plan=plan).place == "/plan"
+            assert "Refused" in admin.get("/plan").text
+            assert next(row for row in site.order("vms") if row["id"] == vm)["state"] == "PENDING"
+        finally:
+            site.as_before()
+
+
+def _waits_for(site: PageSite, vm: int) -> bool:
+    if site.order("mode")["waiting_plan"] is None:
+        return False
+    return any(step["vm"] == vm for step in site.order("standing_plan")["steps"])

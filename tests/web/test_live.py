@@ -6,7 +6,8 @@ from contextlib import ExitStack, closing
 
 from merkatd.web.listening import Listener, Listeners
 from tests.api.xmlrpc.site import ANN, BOB
-from tests.web.site import Browser, PageSite
+from tests.web.browser import Browser
+from tests.web.site import PageSite
 
 
 def listening(browser: Browser, stack: ExitStack) -> http.client.HTTPResponse:

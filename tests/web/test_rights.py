@@ -17,7 +17,7 @@ def addresses(site: PageSite) -> list[tuple[str, str]]:
     return [
         (route.method, route.path.replace("{}", str(one)))
         for route in ROUTES
-        for one in (ids[route.path.split("/")[1]] if "{}" in route.path else [0])
+        for one in ids.get(route.path.partition("/{}")[0].rpartition("/")[2], [0])
     ]
 
 

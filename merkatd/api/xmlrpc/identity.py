@@ -1,5 +1,6 @@
 """Who calls: OpenNebula is asked, and its word is kept for seconds under a keyed hash."""
 
+import re
 import secrets
 import xmlrpc.client
 from collections.abc import Coroutine
@@ -30,6 +31,8 @@ LONGEST_SESSION = 1024
 _MOST_KEPT = 10_000
 _ASKING_S = 10.0
 _NOBODY = "User couldn't be authenticated, aborting."
+_CARRIED = re.compile(r"[\t\n\r\x20-\ud7ff\ue000-\ufffd]*")
+"""What a call can carry: OpenNebula's server takes no other characters, so they are in no login."""
 
 
 class Transport(Protocol):
@@ -80,6 +83,8 @@ class Logins:
     async def who(self, session: str) -> Identity:
         """The user whose login this is. Raises Refusal."""
         if not 3 <= len(session) <= LONGEST_SESSION or ":" not in session:
+            raise Refusal(Code.AUTHENTICATION, _NOBODY)
+        if not _CARRIED.fullmatch(session):
             raise Refusal(Code.AUTHENTICATION, _NOBODY)
         name = blake2b(session.encode(), key=self._key, digest_size=32).digest()
         word = self._words.get(name)

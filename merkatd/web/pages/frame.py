@@ -15,7 +15,7 @@ _PLACES = (
     ("/prices", "Prices"),
     ("/decisions", "Decisions"),
 )
-_SCRIPTS = ("uPlot.iife.min.js", "hosts.js", "prices.js", "live.js")
+_SCRIPTS = ("uPlot.iife.min.js", "hosts.js", "charts.js", "live.js")
 _DRY = {
     "dry": "Dry: nothing of this is done.",
     "shadow": "Shadow: nothing of this is done; what another scheduler does is compared.",

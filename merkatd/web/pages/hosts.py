@@ -8,7 +8,8 @@ from merkatd.web.markup import Markup, Part, h
 from merkatd.web.pages import seen
 from merkatd.web.pages.frame import button, framed, panel
 from merkatd.web.pages.lists import page_of, pager
-from merkatd.web.pages.parts import amount, bar, credits_, facts, link, steps_table, table
+from merkatd.web.pages.over_time import host_charts, over_time
+from merkatd.web.pages.parts import amount, bar, counted, credits_, facts, link, steps_table, table
 from merkatd.web.pages.vm_rows import vms_table
 from merkatd.web.routes import Here, route
 
@@ -25,7 +26,7 @@ async def hosts(here: Here) -> Answer:
         "Hosts",
         h("h1", "Hosts"),
         panel(
-            f"{len(rows)} hosts" if here.admin else "Hosts with your VMs",
+            counted(len(rows), "host") if here.admin else "Hosts with your VMs",
             _table(here, shown),
             pager("/hosts", at, pages),
         ),
@@ -46,7 +47,8 @@ async def host(here: Here) -> Answer:
         h("h1", name),
         panel("Now", facts(_facts(here, one)), _orders(here, one)),
         panel("VMs here" if here.admin else "Your VMs here", vms_table(vms, {name: here.id})),
-        panel("History", steps_table(steps, await seen.host_ids(here))),
+        over_time(f"/data/hosts/{here.id}", host_charts(here)),
+        panel("Decisions", steps_table(steps, await seen.host_ids(here))),
     )
 
 

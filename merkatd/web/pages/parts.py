@@ -24,6 +24,13 @@ def credits_(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
+def plain_number(value: float | None) -> Part:
+    """A number of any kind, short."""
+    if value is None:
+        return NONE
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
 def amount(resource: str, value: float | None) -> str:
     """A share of a resource: 2.41 cores, 3.5 GiB."""
     if value is None:
@@ -33,6 +40,11 @@ def amount(resource: str, value: float | None) -> str:
     if resource == "memory":
         return f"{value / _MIB_PER_GIB:.2f} GiB"
     return f"{value:.1f} {_UNITS.get(resource, '')}".rstrip()
+
+
+def counted(number: int, what: str) -> str:
+    """One host, two hosts."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def percent(part: float | None) -> str:
@@ -192,7 +204,8 @@ def _way(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
     there = link("hosts", hosts.get(row["host"]), row["host"]) if row["host"] else NONE
     if not row["source"]:
         return there
-    return [link("hosts", hosts.get(row["source"]), row["source"]), " → ", there]
+    gone = link("hosts", hosts.get(row["source"]), row["source"])
+    return h("span", gone, " → ", there, class_="way")
 
 
 def _became(row: Mapping[str, Any]) -> Part:

@@ -4,16 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from merkatd.web.answers import Answer
-from merkatd.web.goals import of_platform
+from merkatd.web.goals import OVER, of_platform
 from merkatd.web.markup import Markup, Part, h
 from merkatd.web.pages import seen
 from merkatd.web.pages.change_form import change_form
 from merkatd.web.pages.frame import button, framed, panel
+from merkatd.web.pages.goal_rows import progress, verdict
 from merkatd.web.pages.lists import page_of, pager
-from merkatd.web.pages.overview import progress, verdict
+from merkatd.web.pages.over_time import over_time, platform_charts
 from merkatd.web.pages.parts import (
     NONE,
     amount,
+    counted,
     credits_,
     deadline,
     facts,
@@ -25,7 +27,7 @@ from merkatd.web.pages.parts import (
 )
 from merkatd.web.routes import Here, route
 
-OVER = frozenset({"done", "cancelled", "failed"})
+_OUTLOOK = {"start": "it can run", "wait": "it would wait", "cancel": "it would be cancelled"}
 
 
 @route("GET", "/platforms")
@@ -61,7 +63,7 @@ async def platforms(here: Here) -> Answer:
         here,
         "Platforms",
         h("h1", "Platforms"),
-        panel(f"{len(rows)} platforms", found, pager("/platforms", at, pages), more=new),
+        panel(counted(len(rows), "platform"), found, pager("/platforms", at, pages), more=new),
     )
 
 
@@ -93,6 +95,7 @@ async def shown(
             forms,
             class_="grid",
         ),
+        over_time(f"/data/platforms/{here.id}", platform_charts(here, row)),
         panel("VMs", _vms(row)),
         panel("History", _actions(row)),
     ]
@@ -114,7 +117,10 @@ def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tu
         ("Spent and left", f"{credits_(row['spent'])} and {credits_(row['balance'])} credits"),
         ("Bids", f"{credits_(row['bids'])} a period"),
         ("All it can use costs", f"{credits_(row['full_cost'])} a period at present prices"),
-        ("At these prices", [row["outlook"], f": {row['takes']}" if row["takes"] else ""]),
+        (
+            "At these prices",
+            [_OUTLOOK[row["outlook"]], f": {row['takes']}" if row["takes"] else ""],
+        ),
     ]
 
 

@@ -7,9 +7,11 @@ from merkatd.web.answers import Answer
 from merkatd.web.markup import Markup, Part, h
 from merkatd.web.pages import seen
 from merkatd.web.pages.frame import framed, panel
+from merkatd.web.pages.goal_rows import goals_of, goals_table
 from merkatd.web.pages.lists import page_of, pager
-from merkatd.web.pages.overview import goals_of, goals_table, tenant_rows, tenants_table
-from merkatd.web.pages.parts import credits_, facts, swatch, table
+from merkatd.web.pages.over_time import over_time, tenant_charts
+from merkatd.web.pages.parts import counted, credits_, facts, swatch, table
+from merkatd.web.pages.tenant_rows import tenant_rows, tenants_table
 from merkatd.web.pages.vm_rows import vms_table
 from merkatd.web.routes import Here, route
 
@@ -23,7 +25,7 @@ async def tenants(here: Here) -> Answer:
         here,
         "Tenants",
         h("h1", "Tenants"),
-        panel(f"{len(rows)} tenants", tenants_table(shown), pager("/tenants", at, pages)),
+        panel(counted(len(rows), "tenant"), tenants_table(shown), pager("/tenants", at, pages)),
     )
 
 
@@ -47,6 +49,7 @@ async def tenant(here: Here) -> Answer:
             panel("This month", _movements(statement)),
             class_="grid",
         ),
+        over_time(f"/data/tenants/{here.id}", await tenant_charts(here)),
         panel("Deadlines", goals_table(goals, {here.id: name}, now_s)),
         panel("Budgets", _budgets(budgets)),
         panel("VMs", vms_table(vms, await seen.host_ids(here))),

@@ -12,7 +12,18 @@ from merkatd.web.pages import seen
 from merkatd.web.pages.fields import WrongInputError, field, hidden, numbers
 from merkatd.web.pages.frame import form, framed, panel
 from merkatd.web.pages.lists import page_of, pager
-from merkatd.web.pages.parts import amount, bar, credits_, facts, link, steps_table, swatch, table
+from merkatd.web.pages.over_time import over_time, vm_charts
+from merkatd.web.pages.parts import (
+    amount,
+    bar,
+    counted,
+    credits_,
+    facts,
+    link,
+    steps_table,
+    swatch,
+    table,
+)
 from merkatd.web.pages.vm_rows import vms_table
 from merkatd.web.routes import Here, fields, route
 
@@ -30,7 +41,7 @@ async def vms(here: Here) -> Answer:
         "VMs",
         h("h1", "VMs"),
         panel(
-            f"{len(rows)} VMs",
+            counted(len(rows), "VM"),
             vms_table(shown, await seen.host_ids(here)),
             pager("/vms", at, pages),
         ),
@@ -91,7 +102,7 @@ async def _gone(here: Here) -> Answer:
         f"VM {here.id}",
         h("h1", f"VM {here.id}"),
         h("p", "It is gone.", class_="quiet"),
-        panel("History", steps_table(steps, await seen.host_ids(here))),
+        panel("Decisions", steps_table(steps, await seen.host_ids(here))),
     )
 
 
@@ -118,7 +129,8 @@ async def _shown(
             panel("Bid", _bid_form(here, found, bids, said, wrong or {})) if mine else NOTHING,
             class_="grid",
         ),
-        panel("History", steps_table(steps, hosts)),
+        over_time(f"/data/vms/{here.id}", vm_charts(here, found)),
+        panel("Decisions", steps_table(steps, hosts)),
         status=status,
     )
 

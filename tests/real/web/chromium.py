@@ -6,12 +6,14 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 PATIENCE_S = 60.0
+_MOST_TABS = 200
 _FLAGS = (
     "--headless=new",
     "--remote-debugging-pipe",
@@ -57,6 +59,8 @@ class Chromium:
         self._session = ""
         self.said: list[str] = []
         """What pages wrote to the console, and which errors they ended with."""
+        self._traced: list[dict[str, Any]] = []
+        self._tracing = False
         self._open()
 
     def _open(self) -> None:
@@ -121,6 +125,10 @@ class Chromium:
             self.said.append(str(about["exceptionDetails"]))
         elif name == "Log.entryAdded" and about["entry"]["level"] == "error":
             self.said.append(f"{about['entry']['text']} {about['entry'].get('url', '')}")
+        elif name == "Tracing.dataCollected":
+            self._traced += about["value"]
+        elif name == "Tracing.tracingComplete":
+            self._tracing = False
         elif name == "Runtime.consoleAPICalled" and about["type"] in {"error", "warning"}:
             self.said.append(str(about["args"]))
 
@@ -162,8 +170,14 @@ class Chromium:
                 found = None
             if met(found):
                 return found
-            assert time.monotonic() < ending, f"{what}: not within {PATIENCE_S:g} s"
+            if time.monotonic() > ending:
+                where = self.run("location.href + ' ' + document.body.innerText.slice(0, 300)")
+                raise PageError(f"{what}: not within {PATIENCE_S:g} s; {where}; {self.said}")
             time.sleep(0.05)
+
+    def there(self, selector: str, what: str) -> None:
+        """Wait until something that this selects is in the page."""
+        self.until(f"Boolean(document.querySelector({json.dumps(selector)}))", what)
 
     def press(self, key: str, code: int = 0, text: str = "") -> None:
         """A key, pressed and let go."""
@@ -175,6 +189,20 @@ class Chromium:
     def tab(self) -> None:
         """To what comes next."""
         self.press("Tab", 9)
+
+    def tab_to(self, selector: str) -> None:
+        """By the Tab key alone, as far as it takes; the focus can be seen there."""
+        for _ in range(_MOST_TABS):
+            self.tab()
+            there = "document.activeElement"
+            if self.run(f"{there}.matches({json.dumps(selector)})"):
+                assert self.run(f"{there}.matches(':focus-visible')"), selector
+                return
+        raise AssertionError(f"{selector} is not reached by the Tab key")
+
+    def point(self, x: float, y: float) -> None:
+        """As who moves the mouse there."""
+        self.tell("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def enter(self) -> None:
         """As who presses Enter."""
@@ -202,6 +230,21 @@ class Chromium:
         self.fill("#user", user)
         self.fill("#password", password)
         self.click("form button")
+
+    @contextmanager
+    def traced(self, *categories: str) -> Iterator[list[dict[str, Any]]]:
+        """What the browser does meanwhile; the list is full once the context has ended."""
+        found: list[dict[str, Any]] = []
+        self._traced = found
+        config = {"includedCategories": list(categories), "excludedCategories": ["*"]}
+        self.tell("Tracing.start", transferMode="ReportEvents", traceConfig=config)
+        try:
+            yield found
+        finally:
+            self._tracing = True
+            self.tell("Tracing.end")
+            while self._tracing:
+                self._heard(self._next())
 
     def picture(self, *, whole: bool = False) -> bytes:
         """What is to be seen, as a PNG."""

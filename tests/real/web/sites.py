@@ -4,14 +4,41 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.web.browser import Browser
 
 _PATIENCE_S = 300.0
 _SAID = re.compile(r"web page: (?P<address>\S+) as (?P<user>[^,]+), (?P<password>\S+)")
-_DEMO = ("demo", "--plain", "--seconds", "1200", "--speed", "12")
+_DEMO = ("demo", "--plain", "--seconds", "1200", "--speed", "24")
+_OWNER = "ana:demo"
+_PLATFORM = '''name = "weather"
+[controller]
+kind = "deadline"
+parameters = { steps = 400 }
+[budget]
+credits = 5000
+[slo]
+deadline = "3h"
+ideal_run = "40m"
+[[cluster]]
+name = "ranks"
+least = 2
+initial = 2
+template = """
+CPU = "1"
+VCPU = "1"
+MEMORY = "512"
+EMBEDDED = [ WORK = "7200", ITERATIONS = "400" ]
+"""
+[cluster.monitor]
+kind = "steps"
+parameters = { log = "/var/log/run.log" }
+'''
 _MANY = """
 [daemon]
 state_directory = "{folder}/state"
@@ -28,16 +55,31 @@ class Shown:
 
     address: str
     admin: str
+    vm: int = -1
+    """Of the platform; ana's, as are"""
+    tenant: int = -1
+    platform: int = -1
 
 
 @contextmanager
 def demo(folder: Path, period: int) -> Iterator[Shown]:
-    """The page of a demo, whose address it prints itself, from this period on."""
+    """The page of a demo, whose address it prints itself, from this period on.
+
+    Ana has a platform whose controller has reported.
+    """
     log = folder / "demo.log"
     with _program(log, *_DEMO) as program:
         said = _until_said(program, log, _SAID)
+        address, admin = said["address"], f"{said['user']}:{said['password']}"
+        _until_said(program, log, re.compile(rf"period {max(period - 12, 3)}:"))
+        ana = Browser(address)
+        ana.sign_in(_OWNER)
+        place = ana.post("/platforms/submit", template=_PLATFORM).place
         _until_said(program, log, re.compile(rf"period {period}:"))
-        yield Shown(said["address"], f"{said['user']}:{said['password']}")
+        _until(lambda: "iterations" in ana.get(place).text, "a report of the platform")
+        vms = [vm for host in ana.get("/data/hosts").json["hosts"] for vm in host["vms"]]
+        vm, _, tenant, *_ = next(one for one in vms if one[1].startswith("weather-"))
+        yield Shown(address, admin, vm, tenant, int(place.removeprefix("/platforms/")))
 
 
 @contextmanager
@@ -71,9 +113,17 @@ def _program(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 def _until_said(
     program: subprocess.Popen[bytes], log: Path, what: re.Pattern[str]
 ) -> re.Match[str]:
-    ending = time.monotonic() + _PATIENCE_S
-    while (found := what.search(log.read_text())) is None:
+    def said() -> re.Match[str] | None:
         assert program.poll() is None, log.read_text()
-        assert time.monotonic() < ending, f"{what.pattern}: not within {_PATIENCE_S:g} s"
+        return what.search(log.read_text())
+
+    found: re.Match[str] = _until(said, what.pattern)
+    return found
+
+
+def _until(met: Callable[[], Any], what: str) -> Any:
+    ending = time.monotonic() + _PATIENCE_S
+    while not (found := met()):
+        assert time.monotonic() < ending, f"{what}: not within {_PATIENCE_S:g} s"
         time.sleep(0.2)
     return found

@@ -1,0 +1,92 @@
+"""Keeping the past: after each period what it gave, and once what the database has of earlier ones.
+
+Pages are told of a period when it is kept, so that what they ask for then is there.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import sqlalchemy as sa
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.api.questions import DaemonQuestions
+from merkatd.api.questions.present import present
+from merkatd.database import allocations, periods
+from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.world import World
+from merkatd.web.goals import OVER, Goal, Goals, of_platform
+from merkatd.web.past import MOST_ROWS, Moment, Past, moment_before, moment_of
+
+_MOST_BEFORE = 120
+"""Periods from before this daemon began: each is a blob to be read."""
+
+_log = Logger()
+
+
+class Keeping:
+    """Fills the past."""
+
+    def __init__(
+        self,
+        past: Past,
+        world: World,
+        questions: DaemonQuestions,
+        goals: Goals,
+        then: Callable[[Announcement], None],
+    ) -> None:
+        """`then` is called with each announcement once it is kept: pages are told so late."""
+        self._then = then
+        self._past = past
+        self._world = world
+        self._questions = questions
+        self._goals = goals
+        self._whole = False
+
+    def announced(self, latest: Announcement) -> None:
+        """A period is over."""
+        ensureDeferred(self._keep(latest))
+
+    async def _keep(self, latest: Announcement) -> None:
+        try:
+            goals = await self._goals_now()
+            work = partial(_moment, latest, self._world, goals)
+            self._past.add(await self._world.executor.run(work))
+            if not self._whole:
+                self._whole = True
+                await self._read_before(latest.period)
+        except Exception as error:  # noqa: BLE001 - a chart lacks a point, the daemon lives on
+            _log.warn("A period is missing in charts: {error}", error=str(error))
+        finally:
+            self._then(latest)
+
+    async def _goals_now(self) -> Sequence[Goal]:
+        there = self._questions.platforms
+        rows = [] if there is None else await there.listed(None)
+        known = [of_platform(row) for row in rows if row["state"] not in OVER]
+        return [*known, *self._goals.told()]
+
+    async def _read_before(self, period: int) -> None:
+        read = partial(_earlier, world=self._world, period=period)
+        for moment in await self._world.database.read(read):
+            if not self._past.put_before(moment):
+                return
+
+
+def _moment(latest: Announcement, world: World, goals: Sequence[Goal]) -> Moment:
+    return moment_of(latest.period, present(latest, world.markets), goals)
+
+
+def _earlier(connection: sa.Connection, world: World, period: int) -> list[Moment]:
+    """The periods before this one, the newest first, as far back as they are like it."""
+    found: list[Moment] = []
+    rows = 0
+    for one in periods.recent(connection, _MOST_BEFORE + 1):
+        arrays = allocations.load(connection, one.number) if one.number < period else None
+        if arrays is None:
+            continue
+        rows += len(arrays["vm"])
+        if arrays["allocation"].shape[1] != len(world.goods.resources) or rows > MOST_ROWS:
+            break
+        found.append(moment_before(one, arrays, world.markets))
+    return found

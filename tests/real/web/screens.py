@@ -1,0 +1,166 @@
+"""Every screen of the page: who looks at it, where it is, and what is done to see it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.real.web.chromium import Chromium
+from tests.real.web.sites import Shown
+
+WIDTHS = ((1280, 900, False), (800, 900, False), (390, 844, True))
+"""With the height, and whether it is a phone."""
+IN_THE_DARK = frozenset({("overview", 1280), ("vm", 390), ("platform", 800), ("sign-in", 390)})
+"""Of these there are pictures in the dark too."""
+TENANT = "ana:demo"
+_FORM = "form:not(.button) button"
+_DRAWN = """
+[...document.querySelectorAll('[data-hosts]')].every((box) => box.querySelector('.vmbar'))
+&& [...document.querySelectorAll('[data-charts]')].every((box) =>
+  box.classList.contains('nothing') || [...box.querySelectorAll('canvas')].some((canvas) =>
+    canvas.width && new Uint32Array(canvas.getContext('2d').getImageData(
+      0, 0, canvas.width, canvas.height).data.buffer).some((one) => one)))
+&& document.querySelectorAll('[data-charts].nothing').length === 0
+"""
+"""Whether all charts are there, and something is drawn in each."""
+
+Act = Callable[[Chromium, Shown], None]
+
+
+@dataclass(frozen=True)
+class Screen:
+    """One of them."""
+
+    name: str
+    path: str
+    """With {vm}, {tenant}, {platform} where ids belong."""
+    then: Act | None = None
+    """What is done there to see it,"""
+    after: Act | None = None
+    """and how that is taken back."""
+    login: str | None = ""
+    """Who looks: the administrator where it is empty, nobody where it is None."""
+
+
+def _quote_bid(chromium: Chromium, _: Shown) -> None:
+    chromium.fill("#field-cpu", "9.5")
+    chromium.click(_FORM)
+
+
+def _wrong_bid(chromium: Chromium, _: Shown) -> None:
+    chromium.fill("#field-cpu", "a lot")
+    chromium.click(_FORM)
+
+
+def _quote_platform(chromium: Chromium, _: Shown) -> None:
+    chromium.click(_FORM)
+
+
+def _wrong_template(chromium: Chromium, _: Shown) -> None:
+    chromium.fill("#template", 'name = "weather"\n[controller]\nkind = "sunshine"\n')
+    chromium.click(_FORM)
+
+
+def _quote_change(chromium: Chromium, _: Shown) -> None:
+    chromium.fill("#field-deadline", "3h")
+    chromium.fill("#field-budget", "6000")
+    chromium.click(_FORM)
+
+
+def _sign_in_wrongly(chromium: Chromium, _: Shown) -> None:
+    chromium.fill("#user", "ana")
+    chromium.fill("#password", "guess")
+    chromium.click("form button")
+
+
+def choose_mode(chromium: Chromium, shown: Shown, mode: str) -> None:
+    """How much is done of what is decided; as an administrator."""
+    chromium.go(f"{shown.address}orders")
+    chromium.run(f"document.querySelector('input[value={mode}]').checked = true")
+    chromium.click(_FORM)
+
+
+def _await_plan(chromium: Chromium, shown: Shown) -> None:
+    choose_mode(chromium, shown, "ask")
+    drain_a_host(chromium, shown)
+    chromium.there(".banner.warn a", "a plan that waits")
+    chromium.go(f"{shown.address}plan")
+    chromium.there("input[name=skip]", "its steps")
+
+
+def drain_a_host(chromium: Chromium, shown: Shown) -> None:
+    """The first with a VM, which has to be moved; as an administrator."""
+    chromium.go(shown.address)
+    chromium.there(".vmbar", "bars")
+    chromium.go(chromium.run("document.querySelector('.hostrow:has(.vmbar) .hostname').href"))
+    chromium.click("button.danger")
+
+
+def _go_on(chromium: Chromium, shown: Shown) -> None:
+    use_all_hosts(chromium, shown)
+    choose_mode(chromium, shown, "on")
+
+
+def use_all_hosts(chromium: Chromium, shown: Shown) -> None:
+    """Also those that were drained; as an administrator."""
+    chromium.go(f"{shown.address}hosts")
+    drained = "[...document.querySelectorAll('tr:has(.badge.warn) a')].map((one) => one.href)"
+    for address in chromium.run(drained):
+        chromium.go(address)
+        chromium.click("main form.button button")
+
+
+SCREENS = (
+    Screen("sign-in", "sign-in", login=None),
+    Screen("sign-in-wrong", "sign-in", _sign_in_wrongly, login=None),
+    Screen("overview", ""),
+    Screen("hosts", "hosts"),
+    Screen("host", "hosts/0"),
+    Screen("vms", "vms"),
+    Screen("vm", "vms/{vm}"),
+    Screen("platforms", "platforms"),
+    Screen("platform", "platforms/{platform}"),
+    Screen("tenants", "tenants"),
+    Screen("tenant", "tenants/{tenant}"),
+    Screen("prices", "prices"),
+    Screen("decisions", "decisions"),
+    Screen("period", "periods/3"),
+    Screen("orders", "orders"),
+    Screen("nothing", "nowhere"),
+    Screen("own-overview", "", login=TENANT),
+    Screen("bid-quote", "vms/{vm}", _quote_bid, login=TENANT),
+    Screen("bid-wrong", "vms/{vm}", _wrong_bid, login=TENANT),
+    Screen("new-platform", "platforms/new", login=TENANT),
+    Screen("new-platform-quote", "platforms/new", _quote_platform, login=TENANT),
+    Screen("new-platform-wrong", "platforms/new", _wrong_template, login=TENANT),
+    Screen("change-quote", "platforms/{platform}", _quote_change, login=TENANT),
+    Screen("plan", "plan", _await_plan, _go_on),
+)
+
+
+def names_of(screen: Screen) -> list[str]:
+    """The pictures of a screen."""
+    light = [f"{screen.name}-{width}" for width, _, _ in WIDTHS]
+    dark = [
+        f"{screen.name}-dark-{width}"
+        for width, _, _ in WIDTHS
+        if (screen.name, width) in IN_THE_DARK
+    ]
+    return [*light, *dark]
+
+
+def open_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
+    """What somebody has to do to see it, until all charts are drawn."""
+    if screen.login is None:
+        chromium.tell("Network.clearBrowserCookies")
+    else:
+        chromium.sign_in(shown.address, screen.login or shown.admin)
+    ids = {"vm": shown.vm, "tenant": shown.tenant, "platform": shown.platform}
+    chromium.go(f"{shown.address}{screen.path.format(**ids)}")
+    if screen.then is not None:
+        screen.then(chromium, shown)
+    chromium.until(_DRAWN, f"{screen.name}: charts")
+
+
+def leave_screen(chromium: Chromium, shown: Shown, screen: Screen) -> None:
+    """As it was before."""
+    if screen.after is not None:
+        screen.after(chromium, shown)

@@ -1,0 +1,81 @@
+"""Browsers as far as HTTP goes."""
+
+import http.client
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+
+class Answer:
+    """A response."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self.text = response.read().decode()
+
+    @property
+    def place(self) -> str:
+        """Where one is sent."""
+        return str(self.headers["Location"])
+
+    @property
+    def json(self) -> Any:
+        """What the data is."""
+        return json.loads(self.text)
+
+
+class Browser:
+    """Sends requests with one cookie."""
+
+    def __init__(self, address: str) -> None:
+        self.where = address.removeprefix("http://").rstrip("/")
+        self.cookie = ""
+        self._secrets: dict[str, str] = {}
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        form: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """The answer; cookies are kept."""
+        connection = http.client.HTTPConnection(self.where, timeout=60)
+        try:
+            body = None if form is None else urlencode(form)
+            kind = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
+            sent = {"Cookie": self.cookie, **kind, **(headers or {})}
+            connection.request(method, path, body, sent)
+            answer = Answer(connection.getresponse())
+        finally:
+            connection.close()
+        said = answer.headers["Set-Cookie"]
+        if said:
+            self.cookie = said.partition(";")[0]
+        return answer
+
+    def get(self, path: str) -> Answer:
+        """As who follows a link."""
+        return self.ask("GET", path)
+
+    def post(self, path: str, **fields: str) -> Answer:
+        """As who sends a form of our own."""
+        return self.ask("POST", path, {"form": self.secret(), **fields})
+
+    def secret(self) -> str:
+        """What forms of this session bring along."""
+        if self.cookie not in self._secrets:
+            found = re.search(
+                r'name="form" value="([0-9a-f]{64})"', self.get("/platforms/new").text
+            )
+            assert found is not None
+            self._secrets[self.cookie] = found[1]
+        return self._secrets[self.cookie]
+
+    def sign_in(self, login: str) -> Answer:
+        """As a user of OpenNebula."""
+        user, _, password = login.partition(":")
+        return self.ask("POST", "/sign-in", {"user": user, "password": password})

@@ -1,0 +1,104 @@
+"""The overview's first sentences, and how deadlines are told."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from merkatd.web.goals import Goal, of_platform
+from merkatd.web.markup import joined
+from merkatd.web.pages.goal_rows import ending, progress, verdict
+from merkatd.web.pages.story import story
+
+GOAL = Goal(
+    name="weather", owner=2, state="running", platform=1, began_s=0.0, deadline_s=100.0,
+    projected_end_s=90.0, done=0.5, on_track=True,
+)  # fmt: skip
+LATE = replace(GOAL, name="work", owner=3, platform=None, projected_end_s=160.0, on_track=False)
+
+
+def prices(*cpu: float | None) -> list[dict[str, Any]]:
+    """A row a period, a percent of a core costing so much."""
+    return [{"market": "default", "cpu": one} for one in cpu]
+
+
+def tenant(name: str, cpu: float, lasts_s: float | None = None) -> dict[str, Any]:
+    """A row of the tenants' table."""
+    return {
+        "name": name, "vms": 1, "cpu": cpu, "memory": 2048.0, "cost": cpu / 100, "lasts_s": lasts_s,
+    }  # fmt: skip
+
+
+class TestStory:
+    def test_of_all(self) -> None:
+        """The price and its change, who gets most for how much, and whose deadline is in danger."""
+        said = story(
+            [tenant("ann", 300.0), tenant("bob", 1000.0)],
+            [GOAL, LATE],
+            prices(0.02, None, 0.05),
+            {3: "bob"},
+            of_all=True,
+        )
+        assert said == (
+            "A core costs 5.00 credits a period, 2.5 times as much as one period ago."
+            " Two tenants share 13 cores; bob gets most, 10 cores, and pays 10.00 credits a period."
+            " One of two deadlines will be kept; late: bob."
+        )
+
+    def test_of_ones_own(self) -> None:
+        """What one gets, for how much, and for how long that can go on."""
+        said = story([tenant("ann", 100.0, 3600.0)], [GOAL], prices(0.05, 0.01), {}, of_all=False)
+        assert said == (
+            "A core costs 1.00 credits a period, 80% less than one period ago. You get 1 core and"
+            " 2.00 GiB for 1.00 credits a period, which your credits last for 1 h."
+            " The deadline will be kept."
+        )
+
+    @pytest.mark.parametrize(
+        ("tenants", "of_all", "said"),
+        [
+            ([], True, "Nobody has a VM that runs."),
+            ([], False, "You have no VMs."),
+            ([tenant("ann", 100.0)], True, "ann is alone and gets all that it can use: 1 core."),
+        ],
+    )
+    def test_of_little(self, tenants: list[dict[str, Any]], of_all: bool, said: str) -> None:
+        """Nothing is made up where there is nothing."""
+        assert story(tenants, [], [], {}, of_all=of_all) == said
+
+    def test_a_price_that_stays_is_told_without_more(self) -> None:
+        """Nor is the price of one of several markets told as if it were everybody's."""
+        assert story([], [], prices(0.05, 0.055), {}, of_all=False).startswith(
+            "A core costs 5.50 credits a period. "
+        )
+        two = [*prices(0.05), {"market": "other", "cpu": 0.1}]
+        assert "core" not in story([], [], two, {}, of_all=False)
+
+
+class TestDeadlines:
+    def test_how_they_stand(self) -> None:
+        """In words that are the same in every place."""
+        over = replace(GOAL, ended_s=80.0, projected_end_s=80.0, state="done")
+        given_up = replace(over, state="cancelled", on_track=False)
+        assert [one in str(verdict(goal)) for goal, one in (
+            (GOAL, "on track"), (LATE, "late"), (over, "in time"), (given_up, "cancelled"),
+        )] == [True] * 4  # fmt: skip
+        assert [ending(goal) for goal in (GOAL, LATE, over)] == [
+            "10 s early",
+            "1 min late",
+            "20 s early",
+        ]
+        assert "50% of its time" in joined(progress(GOAL, 50.0))
+        assert "time" not in joined(progress(over, 90.0))
+
+    def test_what_is_over_is_told_by_when_it_was(self) -> None:
+        """A platform that is done too late was late; one without a deadline was neither."""
+        row: dict[str, Any] = {
+            "id": 1, "name": "x", "owner": 2, "state": "done", "size": 0, "started_s": 1.0,
+            "submitted_s": 0.0, "deadline_s": 50.0, "projected_end_s": None, "done": 1.0,
+            "on_track": None, "report": None, "why": "", "since_s": 60.0,
+        }  # fmt: skip
+        assert of_platform(row).on_track is False
+        assert of_platform(row | {"since_s": 40.0}).on_track is True
+        assert of_platform(row | {"deadline_s": None}).on_track is None
+        assert of_platform(row | {"state": "running"}).ended_s is None
