@@ -1,7 +1,8 @@
 """The command `merkatd`: finds the subcommand, hands it its arguments, returns its exit code.
 
 Exit codes: 0 done; 1 it could not be done, standard error says why; 2 the words of the
-command were wrong; 130 it was interrupted.
+command were wrong; 78 `merkatd run` was given a configuration with mistakes; 130 it was
+interrupted.
 """
 
 import argparse
@@ -52,8 +53,9 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     top_level = Parser(
         prog="merkatd",
         description="Shares a private cloud between tenants by price.",
-        epilog="Exit codes: 0 done; 1 it could not be done; 2 the words were wrong; 130"
-        " interrupted. `merkatd manual COMMAND | man -l -` shows the manual page of a command.",
+        epilog="Exit codes: 0 done; 1 it could not be done; 2 the words were wrong; 78 the"
+        " configuration of run has mistakes; 130 interrupted. `merkatd manual COMMAND | man -l -`"
+        " shows the manual page of a command.",
         allow_abbrev=False,
     )
     version = f"merkatd {metadata.version('merkat')}"

@@ -163,5 +163,5 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
         closing.append(events.stop)
     # What was loaded stays: looking through it for garbage would hold the reactor.
     gc.freeze()
-    going = Going(scheduler, manager, keeper, (questions.ledger, platforms.ledger))
+    going = Going(scheduler, manager, keeper, (questions.ledger, platforms.ledger), leading)
     return Daemon(scheduler, Reloading(going, config), reactor, page, closing)

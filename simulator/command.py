@@ -67,6 +67,7 @@ def _rows(
 def _show(experiment: Experiment, rows: Rows, options: Options, folder: Path) -> None:
     report = experiment.report(rows, options)
     sys.stdout.write(f"{experiment.name}: {experiment.summary}\n\n{as_text(report)}\n")
+    folder.mkdir(parents=True, exist_ok=True)
     write_csv(rows, folder / "rows.csv")
     sys.stdout.write(f"rows: {folder / 'rows.csv'}\n")
     if draw(report, experiment.name, folder / "figure.png"):

@@ -51,6 +51,7 @@ CREATE TABLE comparisons (
 	theirs VARCHAR(128) NOT NULL,
 	ours VARCHAR(128),
 	why MEDIUMTEXT NOT NULL,
+	source VARCHAR(128),
 	CONSTRAINT pk_comparisons PRIMARY KEY (id)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
@@ -386,4 +387,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0009');
+INSERT INTO alembic_version VALUES ('0010');

@@ -6,6 +6,8 @@ from merkatd.commands.table.screen import plain
 
 DONE, NOT_DONE, WRONG_WORDS = 0, 1, 2
 """Exit codes; 130 is a command's that was interrupted."""
+CONFIGURATION = 78
+"""EX_CONFIG of sysexits.h: the daemon can't be started with this one, however often."""
 LONGEST_COMPLAINT = 500
 
 

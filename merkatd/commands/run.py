@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from merkatd.api.ask import ControlError
-from merkatd.commands.complaints import complain
+from merkatd.commands.complaints import CONFIGURATION, complain
 from merkatd.commands.configured import INSTALLED, add_config, loaded, read_config
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.commands.supervisor import Supervisor
@@ -41,11 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT; the work in hand is finished first.
 
-    At SIGHUP the configuration is read anew; one with mistakes leaves the old one in force.
+    At SIGHUP the configuration is read anew; one with mistakes leaves the old one in force. At
+    the start it has an exit code of its own, after which systemd does not try again.
     """
     config = read_config("run", arguments.config)
     if config is None:
-        return 1
+        return CONFIGURATION
     reactor = asyncio_reactor()
     try:
         written = Written(config)

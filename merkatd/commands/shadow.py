@@ -1,7 +1,8 @@
-"""`merkatd shadow`: where another scheduler placed VMs, and where Merkat would have.
+"""`merkatd shadow`: what another scheduler placed and moved, and what Merkat would have.
 
-In mode shadow Merkat decides beside the scheduler that acts, and sends nothing. What that one
-placed since the last look is decided again, in the same cloud without it.
+In mode shadow Merkat decides beside whoever acts, and sends nothing. What was placed since the last
+look is decided again, in the same cloud without it. What was moved is held against what Merkat
+would have moved then; what Merkat alone would have moved is told once.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.view import add_view, show_view
 
-SUMMARY = "show where another scheduler placed VMs elsewhere"
+SUMMARY = "show what another scheduler placed and moved otherwise"
 
 TABLE = Table(
     "PLACED",
@@ -22,6 +23,9 @@ TABLE = Table(
         Column("PERIOD", "period", Kind.WHOLE, "the period that saw it", default=False),
         Column("VM", "vm", Kind.WHOLE, "the VM's id"),
         Column("NAME", "name", Kind.TEXT, "the VM's name", least=6),
+        Column(
+            "FROM", "source", Kind.TEXT, "where it was; empty where it was placed", optional=True
+        ),
         Column("THEIRS", "theirs", Kind.TEXT, "the host that the other one chose", least=6),
         Column("OURS", "ours", Kind.TEXT, "the host that Merkat would have chosen", least=6),
         Column("SAME", "same", Kind.TEXT, "whether these are the same"),
@@ -62,6 +66,13 @@ def _text(answer: Any, cells: int | None) -> Sequence[str]:
     else:
         part = f"{100 * same / compared:.0f} %"
         lines = [f"{compared} VMs were placed by another scheduler, {same} ({part}) as by Merkat."]
+    moves, alone = int(answer["moved"]), int(answer["ours_alone"])
+    if moves or alone:
+        alike = int(answer["moved_alike"])
+        lines.append(
+            f"{moves} were moved by others, {alike} of them as by Merkat,"
+            f" which alone would have moved {alone}."
+        )
     if answer["would_move"] is not None:
         lines.append(f"Merkat would move {int(answer['would_move'])} VMs now.")
     rows = rows_of(list(reversed(answer["vms"])))

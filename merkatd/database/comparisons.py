@@ -1,7 +1,7 @@
-"""Comparisons: where another scheduler placed a VM, and where Merkat would have."""
+"""Comparisons: where another scheduler placed or moved a VM, and where Merkat would have."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
@@ -22,6 +22,7 @@ class ComparisonColumns(TypedColumns):
     theirs: Named[str] = Column(sa.String(_LONGEST_NAME))
     ours: Named[str | None] = Column(sa.String(_LONGEST_NAME))
     why: Named[str] = Column(LONG_TEXT)
+    source: Named[str | None] = Column(sa.String(_LONGEST_NAME))
 
 
 COMPARISONS = table("comparisons", ComparisonColumns, sa.Index(None, "period"))
@@ -29,18 +30,20 @@ COMPARISONS = table("comparisons", ComparisonColumns, sa.Index(None, "period"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One VM that another scheduler placed."""
+    """One VM that another scheduler placed or moved, or that we would have moved."""
 
     period: int
     at_s: float
     vm: int
     name: str
     theirs: str
-    """The name of the host it chose,"""
+    """The name of the host it chose, or on which it left the VM,"""
     ours: str | None
     """and of ours; None: it would have waited."""
     why: str
     """Why there, or why it would have waited."""
+    source: str | None = None
+    """The host that it was on before; None where it was placed."""
 
     @property
     def same(self) -> bool:
@@ -56,6 +59,7 @@ def add(connection: sa.Connection, comparisons: list[Comparison]) -> None:
             "name": one.name[:_LONGEST_NAME],
             "theirs": one.theirs[:_LONGEST_NAME],
             "ours": one.ours and one.ours[:_LONGEST_NAME],
+            "source": one.source and one.source[:_LONGEST_NAME],
         }
         for one in comparisons
     ]
@@ -69,11 +73,38 @@ def recent(connection: sa.Connection, limit: int) -> tuple[Comparison, ...]:
     return tuple(_comparison(row) for row in connection.execute(query))
 
 
-def agreement(connection: sa.Connection) -> tuple[int, int]:
-    """How many VMs were compared, and for how many both chose the same host."""
-    same = sa.case((COMPARISONS.c.theirs == COMPARISONS.c.ours, 1), else_=0)
-    row = connection.execute(sa.select(sa.func.count(), sa.func.sum(same))).one()
-    return int(row[0]), int(row[1] or 0)
+class Agreement(NamedTuple):
+    """How often two schedulers did the same."""
+
+    placed: int
+    """VMs that the other one placed,"""
+    placed_alike: int
+    """and those of them for which both chose the same host."""
+    moved: int
+    """Moves of the other one's,"""
+    moved_alike: int
+    """and those of them that were ours too."""
+    ours_alone: int
+    """Moves that only we would have made."""
+
+
+def agreement(connection: sa.Connection) -> Agreement:
+    """Of all that was compared and is kept."""
+    source, theirs = COMPARISONS.c.source, COMPARISONS.c.theirs
+    same = theirs == COMPARISONS.c.ours
+    query = sa.select(
+        *(
+            sa.func.sum(sa.case((condition, 1), else_=0))
+            for condition in (
+                source.is_(None),
+                sa.and_(source.is_(None), same),
+                sa.and_(source.is_not(None), theirs != source),
+                sa.and_(source.is_not(None), theirs != source, same),
+                sa.and_(source.is_not(None), theirs == source),
+            )
+        )
+    )
+    return Agreement(*(int(number or 0) for number in connection.execute(query).one()))
 
 
 def forget(connection: sa.Connection, before: int) -> None:

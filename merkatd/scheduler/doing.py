@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from twisted.logger import Logger
 
+from merkatd.cluster import Migrate
 from merkatd.database.orders import Mode
 from merkatd.database.plans import StoredPlan
 from merkatd.scheduler.act import Acted, act
@@ -35,7 +36,7 @@ async def watch(world: World, affordable: Afforded, leave: Leave, shadow: Shadow
     seen = affordable.seen
     decided = await decide(world, seen, affordable.unpaid, leave)
     if leave.mode is Mode.SHADOW:
-        await shadow.look(world, seen)
+        await shadow.look(world, seen, decided.decision.plan.of(Migrate))
     else:
         shadow.rest()
     _log.info(

@@ -59,7 +59,7 @@ class Leading:
         self._database = database
         self._clock = clock
         self._holder = holder
-        self._lease_s = lease_s
+        self._sure_s = self._wait_s = lease_s
         self._leads = leads
         self._now = now or clock.seconds
         self._token: int | None = None
@@ -78,6 +78,15 @@ class Leading:
     def acting(self) -> bool:
         """Whether the lease is ours, as far as we know."""
         return self._token is not None
+
+    def adopt(self, lease_s: float) -> None:
+        """Go by this one. Others may go by any that was in force here, and never hear of it.
+
+        So the lease counts as ours no longer than the shortest of them, and as lost by another
+        no sooner than after the longest, until this daemon is restarted.
+        """
+        self._sure_s, self._wait_s = min(self._sure_s, lease_s), max(self._wait_s, lease_s)
+        self._surely_until_s = min(self._surely_until_s, self._now() + _SURELY * self._sure_s)
 
     def when_taken(self, call: Callable[[], None]) -> None:
         """Call this each time that the lease becomes ours."""
@@ -108,7 +117,7 @@ class Leading:
             _log.warn("The lease can't be looked at: {error}", error=str(error))
         self._in_hand = None
         if not self._ended:
-            self._call = self._clock.callLater(self._lease_s / _LOOKS, self._again)
+            self._call = self._clock.callLater(self._sure_s / _LOOKS, self._again)
 
     def _again(self) -> None:
         self._call = None
@@ -134,14 +143,14 @@ class Leading:
     def _free(self, found: Lease) -> bool:
         if found.holder in {lease.NOBODY, self._holder}:
             return True
-        return self._now() - self._seen_s >= self._lease_s
+        return self._now() - self._seen_s >= self._wait_s
 
     async def _take(self, found: Lease | None) -> None:
         begin_s = self._now()
         token = await self._database.run(lambda c: lease.take(c, self._holder, found))
         if token is not None:
             self._token = token
-            self._surely_until_s = begin_s + _SURELY * self._lease_s
+            self._surely_until_s = begin_s + _SURELY * self._sure_s
             _log.info("This daemon acts from now on (lease {token})", token=token)
             if self._when_taken is not None:
                 self._when_taken()
@@ -200,7 +209,7 @@ class Leading:
                 self._lost(error)
             raise
         if token == self._token:
-            self._surely_until_s = max(self._surely_until_s, begin_s + _SURELY * self._lease_s)
+            self._surely_until_s = max(self._surely_until_s, begin_s + _SURELY * self._sure_s)
         return result
 
     def _lost(self, error: LeaseLostError) -> None:

@@ -43,7 +43,9 @@ def open_to_scrapes(
 ) -> Callable[[], Any]:
     """Count what happens, and open the port where the figures are read; what closes it."""
     world = scheduler.world
-    figures = Figures(metadata.version("merkat"), loads, interval_s=config.period.interval_s)
+    figures = Figures(
+        metadata.version("merkat"), loads, interval_s=lambda: scheduler.world.rhythm.interval_s
+    )
     scheduler.listen(figures.announced)
     scheduler.listen(Balances(world.database, figures.balances).announced)
     scheduler.listen(Fair(world.executor, figures.fair).announced)

@@ -14,6 +14,7 @@ from merkatd.groups.keeper import Keeper
 from merkatd.hypervisor.libvirt import LibvirtHypervisors
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
+from merkatd.scheduler.leading import Leading, lease_s_of
 from merkatd.scheduler.period import Scheduler
 
 _log = Logger()
@@ -27,6 +28,7 @@ class Going:
     manager: Manager
     keeper: Keeper
     ledgers: Sequence[Ledger]
+    leading: Leading | None
 
     def adopt(self, config: Config) -> None:
         """Go by this one from the next period on."""
@@ -39,6 +41,8 @@ class Going:
         self.keeper.world = replace(self.keeper.world, **rules)
         for ledger in self.ledgers:
             ledger.money = config.money
+        if self.leading is not None:
+            self.leading.adopt(lease_s_of(config.period.interval_s))
 
 
 def rules_of(config: Config) -> dict[str, Any]:

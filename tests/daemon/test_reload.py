@@ -1,10 +1,12 @@
 """At SIGHUP a daemon reads its configuration anew; a refused one leaves the old one in force."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ interval = "{interval}"
 hosts = {hosts}
 [acting]
 mode = "{mode}"
+[metrics]
+enabled = true
+port = 0
 """
 
 
@@ -70,6 +75,12 @@ class Running:
         """What was written until now."""
         return (self.folder / "state" / "daemon.log").read_text()
 
+    def figures(self) -> str:
+        """What Prometheus would read."""
+        (address,) = re.findall(r"Figures are read at (\S+)", self.log())
+        with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:  # noqa: S310 - our own
+            return str(answer.read(), "utf-8")
+
     def end(self) -> None:
         """With SIGTERM, and whatever happens it is gone."""
         self.process.terminate()
@@ -96,6 +107,7 @@ def test_what_changed_counts_from_the_next_period_on(daemon: Running) -> None:
     assert daemon.status()["mode"] == "dry"
     assert daemon.status()["interval_s"] == 0.1
     assert "from the next period on counts acting.mode, period.interval" in daemon.log()
+    assert "merkat_period_interval_seconds 0.1\n" in daemon.figures()
     until(lambda: "Mode dry: Period" in daemon.log(), "a dry period")
 
 

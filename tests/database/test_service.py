@@ -1,11 +1,7 @@
 """Database runs whole transactions, again where others were in the way, and closes cleanly."""
 
-import asyncio
-import gc
 import sqlite3
-import sys
-import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from twisted.internet.asyncioreactor import AsyncioSelectorReactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
@@ -24,7 +19,7 @@ from merkatd.database.bids import Bid, BidSource
 from merkatd.database.engine import make_engine
 from merkatd.database.executors import Executor, Inline
 from merkatd.database.retrying import LostRaceError, Retries, passes
-from merkatd.database.service import ClosedError, UnavailableError
+from merkatd.database.service import ClosedError
 
 Result = TypeVar("Result")
 
@@ -143,40 +138,6 @@ def test_what_a_transaction_was_given_is_never_logged(engine: sa.Engine, clock: 
 
 
 # PyMySQL leaves it to the garbage collector to close the socket of an attempt that failed.
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_server_that_nobody_answers_for_is_waited_for_and_named(tmp_path: Path) -> None:
-    """A daemon that starts before its server, as after a power cut, tries for a while."""
-    url = f"mysql+pymysql://merkat:hush@localhost/merkat?unix_socket={tmp_path / 'none'}"
-    retries = Retries(attempts=3, first_wait_s=0.01)
-
-    async def main(reactor: Any) -> None:
-        await Database.open(url, reactor, np.random.default_rng(0), retries=retries)
-
-    with (
-        capturedLogs() as logged,
-        pytest.raises(UnavailableError, match="Can't connect") as refused,
-    ):
-        on_a_reactor(main)
-    assert sum("migrations is run again" in formatEvent(event) for event in logged) == 2
-    assert "hush" not in str(refused.value)
-    assert "merkat:***@localhost" in str(refused.value)
-    del refused
-    gc.collect()
-
-
-def test_a_driver_that_is_not_installed_is_named_with_the_way_to_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And no password with it."""
-    monkeypatch.setitem(sys.modules, "pymysql", None)
-
-    async def main(reactor: Any) -> None:
-        await Database.open("mysql+pymysql://u:hush@db/merkat", reactor, np.random.default_rng(0))
-
-    with pytest.raises(UnavailableError, match=r"merkat\[mysql\]") as refused:
-        on_a_reactor(main)
-    assert "database.url = mysql+pymysql://u:***@db/merkat: " in str(refused.value)
 
 
 def test_somebody_else_s_lock_is_waited_for_and_then_reported(
@@ -300,46 +261,3 @@ def test_closing_waits_for_the_work_in_hand_and_refuses_more(
     assert (closing.called, executor.stops) == (False, 0)
     executor.go_on()
     assert (closing.called, executor.stops) == (True, 1)
-
-
-def on_a_reactor(main: Callable[[Any], Coroutine[Deferred[Any], Any, Result]]) -> Result:
-    """What a coroutine comes to on a reactor of its own."""
-    loop = asyncio.new_event_loop()
-    reactor: Any = AsyncioSelectorReactor(loop)
-    outcome: list[Any] = []
-
-    def start() -> None:
-        done: Deferred[Any] = Deferred.fromCoroutine(main(reactor))
-        done.addBoth(outcome.append)
-        done.addBoth(lambda _: reactor.stop())
-
-    reactor.callWhenRunning(start)
-    reactor.run(installSignalHandlers=False)
-    loop.close()
-    if isinstance(outcome[0], Failure):
-        outcome[0].raiseException()
-    found: Result = outcome[0]
-    return found
-
-
-def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
-    """Opening migrates; many transactions at once run beside the reactor, and all count."""
-    threads: set[int] = set()
-
-    def one(connection: sa.Connection) -> None:
-        threads.add(threading.get_ident())
-        count = len(bids.current(connection))
-        bids.say(connection, [Bid(vm=count, bid={}, source=BidSource.DEFAULT, at_s=0.0)])
-
-    async def main(reactor: Any) -> int:
-        url = f"sqlite:///{tmp_path / 'merkat.db'}"
-        database = await Database.open(url, reactor, np.random.default_rng(0), connections=3)
-        for running in [Deferred.fromCoroutine(database.run(one)) for _ in range(30)]:
-            await running
-        count = len(await database.read(bids.current))
-        await database.close()
-        return count
-
-    assert on_a_reactor(main) == 30
-    assert threading.get_ident() not in threads
-    assert 1 <= len(threads) <= 3

@@ -12,7 +12,8 @@ from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.limits import CGROUP_V1, UNSET, MemorySettings
 from merkatd.limits import LimitsSettings as Limits
 from tests.hypervisor.bed import Bed, balloon, limit, pin
-from tests.hypervisor.double import NO_QUOTA, DoubleHost
+from tests.hypervisor.double import DoubleHost
+from tests.hypervisor.handle import NO_QUOTA
 
 PINNING = LibvirtSettings(pin_hosts=frozenset({"*"}), reserved_cores=frozenset({0}))
 KINDS = st.sampled_from(["qemu", "lxc", "xen"])

@@ -15,7 +15,8 @@ from merkatd.scheduler.settings import Market
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.tell import Announcement
 from tests.hypervisor.bed import Bed
-from tests.hypervisor.double import NO_QUOTA, DoubleHost
+from tests.hypervisor.double import DoubleHost
+from tests.hypervisor.handle import NO_QUOTA
 from tests.scheduler.frontend import Frontend
 
 ON_HOST = (Limit, Pin, Balloon)

@@ -9,7 +9,8 @@ from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.scheduler.ports import Released, Whole
 from tests.hypervisor.bed import Bed, at_once, balloon, limit, pin
-from tests.hypervisor.double import NO_QUOTA, DoubleDomain, DoubleHost
+from tests.hypervisor.double import DoubleDomain, DoubleHost
+from tests.hypervisor.handle import NO_QUOTA
 from tests.hypervisor.xl import FakeXl
 
 PINNING = LibvirtSettings(pin_hosts=frozenset({"*"}), reserved_cores=frozenset({0}))

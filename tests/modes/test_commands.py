@@ -111,6 +111,12 @@ def test_differences_are_shown(daemon: Daemon, shell: Shell) -> None:
     assert len(said.lines) == 5
     rows = shell("shadow", "-l", "NAME,THEIRS,SAME", "--csv", "--no-header").lines
     assert sorted(rows) == ["db,host001,true", "web,host001,false"]
+    daemon.frontend.bench.ok("one.vm.migrate", 0, 0, True, False, -1, 0)
+    daemon.period()
+    daemon.period()
+    assert any(line.startswith("1 were moved by others") for line in shell("shadow").lines)
+    rows = shell("shadow", "-l", "FROM,THEIRS", "--csv", "--no-header", "--limit", "1").lines
+    assert rows == ["host001,host000"]
 
 
 def test_who_is_not_asked_about_the_mode_is_not_disturbed(

@@ -19,7 +19,7 @@ _WEIGHT_V1, _WEIGHT_V2 = 262_144, 10_000
 _NORMAL_V1, _NORMAL_V2 = 1024, 100
 """Of every process that is in no group, and of groups of which nobody said anything."""
 _LITTLE = 0.05
-_PATIENCE_S = 10.0
+_PATIENCE_S = 60.0
 
 
 def unified() -> bool:

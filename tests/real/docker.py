@@ -22,6 +22,9 @@ class Docker:
     def __init__(self, directory: Path) -> None:
         """In the directory is all that it keeps."""
         _leave_other_control_groups()
+        # Where it has to switch that on by itself, it forbids it to everybody else: hosts on
+        # the bridge would lose each other.
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         self._address = f"unix://{directory}/docker.sock"
         self._log = directory / "dockerd.log"
         with self._log.open("wb") as log:

@@ -19,7 +19,7 @@ _LIBRARIES = {
     "cache": "/var/cache/libvirt",
     "log": "/var/log/libvirt",
 }
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 
 
 def main(directory: Path) -> None:

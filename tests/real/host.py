@@ -21,7 +21,7 @@ from tests.real import controls
 ROOT = Path(__file__).parents[2]
 BRIDGE = "bridge0"
 _NETWORK = "10.77.0"
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 _TICK_S = 0.02
 _NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--cgroup", "--pid", "--fork", "--kill-child")
 
@@ -115,7 +115,7 @@ class RealHost:
 
     def kill(self) -> None:
         """The host is lost whole, as if its plug had been pulled: nobody says good-bye."""
-        _ip("link", "set", self._link, "down")
+        self.plug("down")
         first = self._first()
         if first is not None:
             os.kill(first, signal.SIGKILL)
@@ -123,6 +123,10 @@ class RealHost:
             self._parent.wait()
         with contextlib.suppress(subprocess.CalledProcessError):  # the kernel may have been first
             _ip("link", "delete", self._link)
+
+    def plug(self, state: str) -> None:
+        """Its cable is "down", or "up" again; whoever is on its sockets can talk to it still."""
+        _ip("link", "set", self._link, state)
 
     def close(self) -> None:
         """End the host and all that it ran; nothing of it is left but its files."""
@@ -195,6 +199,10 @@ class RealHost:
     def until_answering(self) -> None:
         """Wait for libvirtd."""
         until(self.answers, f"{self.name}'s libvirtd answers: {self._said()}")
+
+    def domains(self) -> set[str]:
+        """The names of those that are there, or on their way."""
+        return {domain.name() for domain in self.connection().listAllDomains()}
 
     def changes(self) -> int:
         """How many calls libvirtd has had, ever, that set something of a guest."""

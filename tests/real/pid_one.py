@@ -1,7 +1,7 @@
-"""systemd as the first process of namespaces of its own, on a copy of this machine's files.
+"""systemd as the first process of namespaces of its own, on a copy of some system's files.
 
-Its files are an overlay: whatever it writes is gone with it. It knows the unit that is tested and
-the targets that every service stands on, and none of this machine's own units.
+Its files are an overlay: whatever it writes is gone with it. It knows the units that are tested
+and the targets that every service stands on, and none of that system's other units.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,9 @@ _BEGIN = (
 mkdir "$1/$2"
 echo $$ > "$1/$2/cgroup.procs"
 shift 2
-exec unshare --fork --pid --kill-child --uts --ipc --net --cgroup /bin/bash "$@"
+network=$1
+shift
+exec unshare --fork --pid --kill-child --uts --ipc $network --cgroup /bin/bash "$@"
 """
 )
 """In a control group of its own, and namespaces."""
@@ -42,7 +45,7 @@ set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=$5,upperdir=$1/upper,workdir=$1/work" "$1/root"
 cd "$1/root"
 mkdir -p opt/merkat-src opt/python
 mount --bind "$2" opt/merkat-src
@@ -78,11 +81,19 @@ exec /opt/python/bin/python{sys.version_info.major}.{sys.version_info.minor} -m 
 class PidOne:
     """A systemd that runs until it is closed."""
 
-    def __init__(self, place: Path, drop_in: str) -> None:
-        """With our unit, as the checkout has it, and this added to it."""
+    def __init__(
+        self, place: Path, drop_in: str, *, below: Path = Path("/"), units: Sequence[str] = ()
+    ) -> None:
+        """On this machine: with our unit, as the checkout has it, and this added to it.
+
+        On the files `below` instead: with those of its units alone that are named. It shares our
+        network.
+        """
+        self._below = below
+        here = below == Path("/")
         self._group = f"{os.environ['MERKAT_REAL_GROUP']}-service"
         self._cgroups = place / "cgroups"
-        self._write_units(place / "units", drop_in)
+        self._write_units(place / "units", drop_in, units)
         begin, system, root = place / "begin", place / "system", place / "root"
         begin.write_text(_BEGIN)
         system.write_text(_SYSTEM)
@@ -90,21 +101,25 @@ class PidOne:
         self._started = subprocess.Popen(
             [
                 *("unshare", "--mount", "/bin/bash", str(begin), str(self._cgroups), self._group),
-                *(str(system), str(root), str(ROOT), str(place / "units"), sys.base_prefix),
+                *("--net" if here else "", str(system), str(root), str(ROOT)),
+                *(str(place / "units"), sys.base_prefix, str(below)),
             ]
         )
         until(self._runs, "systemd runs")
-        self.put("/usr/bin/merkatd", _PROGRAM, mode="755")
+        if here:
+            self.put("/usr/bin/merkatd", _PROGRAM, mode="755")
 
     def _runs(self) -> bool:
         return self.run("systemctl", "is-system-running").out.strip() in {"running", "degraded"}
 
-    @staticmethod
-    def _write_units(units: Path, drop_in: str) -> None:
+    def _write_units(self, units: Path, drop_in: str, named: Sequence[str]) -> None:
         units.mkdir()
         for name in _TARGETS:
-            shutil.copy(f"/usr/lib/systemd/system/{name}.target", units)
-        shutil.copy(ROOT / "systemd/merkatd.service", units)
+            shutil.copy(self._below / f"usr/lib/systemd/system/{name}.target", units)
+        for name in named:
+            (units / name).symlink_to(f"/lib/systemd/system/{name}")
+        if not named:
+            shutil.copy(ROOT / "systemd/merkatd.service", units)
         (units / "merkatd.service.d").mkdir()
         (units / "merkatd.service.d" / "trial.conf").write_text(drop_in)
 

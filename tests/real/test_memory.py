@@ -13,7 +13,7 @@ KEPT_MIB, FLOOR_MIB = 220, 240
 """Two floors, nearer to each other than what is worth a step: they are kept all the same."""
 STEP_MIB = 16
 STEPS = f'[limits.memory]\nmost_step = "{STEP_MIB}MiB"'
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def test_balloons_follow_bids_and_floors(mortal_hosts: list[RealHost], tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def asked(daemon: Docker, query: str) -> list[Any]:
     words = urllib.parse.urlencode({"query": query})
     address = f"http://{daemon.address('prometheus')}:9090/api/v1/query?{words}"
     try:
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=30) as answer:
             found: list[Any] = json.loads(answer.read())["data"]["result"]
             return found
     except OSError:
@@ -99,6 +99,21 @@ class Containers(Cloud):
 _DISK = "/var/lib/libvirt/images/disk"
 _HOSTS = ("host1", "host2")
 _MEASURED_S = 4.0
+
+
+@pytest.mark.parametrize("profile", ["embedded", "opennebula"])
+@pytest.mark.parametrize("files", [(), ("docker-compose.yml", "testbed/kvm.yml")])
+def test_docker_compose_understands_it_all(
+    daemon: Docker, profile: str, files: tuple[str, ...]
+) -> None:
+    """With Grafana, and with hardware virtualisation too."""
+    named = [word for file in files for word in ("--file", file)]
+    said = daemon.compose(*named, "config", profiles=(profile, "grafana"))
+    services = dict(re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", said, re.MULTILINE))
+    ours = {"embedded": {"cloud", "merkat", "workload"}, "opennebula": {"frontend", *_HOSTS}}
+    assert {"database", "prometheus", "grafana", *ours[profile]} <= services.keys()
+    given = {name for name, text in services.items() if "/dev/kvm" in text}
+    assert given == (set(_HOSTS) if files else set())
 
 
 def test_its_hosts_for_opennebula_keep_guests_to_their_limits(

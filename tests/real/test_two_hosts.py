@@ -32,6 +32,28 @@ def test_limits_come_along(mortal_hosts: list[RealHost], tmp_path: Path) -> None
         assert not site.failed
 
 
+def test_a_guest_on_its_way_holds_up_nobody(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
+    """It comes in for a long time: others there are served in time, it is once it has come."""
+    with running(tmp_path, mortal_hosts, cores=1) as site:
+        vms = [site.new(1.0, vcpus=1, more=STAYS) for _ in range(3)]
+        vm = next(vm for vm in vms if site.guests.there[vm] != site.guests.there[vms[0]])
+        source, target = site.guests.there[vm], site.guests.there[vms[0]]
+        mortal_hosts[source].plug("down")
+        said = len(site.said())
+        # Each try to send it ends some time, and is followed by the next.
+        site.call("one.vm.migrate", vm, target, True, False, -1, 0)
+        until(lambda: f"one-{vm}" in mortal_hosts[target].domains(), "it is on its way")
+        site.after_periods(2)
+        site.call("one.vm.update", vms[0], 'MERKAT_BID_CPU="3"', 1)
+        before = site.periods()
+        until(lambda: site.guest(vms[0]).quota_us() == 60_000, "the others are served")
+        assert site.periods() <= before + IN_TIME
+        assert "is away" not in site.said()[said:]
+        mortal_hosts[source].plug("up")
+        until(lambda: site.guests.there[vm] == target, "it comes")
+        until(lambda: site.guest(vm).quota_us() == 20_000, "it is served")
+
+
 def test_a_lost_host_harms_no_other(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
     """Its plug is pulled: the other host's guests are served in time, and the daemon says so."""
     with running(tmp_path, mortal_hosts, cores=1, transport="ssh", more=LIMIT) as site:

@@ -194,13 +194,19 @@ def test_the_standby_takes_over_at_once_from_one_that_ends_in_order(cloud: Front
     assert second.scheduler.standby is None
 
 
+@pytest.mark.parametrize("interval_s", [INTERVAL_S, 6 * INTERVAL_S, INTERVAL_S / 6])
 def test_a_daemon_that_slept_through_its_successors_beginning_sends_nothing(
-    cloud: Frontend,
+    cloud: Frontend, interval_s: float
 ) -> None:
-    """Stopped in the middle of a period, it wakes up with steps in its hands."""
+    """Stopped in the middle of a period, it wakes up with steps in its hands.
+
+    Also where it was told another interval, of which the other one never heard.
+    """
     first = Daemon(cloud, "first")
     second = Daemon(cloud, "second")
-    pass_(cloud, 70)
+    pass_(cloud, 3)
+    first.leading.adopt(lease_s_of(interval_s))
+    pass_(cloud, 67)
     late = cloud.vm(9.0)
     cloud.bench.ok(
         "embedded.fault.add",
@@ -245,6 +251,30 @@ def test_what_the_loser_still_has_in_hand_is_not_sent(cloud: Frontend) -> None:
     first.scheduler.world.hypervisors.apply = apply  # type: ignore[method-assign]
     assert [method for _, method in first.calls[len(sent) :] if "deploy" in method] == []
     assert "another daemon has the lease" in (first.scheduler.standby or "")
+
+
+def test_a_lease_that_was_shortened_is_waited_for_as_long_as_before(cloud: Frontend) -> None:
+    """Its holder may go by the long one still; whoever never had that waits for its own."""
+    first, second = Daemon(cloud, "first"), Daemon(cloud, "second")
+    pass_(cloud, 130)
+    second.leading.adopt(lease_s_of(INTERVAL_S / 6))
+    first.clock.stopped = True
+    pass_(cloud, 0.8 * lease_s_of(INTERVAL_S))
+    assert second.acted == []
+    pass_(cloud, INTERVAL_S)
+    assert second.acted != []
+
+
+def test_a_lease_that_was_lengthened_is_waited_for(cloud: Frontend) -> None:
+    """Its holder is sure of it for no longer than before, but the next one is more patient."""
+    first, second = Daemon(cloud, "first"), Daemon(cloud, "second")
+    pass_(cloud, 130)
+    second.leading.adopt(lease_s_of(2 * INTERVAL_S))
+    first.kill()
+    pass_(cloud, 1.5 * lease_s_of(INTERVAL_S))
+    assert second.acted == []
+    pass_(cloud, lease_s_of(INTERVAL_S))
+    assert second.acted != []
 
 
 def test_in_a_zone_only_the_leaders_daemon_acts(cloud: Frontend) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from merkatd.commands.complaints import CONFIGURATION
 from merkatd.config.model import Config
 
 FILES = Path(__file__).parents[2] / "systemd"
@@ -64,8 +65,12 @@ def test_user_and_folders_are_made(tmp_path: Path) -> None:
 
 
 def test_it_is_supervised_reloaded_and_given_time_to_end() -> None:
-    """It says when it is ready and that it lives; its grace is shorter than systemd's patience."""
+    """It says when it is ready and that it lives; its grace is shorter than systemd's patience.
+
+    What can't be mended by another try is not tried again.
+    """
     keys = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if "=" in line)
     assert (keys["Type"], keys["WatchdogSec"]) == ("notify", "60s")
     assert keys["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert (keys["Restart"], keys["RestartPreventExitStatus"]) == ("on-failure", f"{CONFIGURATION}")
     assert float(keys["TimeoutStopSec"].removesuffix("s")) > Config().period.grace_s

@@ -38,7 +38,7 @@ class Figures:
         version: str,
         loads: Mapping[str, Load] | None = None,
         *,
-        interval_s: float = 60.0,
+        interval_s: Callable[[], float] = lambda: 60.0,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         """`loads` are the calls by server; `wall_s` is Prometheus's time, not the cloud's."""
@@ -128,7 +128,7 @@ class Figures:
             "merkat_period_interval_seconds",
             "How often a period is due",
             registry=self._registry,
-        ).set(interval_s)
+        ).set_function(interval_s)
         self._registry.register(_Present(lambda: self._latest))
         self._registry.register(Loads(loads or {}))
 

@@ -150,9 +150,9 @@ class ModeQuestions:
         )
 
     async def _differences(self, arguments: Arguments) -> dict[str, Any]:
-        """The VMs that another scheduler placed, newest first, and where they would be here."""
+        """What another scheduler placed and moved, newest first, and what would be done here."""
         limit = min(whole(arguments, "limit") or 50, _MOST_COMPARISONS)
-        found, (compared, same) = await self._scheduler.world.database.read(
+        found, agreed = await self._scheduler.world.database.read(
             lambda connection: (
                 comparisons.recent(connection, limit),
                 comparisons.agreement(connection),
@@ -161,8 +161,11 @@ class ModeQuestions:
         latest = self._scheduler.latest
         moves = 0 if latest is None else len(latest.decided.decision.plan.of(Migrate))
         return {
-            "compared": compared,
-            "same": same,
+            "compared": agreed.placed,
+            "same": agreed.placed_alike,
+            "moved": agreed.moved,
+            "moved_alike": agreed.moved_alike,
+            "ours_alone": agreed.ours_alone,
             "would_move": moves if self._scheduler.mode is Mode.SHADOW else None,
             "vms": [
                 {
@@ -170,6 +173,7 @@ class ModeQuestions:
                     "period": one.period,
                     "vm": one.vm,
                     "name": one.name,
+                    "source": one.source,
                     "theirs": one.theirs,
                     "ours": one.ours,
                     "same": one.same,

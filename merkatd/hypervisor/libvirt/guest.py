@@ -40,6 +40,8 @@ class Sight(NamedTuple):
     """NaN where nobody says."""
     told_at: int = 0
     """When the guest last told its use, on its own host's clock; 0: never."""
+    free: bool = True
+    """Whether all was told that is told only where nobody else is at work on the guest."""
 
 
 def vm_of(name: str) -> int | None:
@@ -73,6 +75,8 @@ class Guest:
     """The period in which its limits were last read back."""
     trouble: str = ""
     """Why it could not be looked at, the last time that it could not."""
+    held_up: bool = False
+    """Somebody's work on it let a call wait in vain, and was not over when last asked."""
     told_mib: int = UNSET
     _moved_s: float = -np.inf
     """When its balloon was last seen to move, or told something."""

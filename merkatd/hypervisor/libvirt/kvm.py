@@ -17,6 +17,8 @@ NO_QUOTA = -1
 _UNITS_PER_CORE = 100
 _V1_PER_CORE = 1024
 _V2_PER_CORE = 100
+_NEEDS_A_JOB = "balloon.rss"
+"""Told of every guest, unless that would have meant to wait for it."""
 _QUOTAS = {"vcpu_quota": "vcpu_period", "global_quota": "global_period"}
 
 
@@ -173,7 +175,7 @@ def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) 
     cpu_s = (0.0 if before is None else before.cpu_s) if cpu_ns is None else cpu_ns / NS_PER_S
     told_at = int(stats.get("balloon.last-update", 0 if before is None else before.told_at))
     most = float(stats.get("balloon.maximum", held))
-    return Sight(vm, domain, cpu_s, float(held), most, used, told_at)
+    return Sight(vm, domain, cpu_s, float(held), most, used, told_at, free=_NEEDS_A_JOB in stats)
 
 
 def _stats_period_s(host: Host) -> int:

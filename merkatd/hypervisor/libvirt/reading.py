@@ -6,6 +6,7 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from merkatd.hypervisor.libvirt import binding
+from merkatd.hypervisor.libvirt.busy import busy
 from merkatd.hypervisor.libvirt.driver import Driver
 from merkatd.hypervisor.libvirt.errors import RefusedError, has_gone, has_no, in_words
 from merkatd.hypervisor.libvirt.guest import Cpu, Guest, Sight, Words
@@ -65,6 +66,8 @@ def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> Ste
     for vm in sorted(there):
         guest = there[vm]
         try:
+            if guest.described is None and busy(host, guest):
+                continue
             _find_out(host, driver, guest, look)
         except binding.needed().libvirtError as error:
             if has_gone(error):

@@ -6,6 +6,7 @@ from functools import partial
 
 from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
 from merkatd.hypervisor.libvirt import binding
+from merkatd.hypervisor.libvirt.busy import needs_free, waited_in_vain
 from merkatd.hypervisor.libvirt.driver import Driver, differing
 from merkatd.hypervisor.libvirt.errors import AbandonedError, AwayError, RefusedError, in_words
 from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest
@@ -69,6 +70,15 @@ def why_not(host: Host, take: Callable[[], None]) -> str | None:
 
 
 def _take(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: MemorySettings) -> None:
+    needs_free(host, guest)
+    try:
+        _do(host, driver, guest, step, memory)
+    except binding.needed().libvirtError as error:
+        guest.held_up = waited_in_vain(error)
+        raise
+
+
+def _do(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: MemorySettings) -> None:
     match step:
         case Limit():
             limit(host, driver, guest, step)

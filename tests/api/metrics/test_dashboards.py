@@ -24,6 +24,7 @@ PAGE = ROOT / "docs/metrics.md"
 _NAME = re.compile(r"\bmerkat_[a-z0-9_]+")
 _OF_HISTOGRAMS = re.compile(r"_(bucket|count|sum|created)$")
 _GRID = 24
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,48 @@ def test_a_dashboard_can_be_shown(file: Path) -> None:
         assert not own & places, panel["title"]
         places |= own
         assert panel["type"] == "row" or all(one["expr"] for one in panel["targets"])
+
+
+@pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.name)
+def test_a_dashboard_keeps_to_grafanas_model(file: Path) -> None:
+    """The rules of its published JSON model, as far as they can be told without Grafana."""
+    board = json.loads(file.read_text())
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,40}", board["uid"])
+    assert "id" not in board, "a number of its own is for the Grafana that imports it"
+    # From 36 on a source is named by kind and uid; 38 has the panels that are used.
+    assert (board["schemaVersion"], type(board["version"]), board["editable"]) == (38, int, True)
+    assert board["title"]
+    assert board["time"].keys() == {"from", "to"}
+    assert board["graphTooltip"] in {0, 1, 2}
+    assert all(link["type"] in {"dashboards", "link"} for link in board["links"])
+    variables = board["templating"]["list"]
+    for variable in variables:
+        assert variable["type"] in {"datasource", "query"}
+        assert (variable.get("hide", 0), variable["refresh"]) in {(0, 1), (0, 2)}
+        assert variable["type"] == "datasource" or variable["datasource"] == _SOURCE
+    for panel in board["panels"]:
+        at = panel["gridPos"]
+        assert type(panel["id"]) is int
+        assert panel["id"] > 0
+        assert min(at["x"], at["y"]) >= 0
+        assert min(at["w"], at["h"]) > 0
+        assert panel["type"] in {"row", "stat", "timeseries"}
+        if panel["type"] == "row":
+            assert (type(panel["collapsed"]), panel["panels"]) == (bool, [])
+            continue
+        assert panel["datasource"] == _SOURCE
+        assert panel["fieldConfig"].keys() == {"defaults", "overrides"}
+        targets = panel["targets"]
+        assert len({target["refId"] for target in targets}) == len(targets)
+        assert all(target["datasource"] == _SOURCE for target in targets)
+    named = {name for name in re.findall(r"\$\{?(\w+)", file.read_text()) if name[:2] != "__"}
+    assert named <= {variable["name"] for variable in variables}
+
+
+def test_dashboards_are_told_apart() -> None:
+    """One that is imported would take the place of another with its uid."""
+    uids = [json.loads(file.read_text())["uid"] for file in DASHBOARDS]
+    assert len(set(uids)) == len(uids) == len(DASHBOARDS) > 1
 
 
 def test_alerts_name_commands_that_there_are() -> None:

@@ -1,13 +1,11 @@
 """What Prometheus reads is what the periods came to."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from prometheus_client.parser import text_string_to_metric_families as parsed
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
@@ -22,33 +20,13 @@ from merkatd.currency import MICRO
 from merkatd.database import accounts
 from merkatd.database.accounts import AccountKind
 from merkatd.database.executors import Inline
-from merkatd.database.orders import Order
 from merkatd.database.service import Database
 from merkatd.placement import strategy_named
 from merkatd.scheduler.outcome import Outcome
+from tests.api.metrics.reading import samples
 from tests.scheduler.frontend import Frontend
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def frontend() -> Iterator[Frontend]:
-    """Three hosts, and two VMs that want more than one of them has."""
-    made = Frontend(hosts=3)
-    made.vm(30.0)
-    made.vm(10.0)
-    yield made
-    made.engine.dispose()
-
-
-def samples(figures: Figures) -> dict[tuple[str, ...], float]:
-    """By name and the values of the labels; without those of the process, which never rest."""
-    return {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in parsed(figures.page().decode())
-        for sample in family.samples
-        if not sample.name.startswith("merkat_process_")
-    }
 
 
 def test_before_the_first_period_there_is_nothing_to_say_of_the_cloud() -> None:
@@ -61,7 +39,7 @@ def test_before_the_first_period_there_is_nothing_to_say_of_the_cloud() -> None:
 
 def test_a_period_is_told_in_base_units(frontend: Frontend) -> None:
     """Cores and bytes, by market; prices as they were announced."""
-    figures = Figures("1", interval_s=30.0, wall_s=lambda: 7.0)
+    figures = Figures("1", interval_s=lambda: 30.0, wall_s=lambda: 7.0)
     announcement = frontend.period()
     figures.announced(announcement)
     figures.ended(Outcome.DONE, 0.3)
@@ -200,47 +178,6 @@ def test_groups_have_what_their_vms_have(frontend: Frontend) -> None:
     assert sum(costs) == pytest.approx((given.sum(axis=0) * [*prices.values()]).sum())
 
 
-def test_moves_are_counted_by_what_became_of_them_and_why(frontend: Frontend) -> None:
-    """A host is drained: its VM is sent away in this period and seen elsewhere in the next."""
-    figures = Figures("1")
-    figures.announced(frontend.periods(2))
-    assert not moves(figures)
-    frontend.order(Order.DRAIN, frontend.host_of(0))
-    figures.announced(frontend.periods(1))
-    assert moves(figures) == {("sent", "drained"): 1}
-    figures.announced(frontend.periods(1))
-    assert moves(figures) == {("sent", "drained"): 1, ("confirmed", "drained"): 1}
-
-
-def test_moves_of_a_daemon_before_are_counted_as_such(frontend: Frontend) -> None:
-    """Whoever starts in the middle of one knows what became of it, but not why it was decided."""
-    frontend.periods(2)
-    frontend.order(Order.DRAIN, frontend.host_of(0))
-    frontend.periods(1)
-    figures = Figures("1")
-    figures.announced(frontend.period())
-    assert moves(figures) == {("confirmed", "earlier"): 1}
-
-
-def test_a_move_that_opennebula_refuses_is_one_that_was_refused(frontend: Frontend) -> None:
-    """It is not counted as sent."""
-    figures = Figures("1")
-    frontend.periods(2)
-    source = frontend.host_of(0)
-    frontend.order(Order.DRAIN, source)
-    ask = frontend.transport.call
-
-    async def refuse(method: str, *arguments: Any) -> list[Any]:
-        if method == "one.vm.migrate":
-            return [False, "[one.vm.migrate] no", 2048, -1, -1]
-        return await ask(method, *arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frontend.transport, "call", refuse)
-        figures.announced(frontend.period())
-    assert moves(figures) == {("refused", "drained"): 1}
-
-
 def test_errors_are_those_of_the_places_that_were_seen(frontend: Frontend) -> None:
     """Two VMs on three hosts have all they would have on one great host."""
     figures = Figures("1")
@@ -309,16 +246,6 @@ def test_what_the_daemon_does_is_told_at_each_scrape() -> None:
     paused = True
     found = samples(figures)
     assert (found["merkat_state", "acting"], found["merkat_state", "paused"]) == (0, 1)
-
-
-def moves(figures: Figures) -> dict[tuple[str, str], float]:
-    """By result and reason, those that there were."""
-    return {
-        (result, reason): value
-        for (name, *labels), value in samples(figures).items()
-        if name == "merkat_moves_total" and value
-        for reason, result in [labels]
-    }
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,10 @@ class Site:
     def _kill(self) -> None:
         self.program.kill()
         self.program.wait()
+
+
+def xmlrpc_of(site: Site) -> Any:
+    """The cloud behind it."""
+    from xmlrpc import client  # noqa: PLC0415 - this package has the same name
+
+    return client.ServerProxy((site.state / "one_xmlrpc").read_text().strip())

@@ -1,9 +1,6 @@
 """What tenants ask for and get, over real HTTP from a whole daemon."""
 
 import re
-import sqlite3
-import ssl
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -15,14 +12,11 @@ from merkatd.api.xmlrpc.reference import PAGE, example, page
 from merkatd.api.xmlrpc.table import Method
 from merkatd.client import (
     Administration,
-    AuthenticationError,
     BadCallError,
     ForbiddenError,
-    Merkat,
     MissingError,
-    UnreachableError,
 )
-from tests.api.xmlrpc.site import ANN, BOB, PASSWORD, Site, until
+from tests.api.xmlrpc.site import ANN, BOB, Site, until, xmlrpc_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -281,79 +275,3 @@ class TestRights:
             moved = statement.opening + sum(statement.movements.values())
             assert moved == pytest.approx(statement.closing, abs=1e-5)
             ann.set_budget(owned, budget=100.0)
-
-
-def xmlrpc_of(site: Site) -> Any:
-    """The cloud behind it."""
-    from xmlrpc import client  # noqa: PLC0415 - this package has the same name
-
-    return client.ServerProxy((site.state / "one_xmlrpc").read_text().strip())
-
-
-class TestLogins:
-    def test_a_new_password_counts_after_seconds_and_a_wrong_one_never(
-        self, tmp_path: Path
-    ) -> None:
-        """OpenNebula's word is kept for as long as the configuration says."""
-        made = Site(tmp_path, 'login = "300ms"\nrefusal = "50ms"')
-        try:
-            one = xmlrpc_of(made)
-            with made.merkat() as ann, made.merkat("ann:another") as other:
-                ann.version()
-                with pytest.raises(AuthenticationError, match="couldn't be authenticated"):
-                    other.version()
-                assert one.one.user.passwd(made.admin, made.users["ann"], "another")[0]
-                until(lambda: works(other), "the new password good")
-                until(lambda: not works(ann), "the old one bad")
-            one("close")()
-        finally:
-            made.end()
-
-
-def works(merkat: Merkat) -> bool:
-    """Whether the login is good."""
-    try:
-        merkat.version()
-    except AuthenticationError:
-        return False
-    return True
-
-
-def test_tls_by_configuration(tmp_path: Path) -> None:
-    """With a certificate nothing else is spoken, and clients that trust it are served."""
-    pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    words += " -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run(
-        ["openssl", *words.split(), "-keyout", key, "-out", pem],
-        check=True,
-        capture_output=True,
-    )
-    made = Site(tmp_path, f'certificate = "{pem}"\nkey = "{key}"')
-    try:
-        assert made.endpoint.startswith("https://127.0.0.1:")
-        context = ssl.create_default_context(cafile=str(pem))
-        with Merkat(made.endpoint, ANN, context=context) as ann:
-            assert ann.bid_of(0).id == 0
-        plain = Merkat(made.endpoint.replace("https", "http"), ANN)
-        with pytest.raises(UnreachableError, match="no answer"):
-            plain.version()
-        plain.close()
-    finally:
-        made.end()
-
-
-def test_nothing_of_a_password_is_kept(site: Site) -> None:
-    """Neither in the log nor in any row, nor in the files beside; also after a refused login."""
-    for session in (ANN, f"nobody:{PASSWORD}", f"{PASSWORD}", f"ann:{PASSWORD}x"):
-        site.raw("merkat.price.info", session)
-        site.raw("merkat.no.method", session)
-        site.raw("merkat.bid.set", session, 0, session)
-    assert PASSWORD not in site.log.read_text()
-    assert "Traceback" not in site.log.read_text()
-    connection = sqlite3.connect(f"file:{site.state / 'merkat.db'}?mode=ro", uri=True)
-    assert PASSWORD not in "\n".join(connection.iterdump())
-    connection.close()
-    for path in site.state.iterdir():
-        if path.is_file() and path.name not in {"cloud.db", "cloud.db-wal"}:
-            assert PASSWORD.encode() not in path.read_bytes(), path

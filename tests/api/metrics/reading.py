@@ -1,0 +1,15 @@
+"""What is read off the figures."""
+
+from prometheus_client.parser import text_string_to_metric_families as parsed
+
+from merkatd.api.metrics.figures import Figures
+
+
+def samples(figures: Figures) -> dict[tuple[str, ...], float]:
+    """By name and the values of the labels; without those of the process, which never rest."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in parsed(figures.page().decode())
+        for sample in family.samples
+        if not sample.name.startswith("merkat_process_")
+    }

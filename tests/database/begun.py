@@ -1,0 +1,19 @@
+"""Periods that have begun, and steps that they decide."""
+
+import sqlalchemy as sa
+
+from merkatd.cluster import (
+    Deploy,
+)
+from merkatd.database import periods
+
+
+def begun(connection: sa.Connection, count: int = 1) -> None:
+    """As many periods."""
+    for _ in range(count):
+        periods.begin(connection, 0.0, 0.0, hosts=1, vms=1)
+
+
+def deploy(vm: int, period: int = 1, **more: tuple[str, ...]) -> Deploy:
+    """A VM to be started on host 7."""
+    return Deploy(period=period, vm=vm, host=7, reason="least load", **more)

@@ -1,0 +1,81 @@
+"""The journal under any order of events, and under two who write at once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.database import decisions, journal
+from merkatd.database.decisions import Wanted
+from merkatd.database.engine import make_engine
+from merkatd.database.steps import StepState
+from merkatd.database.tables import METADATA
+from tests.database.again import again
+from tests.database.begun import begun, deploy
+
+VERBS = ("record", "send", "confirm", "refuse", "expire")
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(VERBS), st.integers(1, 4), st.integers(0, 2))))
+def test_whatever_happens_a_vm_has_one_outstanding_step(
+    script: list[tuple[str, int, int]],
+) -> None:
+    """A journal told anything in any order moves each step as a plain dictionary says."""
+    engine = make_engine("sqlite://")
+    METADATA.create_all(engine)
+    expected: dict[str, StepState] = {}
+    outstanding = {StepState.PLANNED, StepState.SENT}
+    with engine.connect() as connection:
+        begun(connection, 4)
+        for verb, period, vm in script:
+            step = deploy(vm, period)
+            before = expected.get(step.id)
+            if verb == "record":
+                others = {deploy(vm, other).id for other in (1, 2, 3, 4)} & expected.keys()
+                if before is None and not any(expected[one] in outstanding for one in others):
+                    expected[step.id] = StepState.PLANNED
+                journal.record(connection, [step], 0.0)
+            elif verb == "send":
+                moved = journal.mark_sent(connection, [step.id], 0.0)
+                assert bool(moved) == (before is StepState.PLANNED)
+                expected |= dict.fromkeys(moved, StepState.SENT)
+            else:
+                moved, state = ended(connection, verb, step.id)
+                assert bool(moved) == (before in outstanding)
+                expected |= dict.fromkeys(moved, state)
+        found = decisions.recent(connection, Wanted(), limit=100)
+        assert {one.id: one.state for one in found} == expected
+    engine.dispose()
+
+
+def ended(connection: sa.Connection, verb: str, step: str) -> tuple[frozenset[str], StepState]:
+    """End a step in one of three ways."""
+    if verb == "confirm":
+        return journal.confirm(connection, [step], 0.0), StepState.CONFIRMED
+    if verb == "refuse":
+        return journal.refuse(connection, {step: "no"}, 0.0), StepState.REFUSED
+    return journal.expire(connection, {step: "late"}, 0.0), StepState.EXPIRED
+
+
+def test_of_two_connections_racing_for_a_vm_one_wins(file_engine: sa.Engine) -> None:
+    """Twenty times two threads want the same VM at the same moment."""
+    with file_engine.begin() as connection:
+        begun(connection, 2)
+    start = Barrier(2)
+
+    def race(period: int, vm: int) -> int:
+        start.wait()
+        return again(
+            file_engine,
+            lambda connection: len(journal.record(connection, [deploy(vm, period)], 0.0).recorded),
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        for vm in range(20):
+            runs = [pool.submit(race, period, vm) for period in (1, 2)]
+            assert sorted(run.result() for run in runs) == [0, 1]
+    with file_engine.connect() as connection:
+        assert len(decisions.outstanding(connection)) == 20
