@@ -4,12 +4,14 @@ import csv
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from merkatd.cli import main
-from simulator.experiments import EXPERIMENTS, Options
+from simulator.experiments import EXPERIMENTS, Options, figure_03
 from simulator.experiments.experiment import Experiment, Report, Row, Rows, Task
 from simulator.experiments.inputs import LOAD, jobs_of
 from simulator.report.csv import write_csv
@@ -168,3 +170,14 @@ def test_a_cluster_needs_dask(
     wanted = ["experiment", "run", "figure-3", "--cluster", "--output", str(tmp_path)]
     assert main(wanted) == 1
     assert "pip install 'merkat[cluster]'" in capsys.readouterr().err
+
+
+def test_what_shares_its_runs_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are kept where the other finds them, its table and figure under its own name."""
+    shared = replace(figure_03.EXPERIMENT, name="figure-3", runs="shared-runs")
+    monkeypatch.setitem(cast("dict[str, Experiment]", EXPERIMENTS), "figure-3", shared)
+    assert main(["experiment", "run", "figure-3", "--output", str(tmp_path)]) == 0
+    assert (tmp_path / "shared-runs" / "rows.jsonl").exists()
+    assert (tmp_path / "figure-3" / "rows.csv").exists()
