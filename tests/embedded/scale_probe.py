@@ -99,12 +99,18 @@ async def probe(cloud: Cloud, server: Server) -> dict[str, float]:
             )
             found[f"{name} {time_} s"] = time.monotonic() - begun
             found[f"{name} {time_} held s"] = ticker.take()
-    begun = time.process_time()
-    found["joined bytes"] = len(
-        str(cloud.call("one.vmpool.infoextended", [SESSION, -2, -1, -1, -1]).plain()[1])
-    )
-    found["joined s"] = time.process_time() - begun
+    found |= least_joined(cloud)
     return found
+
+
+def least_joined(cloud: Cloud) -> dict[str, float]:
+    """A warm pool as text, in the quickest of three times."""
+    took = []
+    for _ in range(3):
+        begun = time.process_time()
+        text = str(cloud.call("one.vmpool.infoextended", [SESSION, -2, -1, -1, -1]).plain()[1])
+        took.append(time.process_time() - begun)
+    return {"joined bytes": len(text), "joined s": min(took)}
 
 
 def main() -> None:

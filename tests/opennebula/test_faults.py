@@ -17,7 +17,7 @@ LOST = ["lose", "garbage", "hang"]
 @pytest.fixture
 def hasty(world: World) -> World:
     """The same with little patience."""
-    world.one = world.cloud(world.login(ADMIN, timeout_s=0.5, attempts=1))
+    world.one = world.cloud(world.login(ADMIN, timeout_s=1.5, attempts=1))
     return world
 
 
@@ -28,7 +28,7 @@ def hasty(world: World) -> World:
 def test_a_pool_that_can_not_be_read(hasty: World, kind: str, method: str) -> None:
     """The observation fails as a whole, and the next is whole."""
     vm = hasty.new()
-    hasty.fault(kind, method, seconds=0.8)
+    hasty.fault(kind, method, seconds=2.0)
     with pytest.raises(UnreachableError):
         hasty.observe()
     hasty.mend()
@@ -40,7 +40,7 @@ def test_a_pool_that_can_not_be_read(hasty: World, kind: str, method: str) -> No
 def test_a_step_that_nobody_answers(hasty: World, kind: str) -> None:
     """It may have been done or not: the next observation tells."""
     vm = hasty.new()
-    hasty.fault(kind, "one.vm.deploy", seconds=0.8)
+    hasty.fault(kind, "one.vm.deploy", seconds=2.0)
     with pytest.raises(UnreachableError, match=r"one\.vm\.deploy of VM 0 on host 1"):
         hasty.send(deploy(vm, 1))
     hasty.mend()
@@ -66,7 +66,7 @@ def test_a_creation_never_doubles(hasty: World, kind: str, *, seen_before: bool)
         hasty.new()
         hasty.observe()
     before = len(hasty.observe().vm_id) if seen_before else 0
-    hasty.fault(kind, "one.vm.allocate", seconds=0.8)
+    hasty.fault(kind, "one.vm.allocate", seconds=2.0)
     if kind == "refuse":
         assert hasty.send(create("k")).answer is Answer.REFUSED
     else:
