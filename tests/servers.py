@@ -52,7 +52,7 @@ class MariaDb:
         """Make the tables that every server has."""
         assert INSTALL is not None
         command = [INSTALL, *_QUICK, *self._paths(), "--auth-root-authentication-method=normal"]
-        subprocess.run([*command, "--skip-test-db"], check=True, capture_output=True)
+        subprocess.run([*command, "--skip-test-db", "--force"], check=True, capture_output=True)
 
     def start(self, *options: str) -> None:
         """Start it, or start it again; it answers when this returns."""
