@@ -26,6 +26,8 @@ from twisted.internet import reactor as installed  # noqa: E402 - as the daemon 
 reactor: Any = installed
 SESSION = "oneadmin:secret"
 HOSTS, VMS = 1_000, 10_000
+LONGEST_S = 120
+"""That it may take until all of them run; four on a machine that does nothing else."""
 
 
 def reference_s() -> float:
@@ -80,8 +82,12 @@ def raw_fetch(server: Server, method: str, *arguments: int) -> int:
 
 async def probe(cloud: Cloud, server: Server) -> dict[str, float]:
     """Fetch, and measure."""
-    await task.deferLater(reactor, 4.0, lambda: None)
-    running = sum(vm.lcm == 3 for vm in cloud.world.vms)
+    running = 0
+    for _ in range(LONGEST_S):
+        await task.deferLater(reactor, 1.0, lambda: None)
+        running = sum(vm.lcm == 3 for vm in cloud.world.vms)
+        if running == VMS:
+            break
     ticker = Ticker()
     found: dict[str, float] = {"running": running, "reference_s": reference_s()}
     await task.deferLater(reactor, 0.05, lambda: None)
