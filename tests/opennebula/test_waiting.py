@@ -30,4 +30,4 @@ def test_who_takes_too_long_is_given_up(seconds: float) -> None:
     waiting.addBoth(outcomes.append)
     (outcome,) = outcomes
     assert isinstance(outcome, Failure)
-    assert outcome.check(TimeoutError)
+    assert isinstance(outcome.value, TimeoutError)
