@@ -175,7 +175,8 @@ async def measured(figures: Figures, processes: int, what: str) -> None:
             hub.close()
     where = f"{PEERS} peers, {processes} processes"
     figures.plain(f"round trip of one message, median, ms ({where})", trip * 1e3)
-    figures.plain("a beat of theirs and its answer, median, ms", beat * 1e3)
+    if beat:
+        figures.plain("a beat of theirs and its answer, median, ms", beat * 1e3)
     figures.plain("until the last of them has the price, median, ms", price_s * 1e3)
     figures.plain("until the last controller has its own news too, median, ms", news_s * 1e3)
     figures.at_most("price to all / round trip, median", price_s / trip, 20)
