@@ -81,6 +81,8 @@ class Scene:
     """Whether the coming period costs far more than may be spent on one."""
     stale_s: float
     """How long ago the monitor looked: what was done since is not counted in `work`."""
+    news: News
+    """What all this was read from."""
 
     @property
     def hopeless(self) -> bool:
@@ -89,7 +91,7 @@ class Scene:
 
 
 class Iterative(Controller):
-    """Override `judged` and `verdict`."""
+    """Override `judged` and `verdict`; for another way to bid, `goes_on` and `bid`."""
 
     def judged(self, scene: Scene) -> Performance:
         """What is compared with what."""
@@ -130,6 +132,8 @@ class Iterative(Controller):
         if progress.done >= self.steps:
             await self.done(f"all {self.steps} iterations are made")
             return
+        if news.state == "suspending":  # nothing of it bids any more
+            return
         await self._replace(news)
         vms = bidding(news.vms)
         if not vms:
@@ -138,8 +142,8 @@ class Iterative(Controller):
         standings = self._standings(vms, market, news)
         spending = self._spending(news)
         scene = self._scene(progress, standings, vms, market, spending, news)
-        if await self._goes_on(scene):
-            await self._bid(scene, standings, spending)
+        if await self.goes_on(scene):
+            await self.bid(scene, standings, spending)
             await self._tell(scene)
 
     async def _ended(self, code: int) -> None:
@@ -205,10 +209,11 @@ class Iterative(Controller):
             names=names,
             measured=progress.measured or self.assignment.ideal_s is not None,
             overspent=_cost(vms, news) > DRAIN * spending,
+            news=news,
             stale_s=min(max(self.now_s - progress.seen_s, 0.0), 2 * self.assignment.interval_s),
         )
 
-    async def _goes_on(self, scene: Scene) -> bool:
+    async def goes_on(self, scene: Scene) -> bool:
         """Whether it is to run in the next period; what else is asked for at once."""
         if not scene.measured:
             return True
@@ -224,7 +229,8 @@ class Iterative(Controller):
         await self.suspend(f"what may be spent buys {scene.part:.0%} of what its VMs can use")
         return False
 
-    async def _bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
+    async def bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
+        """What is bid for each VM in the next period, and why."""
         each = spending / len(standings)
         means = Means(bid_min=max(LEAST_BID, each * IDLE_PART), bid_max=each)
         # Until something is known of its pace it takes all that it can pay for.

@@ -11,7 +11,14 @@ from controllers.applications.deadline import FullDeadline
 from controllers.applications.iterative import Scene
 from controllers.applications.trading import LEAST_BID, market_without, purse
 from controllers.policies.bound import bids_for
-from controllers.policies.patience import Book, Need, Temper, limit_price, must_yield
+from controllers.policies.patience import (
+    Book,
+    Temper,
+    clung,
+    limit_price,
+    must_yield,
+    need_of,
+)
 from controllers.policies.vertical import Standing
 from merkatd.platforms.ports import Assignment, Claim, News
 
@@ -28,66 +35,46 @@ class Patient(FullDeadline):
         if self.deadline_s is None:
             await self.give_up("slo.deadline is missing: patience needs one")
 
-    async def on_price(self, news: News) -> None:
-        """As others do, with the book at hand; not while it is on its way to disk."""
-        self._news = news
-        if news.state != "suspending":
-            await super().on_price(news)
-
-    async def _goes_on(self, scene: Scene) -> bool:
+    async def goes_on(self, scene: Scene) -> bool:
         """While those who would pay as much leave room for it."""
         if scene.measured and scene.hopeless:
-            return await super()._goes_on(scene)
-        news, units = self._news, units_of(self.assignment, self._news)
+            return await super().goes_on(scene)
+        news, units = scene.news, units_of(self.assignment, scene.news)
+        funds, capacity = purse(self.assignment, news), news.market.capacity[CPU]
+        need = need_of(funds, units, capacity, scene.work.ideal_s, scene.left_s)
+        limit = limit_price(need, self.assignment.interval_s, TEMPER)
         before = news.claim or Claim(price=0.0, units=units)
-        # To be suspended costs it time: it clings to what it has, as far as it can pay.
-        offer = max(before.price, self._limit(scene, units) * TEMPER.clinging)
-        claim = Claim(
-            price=min(offer, purse(self.assignment, news).credits / max(units, 1.0)), units=units
-        )
+        price = clung(max(limit, before.price / TEMPER.clinging), funds, units, TEMPER)
         others = list(news.market.claims)
         if before in others:
             others.remove(before)
-        book = Book(news.market.capacity[CPU], [(one.price, one.units) for one in (*others, claim)])
-        if must_yield(book, claim.price):
-            room = max(book.room_above(claim.price) + units, 0.0)
+        book = Book(capacity, [*((one.price, one.units) for one in others), (price, units)])
+        if must_yield(book, price):
+            room = max(book.room_above(price) + units, 0.0)
             await self.suspend(
-                f"who pays {claim.price:.3g} a unit of CPU or more leaves {room:g} of {units:g}"
+                f"who pays {price:.3g} a unit of CPU or more leaves {room:g} of {units:g}"
             )
             return False
-        if claim != news.claim:
-            await self.claim(claim.price, claim.units)
-        self._price = claim.price
+        if Claim(price=price, units=units) != news.claim:
+            await self.claim(price, units)
+        self._price = price
         return True
 
-    async def _bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
+    async def bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
         """What full speed takes, and for CPU no more than the price it claimed."""
-        market = market_without(self._news)
-        count, bids = len(standings), {}
+        market, count = market_without(scene.news), len(standings)
+        bids = {}
         for vm, now in standings.items():
+            whole = bids_for(count, now.most, market)
+            ceiling = [
+                self._price * size if name == CPU else spending / count
+                for name, size in zip(scene.names, now.most, strict=True)
+            ]
             bids[vm] = {
-                name: max(
-                    min(whole / count, self._price * size if name == CPU else spending / count),
-                    LEAST_BID,
-                )
-                for name, whole, size in zip(
-                    scene.names, bids_for(count, now.most, market), now.most, strict=True
-                )
+                name: max(min(all_of_them / count, most), LEAST_BID)
+                for name, all_of_them, most in zip(scene.names, whole, ceiling, strict=True)
             }
         await self.set_bids(bids, f"full speed, up to {self._price:.3g} a unit of CPU")
-
-    def _limit(self, scene: Scene, units: float) -> float:
-        """Up to which price it would begin now."""
-        funds = purse(self.assignment, self._news)
-        left_s = max(scene.left_s, 0.0)
-        need = Need(
-            means=funds.credits + funds.renewal * left_s / funds.renewal_s,
-            units=units,
-            capacity=max(self._news.market.capacity[CPU], units),
-            work_s=scene.work.ideal_s,
-            left_s=left_s,
-        )
-        return limit_price(need, self.assignment.interval_s, TEMPER)
 
 
 def units_of(assignment: Assignment, news: News) -> float:

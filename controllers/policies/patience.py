@@ -12,6 +12,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from controllers.policies.deadline import Purse
+
 Claim = tuple[float, float]
 """The price up to which so many units are wanted, and how many."""
 
@@ -45,6 +47,20 @@ class Need:
     """How long the rest takes at full speed,"""
     left_s: float
     """and how long there is."""
+
+
+def need_of(purse: Purse, units: float, capacity: float, work_s: float, left_s: float) -> Need:
+    """With all that a purse has and gets until the deadline."""
+    left_s = max(left_s, 0.0)
+    means = purse.credits + purse.renewal * left_s / purse.renewal_s
+    return Need(
+        means=means, units=units, capacity=max(capacity, units), work_s=work_s, left_s=left_s
+    )
+
+
+def clung(limit: float, purse: Purse, units: float, temper: Temper) -> float:
+    """What one that runs claims: it clings to what it has, as far as a period can be paid."""
+    return max(min(limit * temper.clinging, purse.credits / max(units, 1.0)), 0.0)
 
 
 def limit_price(need: Need, period_s: float, temper: Temper) -> float:

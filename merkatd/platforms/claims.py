@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import sqlalchemy as sa
 
-from controllers.policies.patience import Book
+from controllers.policies.patience import Book, clung
 from merkatd.database import fleets, platforms
 from merkatd.database.platforms import Platform
 from merkatd.market.view import view_of
@@ -75,8 +75,7 @@ def claimed_at_start(
     if not terms.patient or not begins or offer.book is None:
         return platform
     units = terms.full.get(CPU, 0.0)
-    payable = terms.purse.credits / max(units, 1.0)
-    price = max(min(limit_of(terms, offer) * TEMPER.clinging, payable), 0.0)
+    price = clung(limit_of(terms, offer), terms.purse, units, TEMPER)
     offer.book.claim(price, units)
     platforms.change(connection, platform.id, claim_price=price, claim_units=units)
     return replace(platform, claim_price=price, claim_units=units)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from math import ceil, inf, isfinite
 
 from controllers.policies.deadline import Purse, Verdict, Work, bid_max, verdict
-from controllers.policies.patience import Book, Need, Temper, limit_price, may_start
+from controllers.policies.patience import Book, Temper, limit_price, may_start, need_of
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.words import at, credit, lasting
 
@@ -113,14 +113,8 @@ def limit_of(terms: Terms, offer: Offer) -> float:
     units = terms.full.get(CPU, 0.0)
     if offer.book is None or terms.deadline_s is None or terms.ideal_s is None or units <= 0:
         return 0.0
-    left_s = max(terms.deadline_s - offer.now_s, 0.0)
-    need = Need(
-        means=terms.purse.credits + terms.purse.renewal * left_s / terms.purse.renewal_s,
-        units=units,
-        capacity=max(offer.book.capacity, units),
-        work_s=terms.ideal_s,
-        left_s=left_s,
-    )
+    left_s = terms.deadline_s - offer.now_s
+    need = need_of(terms.purse, units, offer.book.capacity, terms.ideal_s, left_s)
     return limit_price(need, offer.interval_s, TEMPER)
 
 

@@ -83,7 +83,7 @@ def _grid(title: str, name: str, form: str, rows: Rows, over: Sequence[float]) -
 def _cost(rows: Rows, over: Sequence[float]) -> Grid:
     def ms(level: float) -> str:
         cpu_s = figures.mean(rows, "cpu_s", MARKET, level)
-        return f"{1000.0 * cpu_s / figures.mean(rows, 'periods', MARKET, level):.2f}"
+        return f"{1000.0 * cpu_s / figures.mean(rows, 'looks', MARKET, level):.2f}"
 
     return Grid(
         "What the market took",

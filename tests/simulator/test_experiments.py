@@ -94,7 +94,7 @@ def test_figure_13_says_what_holds(tmp_path: Path) -> None:
             "migrations": 0.0,
             "decisions": 5.0,
             "cpu_s": 1.0,
-            "periods": 500.0,
+            "looks": 500.0,
         }
 
     rows = rows_of(experiment, fcfs=row(10, 50), edf=row(90, 95), market=row(80, 94))
