@@ -8,7 +8,7 @@ import numpy as np
 
 from merkatd.api.questions.lists import HOST_STATES
 from merkatd.api.questions.present import Present
-from merkatd.cluster import HostState, Ints
+from merkatd.cluster import Floats, HostState, Ints
 from merkatd.market.view import NOWHERE
 
 
@@ -18,7 +18,7 @@ def hosts_of(now: Present, drained: AbstractSet[int], owner: int | None) -> list
     A VM is [id, name, owner, part of the host's CPU, part of its memory], the largest first.
     """
     table = now.snapshot.hosts
-    members = _members(now, owner)
+    members, gets = _members(now, owner), now.given()
     shown = range(len(table)) if owner is None else sorted(members)
     return [
         {
@@ -27,7 +27,7 @@ def hosts_of(now: Present, drained: AbstractSet[int], owner: int | None) -> list
             "state": "drain"
             if int(table.id[row]) in drained
             else HOST_STATES[HostState(int(table.state[row]))],
-            "vms": _vms(now, row, members.get(row, [])),
+            "vms": _vms(now, gets, row, members.get(row, [])),
         }
         for row in shown
     ]
@@ -44,10 +44,10 @@ def _members(now: Present, owner: int | None) -> dict[int, list[int]]:
     return found
 
 
-def _vms(now: Present, host: int, rows: Sequence[int]) -> list[list[Any]]:
+def _vms(now: Present, gets: Floats, host: int, rows: Sequence[int]) -> list[list[Any]]:
     vms = now.snapshot.vms
     whole = np.maximum(now.snapshot.hosts.capacity[host], 1e-9)
-    parts = now.decision.allocations[list(rows)] / whole
+    parts = gets[list(rows)] / whole
     order = sorted(
         range(len(rows)), key=lambda at: (int(vms.owner[rows[at]]), int(vms.id[rows[at]]))
     )

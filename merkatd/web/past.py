@@ -111,7 +111,7 @@ def moment_of(period: int, now: Present, goals: Sequence[Goal]) -> Moment:
         application=_small(vms.application[order]),
         host=_small(host[order]),
         bid=_rough(vms.bid[order]),
-        given=_rough(np.where(there[:, None], now.decision.allocations, 0.0)[order]),
+        given=_rough(now.given()[order]),
         used=_used(now.snapshot)[order],
         cost=_rough(now.cost[order].sum(axis=1)),
         host_id=_small(hosts.id[host_order]),

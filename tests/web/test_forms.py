@@ -20,6 +20,11 @@ MEMORY="128"
 """
 
 
+def bids(site: PageSite) -> list[float]:
+    """What the VM bids for each resource; its shares change with every period."""
+    return [one["old"] for one in site.order("bid", vm="1")["resources"]]
+
+
 class TestBids:
     def test_a_quote_then_the_bid(self, site: PageSite) -> None:
         """The quote changes nothing; the bid counts from the next period on."""
@@ -35,14 +40,14 @@ class TestBids:
     def test_wrong_input_is_told_beside_the_field(self, site: PageSite, wrong: str) -> None:
         """With what was written still in it, and nothing done."""
         bob = site.browser(BOB)
-        before = site.order("bid", vm="1")["resources"]
+        before = bids(site)
         for end in ("quote", "bid"):
             answer = bob.post(f"/vms/1/{end}", cpu=wrong)
             assert answer.status == 422
             assert 'aria-invalid="true"' in answer.text
             assert f'value="{wrong}"' in answer.text
             assert 'role="alert"' in answer.text
-        assert site.order("bid", vm="1")["resources"] == before
+        assert bids(site) == before
 
     def test_no_bid_at_all_is_none(self, site: PageSite) -> None:
         """It is said what would be right."""

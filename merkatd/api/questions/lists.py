@@ -29,7 +29,7 @@ def hosts(now: Present, drained: AbstractSet[int] = frozenset()) -> list[Row]:
     table, snapshot = now.snapshot.hosts, now.snapshot
     there = np.flatnonzero(now.host != NOWHERE)
     count = np.bincount(now.host[there], minlength=len(table))
-    bids = np.isin(snapshot.vms.state, BIDDING)
+    bids, gets = np.isin(snapshot.vms.state, BIDDING), now.given()
     rows: list[Row] = [
         {
             "id": int(table.id[row]),
@@ -45,7 +45,7 @@ def hosts(now: Present, drained: AbstractSet[int] = frozenset()) -> list[Row]:
         for row in range(len(table))
     ]
     for column, name in enumerate(snapshot.resources):
-        given = _sums(now, now.decision.allocations[there, column])
+        given = _sums(now, gets[there, column])
         bid = _sums(now, np.where(bids, snapshot.vms.bid[:, column], 0.0)[there])
         for row, found in enumerate(rows):
             found[name] = finite(table.capacity[row, column])

@@ -43,6 +43,21 @@ class Present:
     rates: Mapping[int, Rate] = field(default_factory=dict)
     """By VM id: what VMs have of their groups' spending rates."""
 
+    def given(self) -> Floats:
+        """[vms, resources]: what each gets where it is now.
+
+        A step that is put off leaves its VM where it was, beside those who were to have its room:
+        until it goes they all have less than was decided, for no host gives more than it has.
+        """
+        there = self.host != NOWHERE
+        given = np.where(there[:, np.newaxis], self.decision.allocations, 0.0)
+        asked = np.zeros_like(self.snapshot.hosts.capacity)
+        np.add.at(asked, self.host[there], given[there])
+        whole = self.snapshot.hosts.capacity
+        part = np.where(asked > whole, whole / np.maximum(asked, 1e-9), 1.0)
+        given[there] *= part[self.host[there]]
+        return given
+
     def host_name(self, row: int) -> str | None:
         """The name of the VM's host."""
         at = int(self.host[row])

@@ -1,0 +1,51 @@
+"""What is shown of a host is no more than it has, also while a move is put off."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.api.questions.present import Present
+from merkatd.cluster import Decision, Plan
+from merkatd.limits import Limits
+from merkatd.market.view import NOWHERE
+from tests.clouds import cloud, hosts_table, vms_table
+
+HOSTS, WHOLE = 3, (400.0, 4096.0)
+
+
+def shown(places: list[int], allocations: list[tuple[float, float]]) -> Present:
+    """VMs on these hosts, for which so much was decided."""
+    count = len(places)
+    decided = np.array(allocations, dtype=float).reshape(count, 2)
+    whole = np.tile(WHOLE, (HOSTS, 1))
+    snapshot = cloud(hosts_table(whole), vms_table(places, np.zeros((count, 2)), decided))
+    return Present(
+        at_s=0.0,
+        snapshot=snapshot,
+        states=("RUNNING",) * count,
+        decision=Decision(Plan(), decided, np.zeros((1, 2))),
+        limits=Limits(Plan(), {}, {}, {}),
+        host=np.array(places, dtype=np.int64),
+        cost=np.zeros((count, 2)),
+        rate=np.full(count, np.nan),
+        messages={},
+    )
+
+
+amounts = st.tuples(st.floats(0.0, 500.0), st.floats(0.0, 5000.0))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(NOWHERE, HOSTS - 1), amounts), min_size=1, max_size=9))
+def test_no_host_gives_more_than_it_has(rows: list[tuple[int, tuple[float, float]]]) -> None:
+    """Wherever VMs are; nobody has more than was decided, and on a host with room all of it."""
+    now = shown([place for place, _ in rows], [amount for _, amount in rows])
+    given_ = now.given()
+    decided = now.decision.allocations
+    assert (given_ <= decided * (1 + 1e-12)).all()
+    for host in range(HOSTS):
+        there = now.host == host
+        whole, asked = np.array(WHOLE), decided[there].sum(axis=0)
+        assert np.allclose(given_[there].sum(axis=0), np.minimum(asked, whole))
+        assert np.allclose(given_[there][:, asked <= whole], decided[there][:, asked <= whole])
+    assert not given_[now.host == NOWHERE].any()
