@@ -4,7 +4,8 @@ It suspends while the price is too high for the pace that is needed, and gives u
 deadline can't be met any more, however much was spent.
 """
 
-from controllers.applications.iterative import Iterative, Scene
+from controllers.applications.iterative import Iterative
+from controllers.applications.scene import Scene
 from controllers.policies.deadline import Verdict, performance, verdict
 from controllers.policies.vertical import Performance
 

@@ -4,7 +4,8 @@ It tracks an allocation, all that its VMs can use, and suspends while not even a
 can be had.
 """
 
-from controllers.applications.iterative import Iterative, Scene
+from controllers.applications.iterative import Iterative
+from controllers.applications.scene import Scene
 from controllers.policies.deadline import Verdict
 from controllers.policies.minimum import LEAST_PART, ensured, lacking
 from controllers.policies.vertical import Performance

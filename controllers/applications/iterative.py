@@ -6,12 +6,11 @@ whether it will make it. What is needed, and when to suspend, is a kind's own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import isinf
 from typing import Final
 
 from controllers.applications.progress import Progress
 from controllers.applications.replacing import OFF, OFF_S, Absent, overdue
+from controllers.applications.scene import Scene, in_words, too_late, usable_s
 from controllers.applications.trading import (
     LEAST_BID,
     bidding,
@@ -26,25 +25,14 @@ from controllers.applications.trading import (
 )
 from controllers.controller import Controller
 from controllers.policies.bound import Prices
-from controllers.policies.deadline import (
-    Verdict,
-    Work,
-    bid_max,
-    grace_s,
-    least_deadline_s,
-    reference_s,
-)
-from controllers.policies.minimum import lacking
+from controllers.policies.deadline import Verdict, bid_max, reference_s
+from controllers.policies.minimum import enough
 from controllers.policies.vertical import Means, Performance, Standing, adapt
 from merkatd.bus.messages import Measured
 from merkatd.platforms.ports import ClusterTerms, News, VmNow
 
 PATIENCE: Final = 2
 """So many periods in a row must want a suspension: prices swing while others settle."""
-SPARE_PERIODS: Final = 2
-"""So many periods before its deadline the work is to be done,"""
-SPARE_MOST: Final = 0.75
-"""but for no more than this part of what is left."""
 DRAIN: Final = 3.0
 """Where a period costs so many times what may be spent on it, the first one is enough."""
 HORIZON_S: Final = 86_400.0
@@ -54,40 +42,6 @@ IDLE_PART: Final = 1e-3
 bids. From nothing a bid would take many periods to rise when others come."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
 _ABSENT, _OFF = "absent", "off"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """All that a decision is made of."""
-
-    work: Work
-    left_s: float
-    """To the deadline,"""
-    usable_s: float
-    """and of that to be planned with: bids count a period later, as does what is seen."""
-    pace_s: float
-    """How long an iteration takes now,"""
-    reachable_step_s: float
-    """and how long it could at what may be spent,"""
-    part: float
-    """which buys this part of all that the VMs can use."""
-    held: float
-    """The part that they have now."""
-    names: tuple[str, ...]
-    """Of the resources."""
-    measured: bool
-    """Whether anything is known of the pace; if not, `pace_s` says nothing."""
-    overspent: bool
-    """Whether the coming period costs far more than may be spent on one."""
-    stale_s: float
-    """How long ago the monitor looked: what was done since is not counted in `work`."""
-    news: News
-    """What all this was read from."""
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether the deadline can't be met, whatever was done since the monitor looked."""
-        return grace_s(self.work, self.left_s) + self.stale_s < 0
 
 
 class Iterative(Controller):
@@ -219,7 +173,7 @@ class Iterative(Controller):
             return True
         wanted = self.verdict(scene)
         if wanted is Verdict.STOP and scene.hopeless:
-            await self.give_up(_too_late(scene))
+            await self.give_up(too_late(scene))
             return False
         dear = int(self.memory.get(_DEAR, 0)) + 1 if wanted is Verdict.SUSPEND else 0
         self.memory[_DEAR] = dear % PATIENCE
@@ -229,12 +183,23 @@ class Iterative(Controller):
         await self.suspend(f"what may be spent buys {scene.part:.0%} of what its VMs can use")
         return False
 
+    def compared(self, scene: Scene) -> Performance:
+        """What the bids are judged by: `judged`, as soon as something is known.
+
+        Before that whoever raises them pays for nothing, and two who do so take each other's
+        money: the first bid stands until the first iteration alone takes longer than it may.
+        What gets less than its floor is raised in any case.
+        """
+        if not scene.held:
+            return enough()
+        judged = self.judged(scene)
+        return judged if scene.measured or judged.slow else enough()
+
     async def bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
         """What is bid for each VM in the next period, and why."""
         each = spending / len(standings)
         means = Means(bid_min=max(LEAST_BID, each * IDLE_PART), bid_max=each)
-        # Until something is known of its pace it takes all that it can pay for.
-        judged = self.judged(scene) if scene.measured else lacking(scene.held)
+        judged = self.compared(scene)
         # Another deadline makes all that was learned of the pace worth nothing.
         same = self.memory.get(_DEADLINE) == self.deadline_s
         self.memory[_DEADLINE] = self.deadline_s
@@ -264,36 +229,13 @@ class Iterative(Controller):
             performance=scene.pace_s,
             reference=reference_s(work, scene.usable_s) if self.deadline_s is not None else None,
             done=work.done / max(work.steps, 1),
-            text=_in_words(scene, spare_s),
+            text=in_words(scene, spare_s),
         )
 
     def _progress(self) -> Progress:
         return Progress.of(self.memory.get(_PROGRESS, {}))
 
 
-def usable_s(left_s: float, interval_s: float) -> float:
-    """The time to plan with, of so much that is left."""
-    return max(left_s - SPARE_PERIODS * interval_s, left_s * (1 - SPARE_MOST))
-
-
 def _cost(vms: list[VmNow], news: News) -> float:
     """What the coming period is charged for: all that is held, whatever was bid for it."""
     return sum(news.prices[name] * amount for one in vms for name, amount in one.allocation.items())
-
-
-def _in_words(scene: Scene, spare_s: float) -> str:
-    work = scene.work
-    said = f"{int(work.done)} of {work.steps} iterations, {scene.pace_s:.3g} s each"
-    if isinf(spare_s):
-        return said
-    if spare_s >= 0:
-        return f"{said}: done {spare_s:.0f} s before the deadline"
-    least_s = least_deadline_s(work, scene.reachable_step_s)
-    return f"{said}: {-spare_s:.0f} s late; could be done in {least_s:.0f} s"
-
-
-def _too_late(scene: Scene) -> str:
-    return (
-        f"{scene.work.left:.0f} iterations are left and take {scene.work.ideal_s:.0f} s at least,"
-        f" with {max(scene.left_s, 0.0):.0f} s to the deadline"
-    )

@@ -4,7 +4,8 @@ It runs until then whatever happens, and suspends only while not even a least pa
 VMs can use can be had.
 """
 
-from controllers.applications.iterative import Iterative, Scene
+from controllers.applications.iterative import Iterative
+from controllers.applications.scene import Scene
 from controllers.policies.deadline import Verdict, performance
 from controllers.policies.minimum import LEAST_PART, ensured
 from controllers.policies.vertical import Performance

@@ -8,7 +8,7 @@ more leave it less than it needs. When to start, and to go on, the manager reads
 from collections.abc import Mapping
 
 from controllers.applications.deadline import FullDeadline
-from controllers.applications.iterative import Scene
+from controllers.applications.scene import Scene
 from controllers.applications.trading import LEAST_BID, market_without, purse
 from controllers.policies.bound import bids_for
 from controllers.policies.patience import (

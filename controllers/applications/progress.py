@@ -94,7 +94,7 @@ class Progress:
         One that had cost more than those before it, and was not done at the last look, is the
         measure; what was done since nobody knows.
         """
-        hangs_s = self.seen_effort_s - self.marks[-1][0] if self.measured else 0.0
+        hangs_s = self.seen_effort_s - self.marks[-1][0] if self.marks else 0.0
         return max(self.step_effort_s(ideal_s), hangs_s) / max(self.part, _NOTHING)
 
     def work(self, steps: int, ideal_run_s: float | None) -> Work:

@@ -13,14 +13,17 @@ MOST: Final = 1 << 19
 """Bytes that are read at once; what is beyond them the next time."""
 _SCRIPT: Final = (
     "f={file}; i={inode}; o={offset}; "
-    'n=$(stat -L -c %i -- "$f" 2>/dev/null) || n=; s=new; '
-    'if [ "$n" = "$i" ]; then s=same; '
-    '[ "$(stat -L -c %s -- "$f")" -ge "$o" ] || {{ s=cut; o=0; }}; '
+    'set -- $(stat -L -c "%i %s" -- "$f" 2>/dev/null); n=$1; z=$2; s=new; '
+    'if [ "$n" = "$i" ]; then s=same; [ "$z" -ge "$o" ] || {{ s=cut; o=0; }}; '
     'elif [ "$i" != 0 ]; then for c in "$f".* "$f"-*; do '
-    '[ -f "$c" ] && [ "$(stat -L -c %i -- "$c")" = "$i" ] && {{ s=old; f=$c; break; }}; done; fi; '
+    'set -- $(stat -L -c "%i %s" -- "$c" 2>/dev/null); '
+    '[ -f "$c" ] && [ "$1" = "$i" ] && {{ s=old; f=$c; z=$2; break; }}; done; fi; '
     '[ "$s" = new ] && o=0; [ -z "$n" ] && [ "$s" != old ] && {{ echo none; exit 0; }}; '
-    'echo "$s $n $o"; tail -c +$((o+1)) -- "$f" | head -c {most}'
+    'echo "$s $n $o"; [ "$z" -gt "$o" ] || exit 0; '
+    '[ $((z-o)) -gt {most} ] || exec tail -c +$((o+1)) -- "$f"; '
+    'tail -c +$((o+1)) -- "$f" | head -c {most}'
 )
+"""As few programs as it takes: a VM that gets little CPU is to spend it on its work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

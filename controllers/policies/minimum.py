@@ -24,3 +24,8 @@ def lacking(held: float) -> Performance:
     """
     value = 1.0 / held if held > 0 else inf
     return Performance(value=value, reference=1.0, low=LOW, high=HIGH)
+
+
+def enough() -> Performance:
+    """Neither slow nor fast: nothing is to be changed."""
+    return Performance(value=(LOW + HIGH) / 2, reference=1.0, low=LOW, high=HIGH)

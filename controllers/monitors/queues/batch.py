@@ -6,6 +6,7 @@ is the head. A worker is known by the name it has in the batch system.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 
@@ -53,3 +54,12 @@ class Batch(Protocol):
 
     def forget(self, workers: Iterable[str]) -> str:
         """The command that takes workers that are gone off the list."""
+
+
+def age_s(since: str, now: str) -> float:
+    """Both as the head's clock writes them; 0 where it wrote no time."""
+    try:
+        passed = datetime.fromisoformat(now) - datetime.fromisoformat(since)
+    except ValueError:
+        return 0.0
+    return max(0.0, passed.total_seconds())

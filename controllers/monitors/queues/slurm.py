@@ -4,13 +4,16 @@ Workers come by themselves (`slurmd -Z`, dynamic nodes); what is drained and gon
 """
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from controllers.monitors.queues.batch import Queue, Worker
+from controllers.monitors.queues.batch import Queue, Worker, age_s
 
-_SEPARATOR: Final = "--nodes--"
+_NODES: Final = "--nodes--"
+_NOW: Final = "--now--"
 _RUNNING: Final = frozenset({"RUNNING", "COMPLETING", "CONFIGURING"})
+_HELD: Final = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit", "Assoc", "QOS")
+"""Why jobs wait that no worker would help, as these words begin."""
 _DRAINED: Final = ("drain", "drng")
 _LOST: Final = ("down", "no_respond", "unknown", "fail")
 _REASON: Final = "merkat"
@@ -20,47 +23,44 @@ class Slurm:
     """Implements `Batch`."""
 
     def look(self) -> str:
-        """Jobs with their state, processors, nodes and the time since they were submitted.
+        """Jobs alike with their number, state, processors, submission, why they wait, and nodes.
 
-        The nodes are asked for first: what was drained then can't be given a job any more.
+        The nodes are asked for first: what was drained then can't be given a job any more. Each
+        task of an array is a job; there may be a hundred thousand, which are counted on the head.
         """
         return (
-            "nodes=$(sinfo -h -N -o '%N|%t' | sort -u); now=$(date +%s);"
-            " squeue -h -a -o '%T|%C|%V|%N' | while IFS='|' read s c v n; do"
-            ' echo "$s|$c|$((now-$(date -d "$v" +%s)))|$n"; done;'
-            f' echo {_SEPARATOR}; echo "$nodes"'
+            "nodes=$(sinfo -h -N -o '%N|%t' | sort -u);"
+            " SLURM_TIME_FORMAT=standard squeue -h -a -r -o '%T|%C|%V|%r|%N' | sort | uniq -c;"
+            f' echo {_NODES}; echo "$nodes"; echo {_NOW}; date +%Y-%m-%dT%H:%M:%S'
         )
 
     def read(self, answer: str) -> Queue:
         """A job without nodes waits; one on several nodes counts on each."""
-        before, found, after = answer.partition(f"{_SEPARATOR}\n")
-        if not found:
+        before, found, after = answer.partition(f"{_NODES}\n")
+        nodes, dated, now = after.partition(f"{_NOW}\n")
+        if not (found and dated):
             raise ValueError(f"not an answer of Slurm's: {answer[:80]!r}")
         waiting = wanted = running = 0
         longest_s = 0.0
         busy: dict[str, int] = {}
         for line in before.splitlines():
-            state, processors, age_s, nodes = line.split("|")
-            if state == "PENDING":
-                waiting += 1
-                wanted += int(processors)
-                longest_s = max(longest_s, float(age_s))
+            count, said = line.split(None, 1)
+            state, processors, submitted, why, on = said.split("|")
+            jobs = int(count)
+            if state == "PENDING" and not why.startswith(_HELD):
+                waiting += jobs
+                wanted += jobs * int(processors)
+                longest_s = max(longest_s, age_s(submitted, now.strip()))
             elif state in _RUNNING:
-                running += 1
-                for node in _expanded(nodes):
-                    busy[node] = busy.get(node, 0) + 1
-        workers = {}
-        for line in filter(None, after.splitlines()):
-            name, state = line.split("|")
-            word = state.rstrip("*~#!%$@^-+").lower()
-            workers[name] = Worker(
-                name=name,
-                jobs=busy.get(name, 0),
-                drained=word.startswith(_DRAINED),
-                lost=state.endswith("*") or word.startswith(_LOST),
-            )
+                running += jobs
+                for node in _expanded(on):
+                    busy[node] = busy.get(node, 0) + jobs
         return Queue(
-            waiting=waiting, wanted=wanted, longest_s=longest_s, running=running, workers=workers
+            waiting=waiting,
+            wanted=wanted,
+            longest_s=longest_s,
+            running=running,
+            workers=_workers(nodes, busy),
         )
 
     def drain(self, workers: Iterable[str]) -> str:
@@ -74,6 +74,20 @@ class Slurm:
     def forget(self, workers: Iterable[str]) -> str:
         """One that is busy, or comes back, is not deleted: Slurm refuses."""
         return "; ".join(f"scontrol delete nodename={shlex.quote(one)}" for one in workers)
+
+
+def _workers(nodes: str, busy: Mapping[str, int]) -> dict[str, Worker]:
+    found = {}
+    for line in filter(None, nodes.splitlines()):
+        name, state = line.split("|")
+        word = state.rstrip("*~#!%$@^-+").lower()
+        found[name] = Worker(
+            name=name,
+            jobs=busy.get(name, 0),
+            drained=word.startswith(_DRAINED),
+            lost=state.endswith("*") or word.startswith(_LOST),
+        )
+    return found
 
 
 def _list(workers: Iterable[str]) -> str:

@@ -1,0 +1,50 @@
+"""Signs of an application beside its log: its exit code, its VM's load; asked and read. Pure.
+
+One line, which a shell writes without starting any other program: a VM that gets little CPU is
+to spend it on its work.
+"""
+
+import shlex
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Of one VM; None: it does not say."""
+
+    load: float | None = None
+    exit: int | None = None
+
+
+def command(status: str) -> str:
+    """For a POSIX shell on the VM; `status` is the file with the exit code, once there is one."""
+    file = shlex.quote(status or "/dev/null")
+    load = "read l r 2>/dev/null </proc/loadavg"
+    return f'{load}; e=; [ ! -r {file} ] || read e r <{file}; echo "$l:$e"'
+
+
+def read(line: bytes) -> Signs:
+    """What it said; words that mean nothing are passed over."""
+    load, _, code = line.decode("ascii", "replace").partition(":")
+    found = Signs()
+    with suppress(ValueError):
+        found = Signs(load=float(load))
+    with suppress(ValueError):
+        found = Signs(found.load, int(code))
+    return found
+
+
+def told(signs: Iterable[Signs]) -> dict[str, float]:
+    """What a controller is to know of all those that answered."""
+    there = list(signs)
+    loads = [one.load for one in there if one.load is not None]
+    exits = [one.exit for one in there if one.exit is not None]
+    more = {"answering": float(len(there))} if there else {}
+    if loads:
+        more["load"] = sum(loads) / len(loads)
+    if exits:
+        # One that failed has failed them all.
+        more["exit"] = float(max(exits, key=abs))
+    return more

@@ -1,0 +1,66 @@
+"""Before an iteration was seen to be made: little is known, and little is done about it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.platforms.ports import Report, SetBids
+from tests.controllers.applications.live import Live
+from tests.controllers.applications.test_deadline import crowd, finished, submitted
+
+UNKNOWN = "its pace is not known yet"
+
+
+@pytest.fixture
+def site() -> Iterator[Live]:
+    """One host of four cores."""
+    one = Live(hosts=1)
+    yield one
+    one.close()
+
+
+def cpu_bids(site: Live, platform: int, reason: str = "") -> list[float]:
+    """What its controller bid for CPU, all VMs together, where it said this."""
+    said = [one for one in site.said(platform, SetBids) if reason in one.reason]
+    return [sum(bid["cpu"] for bid in one.bids.values()) for one in said]
+
+
+def test_without_an_ideal_the_pace_is_learned(site: Live) -> None:
+    """Until an iteration was seen it takes what it can get, and tells that nothing is known."""
+    crowd(site, 4)
+    platform = submitted(site, 2_400.0, ideal=False)
+    site.until(platform, "running")
+    assert "no iteration" in site.said(platform, Report)[0].text
+    assert site.said(platform, Report)[0].on_track is None
+    state, _ = finished(site, platform)
+    assert state == "done"
+    assert site.said(platform, Report)[-1].on_track
+
+
+def test_two_who_know_nothing_do_not_bid_each_other_up(site: Live) -> None:
+    """Each could pay a hundred times as much; what they have is worth having, and enough."""
+    crowd(site, 2)
+    site.periods(2)
+    both = [submitted(site, 24_000.0, ideal=False, steps=2) for _ in range(2)]
+    for platform in both:
+        site.until(platform, "running")
+    site.periods(4)
+    for platform in both:
+        bids = cpu_bids(site, platform, UNKNOWN)
+        assert len(bids) >= 4
+        assert max(bids) <= bids[0] * 1.001
+        assert site.said(platform, Report)[-1].on_track is None
+
+
+def test_a_first_iteration_that_takes_too_long_is_slow(site: Live) -> None:
+    """It need not be over for that: the bids rise before, and the deadline is met."""
+    platform = submitted(site, 1_500.0, ideal=False, steps=4)
+    site.until(platform, "running")
+    crowd(site, 4)
+    known: list[bool | None] = []
+    while not any(known):
+        site.periods(1)
+        known = [one.on_track for one in site.said(platform, Report)]
+    before = cpu_bids(site, platform)[: known.index(True)]
+    assert before[-1] > 1.5 * before[0]
+    assert finished(site, platform)[0] == "done"

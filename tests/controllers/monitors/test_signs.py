@@ -1,0 +1,48 @@
+"""An application's signs, by the very shell command that VMs are asked."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from controllers.monitors import signs
+from controllers.monitors.signs import Signs
+
+
+def seen(status: str) -> Signs:
+    """What this machine says."""
+    done = subprocess.run(["sh", "-c", signs.command(status)], capture_output=True, check=True)
+    assert done.stdout.count(b"\n") == 1
+    return signs.read(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("0\n", 0), ("3", 3), ("-15 killed\n", -15), ("", None), ("bad\n", None)]
+)
+def test_an_exit_code_is_read_from_a_file(tmp_path: Path, text: str, code: int | None) -> None:
+    """Whole or with more behind it; what is no number is none."""
+    file = tmp_path / "a run's $status"
+    file.write_text(text)
+    found = seen(str(file))
+    assert found.exit == code
+    assert found.load is not None
+    assert found.load >= 0.0
+
+
+def test_without_a_file_nothing_has_ended(tmp_path: Path) -> None:
+    """Nor where the template names none."""
+    assert seen(str(tmp_path / "none")).exit is None
+    assert seen("").exit is None
+
+
+def test_a_line_that_means_nothing_is_passed_over() -> None:
+    """A login banner, say; or a VM that tells no load."""
+    assert signs.read(b"Welcome to Debian: 12 updates\n") == Signs()
+    assert signs.read(b":7\n") == Signs(None, 7)
+
+
+def test_one_that_failed_has_failed_them_all() -> None:
+    """Their load is the mean of those that say one."""
+    there = [Signs(1.0, 0), Signs(2.0, None), Signs(None, -9)]
+    assert signs.told(there) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
+    assert signs.told([]) == {}
