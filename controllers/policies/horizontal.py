@@ -4,7 +4,6 @@ Careful in two ways (section 3.2.2): it never asks for many VMs at once, and for
 after having had to release some because they became too dear.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controllers.policies.bound import Bound, Prices, bids_for, upper_bound
@@ -36,7 +35,7 @@ class Scaled:
     forced: int
     """How many of those released could not be paid for any more."""
     bid: Amounts
-    """Of one VM, by resource."""
+    """Of one VM, by resource: those that are to go share what is bid for those that stay."""
     waiting: int
     """For the next time."""
 
@@ -61,7 +60,7 @@ def scale(
         request=max(0, allowed - fleet.vms),
         release=max(0, fleet.vms - allowed),
         forced=min(forced, max(0, fleet.vms - allowed)),
-        bid=_bid_of_one(allowed, fleet.size, bid_max, prices, bound),
+        bid=_bid_of_one(fleet, allowed, bid_max, prices, bound),
         waiting=waiting,
     )
 
@@ -78,16 +77,18 @@ def _target(fleet: Fleet, performance: Performance, wanted: int | None) -> int:
 
 
 def _bid_of_one(
-    vms: int, size: Sequence[float], bid_max: float, prices: Prices, bound: Bound
+    fleet: Fleet, allowed: int, bid_max: float, prices: Prices, bound: Bound
 ) -> Amounts:
     """What Eq. 1 asks for; no more than the budget where the least number is already too dear."""
-    if vms == 0:
+    size = fleet.size
+    if allowed == 0:
         return (0.0,) * len(size)
-    whole = bound.bid if vms == bound.vms else bids_for(vms, size, prices)
+    bidding = max(allowed, fleet.vms)
+    whole = bound.bid if allowed == bound.vms else bids_for(allowed, size, prices)
     if sum(whole) <= bid_max:
-        return tuple(part / vms for part in whole)
+        return tuple(part / bidding for part in whole)
     parts = [price * one for price, one in zip(prices.others, size, strict=True)]
     known = sum(parts)
     if known == 0:
-        return (bid_max / len(size) / vms,) * len(size)
-    return tuple(bid_max * part / known / vms for part in parts)
+        return (bid_max / len(size) / bidding,) * len(size)
+    return tuple(bid_max * part / known / bidding for part in parts)

@@ -70,10 +70,10 @@ def test_no_more_than_there_is_work_for_is_kept() -> None:
 def test_bids_stay_within_the_budget(
     vms: int, how: Performance, bid_max: float, waiting: int, growth: int, least: int
 ) -> None:
-    """Whatever there is and however it goes, and the numbers add up."""
+    """Also of those that are still to go; and the numbers add up."""
     start = fleet(vms, growth=growth, waiting=waiting, least=least)
     scaled = scale(start, how, bid_max, PRICES)
     assert scaled.vms == vms + scaled.request - scaled.release
     assert scaled.request <= max(growth, least - vms)
-    assert sum(scaled.bid) * scaled.vms <= bid_max * (1 + 1e-9)
+    assert sum(scaled.bid) * max(scaled.vms, vms) <= bid_max * (1 + 1e-9)
     assert scaled.forced <= scaled.release
