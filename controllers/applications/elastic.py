@@ -125,6 +125,7 @@ class Elastic(Controller):
         if lost:
             victims = sorted(lost)
             await self.set_size(self.wants.workers, victims=victims, reason="off, or never joined")
+            self.memory[_GONE] = sorted({*map(int, self.memory.get(_GONE, ())), *lost})
         return [one for one in workers if one.vm not in lost]
 
     async def _scaled(
@@ -196,7 +197,9 @@ class Elastic(Controller):
         # Again, until it is seen: one may have joined only after it was to leave.
         open_ = sorted((plan.since_s.keys() & jobs.keys()) - closed)
         told = await self._tell(self.batch.drain, open_)
-        told = await self._tell(self.batch.restore, plan.restore) and told
+        # One that never joined has nothing to be restored, and the head would refuse.
+        restored = sorted({*plan.restore} & jobs.keys())
+        told = await self._tell(self.batch.restore, restored) and told
         if not told:
             return
         self.memory[_DRAINING] = {str(vm): began_s for vm, began_s in plan.since_s.items()}
@@ -204,15 +207,16 @@ class Elastic(Controller):
             await self.set_size(
                 self.wants.workers, victims=plan.release, reason="no work, or too dear"
             )
-        await self._forget({*map(int, self.memory.get(_GONE, ())), *plan.release}, there)
+        present = {one.vm for one in news.vms if one.cluster == self.wants.workers}
+        await self._forget({*map(int, self.memory.get(_GONE, ())), *plan.release}, present)
 
-    async def _forget(self, released: set[int], there: Mapping[int, int]) -> None:
+    async def _forget(self, released: set[int], present: AbstractSet[int]) -> None:
         """Those released that are gone: one that still ends would put itself on the list again."""
-        gone = sorted(released - there.keys())
+        gone = sorted(released - present)
         left = (
             released
             if gone and not await self._tell(self.batch.forget, gone)
-            else (released & there.keys())
+            else (released & present)
         )
         self.memory[_GONE] = sorted(left)
 

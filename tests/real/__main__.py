@@ -12,20 +12,41 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from tests.real import controls, guest, made, packages
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BESIDE = (
+    *("test_demo.py", "test_install.py", "test_package.py", "test_package_service.py"),
+    *("test_page.py", "test_prometheus.py", "test_service.py", "test_testbed.py"),
+    *("test_web.py", "test_web_https.py", "test_web_restart.py"),
+)
+"""These wait for others more than they compute: nobody's speed is judged,"""
+QUEUES = tuple(
+    f"applications/{name}" for name in ("test_frameworks.py", "test_gridengine.py", "test_slurm.py")
+)
+"""and the jobs of these only sleep."""
 _FOR_PARENTS_END = ("setpriv", "--pdeathsig", "KILL")
 _NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child")
 
 
 def main(words: Sequence[str]) -> int:
-    """Real KVM hosts and containers."""
-    return run(partial(_prepare, words), words or [str(Path(__file__).parent)])
+    """Real KVM hosts and containers: first what needs the machine for itself, then the rest."""
+    turns = [[words]] if words else [[_but(BESIDE, QUEUES)], [_paths(BESIDE), _paths(QUEUES)]]
+    return run(partial(_prepare, words), *turns)
+
+
+def _paths(names: Sequence[str]) -> list[str]:
+    return [str(HERE / name) for name in names]
+
+
+def _but(*others: Sequence[str]) -> list[str]:
+    return [str(HERE), *(f"--ignore={path}" for names in others for path in _paths(names))]
 
 
 def _prepare(words: Sequence[str]) -> None:
@@ -34,8 +55,11 @@ def _prepare(words: Sequence[str]) -> None:
     made.make(words)
 
 
-def run(prepare: Callable[[], None], words: Sequence[str]) -> int:
-    """The exit code of pytest; 2 where it could not be started, 3 where something is left."""
+def run(prepare: Callable[[], None], *turns: Sequence[Sequence[str]]) -> int:
+    """In each turn several pytests at once, by their words; the greatest exit code.
+
+    2 where they could not be started, 3 where something is left.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     try:
         prepare()
@@ -43,17 +67,66 @@ def run(prepare: Callable[[], None], words: Sequence[str]) -> int:
         packages.say(str(error))
         return 2
     _sweep()
-    group = f"{controls.PREFIX}{os.getpid()}"
-    with tempfile.TemporaryDirectory(prefix=f"{group}-") as place:
-        controls.make(group, heavy=True)
-        try:
-            code = _tests(group, place, words)
-        finally:
-            controls.remove(group)
-    remains = left(group, place)
+    return max(_together(turn) for turn in turns)
+
+
+def _together(turn: Sequence[Sequence[str]]) -> int:
+    groups = [f"{controls.PREFIX}{os.getpid()}-{number}" for number in range(len(turn))]
+    with contextlib.ExitStack() as stack:
+        trees = [
+            stack.enter_context(_started(group, words, quiet=group != groups[0]))
+            for group, words in zip(groups, turn, strict=True)
+        ]
+        # Ctrl-C reaches pytest too, which then closes what it has open: wait for that.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, partial(_killed, trees))
+        codes = [one.process.wait() for one in trees]
+    remains = [what for one in trees for what in left(one.group, one.place)]
     for what in remains:
         packages.say(f"left behind: {what}")
-    return 3 if remains else code
+    return 3 if remains else max(codes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A pytest with all that it starts."""
+
+    process: subprocess.Popen[bytes]
+    group: str
+    place: str
+
+
+def _killed(trees: Sequence[_Tree], *_: object) -> None:
+    for one in trees:
+        one.process.kill()
+
+
+@contextlib.contextmanager
+def _started(group: str, words: Sequence[str], *, quiet: bool) -> Iterator[_Tree]:
+    """It is ended, and what it said is said at its end where it was to be quiet meanwhile."""
+    with contextlib.ExitStack() as stack:
+        said = stack.enter_context(tempfile.TemporaryFile())
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{group}-"))
+        controls.make(group, heavy=True)
+        stack.callback(controls.remove, group)
+        process = subprocess.Popen(
+            [
+                *(*_FOR_PARENTS_END, "unshare", *_NAMESPACES),
+                *(sys.executable, "-m", "tests.real.inside", group, *words),
+            ],
+            cwd=ROOT,
+            env=os.environ | {"MERKAT_REAL": place},
+            stdout=said if quiet else None,
+            stderr=subprocess.STDOUT if quiet else None,
+        )
+        try:
+            yield _Tree(process, group, place)
+        finally:
+            process.kill()
+            process.wait()
+            said.seek(0)
+            sys.stdout.buffer.write(said.read())
+            sys.stdout.flush()
 
 
 def left(group: str, place: str) -> list[str]:
@@ -73,25 +146,6 @@ def _marked(environment: Path, place: str) -> bool:
     with contextlib.suppress(OSError):
         return f"MERKAT_REAL={place}\0".encode() in environment.read_bytes()
     return False
-
-
-def _tests(group: str, place: str, words: Sequence[str]) -> int:
-    started = subprocess.Popen(
-        [
-            *(*_FOR_PARENTS_END, "unshare", *_NAMESPACES),
-            *(sys.executable, "-m", "tests.real.inside", group, *words),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"MERKAT_REAL": place},
-    )
-    # Ctrl-C reaches pytest too, which then closes what it has open: wait for that.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: started.kill())
-    try:
-        return started.wait()
-    finally:
-        started.kill()
-        started.wait()
 
 
 def _sweep() -> None:

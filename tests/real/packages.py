@@ -24,6 +24,8 @@ PACKAGES = {
     "openssh-server": "/usr/sbin/sshd",
     "iproute2": "/usr/sbin/ip",
     "procps": "/usr/bin/ps",
+    "sudo": "/usr/bin/sudo",
+    "curl": "/usr/bin/curl",
     "cpio": "/usr/bin/cpio",
     "prometheus": "/usr/bin/prometheus",
     "mmdebstrap": "/usr/bin/mmdebstrap",
@@ -32,6 +34,13 @@ PACKAGES = {
     "lintian": "/usr/bin/lintian",
     "chromium": "/usr/bin/chromium",
     "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "slurmctld": "/usr/sbin/slurmctld",
+    "slurmd": "/usr/sbin/slurmd",
+    "slurm-client": "/usr/bin/squeue",
+    "munge": "/usr/sbin/munged",
+    "gridengine-master": "/usr/sbin/sge_qmaster",
+    "gridengine-exec": "/usr/sbin/sge_execd",
+    "gridengine-client": "/usr/bin/qstat",
 }
 """By name, each with a file by which it is recognised."""
 

@@ -12,7 +12,7 @@ PACKAGES = {"mmdebstrap": "/usr/bin/mmdebstrap", "openssh-client": "/usr/bin/ssh
 
 def main(words: list[str]) -> int:
     """The exit code of pytest; 2 where it could not be started, 3 where something is left."""
-    return real.run(_prepare, words or ["-s", str(Path(__file__).parent)])
+    return real.run(_prepare, [words or ["-s", str(Path(__file__).parent)]])
 
 
 def _prepare() -> None:

@@ -20,7 +20,7 @@ class Worker:
     drained: bool = False
     """It takes no more."""
     lost: bool = False
-    """The batch system does not hear it."""
+    """The batch system does not hear it, or will start nothing there any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,59 +1,91 @@
-"""Grid Engine: `qstat` and `qmod`, in the XML that it writes for machines.
+"""Grid Engine: `qstat`, in the XML that it writes for machines, `qmod` and `qconf`.
 
-A worker's queue instances are disabled to drain it; a host that is gone is taken from the
-groups and lists it is in.
+A worker's queue instances are disabled to drain it. One that is gone is taken from the host group
+`@allhosts`, by which the queues must have it, and from the lists of hosts.
 """
 
 import shlex
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from controllers.monitors.queues.batch import Queue, Worker
+from controllers.monitors.queues.batch import Queue, Worker, age_s
 
-_AGE: Final = "--now--"
-_DISABLED, _UNHEARD = "d", "u"
+_LATER: Final = "--later--"
+_NOW: Final = "--now--"
+_CLOSED: Final = frozenset("dsoE")
+"""Disabled, suspended, without a configuration, in error: somebody must open these again."""
+_UNHEARD, _ERROR = "u", "E"
+_HELD: Final = frozenset("hE")
+"""Pending jobs that no worker would help: held, or refused."""
+_LOOK: Final = f"""\
+all=$(qstat -u '*' -f -xml) && printf '%s\\n{_LATER}\\n' "$all"
+case $all in *'<JAT_prio>0.00000<'*) qstat -u '*' -s ha -xml;; esac
+printf '\\n{_NOW}\\n'; date +%Y-%m-%dT%H:%M:%S"""
+_FORGET: Final = """\
+jobs() {{
+qstat -u '*' -f -ne -q {listed} -s rs -xml | awk -F'[<>]' '/<JB_job_number>/ {{job = $3}}
+/<tasks>/ {{job = job "." $3}} /<\\/job_list>/ {{print job}}' | sort -u
+}}
+found=$(jobs)
+if [ -n "$found" ]; then
+qconf -aattr hostgroup hostlist {spaced} @allhosts
+qmod -d {instances}; qmod -rj $found
+found=$(jobs); [ -z "$found" ] || qdel -f $found
+fi
+qconf -dattr hostgroup hostlist {spaced} @allhosts -ds {commas} -dh {commas} -de {commas}
+qconf -sh >/dev/null && ! qconf -sel | grep -qxF {patterns}"""
+
+
+@dataclass(slots=True)
+class _Host:
+    """The queue instances of one host."""
+
+    jobs: set[str]
+    heard: bool = True
+    closed: bool = True
+    broken: bool = True
+
+    def worker(self, name: str) -> Worker:
+        """One where nothing starts any more and nothing runs is as good as lost."""
+        lost = not self.heard or (self.broken and not self.jobs)
+        return Worker(name=name, jobs=len(self.jobs), drained=self.closed, lost=lost)
 
 
 class GridEngine:
     """Implements `Batch`."""
 
     def look(self) -> str:
-        """All jobs and queue instances; the head's own time, against which jobs were submitted."""
-        return f"qstat -u '*' -f -r -xml; echo; echo {_AGE}; date +%Y-%m-%dT%H:%M:%S"
+        """All queue instances and jobs, those that may be for later; the head's own time."""
+        return _LOOK
 
     def read(self, answer: str) -> Queue:
-        """A job's slots are the processors that it asks for."""
-        document, found, now = answer.partition(f"{_AGE}\n")
+        """A job's slots are the processors that it asks for; each task of an array is a job."""
+        document, _, rest = answer.partition(f"{_LATER}\n")
+        later, found, now = rest.partition(f"{_NOW}\n")
         if not found:
             raise ValueError(f"not an answer of Grid Engine's: {answer[:80]!r}")
-        try:
-            root = ET.fromstring(document)  # noqa: S314 - our own head's answer, over SSH
-        except ET.ParseError as error:
-            raise ValueError(f"not an answer of Grid Engine's: {error}") from None
-        workers: dict[str, Worker] = {}
-        running = 0
-        for instance in root.iter("Queue-List"):
-            host = (instance.findtext("name") or "").partition("@")[2]
-            states = instance.findtext("state") or ""
-            jobs = sum(one.get("state") == "running" for one in instance.iter("job_list"))
-            running += jobs
-            known = workers.get(host)
-            workers[host] = Worker(
-                name=host,
-                jobs=jobs + (known.jobs if known else 0),
-                drained=_DISABLED in states,
-                lost=_UNHEARD in states,
-            )
-        waiting = [one for one in root.iter("job_list") if one.get("state") == "pending"]
-        ages = [_age_s(one.findtext("JB_submission_time") or "", now.strip()) for one in waiting]
+        root = _parsed(document)
+        not_yet = _not_yet(later)
+        hosts = _hosts(root)
+        waiting = wanted = 0
+        longest_s = 0.0
+        for one in root.iter("job_list"):
+            held = _HELD & set(_text(one, "state")) or _text(one, "JB_job_number") in not_yet
+            if one.get("state") != "pending" or held:
+                continue
+            tasks = _counted(_text(one, "tasks"))
+            waiting += tasks
+            wanted += tasks * int(_text(one, "slots") or 1)
+            since = _text(one, "JB_submission_time") or _text(one, "JAT_start_time")
+            longest_s = max(longest_s, age_s(since, now.strip()))
         return Queue(
-            waiting=len(waiting),
-            wanted=sum(int(one.findtext("slots") or 1) for one in waiting),
-            longest_s=max(ages, default=0.0),
-            running=running,
-            workers=workers,
+            waiting=waiting,
+            wanted=wanted,
+            longest_s=longest_s,
+            running=len({job for host in hosts.values() for job in host.jobs}),
+            workers={name: host.worker(name) for name, host in hosts.items()},
         )
 
     def drain(self, workers: Iterable[str]) -> str:
@@ -65,21 +97,72 @@ class GridEngine:
         return f"qmod -e {_instances(workers)}"
 
     def forget(self, workers: Iterable[str]) -> str:
-        """From the host group that all queues go by, then from the execution hosts."""
-        return "; ".join(
-            f"qconf -dattr hostgroup hostlist {name} @allhosts; qconf -de {name}"
-            for name in map(shlex.quote, workers)
+        """Jobs that died there run again where they may, and else are forgotten as well.
+
+        In this order: a qmaster dies of running such jobs again while their host is in no group,
+        and gives more of them to a host that it does not miss yet. Most of it may be in vain, and
+        done before: what counts is that none of them is a host any more.
+        """
+        names = list(workers)
+        return _FORGET.format(
+            spaced=shlex.quote(" ".join(names)),
+            instances=_instances(names),
+            listed=shlex.quote(",".join(f"*@{one}" for one in names)),
+            commas=shlex.quote(",".join(names)),
+            patterns=" ".join(f"-e {shlex.quote(one)}" for one in names),
         )
+
+
+def _parsed(document: str) -> ET.Element:
+    try:
+        return ET.fromstring(document)  # noqa: S314 - our own head's answer, over SSH
+    except ET.ParseError as error:
+        raise ValueError(f"not an answer of Grid Engine's: {error}") from None
+
+
+def _not_yet(later: str) -> set[str]:
+    """Of the jobs that were submitted for a time to come, those whose time has not come."""
+    if not later.strip():
+        return set()
+    return {
+        _text(one, "JB_job_number")
+        for one in _parsed(later).iter("job_list")
+        if float(_text(one, "JAT_prio") or 0) == 0
+    }
+
+
+def _hosts(root: ET.Element) -> dict[str, _Host]:
+    """By name. One that belongs to several queues takes jobs while one of these is open."""
+    hosts: dict[str, _Host] = {}
+    for instance in root.iter("Queue-List"):
+        host = hosts.setdefault(_text(instance, "name").partition("@")[2], _Host(set()))
+        states = set(_text(instance, "state"))
+        host.jobs |= set(_running(instance))
+        host.heard &= _UNHEARD not in states
+        host.closed &= bool(_CLOSED & states)
+        host.broken &= _ERROR in states
+    return hosts
+
+
+def _running(instance: ET.Element) -> Iterator[str]:
+    """Its jobs, also suspended ones and those that only begin: a parallel one is on many hosts."""
+    for one in instance.iter("job_list"):
+        yield f"{_text(one, 'JB_job_number')}.{_text(one, 'tasks')}"
+
+
+def _text(element: ET.Element, name: str) -> str:
+    return element.findtext(name) or ""
+
+
+def _counted(tasks: str) -> int:
+    """How many tasks there are in `3-10:1,12`; a job that is no array is one."""
+    count = 0
+    for part in tasks.split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        count += (int(last) - int(first)) // int(step or 1) + 1 if last else 1
+    return count
 
 
 def _instances(workers: Iterable[str]) -> str:
     return " ".join(shlex.quote(f"*@{one}") for one in workers)
-
-
-def _age_s(submitted: str, now: str) -> float:
-    """Both as the head's clock writes them."""
-    try:
-        passed = datetime.fromisoformat(now) - datetime.fromisoformat(submitted)
-    except ValueError:
-        return 0.0
-    return max(0.0, passed.total_seconds())

@@ -72,8 +72,14 @@ class Slurm:
         return f"scontrol update nodename={_list(workers)} state=resume"
 
     def forget(self, workers: Iterable[str]) -> str:
-        """One that is busy, or comes back, is not deleted: Slurm refuses."""
-        return "; ".join(f"scontrol delete nodename={shlex.quote(one)}" for one in workers)
+        """One that is busy, or comes back, is not deleted: Slurm refuses.
+
+        It does so for one that never joined, too: what counts is that none is there any more.
+        """
+        names = [shlex.quote(one) for one in workers]
+        deleted = "; ".join(f"scontrol delete nodename={one}" for one in names)
+        patterns = " ".join(f"-e {one}" for one in names)
+        return f'{deleted}; nodes=$(sinfo -h -N -o %N) && ! echo "$nodes" | grep -qxF {patterns}'
 
 
 def _workers(nodes: str, busy: Mapping[str, int]) -> dict[str, Worker]:

@@ -194,6 +194,8 @@ def test_workers_that_are_of_no_use_make_room_for_others() -> None:
     assert site.waiting == []
     assert site.workers == {}
     assert site.lost == 0
+    deleted = " ".join(one for one in site.heard if "delete" in one)
+    assert {"one-2", "one-3"} <= {*deleted.replace("=", " ").replace(";", " ").split()}
 
 
 def test_one_that_is_about_to_join_is_not_taken_for_idle() -> None:

@@ -1,8 +1,13 @@
 """What batch systems answer, and what the controller is told of it.
 
-Slurm's answer has the form that a real slurmctld was seen to give; Grid Engine's is written by
-hand.
+Slurm's answer has the form that a real slurmctld was seen to give; Grid Engine's is what a real one
+said, and so are its words to who takes a host away.
 """
+
+import os
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -11,38 +16,29 @@ from controllers.monitors.queues.gridengine import GridEngine
 from controllers.monitors.queues.slurm import Slurm
 
 SLURM = """\
-PENDING|4|12|
-PENDING|1|3|
-RUNNING|2|60|one-[3-4],one-7
-COMPLETING|1|61|one-3
+      1 COMPLETING|1|2026-11-22T09:00:00|None|one-3
+      1 PENDING|4|2026-11-22T09:00:49|Resources|
+    998 PENDING|1|2026-11-22T09:00:58|Priority|
+     50 PENDING|1|2026-11-22T08:00:58|JobArrayTaskLimit|
+      1 PENDING|1|2026-11-22T08:00:00|JobHeldUser|
+      1 RUNNING|2|2026-11-22T09:00:01|None|one-[3-4],one-7
 --nodes--
 one-3|mix
 one-4|drng
 one-5|idle
 one-6|down*
 one-7|alloc
-"""
-
-GRID = """\
-<?xml version='1.0'?>
-<job_info><queue_info>
-<Queue-List><name>all.q@one-3</name><state></state>
-<job_list state="running"><JB_job_number>1</JB_job_number><slots>1</slots></job_list></Queue-List>
-<Queue-List><name>all.q@one-4</name><state>d</state></Queue-List>
-<Queue-List><name>all.q@one-5</name><state>au</state></Queue-List>
-</queue_info><job_info>
-<job_list state="pending"><JB_submission_time>2026-05-01T09:00:00</JB_submission_time>
-<slots>4</slots></job_list></job_info></job_info>
-
 --now--
-2026-05-01T09:01:30
+2026-11-22T09:01:01
 """
+
+GRID = Path(__file__).with_name("gridengine.txt").read_text()
 
 
 def test_slurm() -> None:
-    """Jobs on several nodes count on each; a node that is not heard is no worker."""
+    """Jobs on several nodes count on each; what is held waits for no worker, nor is one unheard."""
     queue = Slurm().read(SLURM)
-    assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (2, 5, 12.0, 2)
+    assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (999, 1002, 12.0, 2)
     assert {name: one.jobs for name, one in queue.workers.items()} == {
         "one-3": 2,
         "one-4": 1,
@@ -52,8 +48,8 @@ def test_slurm() -> None:
     }
     assert queue.workers["one-4"].drained
     assert told(queue, "one-{vm}") == {
-        "waiting": 2.0,
-        "wanted": 5.0,
+        "waiting": 999.0,
+        "wanted": 1002.0,
         "longest_s": 12.0,
         "running": 2.0,
         "jobs/3": 2.0,
@@ -65,12 +61,48 @@ def test_slurm() -> None:
 
 
 def test_grid_engine() -> None:
-    """Slots are processors; a queue instance that is disabled is drained."""
+    """Each task of an array is a job; a parallel one counts on each host, and is one."""
     queue = GridEngine().read(GRID)
-    assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (1, 4, 90.0, 1)
-    assert queue.workers["one-4"].drained
-    assert told(queue, "one-{vm}")["jobs/3"] == 1.0
-    assert "jobs/5" not in told(queue, "one-{vm}")
+    # Of three arrays and jobs with two slots; not those held, in error, or for next decade.
+    assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (10, 15, 22.0, 3)
+    assert told(queue, "one-{vm}") == {
+        "waiting": 10.0,
+        "wanted": 15.0,
+        "longest_s": 22.0,
+        "running": 3.0,
+        "jobs/11": 2.0,
+        "jobs/12": 1.0,
+        "jobs/13": 1.0,
+        "jobs/14": 1.0,
+        "closed/14": 1.0,
+        "jobs/15": 1.0,
+    }
+
+
+def test_a_host_of_grid_engine_that_is_unheard_or_broken_is_lost() -> None:
+    """One in error with jobs is closed first: these may still come to their end."""
+    workers = GridEngine().read(GRID).workers
+    assert {name for name, one in workers.items() if one.lost} == {"one-0", "one-16"}
+    broken = GridEngine().read(GRID.replace("<state>d</state>", "<state>E</state>"))
+    assert broken.workers["one-14"].drained
+    assert not broken.workers["one-14"].lost
+
+
+def test_a_host_of_grid_engine_with_two_queues_is_drained_in_both() -> None:
+    """It takes jobs while one is open."""
+    one, both = "all.q@one-11", "q@one-11"
+    for name, drained in ((one, False), (both, True)):
+        answer = re.sub(f"(?s)({name}</name>.*?</arch>)", r"\1<state>d</state>", GRID)
+        assert GridEngine().read(answer).workers["one-11"].drained is drained
+
+
+@pytest.mark.parametrize(
+    ("tasks", "count"), [("3-10:1", 8), ("1-7:2", 4), ("3,5", 2), ("1-3:1,7,9-10:1", 6), ("4", 1)]
+)
+def test_tasks_of_an_array_that_wait_are_counted(tasks: str, count: int) -> None:
+    """However they are written."""
+    answer = GRID.replace("<tasks>1-5:1</tasks>", f"<tasks>{tasks}</tasks>")
+    assert GridEngine().read(answer).wanted == 5 + 2 * count
 
 
 @pytest.mark.parametrize("batch", [Slurm(), GridEngine()])
@@ -85,5 +117,52 @@ def test_commands_name_workers_safely() -> None:
     """Whatever they are called."""
     assert Slurm().drain(["a", "b"]) == "scontrol update nodename=a,b state=drain reason=merkat"
     assert Slurm().restore(["a; rm x"]).endswith("nodename='a; rm x' state=resume")
-    assert Slurm().forget(["a", "b"]) == "scontrol delete nodename=a; scontrol delete nodename=b"
+    assert (
+        Slurm()
+        .forget(["a", "b c"])
+        .startswith("scontrol delete nodename=a; scontrol delete nodename='b c'; ")
+    )
     assert GridEngine().drain(["a"]) == "qmod -d '*@a'"
+    assert GridEngine().restore(["a", "b; rm x"]) == "qmod -e '*@a' '*@b; rm x'"
+
+
+JOB = "<job_list><JB_job_number>19</JB_job_number><tasks>{}</tasks></job_list>"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "hosts", "words", "done"),
+    [
+        # Drained and gone: nothing runs there.
+        (["", ""], "one-0", ["-dattr"], True),
+        ([JOB.format(1), ""], "one-0", ["-aattr", "-d", "-rj 19.1", "-dattr"], True),
+        # It may not run again.
+        ([JOB.format(2)] * 2, "one-0", ["-aattr", "-d", "-rj 19.2", "-f 19.2", "-dattr"], True),
+        (["", ""], "one-0\none-7", ["-dattr"], False),
+        (["", ""], "one-77", ["-dattr"], True),
+    ],
+)
+def test_a_host_of_grid_engine_is_forgotten_with_its_jobs(
+    tmp_path: Path, jobs: list[str], hosts: str, words: list[str], done: bool
+) -> None:
+    """These run again, before it is taken from its group, which a qmaster would not survive."""
+    for number, one in enumerate(jobs):
+        (tmp_path / f"jobs-{number}").write_text(one.replace("><", ">\n<"))
+    (tmp_path / "hosts").write_text(f"{hosts}\n")
+    program = f"""#!/bin/sh
+cd {tmp_path}
+case "$0 $1" in
+*qstat*) next=$(ls jobs-* | head -1); cat $next; rm $next;;
+*-sel) cat hosts;;
+*-sh) ;;
+*) echo "$@" >>told; exit 1;;
+esac
+"""
+    for name in ("qstat", "qconf", "qmod", "qdel"):
+        (tmp_path / name).write_text(program)
+        (tmp_path / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["sh", "-c", GridEngine().forget(["one-6", "one-7"])]
+    status = subprocess.run(command, env=environment, check=False).returncode
+    said = (tmp_path / "told").read_text().splitlines()
+    assert [line[: len(word)] for line, word in zip(said, words, strict=True)] == words
+    assert (status == 0) is done

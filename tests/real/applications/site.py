@@ -17,8 +17,12 @@ from tests.real.domains import Guest
 from tests.real.host import ROOT, RealHost
 from tests.real.site import Cloud
 
-NETWORK = "10.78.1"
-_BRIDGE, _GATEWAY = "vms", "10.78.0.1/16"
+NETWORK, GATEWAY = "10.78.1", "10.78.0.1"
+_BRIDGE, _PREFIX = "vms", 16
+LOGIN = "login"
+"""What the host is called there."""
+_RESERVED = "60"
+"""Percent of a core for the daemon, its controllers and monitors, which run on the same cores."""
 _PORT = 22
 _DOMAIN = """\
 <domain type='lxc'>
@@ -73,7 +77,7 @@ class Containers(Cloud):
         super().__init__(directory, [host.uri("lxc")], host.uri("lxc"), more=more, **options)
         for words in (
             f"ip link add {_BRIDGE} type bridge",
-            f"ip address add {_GATEWAY} dev {_BRIDGE}",
+            f"ip address add {GATEWAY}/{_PREFIX} dev {_BRIDGE}",
             f"ip link set {_BRIDGE} up",
             "sysctl -q -w net.ipv4.ip_forward=1",
         ):
@@ -81,6 +85,11 @@ class Containers(Cloud):
         subprocess.run(
             ["ip", "route", "replace", f"{NETWORK}.0/24", "via", host.address], check=True
         )
+
+    def start(self) -> None:
+        """With a host that keeps something for itself, as an administrator would have it."""
+        super().start()
+        self.call("one.host.update", 0, f'RESERVED_CPU="{_RESERVED}"', 1)
 
     def described(self, start: Start) -> str:
         """What contextualisation does at a first boot, then sshd and the application."""
@@ -94,9 +103,9 @@ class Containers(Cloud):
             f"export VM={start.vm} ADDRESS={NETWORK}.{start.vm} PLACE={place}",
             f"hostname one-{start.vm}",
             "ip link set lo up",
-            f"ip address add $ADDRESS/{_GATEWAY.partition('/')[2]} dev eth0",
+            f"ip address add $ADDRESS/{_PREFIX} dev eth0",
             "ip link set eth0 up",
-            f"ip route add default via {_GATEWAY.partition('/')[0]}",
+            f"ip route add default via {GATEWAY}",
         ]
         if "MERKAT_HOST_KEY" in said:
             key = place / "host_key"

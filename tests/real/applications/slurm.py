@@ -5,13 +5,10 @@ from pathlib import Path
 
 from tests.real.applications.site import NETWORK
 
-PACKAGES = {
-    "slurmctld": "/usr/sbin/slurmctld",
-    "slurmd": "/usr/sbin/slurmd",
-    "slurm-client": "/usr/bin/squeue",
-    "munge": "/usr/sbin/munged",
-}
-"""By name, each with a file by which it is recognised."""
+KIND = "slurm"
+NODES: tuple[str, ...] = ("sinfo", "-h", "-N", "-o", "%N")
+TOLD: tuple[str, ...] = ("sinfo -N -l", "squeue -l", "scontrol show nodes")
+TASK = "SLURM_ARRAY_TASK_ID"
 _CONF = """\
 ClusterName=test
 SlurmctldHost=one-{head}({network}.{head})
@@ -59,6 +56,21 @@ def prepare(folder: Path, head: int) -> None:
     key.write_bytes(os.urandom(1024))
 
 
+def environment(folder: Path) -> str:
+    """Where the configuration is."""
+    return f"SLURM_CONF={folder}/slurm.conf"
+
+
+def words(folder: Path, *command: str) -> list[str]:
+    """On any machine that reaches the head."""
+    return ["env", environment(folder), *command]
+
+
+def submission(script: Path, jobs: int) -> list[str]:
+    """Of jobs whose output nobody wants."""
+    return ["sbatch", "-o", "/dev/null", f"--array=1-{jobs}", str(script)]
+
+
 def as_head(folder: Path) -> str:
     """munged, which all reach by its socket, and slurmctld."""
     munge = folder / "munge"
@@ -66,13 +78,13 @@ def as_head(folder: Path) -> str:
         f"munged --force --key-file={munge}/key --socket={munge}/socket --pid-file={munge}/pid"
         f" --log-file={munge}/log --seed-file={munge}/seed;"
         f" ln -sf {folder}/slurm.conf $PLACE/slurm.conf;"
-        f" SLURM_CONF={folder}/slurm.conf slurmctld -D"
+        f" {environment(folder)} slurmctld -D"
     )
 
 
 def as_worker(folder: Path) -> str:
     """A node that joins by itself, under its VM's name."""
     return (
-        f"SLURM_CONF={folder}/slurm.conf slurmd -D -Z -N one-$VM --conf"
+        f"{environment(folder)} slurmd -D -Z -N one-$VM --conf"
         " 'CPUs=1 RealMemory=60 NodeHostname=one-'$VM' NodeAddr='$ADDRESS"
     )

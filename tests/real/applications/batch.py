@@ -1,0 +1,280 @@
+"""An elastic platform of a real batch system, and what the tests of each kind share."""
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from controllers.monitors.head import BATCHES
+from controllers.monitors.queues.batch import Queue
+from merkatd.database import fleets
+from merkatd.opennebula.vm_pool import VmRow
+from tests.real.applications.site import GATEWAY, LOGIN, NETWORK, Containers, containers, say
+from tests.real.host import RealHost, until
+
+WORK = "sleep 3"
+JOBS_AT_ONCE = 3
+DEAR = 20.0
+MOST_S = 180.0
+_NAMES = 50
+_TEMPLATE = """\
+name = "queue"
+
+[controller]
+kind = "elastic"
+parameters = {{ {parameters} }}
+
+[budget]
+credits = 200000
+
+[[cluster]]
+name = "head"
+template = \"\"\"
+CPU="1"
+VCPU="1"
+MEMORY="256"
+RUN="{head}"
+SETENV="{environment}"
+\"\"\"
+
+[cluster.floor]
+memory = 256
+cpu = 20
+
+[cluster.monitor]
+kind = "queue"
+parameters = {{ batch = "{kind}", every_s = 1.0 }}
+
+[[cluster]]
+name = "workers"
+least = 0
+initial = 0
+most = {most}
+template = \"\"\"
+CPU="1"
+VCPU="1"
+MEMORY="128"
+RUN="{worker}"
+\"\"\"
+
+[cluster.floor]
+memory = 128
+cpu = 10
+"""
+
+
+class System(Protocol):
+    """A kind of batch system: a module, as `slurm` is."""
+
+    KIND: str
+    """What a template calls it."""
+    NODES: tuple[str, ...]
+    """The command that lists the hosts it has, by name; it succeeds once the head is ready."""
+    TOLD: tuple[str, ...]
+    """The commands that show what is wrong."""
+    TASK: str
+    """Where a job finds its number."""
+
+    def prepare(self, folder: Path, head: int) -> None:
+        """The configuration, for the VM with this id as head."""
+
+    def environment(self, folder: Path) -> str:
+        """What its commands need, as words like NAME=VALUE."""
+
+    def as_head(self, folder: Path) -> str:
+        """The head's command."""
+
+    def as_worker(self, folder: Path) -> str:
+        """A worker's, by which it joins."""
+
+    def words(self, folder: Path, *command: str) -> list[str]:
+        """One of its commands, as it is called on the host."""
+
+    def submission(self, script: Path, jobs: int) -> list[str]:
+        """The command that submits so many jobs alike, numbered from 1."""
+
+
+class Batch:
+    """The platform, and what its head answers."""
+
+    def __init__(
+        self,
+        site: Containers,
+        system: System,
+        tenant: str = "ann",
+        head: int = 0,
+        aim: str = "throughput",
+        most: int = 4,
+        **more: float,
+    ) -> None:
+        """Its head is the VM that is made next."""
+        self.site = site
+        self.system = system
+        self.folder = site.folder(f"{system.KIND}-{tenant}")
+        self.head = head
+        system.prepare(self.folder, head)
+        parameters = {
+            "batch": system.KIND,
+            "aim": aim,
+            "growth": 2,
+            "patience": 2,
+            "drain_limit_s": 60,
+            **more,
+        }
+        template = _TEMPLATE.format(
+            kind=system.KIND,
+            parameters=", ".join(f"{key} = {json.dumps(one)}" for key, one in parameters.items()),
+            head=system.as_head(self.folder),
+            worker=system.as_worker(self.folder),
+            environment=system.environment(self.folder),
+            most=most,
+        )
+        self.id = site.submit(site.tenant(tenant), template)
+        self.until(lambda: self.say(*system.NODES) is not None, "a head")
+
+    def say(self, *words: str) -> str | None:
+        """What a command of the batch system says; None where that does not answer."""
+        done = self._run(*words)
+        return done.stdout if done.returncode == 0 else None
+
+    def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.site.host.words(*self.system.words(self.folder, *words)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @property
+    def workers(self) -> list[VmRow]:
+        """VMs of the platform beside the head."""
+        present = self.site.read(lambda c: fleets.present(c, self.id))
+        wanted = {one.vm for one in present} - {self.head}
+        return [row for vm, row in self.site.vms().items() if vm in wanted]
+
+    def submit(self, jobs: int, work: str = WORK) -> None:
+        """So many, each of which writes its number when it begins and at its end."""
+        script = self.folder / "job"
+        number = f"echo ${self.system.TASK} >>{self.folder}"
+        script.write_text(f"#!/bin/sh\n{number}/began\n{work}\n{number}/ended\n")
+        done = self._run(*self.system.submission(script, jobs))
+        assert done.returncode == 0, done.stderr
+
+    def began(self) -> list[int]:
+        """The numbers of the jobs, each as often as it was begun."""
+        return self._numbers("began")
+
+    def ended(self) -> list[int]:
+        """And as often as it came to its end."""
+        return self._numbers("ended")
+
+    def _numbers(self, name: str) -> list[int]:
+        file = self.folder / name
+        return sorted(map(int, file.read_text().split())) if file.exists() else []
+
+    def look(self) -> Queue:
+        """What a controller is told of it."""
+        batch = BATCHES[self.system.KIND]()
+        return batch.read(self.say("sh", "-c", batch.look()) or "")
+
+    def nodes(self) -> int:
+        """That the batch system has."""
+        return len({*(self.say(*self.system.NODES) or "").split()} - {f"one-{self.head}"})
+
+    def until(self, met: Callable[[], object], what: str) -> None:
+        """Wait; where it is in vain, show what everybody says."""
+        try:
+            until(met, what, patience_s=MOST_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.told()}") from None
+
+    def told(self) -> str:
+        """By the batch system, and by the platform."""
+        said = [self.say(*words.split()) or "" for words in self.system.TOLD]
+        said.append(self.site.command("platform", "show", str(self.id)))
+        said.append(f"began: {self.began()}\nended: {self.ended()}")
+        said += [
+            f"{one}:\n{one.read_text()[-3000:]}" for one in sorted((self.folder / "log").iterdir())
+        ]
+        return "\n".join(said)
+
+
+@contextlib.contextmanager
+def opened(directory: Path, host: RealHost, cores: int = 4) -> Iterator[Containers]:
+    """One host that is said to have four cores: a market sells no VM all there is."""
+    with containers(directory, host, cores=cores, memory_mib=1024 * cores) as site:
+        # On the host, as a site's name server would.
+        names = "".join(f"{NETWORK}.{vm} one-{vm}\\n" for vm in range(_NAMES))
+        names += f"{GATEWAY} {LOGIN}\\n"
+        host.run("sh", "-c", f"printf '{names}' >> /etc/hosts")
+        yield site
+
+
+def grows_and_shrinks(batch: Batch, jobs: int) -> None:
+    """From no worker to some and back to none; each job has run once, to its end."""
+    assert batch.workers == []
+    batch.submit(jobs)
+    batch.until(lambda: batch.nodes() >= 2, "two nodes")
+    batch.until(lambda: len(batch.ended()) >= jobs, "all jobs")
+    batch.until(lambda: not batch.workers, "no worker")
+    batch.until(lambda: batch.nodes() == 0, "no node")
+    _each_once(batch, jobs)
+
+
+def follows_the_price(batch: Batch, jobs: int) -> None:
+    """Somebody rich takes workers for a while; no job is lost, and none runs twice."""
+    batch.submit(jobs)
+    batch.until(lambda: len(batch.workers) >= 3, "three workers")
+    many = len(batch.workers)
+    rich = batch.site.burning(DEAR, vcpus=4)
+    batch.until(lambda: len(batch.workers) <= 1, "fewer workers")
+    few = len(batch.workers)
+    batch.site.call("one.vm.action", "terminate-hard", rich)
+    batch.until(lambda: len(batch.workers) > few, "more workers again")
+    again = len(batch.workers)
+    batch.until(lambda: len(batch.ended()) >= jobs, "all jobs")
+    say(f"workers: {many}, while it was dear {few}, then {again}")
+    _each_once(batch, jobs)
+
+
+def ends_before_it_goes(batch: Batch) -> None:
+    """A worker is drained while its job runs, which takes as long as it likes."""
+    go = batch.folder / "go"
+    batch.submit(JOBS_AT_ONCE, f"until test -e {go}; do sleep 0.5; done")
+    batch.until(lambda: len(batch.began()) >= JOBS_AT_ONCE, "a job on each worker")
+    batch.site.burning(DEAR, vcpus=4)
+
+    def leaving() -> set[str]:
+        return {one.name for one in batch.look().workers.values() if one.drained and one.jobs}
+
+    batch.until(leaving, "a worker that is busy and takes no more")
+    drained = leaving()
+    batch.site.after_periods(3)
+    assert drained <= {f"one-{one.id}" for one in batch.workers}
+    assert batch.ended() == []
+    go.touch()
+    batch.until(lambda: not batch.workers, "no worker")
+    _each_once(batch, JOBS_AT_ONCE)
+
+
+def outlives_a_worker(batch: Batch) -> None:
+    """One dies with its job, which runs again on another; the batch system forgets it."""
+    go = batch.folder / "go"
+    batch.submit(JOBS_AT_ONCE, f"until test -e {go}; do sleep 0.5; done")
+    batch.until(lambda: len(batch.began()) >= JOBS_AT_ONCE, "a job on each worker")
+    victim = batch.workers[0].id
+    batch.site.guest(victim).destroy()
+    # As the cloud's own monitoring would find.
+    batch.site.call("embedded.guest.off", victim)
+    batch.until(lambda: len(batch.began()) > JOBS_AT_ONCE, "its job again")
+    batch.until(lambda: f"one-{victim}" not in batch.look().workers, "one host less")
+    go.touch()
+    batch.until(lambda: not batch.workers, "no worker")
+    assert batch.ended() == sorted({*batch.began()}) == list(range(1, JOBS_AT_ONCE + 1))
+
+
+def _each_once(batch: Batch, jobs: int) -> None:
+    assert batch.began() == batch.ended() == list(range(1, jobs + 1))
