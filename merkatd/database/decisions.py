@@ -1,6 +1,7 @@
 """Questions to the journal: what is outstanding, what was done, to whom and why."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -18,6 +19,10 @@ class Wanted:
     vm: int | None = None
     host: int | None = None
     kind: str | None = None
+    kinds: AbstractSet[str] | None = None
+    """One of these,"""
+    vms: AbstractSet[int] | None = None
+    """and one of these: more at a time than an IN list holds are the caller's to divide."""
     state: StepState | None = None
     first_period: int | None = None
     last_period: int | None = None
@@ -29,6 +34,8 @@ class Wanted:
             (self.vm, STEPS.c.vm == self.vm),
             (self.host, STEPS.c.host == self.host),
             (self.kind, STEPS.c.kind == self.kind),
+            (self.kinds, STEPS.c.kind.in_(sorted(self.kinds or ()))),
+            (self.vms, STEPS.c.vm.in_(sorted(self.vms or ()))),
             (self.state, STEPS.c.state == self.state),
             (self.first_period, STEPS.c.period >= (self.first_period or 0)),
             (self.last_period, STEPS.c.period <= (self.last_period or 0)),

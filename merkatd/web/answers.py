@@ -1,9 +1,7 @@
 """What a browser asks and is answered, as values; and the headers that every answer has."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from merkatd.web.listening import Listener
 
@@ -66,12 +64,6 @@ class Live:
 def page(text: str, status: int = 200) -> Answer:
     """HTML."""
     return Answer(text.encode(), status)
-
-
-def data(value: Any) -> Answer:
-    """JSON."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return Answer(text.encode(), kind="application/json")
 
 
 def go(path: str) -> Answer:

@@ -1,6 +1,5 @@
 """What the bars of hosts are drawn from; pure."""
 
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -8,59 +7,53 @@ import numpy as np
 
 from merkatd.api.questions.lists import HOST_STATES
 from merkatd.api.questions.present import Present
-from merkatd.cluster import Floats, HostState, Ints
+from merkatd.cluster import HostState, Ints
 from merkatd.market.view import NOWHERE
 
 
-def hosts_of(now: Present, drained: AbstractSet[int], owner: int | None) -> list[dict[str, Any]]:
-    """Every host with its VMs; for one owner those hosts and VMs alone that are its business.
+def hosts_of(
+    now: Present, drained: AbstractSet[int], owner: int | None, most: int
+) -> list[dict[str, Any]]:
+    """So many hosts with their VMs; for one owner those alone that are its business.
 
-    A VM is [id, name, owner, part of the host's CPU, part of its memory], the largest first.
+    A VM is [id, name, owner, part of the host's CPU, part of its memory], those of an owner
+    side by side.
     """
-    table = now.snapshot.hosts
-    members, gets = _members(now, owner), now.given()
-    shown = range(len(table)) if owner is None else sorted(members)
+    table, vms = now.snapshot.hosts, now.snapshot.vms
+    rows = np.flatnonzero(now.host != NOWHERE) if owner is None else own_rows(now, owner)
+    rows = rows[now.host[rows] != NOWHERE]
+    hosts = np.arange(len(table)) if owner is None else np.unique(now.host[rows])
+    hosts = hosts[:most]
+    rows = rows[np.isin(now.host[rows], hosts)]
+    rows = rows[np.lexsort((vms.id[rows], vms.owner[rows], now.host[rows]))]
+    ends = np.searchsorted(now.host[rows], hosts, side="right").tolist()
+    drawn = _drawn(now, rows)
     return [
         {
-            "id": int(table.id[row]),
-            "name": table.name[row],
+            "id": int(table.id[host]),
+            "name": table.name[host],
             "state": "drain"
-            if int(table.id[row]) in drained
-            else HOST_STATES[HostState(int(table.state[row]))],
-            "vms": _vms(now, gets, row, members.get(row, [])),
+            if int(table.id[host]) in drained
+            else HOST_STATES[HostState(int(table.state[host]))],
+            "vms": drawn[begin:end],
         }
-        for row in shown
+        for host, begin, end in zip(hosts.tolist(), [0, *ends], ends, strict=False)
     ]
 
 
-def _members(now: Present, owner: int | None) -> dict[int, list[int]]:
-    """The rows of VMs by the rows of their hosts."""
-    there = now.host != NOWHERE
-    if owner is not None:
-        there &= now.snapshot.vms.owner == owner
-    found: dict[int, list[int]] = {}
-    for row in np.flatnonzero(there).tolist():
-        found.setdefault(int(now.host[row]), []).append(row)
-    return found
-
-
-def _vms(now: Present, gets: Floats, host: int, rows: Sequence[int]) -> list[list[Any]]:
+def _drawn(now: Present, rows: Ints) -> list[list[Any]]:
+    """The VMs in these rows."""
     vms = now.snapshot.vms
-    whole = np.maximum(now.snapshot.hosts.capacity[host], 1e-9)
-    parts = gets[list(rows)] / whole
-    order = sorted(
-        range(len(rows)), key=lambda at: (int(vms.owner[rows[at]]), int(vms.id[rows[at]]))
+    whole = np.maximum(now.snapshot.hosts.capacity[now.host[rows]], 1e-9)
+    parts = np.round(now.given()[rows] / whole, 4)
+    columns = (
+        vms.id[rows].tolist(),
+        [vms.name[row] for row in rows.tolist()],
+        vms.owner[rows].tolist(),
+        parts[:, now.snapshot.resources.index("cpu")].tolist(),
+        parts[:, now.snapshot.resources.index("memory")].tolist(),
     )
-    return [
-        [
-            int(vms.id[rows[at]]),
-            vms.name[rows[at]],
-            int(vms.owner[rows[at]]),
-            round(float(parts[at, 0]), 4),
-            round(float(parts[at, 1]), 4),
-        ]
-        for at in order
-    ]
+    return [list(one) for one in zip(*columns, strict=True)]
 
 
 def own_rows(now: Present, owner: int) -> Ints:

@@ -9,6 +9,8 @@ from merkatd.web.charts import NAMES, PER_UNIT, UNITS, Chart, Charts, Line, Valu
 from merkatd.web.past import Moment
 
 CREDITS = "credits a period"
+NO_ONES = -2
+"""No application's id."""
 
 
 def of_vm(moments: Sequence[Moment], vm: int, owner: int, resources: Sequence[str]) -> Charts:
@@ -24,7 +26,10 @@ def of_vm(moments: Sequence[Moment], vm: int, owner: int, resources: Sequence[st
         Chart(
             NAMES[resource],
             UNITS[resource],
-            [Line("gets", column("given", place)), Line("uses", column("used", place))],
+            [
+                Line("gets", column("given", place)),
+                Line("uses", _before(there, column("used", place))),
+            ],
         )
         for place, resource in enumerate(resources)
     ]
@@ -77,7 +82,12 @@ def of_platform(
     goals = [
         next((goal for goal in one.goals if goal.platform == platform), None) for one in moments
     ]
-    first = next((at for at, goal in enumerate(goals) if goal is not None), len(goals))
+    theirs = NO_ONES if application is None else application
+    began = (
+        goal is not None or (one.application == theirs).any()
+        for one, goal in zip(moments, goals, strict=True)
+    )
+    first = next((at for at, there in enumerate(began) if there), len(goals))
     known = moments[first:]
     pairs = list(zip(known, goals[first:], strict=True))
     done = [None if goal is None else _percent(goal.done) for _, goal in pairs]
@@ -128,6 +138,12 @@ def _balances(
     after = np.cumsum(np.array([amount for _, amount in entries])[order][::-1])[::-1]
     later = np.append(after, 0.0)[np.searchsorted(times[order], at_s, side="right")]
     return [plain(balance - float(one)) for one in later]
+
+
+def _before(there: Sequence[tuple[Moment, int]], values: Values) -> Values:
+    """What each period found of the one before, put where it was: of the last nobody knows yet."""
+    found = {one.period - 1: value for (one, _), value in zip(there, values, strict=True)}
+    return [found.get(one.period) for one, _ in there]
 
 
 def _percent(part: float | None) -> float | None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.api.once import Once
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.present import present
 from merkatd.database import allocations, periods
@@ -45,20 +46,25 @@ class Keeping:
 
     def announced(self, latest: Announcement) -> None:
         """A period is over."""
-        ensureDeferred(self._keep(latest))
+        self._past.adding = Once(self._add(latest, self._past.adding))
+        ensureDeferred(self._go_on(latest))
 
-    async def _keep(self, latest: Announcement) -> None:
+    async def _go_on(self, latest: Announcement) -> None:
+        await self._past.settled()
+        if not self._whole:
+            self._whole = True
+            await self._read_before(latest.period)
+        self._then(latest)
+
+    async def _add(self, latest: Announcement, before: Once[None] | None) -> None:
+        if before is not None:
+            await before.result()
         try:
             goals = await self._goals_now()
             work = partial(_moment, latest, self._world, goals)
             self._past.add(await self._world.executor.run(work))
-            if not self._whole:
-                self._whole = True
-                await self._read_before(latest.period)
         except Exception as error:  # noqa: BLE001 - a chart lacks a point, the daemon lives on
             _log.warn("A period is missing in charts: {error}", error=str(error))
-        finally:
-            self._then(latest)
 
     async def _goals_now(self) -> Sequence[Goal]:
         there = self._questions.platforms
@@ -68,7 +74,12 @@ class Keeping:
 
     async def _read_before(self, period: int) -> None:
         read = partial(_earlier, world=self._world, period=period)
-        for moment in await self._world.database.read(read):
+        try:
+            found = await self._world.database.read(read)
+        except Exception as error:  # noqa: BLE001 - charts begin later, the daemon lives on
+            _log.warn("Charts begin with this daemon: {error}", error=str(error))
+            return
+        for moment in found:
             if not self._past.put_before(moment):
                 return
 

@@ -69,13 +69,15 @@ class Listeners:
 
     def announced(self, latest: Announcement) -> None:
         """A period has ended: that is all that is said, each page asks for what it may see."""
-        spread_ms = _EACH_MS * len(self._there)
-        about = {"period": latest.period, "at_s": latest.at_s, "spread_ms": spread_ms}
+        about = {"period": latest.period, "at_s": latest.at_s, "spread_ms": self._spread_ms()}
         self._send(_event("period", about))
 
     def changed(self) -> None:
         """Something was ordered."""
-        self._send(_event("change", {}))
+        self._send(_event("change", {"spread_ms": self._spread_ms()}))
+
+    def _spread_ms(self) -> int:
+        return _EACH_MS * len(self._there)
 
     def close(self) -> None:
         """The daemon ends."""

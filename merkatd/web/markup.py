@@ -1,8 +1,9 @@
 """HTML from values: all text is escaped, unless it was made here."""
 
+import json
 from collections.abc import Iterable
 from html import escape
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 _VOID = frozenset({"br", "input", "link", "meta"})
 
@@ -36,6 +37,11 @@ def joined(parts: Part) -> Markup:
     if isinstance(parts, str | int | float):
         return Markup(escape(str(parts)))
     return Markup("".join(map(joined, parts)))
+
+
+def compact(value: Any) -> str:
+    """JSON for scripts, as an attribute holds it."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
 def _attribute(name: str, value: Value) -> str:

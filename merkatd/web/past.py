@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from merkatd.api.once import Once
 from merkatd.api.questions.present import Present
 from merkatd.cluster import Snapshot
 from merkatd.currency import MICRO
@@ -68,6 +69,10 @@ class Past:
         self._most_rows = rows
         self._kept: deque[Moment] = deque()
         self._rows = 0
+        self.began: int | None = None
+        """The first period that this daemon itself has added: the database knows less."""
+        self.adding: Once[None] | None = None
+        """The period that has just ended is being added, or was."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -77,8 +82,23 @@ class Past:
         """All that are kept."""
         return tuple(self._kept)
 
+    async def settled(self) -> None:
+        """Wait until the period that has just ended is there."""
+        if self.adding is not None:
+            await self.adding.result()
+
+    def owner(self, vm: int) -> int | None:
+        """Whose a VM is or was, as far as it is known."""
+        for moment in reversed(self._kept):
+            row = moment.row(vm)
+            if row is not None:
+                return int(moment.owner[row])
+        return None
+
     def add(self, moment: Moment) -> None:
         """The newest one; the oldest go where there are too many."""
+        if self.began is None:
+            self.began = moment.period
         self._kept.append(moment)
         self._rows += len(moment.vm)
         while len(self._kept) > 1 and self._full(0):

@@ -1,16 +1,19 @@
 """The table of routes: which page answers which address, and who may ask for it."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from merkatd.api.questions import NotNowError
+from merkatd.api.questions.prepared import Prepared
+from merkatd.api.questions.present import Present
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.table import Caller, House
 from merkatd.web.answers import Answer, Asked, Live
 from merkatd.web.goals import Goals
-from merkatd.web.past import Past
+from merkatd.web.past import Moment, Past
 
 _LONGEST_ID = 10
 
@@ -28,6 +31,26 @@ class Here:
     """What its forms bring along."""
     id: int
     """Of whatever the address names; -1 where it names nothing."""
+    prepared: Prepared | None
+    """The period that all of the page is of, whatever ends while it is made; None where there
+    was none yet."""
+
+    @property
+    def now(self) -> Present:
+        """What that period found and decided. Raises NotNowError."""
+        if self.prepared is None:
+            raise NotNowError("there was no period yet: try again in a moment")
+        return self.prepared.now
+
+    @property
+    def period(self) -> int:
+        """Its number. Raises NotNowError."""
+        return self.now.snapshot.period
+
+    @property
+    def moments(self) -> Sequence[Moment]:
+        """What is kept of it and of those before it. Raises NotNowError."""
+        return [one for one in self.past.moments if one.period <= self.period]
 
     @property
     def uid(self) -> int:
@@ -68,16 +91,20 @@ class Route:
     """Where {} stands for an id."""
     function: Function
     admin: bool
+    changes: bool
+    """Whether others may see something else afterwards."""
 
 
 ROUTES: list[Route] = []
 
 
-def route(method: str, path: str, *, admin: bool = False) -> Callable[[Function], Function]:
-    """Add a function to the table."""
+def route(
+    method: str, path: str, *, admin: bool = False, quotes: bool = False
+) -> Callable[[Function], Function]:
+    """Add a function to the table; a form that `quotes` changes nothing."""
 
     def register(function: Function) -> Function:
-        ROUTES.append(Route(method, path, function, admin))
+        ROUTES.append(Route(method, path, function, admin, method == "POST" and not quotes))
         return function
 
     return register

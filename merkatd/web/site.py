@@ -1,6 +1,7 @@
 """A request from its address to its answer: who asks, whether they may, and what goes wrong."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from secrets import compare_digest
 from typing import Any
@@ -8,16 +9,17 @@ from typing import Any
 from twisted.logger import Logger
 
 from merkatd.api.questions import NotNowError, QuestionError
+from merkatd.api.questions.prepared import Prepared
 from merkatd.api.xmlrpc.dispatch import Dispatch, refusal_of
 from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.table import Caller
 from merkatd.api.xmlrpc.words import Code, Refusal
 from merkatd.ledger import LedgerError
+from merkatd.web import pages
 from merkatd.web.answers import Answer, Asked, Live, go, page
 from merkatd.web.assets import asset
 from merkatd.web.goals import Goals
 from merkatd.web.listening import Listener, Listeners
-from merkatd.web.pages import PAGES
 from merkatd.web.pages.signin import SIGN_IN, sign_in_page, wrong_page
 from merkatd.web.past import Past
 from merkatd.web.routes import Here, Route, find
@@ -36,8 +38,11 @@ _STATUS: Mapping[Code, HTTPStatus] = {
     Code.INTERNAL: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
+_LOOK_AGAIN = (("Retry-After", "5"), ("Refresh", "5"))
+"""What can't be shown now, soon can: before the first period, or while something is away."""
+
 _log = Logger()
-_HOLD_ROUTES = PAGES
+_HOLD_ROUTES = pages
 
 
 class Site:
@@ -103,11 +108,30 @@ class Site:
     ) -> Answer | Live:
         if found.admin:
             need_admin(caller.identity, found.path)
-        here = Here(self._dispatch.house, self.goals, self.past, caller, asked, session.form, id_)
+        here = Here(
+            house=self._dispatch.house,
+            goals=self.goals,
+            past=self.past,
+            caller=caller,
+            asked=asked,
+            form=session.form,
+            id=id_,
+            prepared=await self._prepared(),
+        )
         answer = await found.function(here)
-        if asked.method == "POST":
+        if found.changes:
             self._listeners.changed()
         return answer
+
+    async def _prepared(self) -> Prepared | None:
+        """The latest period; None where there was none yet."""
+        preparing = self._dispatch.house.preparing
+        try:
+            found = await preparing.prepared()
+        except NotNowError:
+            return None
+        await self.past.settled()
+        return found
 
     def _listen(self, caller: Caller, session: Session) -> Answer | Live:
         user = caller.identity.uid
@@ -143,7 +167,10 @@ class Site:
         status = _status(error)
         if status is HTTPStatus.NOT_FOUND:
             return _nothing()
-        return wrong_page(refusal.text, status)
+        answer = wrong_page(refusal.text, status)
+        if status is HTTPStatus.SERVICE_UNAVAILABLE and asked.method == "GET":
+            return replace(answer, headers=_LOOK_AGAIN)
+        return answer
 
     def _with_cookie(self, answer: Answer, token: str, *, gone: bool = False) -> Answer:
         ending = "; Max-Age=0" if gone else ""

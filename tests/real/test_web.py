@@ -22,6 +22,7 @@ from tests.real.web.screens import (
     use_all_hosts,
 )
 from tests.real.web.sites import Shown, demo
+from tests.web.browser import Browser
 
 AXE = (Path(__file__).parent / "web" / "axe.min.js").read_text()
 SERIOUS = ("serious", "critical")
@@ -111,6 +112,27 @@ def test_the_page_is_live(admin: Chromium, shown: Shown) -> None:
     assert admin.said == []
 
 
+def test_all_of_a_page_is_of_one_period(admin: Chromium, shown: Shown) -> None:
+    """In every frame, also while it is brought up to date: the head, the chart and the table."""
+    admin.go(f"{shown.address}prices")
+    admin.there(".uplot[aria-valuemax]", "a chart")
+    admin.run(
+        f"""window.frames_ = [];
+        const look = () => {{
+          const seen = [
+            {_PERIOD_SHOWN},
+            document.querySelector('.uplot').getAttribute('aria-valuemax'),
+            document.querySelector('tbody th').textContent,
+          ].join();
+          if (window.frames_.at(-1) !== seen) window.frames_.push(seen);
+          requestAnimationFrame(look);
+        }};
+        look(); 0"""
+    )
+    admin.until("window.frames_.length > 5", "some periods")
+    assert [seen for seen in admin.run("window.frames_") if len(set(seen.split(","))) > 1] == []
+
+
 class TestCharts:
     def test_what_is_under_the_pointer_is_told(self, admin: Chromium, shown: Shown) -> None:
         """The value, the period and its time; without the pointer what it is now."""
@@ -125,7 +147,7 @@ class TestCharts:
         admin.point(place["x"], place["y"])
         said = admin.until("document.querySelector('.charts .when').textContent", "a period")
         period = int(said.removeprefix("period ").partition(",")[0])
-        found = admin.run(f"fetch('/data/tenants/{shown.tenant}').then((answer) => answer.json())")
+        found = json.loads(admin.run("document.querySelector('.charts').dataset.charts"))
         line = found["charts"][0]["lines"][0]["values"]
         value = admin.run("document.querySelector('.charts figure strong').textContent")
         assert float(value) == pytest.approx(line[found["period"].index(period)], rel=0.006)
@@ -137,21 +159,59 @@ class TestCharts:
         admin.point(2, 2)
         admin.until("document.querySelector('.charts .when').textContent === ''", "no period")
 
+    def test_what_is_pointed_at_stays(self, admin: Chromium, shown: Shown) -> None:
+        """While periods come, by pointer and by keys; all charts of the page keep to it."""
+        admin.go(f"{shown.address}prices")
+        admin.tab_to(".uplot[role=slider]")
+        last = "Number(document.activeElement.getAttribute('aria-valuemax'))"
+        admin.press("Home", 36)
+        for _ in range(5):
+            admin.press("ArrowRight", 39)
+        newest = admin.run(last)
+        whens = "[...document.querySelectorAll('.charts .when')].map((one) => one.textContent)"
+        said = admin.run(whens)
+        assert len(said) > 1
+        assert {one.partition(",")[0] for one in said} == {"period 6"}
+        admin.until(f"{last} >= {newest + 3}", "three more periods")
+        assert admin.run(whens) == said
+        admin.press("ArrowLeft", 37)
+        assert {one.partition(",")[0] for one in admin.run(whens)} == {"period 5"}
+
     def test_the_arrow_keys_go_through_the_periods(self, admin: Chromium, shown: Shown) -> None:
         """Screen readers are told each value; Enter opens the period."""
         admin.go(f"{shown.address}prices")
-        admin.there(".u-over", "charts")
         admin.tab_to(".uplot[role=slider]")
         text = "document.activeElement.getAttribute('aria-valuetext')"
         admin.press("Home", 36)
-        first = admin.until(text, "a value", lambda said: said.startswith("period 1,"))
+        first = admin.run(text)
+        assert first.startswith("period 1,")
         assert "credits a period" in first
         admin.press("ArrowRight", 39)
-        admin.until(text, "the next", lambda said: said.startswith("period 2,"))
+        assert admin.run(text).startswith("period 2,")
         admin.press("ArrowLeft", 37)
-        admin.until(text, "the first again", lambda said: said == first)
+        assert admin.run(text) == first
         admin.enter()
         admin.until("location.pathname", "its page", lambda path: path == "/periods/1")
+
+    def test_it_stays_where_other_things_come_and_go(self, admin: Chromium, shown: Shown) -> None:
+        """A banner above shifts no chart out of the page, and takes no focus from it."""
+        admin.go(f"{shown.address}tenants/{shown.tenant}")
+        admin.tab_to(".uplot[role=slider]")
+        admin.press("Home", 36)
+        admin.run("window.was = document.activeElement; 0")
+        other, mode = Browser(shown.address), {"mode": "dry"}
+        other.sign_in(shown.admin)
+        assert other.post("/orders/mode", **mode).status == 303
+        try:
+            admin.there(".banner", "a banner")
+            assert admin.run("document.activeElement === window.was && window.was.isConnected")
+            assert admin.run("window.was.closest('section').querySelector('h2').id") == (
+                "part-over-time"
+            )
+        finally:
+            other.post("/orders/mode", mode="on")
+        admin.until("!document.querySelector('.banner')", "no banner")
+        assert admin.run("document.activeElement === window.was")
 
 
 class TestByKeyboard:
@@ -226,20 +286,21 @@ def test_a_tenant_sees_its_own_alone(chromium: Chromium, shown: Shown) -> None:
     for other in ("ana-", "cy-", "di-", "ed-", "flo-", "weather"):
         assert other not in text
     assert chromium.run("fetch('/orders').then((answer) => answer.status)") == 404
-    assert chromium.run(f"fetch('/data/vms/{shown.vm}').then((answer) => answer.status)") == 404
+    assert chromium.run(f"fetch('/vms/{shown.vm}').then((answer) => answer.status)") == 404
 
 
 def test_a_script_in_a_name_stays_text(admin: Chromium) -> None:
     """Where scripts draw: in bars and in charts. OpenNebula itself takes no such name."""
     text = json.dumps(SCRIPT)
     admin.run(
-        f"""window.merkat.fetch = (url) => Promise.resolve(new Response(JSON.stringify(
-          url.startsWith('/data/hosts')
-          ? {{hosts: [{{id: 1, name: {text}, state: {text}, vms: [[1, {text}, 2, 0.9, 0.9]]}}]}}
-          : {{period: [1, 2], at_s: [0, 1], charts: [{{title: {text}, unit: {text}, lines: [
+        f"""document.querySelector('.hosts').dataset.hosts = JSON.stringify(
+            [{{id: 1, name: {text}, state: {text}, vms: [[1, {text}, 2, 0.9, 0.9]]}}]);
+          document.querySelector('.charts').dataset.charts = JSON.stringify(
+            {{period: [1, 2], at_s: [0, 1], charts: [{{title: {text}, unit: {text}, lines: [
               {{name: {text}, values: [1, 2], dashed: false}},
-              {{name: 'b', values: [1, 2], dashed: true}}]}}]}})));
-          Promise.all(window.merkat.draws.map((draw) => draw())).then(() => 0)"""
+              {{name: 'b', values: [1, 2], dashed: true}}]}}]}});
+          window.fetch = () => new Promise(() => 0);
+          document.dispatchEvent(new Event('fresh')); 0"""
     )
     admin.until(f"document.querySelector('.hostname').textContent === {text}", "the name")
     assert admin.run("document.querySelector('.vmbar').textContent") == SCRIPT

@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 from collections.abc import Mapping
+from html import unescape
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,9 +23,19 @@ class Answer:
         return str(self.headers["Location"])
 
     @property
-    def json(self) -> Any:
-        """What the data is."""
-        return json.loads(self.text)
+    def hosts(self) -> Any:
+        """What the bars of hosts are drawn from."""
+        return self._data("hosts")
+
+    @property
+    def charts(self) -> Any:
+        """What the charts are drawn from."""
+        return self._data("charts")
+
+    def _data(self, name: str) -> Any:
+        found = re.search(rf' data-{name}="([^"]*)"', self.text)
+        assert found is not None, self.text
+        return json.loads(unescape(found[1]))
 
 
 class Browser:

@@ -1,26 +1,20 @@
 """All that others wrote stays text, whatever it looks like."""
 
+import json
+import re
+from html import unescape
+
+import numpy as np
 import pytest
 
-from merkatd.web.markup import Markup, h
-from merkatd.web.pages.parts import bar, credits_, span, steps_table
+from merkatd.web.markup import Markup, compact, h
+from merkatd.web.pages.parts import bar, credits_, percent, span, steps_table
 from merkatd.web.pages.vm_rows import vms_table
+from tests.web.presents import present_of
 
 SCRIPT = "<script>alert(1)</script>"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
-VM = {
-    "id": 1,
-    "name": SCRIPT,
-    "owner": 2,
-    "owner_name": SCRIPT,
-    "state": SCRIPT,
-    "host": SCRIPT,
-    "bid_cpu": 1.0,
-    "cpu": 100.0,
-    "memory": 1024.0,
-    "cost": 0.5,
-    "message": SCRIPT,
-}
+NOW = present_of(1, [0], np.array([[100.0, 1024.0]]), SCRIPT)
 STEP = {
     "period": 1,
     "at_s": 0.0,
@@ -36,12 +30,21 @@ STEP = {
 
 
 @pytest.mark.parametrize(
-    "text", [vms_table([VM], {SCRIPT: 7}), vms_table([VM], {}), steps_table([STEP], {})]
+    "text",
+    [vms_table(NOW, {SCRIPT: 7}, [0]), vms_table(NOW, {}, [0]), steps_table([STEP], {})],
 )
 def test_a_script_in_a_name_stays_text(text: str) -> None:
     """In every column of the tables of VMs and of decisions."""
     assert "<script" not in text
     assert text.count(ESCAPED) >= 5
+
+
+def test_data_for_scripts_can_leave_no_attribute() -> None:
+    """Whatever names are in it, it comes out as it went in."""
+    box = h("div", data_hosts=compact([{"name": f"'{SCRIPT}\"&quot;\n"}]))
+    found = re.fullmatch(r'<div data-hosts="([^"<>]*)"></div>', box)
+    assert found is not None
+    assert json.loads(unescape(found[1])) == [{"name": f"'{SCRIPT}\"&quot;\n"}]
 
 
 def test_text_can_leave_no_attribute() -> None:
@@ -76,3 +79,15 @@ def test_numbers_are_for_people() -> None:
         "1 d 1 h",
     ]
     assert 'width="100.0"' in bar(7.0)
+
+
+def test_nearly_all_is_not_all() -> None:
+    """Work that goes on is never done to 100%."""
+    assert [percent(one) for one in (None, 0.0, 0.5, 0.997, 1.0, 1.2)] == [
+        "\N{EN DASH}",
+        "0%",
+        "50%",
+        "99%",
+        "100%",
+        "100%",
+    ]

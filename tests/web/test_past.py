@@ -82,6 +82,14 @@ class TestHistories:
         assert of_vm(self.PAST, 0, 8, RESOURCES).period == []
         assert "uses" not in str(found.data)
 
+    def test_what_was_used_is_told_of_the_period_in_which_it_was(self) -> None:
+        """Each period finds what was used in the one before."""
+        used = [np.full((2, 2), 100.0 * one, np.float32) for one in range(4)]
+        past = tuple(moment(one, used=used[one]) for one in (1, 2, 3))
+        found = of_vm(past, 0, 7, RESOURCES)
+        assert line(found, "CPU", "gets") == [1.0, 2.0, 3.0]
+        assert line(found, "CPU", "uses") == [2.0, 3.0, None]
+
     def test_of_a_host(self) -> None:
         """All of it, or what is one owner's of it."""
         assert line(of_host(self.PAST, 3, None, RESOURCES), "CPU", "given") == [2.0, 2.0, 6.0]
@@ -98,40 +106,78 @@ class TestHistories:
         assert line(found, "Money", "pays") == [2.0, 2.0, 2.0]
 
     def test_of_a_platform(self) -> None:
-        """From the first period on in which it was there."""
+        """From the first period on in which it was there, or VMs of its budget were."""
 
         def goal(done: float) -> tuple[Goal, ...]:
             told = Goal(name="x", owner=7, state="running", platform=5, done=done)
             return (told, Goal(name="another", owner=7, state="running", platform=6, done=1.0))
 
-        past = (moment(1), moment(2, goals=goal(0.25)), moment(3, goals=goal(0.5)))
+        nobodys = np.full(2, -1, np.int32)
+        past = (
+            moment(1, application=nobodys),
+            moment(2, goals=goal(0.25)),
+            moment(3, goals=goal(0.5)),
+        )
         found = of_platform(past, 5, 70, RESOURCES)
         assert list(found.period) == [2, 3]
         assert line(found, "Its work", "done") == [25.0, 50.0]
         assert line(found, "CPU", "gets") == [2.0, 3.0]
+        # The database knows the VMs of earlier periods, but not how far the work was.
+        before = of_platform((moment(1), *past[1:]), 5, 70, RESOURCES)
+        assert list(before.period) == [1, 2, 3]
+        assert line(before, "Its work", "done") == [None, 25.0, 50.0]
+        assert line(before, "CPU", "gets") == [1.0, 2.0, 3.0]
 
 
 class TestServed:
     def test_each_sees_the_histories_of_its_own(self, site: PageSite) -> None:
         """In the data of charts, and in a table for whom charts are nothing."""
         ann = site.browser(ANN)
-        until(lambda: len(ann.get("/data/vms/0").json["period"]) > 1, "two periods")
-        found = ann.get("/data/vms/0").json
+        until(lambda: len(ann.get("/vms/0").charts["period"]) > 1, "two periods")
+        found = ann.get("/vms/0").charts
         assert {chart["title"] for chart in found["charts"]} == {"CPU", "Memory", "Money"}
         for place in ("/vms/0", "/hosts/0", f"/tenants/{site.users['ann']}"):
-            assert ann.get(f"/data{place}").json["charts"], place
-            assert "What it was by period" in ann.get(place).text, place
-        assert ann.get(f"/data/platforms/{site.platform}").json["period"]
+            page = ann.get(place)
+            assert page.charts["charts"], place
+            assert "What it was by period" in page.text, place
+        assert ann.get(f"/platforms/{site.platform}").charts["period"]
 
     def test_of_a_host_a_tenant_sees_its_part(self, site: PageSite) -> None:
         """Both have VMs there; what both get together only an administrator sees."""
-        parts = [site.browser(who).get("/data/hosts/0").json for who in (ANN, BOB, site.admin)]
+        parts = [site.browser(who).get("/hosts/0").charts for who in (ANN, BOB, site.admin)]
         period = min(part["period"][-1] for part in parts)
         given = [
             part["charts"][0]["lines"][0]["values"][part["period"].index(period)] for part in parts
         ]
         assert given[0] + given[1] == pytest.approx(given[2], rel=1e-3)
         assert given[0] > 0 < given[1]
+
+    def test_decisions_are_of_ones_own_vms(self, site: PageSite) -> None:
+        """Each finds what was done with its own however much is done with others'."""
+        shown = [site.browser(who).get("/decisions").text for who in (ANN, BOB, site.admin)]
+        assert [["/vms/0" in text, "/vms/1" in text] for text in shown] == [
+            [True, False],
+            [False, True],
+            [True, True],
+        ]
+        moves = site.browser(ANN).get("/").text.partition("Decisions</h2>")[2]
+        assert "deploy" in moves
+        assert "limit" not in moves
+
+    def test_of_a_vm_that_is_gone_its_owner_sees_what_was(self, site: PageSite) -> None:
+        """Nobody else does, but administrators."""
+        vm = int(site.opennebula(BOB, "one.vm.allocate", 'CPU="1"\nMEMORY="128"', False))
+        bob = site.browser(BOB)
+
+        def runs() -> bool:
+            return any(row["id"] == vm and row["state"] == "RUNNING" for row in site.order("vms"))
+
+        until(runs, "a VM that runs")
+        site.opennebula(BOB, "one.vm.action", "terminate-hard", vm)
+        until(lambda: "It is gone." in bob.get(f"/vms/{vm}").text, "its end")
+        assert bob.get(f"/vms/{vm}").charts["charts"]
+        assert site.browser(ANN).get(f"/vms/{vm}").status == 404
+        assert "It is gone." in site.browser(site.admin).get(f"/vms/{vm}").text
 
     def test_who_got_what_is_on_the_periods_page(self, site: PageSite) -> None:
         """A tenant finds itself there, and nobody else."""
@@ -142,7 +188,7 @@ class TestServed:
 
     def test_the_database_knows_the_same_of_earlier_periods(self, site: PageSite) -> None:
         """What another daemon would find there is what this one has seen."""
-        shown = site.browser(site.admin).get("/data/vms/0").json
+        shown = site.browser(site.admin).get("/vms/0").charts
         at = len(shown["period"]) - 1
         kept = _kept(site, shown["period"][at])
         row = kept.row(0)

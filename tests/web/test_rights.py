@@ -50,14 +50,14 @@ def test_its_own_are_there(site: PageSite) -> None:
     assert ann.get(mine).status == 200
     assert ann.get(f"/platforms/{site.platform}").status == 200
     assert f"{ANNS}-platform" in ann.get("/").text
-    drawn = [vm for host in ann.get("/data/hosts").json["hosts"] for vm in host["vms"]]
+    drawn = [vm for host in ann.get("/").hosts for vm in host["vms"]]
     assert {owner for _, _, owner, _, _ in drawn} == {site.users["ann"]}
 
 
 def test_an_administrator_sees_all(site: PageSite) -> None:
     """Everybody's VMs, and every page."""
     admin = site.browser(site.admin)
-    drawn = [vm for host in admin.get("/data/hosts").json["hosts"] for vm in host["vms"]]
+    drawn = [vm for host in admin.get("/").hosts for vm in host["vms"]]
     assert {owner for _, _, owner, _, _ in drawn} == {site.users["ann"], site.users["bob"]}
     for path in ("/", "/hosts", "/hosts/0", "/vms", "/vms/0", "/tenants", "/orders", "/plan"):
         assert admin.get(path).status == 200, path

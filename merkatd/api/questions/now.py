@@ -16,6 +16,7 @@ from merkatd.api.questions.words import Arguments, NotNowError, vm_row
 from merkatd.currency import MICRO
 from merkatd.database import bids, decisions
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.world import World
 
 
 class PresentQuestions:
@@ -52,17 +53,7 @@ class PresentQuestions:
         """One VM: `vm` is its id or its name."""
         now = await self._now()
         row = vm_row(now.snapshot, arguments)
-        vm = int(now.snapshot.vms.id[row])
-        word, steps = await self._scheduler.world.database.read(
-            lambda connection: (
-                bids.current(connection, [vm]).get(vm),
-                decisions.history(connection, vm),
-            )
-        )
-        vms = now.snapshot.vms
-        balance = (await self._purses()).credits(int(vms.owner[row]), int(vms.application[row]))
-        work = partial(explained, now, row, word, steps, balance)
-        return await self._scheduler.world.executor.run(work)
+        return await explanation(self._scheduler.world, now, row)
 
     async def _bid(self, arguments: Arguments) -> dict[str, Any]:
         """A new bid for `vm` where `cpu`, `memory` ... is given, else the present one."""
@@ -118,3 +109,17 @@ class PresentQuestions:
     async def _purses(self) -> Purses:
         """Everybody's credits."""
         return await self._scheduler.world.database.read(purses)
+
+
+async def explanation(world: World, now: Present, row: int) -> dict[str, Any]:
+    """All that can be said of the VM in this row."""
+    vms = now.snapshot.vms
+    vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
+    word, steps, balance = await world.database.read(
+        lambda connection: (
+            bids.current(connection, [vm]).get(vm),
+            decisions.history(connection, vm),
+            purses(connection).credits(owner, application),
+        )
+    )
+    return await world.executor.run(partial(explained, now, row, word, steps, balance))

@@ -7,7 +7,14 @@ document.addEventListener("DOMContentLoaded", () => {
   const COLOURS = 4;
   const FAR = 10;
 
-  for (const box of document.querySelectorAll("[data-charts]")) charts(box);
+  const drawn = new WeakMap();
+
+  function draw() {
+    for (const box of document.querySelectorAll("[data-charts]")) {
+      if (!drawn.has(box)) drawn.set(box, charts(box));
+      drawn.get(box)();
+    }
+  }
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -27,27 +34,48 @@ document.addEventListener("DOMContentLoaded", () => {
 
   function charts(box) {
     const plots = new Map();
+    let read = null;
     let found = null;
+    // The period that somebody points at: it stays theirs when others come, wherever it is drawn then.
+    let chosen = null;
+    let moving = false;
 
-    async function draw() {
-      const answer = await window.merkat.fetch(box.dataset.charts);
-      if (!answer.ok) return;
-      found = await answer.json();
+    function update() {
+      if (box.dataset.charts === read) return;
+      read = box.dataset.charts;
+      found = JSON.parse(read);
+      moving = true;
       for (const [title, plot] of plots) {
         if (!found.charts.some((one) => one.title === title)) remove(title, plot);
       }
       box.classList.toggle("nothing", !found.charts.length);
       let more = false;
-      for (const one of found.charts) {
+      found.charts.forEach((one, place) => {
         const names = one.lines.map((line) => line.name).join();
-        if (plots.has(one.title) && plots.get(one.title).names !== names) remove(one.title, plots.get(one.title));
+        const old = plots.get(one.title);
+        const focused = old && old.figure.contains(document.activeElement);
+        if (old && old.names !== names) remove(one.title, old);
         if (!plots.has(one.title)) {
-          plots.set(one.title, made(one, names));
+          const plot = made(one, names);
+          plots.set(one.title, plot);
+          box.insertBefore(plot.figure, box.children[place] ?? null);
+          if (focused) plot.chart.root.focus();
           more = true;
         }
         plots.get(one.title).set(one);
-      }
+      });
       if (more) fit();
+      moving = false;
+      pointAgain();
+    }
+
+    function pointAgain() {
+      const last = found.period.length - 1;
+      if (chosen !== null && last >= 0) {
+        const where = found.period.findIndex((period) => period >= chosen);
+        chosen = found.period[where < 0 ? last : where];
+      }
+      for (const plot of plots.values()) plot.point();
     }
 
     function remove(title, plot) {
@@ -71,8 +99,7 @@ document.addEventListener("DOMContentLoaded", () => {
       });
       caption.append(when);
       figure.append(caption);
-      box.append(figure);
-      const plot = { figure, names, lines: one.lines, chart: null, set };
+      const plot = { figure, names, lines: one.lines, chart: null, set, point };
 
       const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--faint"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
       const series = one.lines.map((line, at) => {
@@ -83,14 +110,14 @@ document.addEventListener("DOMContentLoaded", () => {
         width: LEAST_WIDTH_PX,
         height: HEIGHT_PX,
         legend: { show: false },
-        cursor: { y: false, sync: { key: box.dataset.charts }, drag: { x: false, y: false } },
+        cursor: { y: false, drag: { x: false, y: false } },
         scales: { x: { time: false }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
         axes: [
           { ...axis, size: 24, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick : "")) },
           { ...axis, size: 50, values: (_, ticks) => ticks.map(shown) },
         ],
         series: [{}, ...series],
-        hooks: { setCursor: [tell] },
+        hooks: { setCursor: [moved] },
       }, [[], ...one.lines.map(() => [])], figure);
 
       const slider = plot.chart.root;
@@ -98,7 +125,7 @@ document.addEventListener("DOMContentLoaded", () => {
       slider.setAttribute("role", "slider");
       slider.setAttribute("aria-label", `${one.title}, ${one.unit}, by period; arrow keys go through them, Enter opens one`);
       slider.addEventListener("keydown", key);
-      slider.addEventListener("focus", () => { if (slider.matches(":focus-visible")) at(plot.chart.cursor.idx ?? last()); });
+      slider.addEventListener("focus", () => { if (slider.matches(":focus-visible")) choose(chosen === null ? last() : found.period.indexOf(chosen)); });
       slider.addEventListener("blur", () => plot.chart.setCursor({ left: -10, top: -10 }));
       plot.chart.over.addEventListener("click", open);
 
@@ -106,17 +133,26 @@ document.addEventListener("DOMContentLoaded", () => {
 
       function set(fresh) {
         plot.lines = fresh.lines;
-        plot.chart.setData([found.period, ...fresh.lines.map((line) => line.values)]);
+        // At once, so that what is pointed at is found by the new scale.
+        plot.chart.batch(() => plot.chart.setData([found.period, ...fresh.lines.map((line) => line.values)]));
         slider.setAttribute("aria-valuemin", found.period[0] ?? 0);
         slider.setAttribute("aria-valuemax", found.period[last()] ?? 0);
         tell();
       }
 
-      // What it is at the cursor, or now.
-      function tell() {
-        if (!found || !plot.chart) return;
+      // Somebody moved the cursor; what moves it because there is more to show, is nobody's choice.
+      function moved() {
+        if (moving || !found || !plot.chart) return;
         const there = plot.chart.cursor.idx;
-        const pointed = there !== null && there !== undefined && there <= last();
+        chosen = there === null || there === undefined ? null : found.period[there] ?? null;
+        for (const other of plots.values()) if (other !== plot) other.point();
+        tell();
+      }
+
+      // What it is in the chosen period, or now.
+      function tell() {
+        const there = chosen === null ? -1 : found.period.indexOf(chosen);
+        const pointed = there >= 0;
         const where = pointed ? there : last();
         const numbers = plot.lines.map((line) => shown(line.values[where]));
         numbers.forEach((number, place) => { values[place].textContent = number; });
@@ -126,23 +162,33 @@ document.addEventListener("DOMContentLoaded", () => {
         slider.setAttribute("aria-valuetext", `${period}: ${plot.lines.map((line, place) => `${line.name} ${numbers[place]}`).join(", ")} ${one.unit}`);
       }
 
-      function at(where) {
+      function choose(where) {
         const there = Math.min(Math.max(where, 0), last());
-        if (there >= 0) plot.chart.setCursor({ left: plot.chart.valToPos(found.period[there], "x"), top: 1 });
+        if (there < 0) return;
+        chosen = found.period[there];
+        pointAgain();
+      }
+
+      // The cursor where the chosen period is drawn.
+      function point() {
+        moving = true;
+        const left = chosen === null ? -10 : plot.chart.valToPos(chosen, "x");
+        plot.chart.setCursor({ left, top: chosen === null ? -10 : 1 });
+        moving = false;
+        tell();
       }
 
       function key(event) {
-        const now = plot.chart.cursor.idx ?? last();
+        const now = chosen === null ? last() : found.period.indexOf(chosen);
         const to = { ArrowLeft: now - 1, ArrowDown: now - 1, ArrowRight: now + 1, ArrowUp: now + 1, PageDown: now - FAR, PageUp: now + FAR, Home: 0, End: last() }[event.key];
         if (event.key === "Enter") open();
         if (to === undefined) return;
         event.preventDefault();
-        at(to);
+        choose(to);
       }
 
       function open() {
-        const where = plot.chart.cursor.idx;
-        if (where !== null && where !== undefined) location.assign(`/periods/${found.period[where]}`);
+        if (chosen !== null) location.assign(`/periods/${chosen}`);
       }
 
       return plot;
@@ -150,19 +196,33 @@ document.addEventListener("DOMContentLoaded", () => {
 
     // How many stand side by side is known once all are there.
     function fit() {
+      let changed = false;
       for (const { chart, figure } of plots.values()) {
         const width = Math.max(figure.clientWidth, LEAST_WIDTH_PX);
-        if (chart.width !== width) chart.setSize({ width, height: HEIGHT_PX });
+        if (chart.width === width) continue;
+        chart.batch(() => chart.setSize({ width, height: HEIGHT_PX }));
+        changed = true;
       }
+      return changed;
     }
 
-    new ResizeObserver(fit).observe(box);
+    function resized() {
+      moving = true;
+      const changed = fit();
+      moving = false;
+      if (changed) pointAgain();
+    }
+
+    new ResizeObserver(resized).observe(box);
     // Colours are drawn, so other ones are drawn anew.
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       for (const [title, plot] of plots) remove(title, plot);
-      draw();
+      read = null;
+      update();
     });
-    window.merkat.draws.push(draw);
-    draw();
+    return update;
   }
+
+  document.addEventListener("fresh", draw);
+  draw();
 });

@@ -10,7 +10,14 @@ document.addEventListener("DOMContentLoaded", () => {
   const COLOURS = 8;
   const LABEL_PART = 0.12;
 
-  for (const box of document.querySelectorAll("[data-hosts]")) chart(box);
+  const drawn = new WeakMap();
+
+  function draw() {
+    for (const box of document.querySelectorAll("[data-hosts]")) {
+      if (!drawn.has(box)) drawn.set(box, chart(box));
+      drawn.get(box)();
+    }
+  }
 
   function element(name, className, text) {
     const made = document.createElement(name);
@@ -20,7 +27,6 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   function chart(box) {
-    const url = box.dataset.hosts;
     const list = element("ol", "hostrows");
     const window_ = element("div", "hostwindow");
     window_.tabIndex = 0;
@@ -28,20 +34,23 @@ document.addEventListener("DOMContentLoaded", () => {
     window_.setAttribute("aria-label", "Hosts, each a bar of its VMs by share of CPU");
     window_.append(list);
     box.replaceChildren(window_);
+    let read = null;
     let hosts = [];
+    const none = element("li", "quiet", "None of them has VMs of yours.");
     const rows = new Map();
     let waiting = false;
     let rowPx = ROW_PX;
 
-    async function draw() {
-      const answer = await window.merkat.fetch(url);
-      if (!answer.ok) return;
-      hosts = (await answer.json()).hosts;
+    function update() {
+      if (box.dataset.hosts === read) return;
+      read = box.dataset.hosts;
+      hosts = JSON.parse(read);
       rowPx = hosts.length > ROOMY_HOSTS ? ROW_PX : ROOMY_PX;
       window_.classList.toggle("roomy", rowPx === ROOMY_PX);
       window_.style.height = `${Math.max(Math.min(hosts.length, MOST_ROWS), 1) * rowPx + 2}px`;
       list.style.height = `${hosts.length * rowPx}px`;
-      if (!hosts.length) list.replaceChildren(element("li", "quiet", "None of them has VMs of yours."));
+      none.remove();
+      if (!hosts.length) list.append(none);
       for (const at of [...rows.keys()]) if (at >= hosts.length) drop(at);
       list.classList.add("moving");
       setTimeout(() => list.classList.remove("moving"), 400);
@@ -142,7 +151,9 @@ document.addEventListener("DOMContentLoaded", () => {
       waiting = true;
       requestAnimationFrame(show);
     }, { passive: true });
-    window.merkat.draws.push(draw);
-    draw();
+    return update;
   }
+
+  document.addEventListener("fresh", draw);
+  draw();
 });

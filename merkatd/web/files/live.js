@@ -9,46 +9,66 @@
 
   const LIVE = { headers: { "X-Merkat-Live": "1" }, credentials: "same-origin" };
   const NEVER_BUSIER_MS = 900;
-
-  window.merkat = { fetch: (url) => fetch(url, LIVE), draws: [] };
+  const SOON_MS = 2000;
+  const AGAIN_MS = 10000;
 
   // What a person is at stays as it is: fields, open details, scrolled tables, and what scripts drew.
   const isKept = (node) =>
     node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-keep");
 
-  const sameKind = (a, b) =>
-    a.nodeType === b.nodeType && a.nodeName === b.nodeName;
+  // Which of the old nodes a new one is the new state of: what comes or goes shifts none of the others.
+  const key = (node) =>
+    node.nodeType !== Node.ELEMENT_NODE ? node.nodeName
+      : [node.nodeName, node.id, node.getAttribute("aria-labelledby"), node.getAttribute("action"), isKept(node)].join();
 
   function morph(from, to) {
-    if (isKept(from)) return;
+    if (isKept(from)) {
+      // Scripts draw what is in the attributes; all of it is of the same period as the page.
+      attributes(from, to, (name) => name.startsWith("data-"));
+      return;
+    }
     if (from.nodeType === Node.TEXT_NODE) {
       if (from.data !== to.data) from.data = to.data;
       return;
     }
     if (from.nodeType !== Node.ELEMENT_NODE) return;
     if (from.matches("form:not(.button)")) return;
-    attributes(from, to);
+    attributes(from, to, (name) => name !== "open");
     children(from, to);
   }
 
-  function attributes(from, to) {
+  function attributes(from, to, ours) {
     for (const { name } of [...from.attributes]) {
-      if (!to.hasAttribute(name) && name !== "open") from.removeAttribute(name);
+      if (!to.hasAttribute(name) && ours(name)) from.removeAttribute(name);
     }
     for (const { name, value } of to.attributes) {
-      if (from.getAttribute(name) !== value) from.setAttribute(name, value);
+      if (ours(name) && from.getAttribute(name) !== value) from.setAttribute(name, value);
     }
   }
 
   function children(from, to) {
-    const wanted = [...to.childNodes];
-    wanted.forEach((node, at) => {
-      const there = from.childNodes[at];
-      if (!there) from.append(document.adoptNode(node));
-      else if (sameKind(there, node)) morph(there, node);
-      else there.replaceWith(document.adoptNode(node));
-    });
-    while (from.childNodes.length > wanted.length) from.lastChild.remove();
+    let there = from.firstChild;
+    for (const node of [...to.childNodes]) {
+      const wanted = key(node);
+      let old = there;
+      while (old && key(old) !== wanted) old = old.nextSibling;
+      if (!old) {
+        from.insertBefore(document.adoptNode(node), there);
+        continue;
+      }
+      while (there !== old) {
+        const gone = there;
+        there = there.nextSibling;
+        gone.remove();
+      }
+      morph(old, node);
+      there = old.nextSibling;
+    }
+    while (there) {
+      const gone = there;
+      there = there.nextSibling;
+      gone.remove();
+    }
   }
 
   let fetching = false;
@@ -66,7 +86,7 @@
       const wait = lastMs + NEVER_BUSIER_MS - performance.now();
       if (wait > 0) await new Promise((done) => setTimeout(done, wait));
       lastMs = performance.now();
-      await Promise.all([page(), ...window.merkat.draws.map((draw) => draw())]);
+      await page();
     } catch {
       note("The daemon does not answer; what you see is as it was.");
     } finally {
@@ -76,36 +96,47 @@
   }
 
   // The answer to a form is shown as it was: only what can be asked for again is.
-  const canAskAgain = () => !document.querySelector("[aria-invalid], .wrong") && fromGet;
-  const entry = performance.getEntriesByType("navigation")[0];
-  const fromGet = !/\/(quote|bid|change|submit)$/.test(location.pathname) && Boolean(entry);
+  const isAnswer = /\/(quote|bid|change|submit|approve|refuse|mode)$/.test(location.pathname);
 
   async function page() {
-    if (!canAskAgain()) return;
-    const answer = await window.merkat.fetch(location.href);
+    if (isAnswer || document.querySelector("[aria-invalid], .wrong")) return;
+    const answer = await fetch(location.href, LIVE);
     if (answer.status === 401) {
       location.assign("/sign-in");
       return;
     }
+    if (answer.status >= 500) throw new Error(answer.statusText);
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     const there = fresh.getElementById("main");
     if (there) children(main, there);
-    document.body.dataset.seen = String(Number(document.body.dataset.seen || 0) + 1);
+    document.dispatchEvent(new Event("fresh"));
+    note("");
   }
 
   function note(text) {
     if (said.textContent !== text) said.textContent = text;
   }
 
-  const events = new EventSource(address);
-  events.addEventListener("period", (event) => {
-    setTimeout(refresh, Math.random() * JSON.parse(event.data).spread_ms);
-  });
-  events.addEventListener("change", refresh);
-  events.addEventListener("open", () => note(""));
+  const soon = (event) => setTimeout(refresh, Math.random() * JSON.parse(event.data).spread_ms);
+  let events = null;
+
+  function listen() {
+    events = new EventSource(address);
+    events.addEventListener("period", soon);
+    events.addEventListener("change", soon);
+    events.addEventListener("error", () => {
+      // What is wrong, the page itself is told.
+      setTimeout(refresh, SOON_MS * Math.random());
+      // It comes again by itself, unless it was refused: then we do, and look as often.
+      if (events.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS * (1 + Math.random()));
+    });
+  }
+
+  listen();
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && again) refresh();
   });
   window.addEventListener("pagehide", () => events.close());
+  window.addEventListener("pageshow", (event) => { if (event.persisted) { listen(); refresh(); } });
 })();

@@ -5,6 +5,7 @@ from merkatd.web.markup import h
 from merkatd.web.pages import seen
 from merkatd.web.pages.frame import framed, panel
 from merkatd.web.pages.parts import steps_table
+from merkatd.web.pages.steps import steps
 from merkatd.web.routes import Here, route
 
 _STEPS = 200
@@ -13,10 +14,10 @@ _STEPS = 200
 @route("GET", "/decisions")
 async def decisions(here: Here) -> Answer:
     """What was done and why, newest first."""
-    steps = await seen.steps(here, _STEPS)
+    found = await steps(here, _STEPS)
     return await framed(
         here,
         "Decisions",
         h("h1", "Decisions"),
-        panel(f"The newest {len(steps)}", steps_table(steps, await seen.host_ids(here))),
+        panel(f"The newest {len(found)}", steps_table(found, seen.host_ids(here))),
     )

@@ -1,5 +1,6 @@
 """What is around every page: head, navigation, and how the daemon is."""
 
+from math import isfinite
 from typing import Any
 
 from merkatd.web.answers import Answer, page
@@ -41,7 +42,7 @@ def document(title: str, navigation: Part, *main: Part, live: bool = False) -> s
         h("a", "To the content", href="#main", class_="skip"),
         navigation,
         h("main", *main, id="main", tabindex="-1"),
-        h("p", id="said", role="status", class_="unseen") if live else None,
+        h("p", id="said", role="status") if live else None,
         data_live="/live" if live else None,
     )
     return f"<!doctype html>{h('html', head, body, lang='en')}"
@@ -67,7 +68,8 @@ def button(here: Here, action: str, words: str, class_: str | None = None) -> Ma
 
 def panel(title: str, *parts: Part, more: Part = None, class_: str = "") -> Markup:
     """A part of a page with a heading of its own."""
-    name = "part-" + "".join(one if one.isalnum() else "-" for one in title.lower())
+    # Without the numbers in it: a part that counts something stays the same part.
+    name = "part-" + "".join(one if one.isalpha() else "-" for one in title.lower()).strip("-")
     head = h("header", h("h2", title, id=name), more)
     return h("section", head, *parts, class_=f"card {class_}".rstrip(), aria_labelledby=name)
 
@@ -100,23 +102,24 @@ def _navigation(here: Here, how: dict[str, Any]) -> Markup:
 def _strip(here: Here, how: dict[str, Any]) -> Markup:
     """The state of the market in one line."""
     facts: list[Part] = []
-    if how["period"] is not None:
-        number = h("a", str(how["period"]), href=f"/periods/{how['period']}")
-        facts.append(_fact("Period", number, since(how["at_s"], how["now_s"])))
-        for market, prices in how["prices"].items():
-            named = f" ({market})" if len(how["prices"]) > 1 else ""
+    if here.prepared is not None:
+        latest, snapshot = here.prepared.latest, here.now.snapshot
+        number = h("a", str(here.period), href=f"/periods/{here.period}")
+        facts.append(_fact("Period", number, since(latest.at_s, how["now_s"])))
+        for market, prices in latest.prices.items():
+            named = f" ({market})" if len(latest.prices) > 1 else ""
             facts.append(_fact(f"A core{named}", _priced(prices.get("cpu"), 100), "a period"))
             facts.append(_fact(f"A GiB{named}", _priced(prices.get("memory"), 1024), "a period"))
         if here.admin:
-            facts.append(_fact("Hosts", str(how["hosts"]), ""))
-            facts.append(_fact("VMs", str(how["vms"]), ""))
+            facts.append(_fact("Hosts", f"{len(snapshot.hosts):,}", ""))
+            facts.append(_fact("VMs", f"{len(snapshot.vms):,}", ""))
     paused = h("span", "Paused", class_="badge warn") if how["paused"] else None
     facts.append(_fact("Mode", [str(how["mode"]), " ", paused], ""))
     return h("dl", facts, class_="strip")
 
 
 def _priced(price: float | None, times: float) -> str:
-    return "no price" if price is None else credits_(price * times)
+    return "no price" if price is None or not isfinite(price) else credits_(price * times)
 
 
 def _fact(name: str, value: Part, more: str) -> Markup:

@@ -12,8 +12,8 @@ from merkatd.web.pages.parts import (
     link,
     percent,
     span,
-    swatch,
     table,
+    tenant,
 )
 from merkatd.web.routes import Here
 
@@ -49,10 +49,7 @@ def goals_table(goals: Sequence[Goal], names: Mapping[int, str], now_s: float) -
         [
             (
                 link("platforms", goal.platform, goal.name),
-                [
-                    swatch(goal.owner),
-                    link("tenants", goal.owner, names.get(goal.owner) or f"user {goal.owner}"),
-                ],
+                tenant(goal.owner, names),
                 progress(goal, now_s),
                 deadline(goal.deadline_s, now_s),
                 ending(goal),

@@ -1,15 +1,18 @@
 """Hosts: all as a table, and each with its VMs, its history, and orders to it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from merkatd.api.questions import lists
 from merkatd.web.answers import Answer, go
 from merkatd.web.markup import Markup, Part, h
 from merkatd.web.pages import seen
 from merkatd.web.pages.frame import button, framed, panel
-from merkatd.web.pages.lists import page_of, pager
-from merkatd.web.pages.over_time import host_charts, over_time
+from merkatd.web.pages.lists import listed, paged
+from merkatd.web.pages.over_time import host_charts, host_gaps, over_time
 from merkatd.web.pages.parts import amount, bar, counted, credits_, facts, link, steps_table, table
+from merkatd.web.pages.steps import steps
 from merkatd.web.pages.vm_rows import vms_table
 from merkatd.web.routes import Here, route
 
@@ -20,35 +23,29 @@ _STEPS = 50
 async def hosts(here: Here) -> Answer:
     """All hosts, a hundred a page."""
     rows = await _rows(here)
-    shown, at, pages = page_of(rows, here.asked)
-    return await framed(
-        here,
-        "Hosts",
-        h("h1", "Hosts"),
-        panel(
-            counted(len(rows), "host") if here.admin else "Hosts with your VMs",
-            _table(here, shown),
-            pager("/hosts", at, pages),
-        ),
-    )
+    heading = counted(len(rows), "host") if here.admin else "Hosts with your VMs"
+    return await listed(here, "Hosts", heading, rows, partial(_table, here))
 
 
 @route("GET", "/hosts/{}")
 async def host(here: Here) -> Answer:
     """One host."""
-    now, row = await seen.host_row(here)
+    now, row = seen.host_row(here)
     name = now.snapshot.hosts.name[row]
     one = next(each for each in await _rows(here) if each["id"] == here.id)
-    vms = [vm for vm in await seen.vms(here) if vm["host"] == name]
-    steps = await seen.steps(here, _STEPS, host=here.id)
+    vms = seen.vms(here, now.host == row)
+    decided = await steps(here, _STEPS, host=here.id)
     return await framed(
         here,
         name,
         h("h1", name),
         panel("Now", facts(_facts(here, one)), _orders(here, one)),
-        panel("VMs here" if here.admin else "Your VMs here", vms_table(vms, {name: here.id})),
-        over_time(f"/data/hosts/{here.id}", host_charts(here)),
-        panel("Decisions", steps_table(steps, await seen.host_ids(here))),
+        panel(
+            "VMs here" if here.admin else "Your VMs here",
+            *paged(here, vms, partial(vms_table, now, {name: here.id})),
+        ),
+        over_time(host_charts(here), *host_gaps(here)),
+        panel("Decisions", steps_table(decided, seen.host_ids(here))),
     )
 
 
@@ -67,10 +64,11 @@ async def undrain(here: Here) -> Answer:
 
 
 async def _rows(here: Here) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = await here.ask("hosts")
+    drained = frozenset((await here.ask("status"))["drained_hosts"])
+    rows = lists.hosts(here.now, drained)
     if here.admin:
         return rows
-    own = set((await seen.host_ids(here)).values())
+    own = set((seen.host_ids(here)).values())
     return [row for row in rows if row["id"] in own]
 
 

@@ -1,14 +1,37 @@
 """Long lists, a hundred rows a page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from merkatd.web.answers import Asked
+from merkatd.web.answers import Answer, Asked
 from merkatd.web.markup import Part, h
+from merkatd.web.pages.frame import framed, panel
+from merkatd.web.routes import Here
 
 ROWS = 100
 
 Row = TypeVar("Row")
+
+
+async def listed(
+    here: Here,
+    title: str,
+    heading: str,
+    rows: Sequence[Row],
+    shown: Callable[[Sequence[Row]], Part],
+    more: Part = None,
+) -> Answer:
+    """A page that is a list."""
+    found = paged(here, rows, shown)
+    return await framed(here, title, h("h1", title), panel(heading, *found, more=more))
+
+
+def paged(
+    here: Here, rows: Sequence[Row], shown: Callable[[Sequence[Row]], Part]
+) -> Sequence[Part]:
+    """Those of the rows that the address wants, and the way to the others."""
+    some, at, pages = page_of(rows, here.asked)
+    return shown(some), _pager(here.asked.path, at, pages)
 
 
 def page_of(rows: Sequence[Row], asked: Asked) -> tuple[Sequence[Row], int, int]:
@@ -20,7 +43,7 @@ def page_of(rows: Sequence[Row], asked: Asked) -> tuple[Sequence[Row], int, int]
     return rows[(at - 1) * ROWS : at * ROWS], at, pages
 
 
-def pager(path: str, at: int, pages: int) -> Part:
+def _pager(path: str, at: int, pages: int) -> Part:
     """The way to the other pages."""
     if pages == 1:
         return None

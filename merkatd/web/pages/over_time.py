@@ -3,29 +3,27 @@
 from collections.abc import Mapping
 from typing import Any
 
-from merkatd.web.charts import Charts, prices_of
+from merkatd.web.charts import Charts
 from merkatd.web.histories import of_host, of_platform, of_tenant, of_vm
 from merkatd.web.holding import held
-from merkatd.web.markup import Markup, h
+from merkatd.web.markup import Markup, compact, h
 from merkatd.web.pages.frame import panel
 from merkatd.web.pages.parts import link, moment, plain_number, table
 from merkatd.web.routes import Here
 
-PRICED = 120
-"""Periods that a chart of prices shows."""
 _ROWS = 60
 
 
-def charts_box(url: str) -> Markup:
-    """Where the script draws charts of this data."""
-    return h("div", class_="charts", data_charts=url, data_keep=True)
+def charts_box(charts: Charts) -> Markup:
+    """Where the script draws charts of this data: of the period that all of the page is of."""
+    return h("div", class_="charts", data_charts=compact(charts.data), data_keep=True)
 
 
-def over_time(url: str, charts: Charts) -> Markup:
-    """A panel with charts, and the same as a table."""
+def over_time(charts: Charts, *gaps: str) -> Markup:
+    """A panel with charts, and the same as a table; `gaps` say what they do not go back to."""
     if not charts.period:
         nothing = h("p", "Nothing is kept yet; each period adds to it.", class_="quiet")
-        return panel("Over time", charts_box(url), nothing)
+        return panel("Over time", charts_box(charts), nothing)
     known = charts.known
     heads = [f"{one.title} {line.name}" for one in known for line in one.lines]
     lines = [line for one in known for line in one.lines]
@@ -45,7 +43,8 @@ def over_time(url: str, charts: Charts) -> Markup:
     )
     return panel(
         "Over time",
-        charts_box(url),
+        charts_box(charts),
+        [h("p", gap, class_="quiet") for gap in gaps],
         h("details", h("summary", "As a table"), found),
         more=h("small", _reach(len(charts.period)), class_="quiet"),
     )
@@ -55,26 +54,43 @@ def _reach(periods: int) -> str:
     return "the last period" if periods == 1 else f"the last {periods} periods"
 
 
-async def prices_charts(here: Here) -> Charts:
-    """What things cost in the newest periods."""
-    rows = await here.call("merkat.price.history", PRICED)
-    return prices_of(rows, here.house.world.goods.resources)
-
-
-def vm_charts(here: Here, found: Mapping[str, Any]) -> Charts:
+def vm_charts(here: Here, owner: int) -> Charts:
     """Of a VM that the visitor may see."""
-    return of_vm(here.past.moments, here.id, found["owner"], here.house.world.goods.resources)
+    return of_vm(here.moments, here.id, owner, here.house.world.goods.resources)
+
+
+def vm_gaps(here: Here) -> list[str]:
+    """What the database does not know of VMs."""
+    return _since(here, "What it used")
+
+
+def host_gaps(here: Here) -> list[str]:
+    """What it does not know of hosts."""
+    return _since(here, "Who was on a host")
+
+
+def platform_gaps(here: Here) -> list[str]:
+    """What it does not know of platforms."""
+    return _since(here, "How far its work was")
+
+
+def _since(here: Here, what: str) -> list[str]:
+    """A sentence where more is shown, or was, than this daemon has seen."""
+    began = here.past.began
+    if began is None or began <= 1:
+        return []
+    return [f"{what} is known from period {began} on, when this daemon began."]
 
 
 def host_charts(here: Here) -> Charts:
     """Of a host: for tenants, what is theirs of it."""
     owner = None if here.admin else here.uid
-    return of_host(here.past.moments, here.id, owner, here.house.world.goods.resources)
+    return of_host(here.moments, here.id, owner, here.house.world.goods.resources)
 
 
 async def tenant_charts(here: Here) -> Charts:
     """Of a tenant that the visitor may see."""
-    moments = here.past.moments
+    moments = here.moments
     since_s = moments[0].at_s if moments else here.house.world.now()
     balance, moved = await here.house.world.database.read(
         lambda connection: held(connection, here.id, since_s)
@@ -85,4 +101,4 @@ async def tenant_charts(here: Here) -> Charts:
 def platform_charts(here: Here, row: Mapping[str, Any]) -> Charts:
     """Of a platform that the visitor may see."""
     resources = here.house.world.goods.resources
-    return of_platform(here.past.moments, here.id, row["application"], resources)
+    return of_platform(here.moments, here.id, row["application"], resources)

@@ -9,9 +9,13 @@ from merkatd.web.markup import Markup, Part, h
 
 COLOURS = 8
 _MIB_PER_GIB = 1024.0
+_FEW = 0.1
+"""Credits of which less is told by its first digits that say anything."""
 _UNITS = {"network": "Mbit/s", "disk": "MiB/s"}
 _STEPS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 UNKNOWN = "\N{EN DASH}"
+NOBODY = -1
+"""Whose a thing without an owner is."""
 NONE = Markup(f'<span class="quiet">{UNKNOWN}</span>')
 
 
@@ -21,7 +25,9 @@ def credits_(value: float | None) -> str:
         return UNKNOWN
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
-    return f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
+    if abs(value) >= 1 or value == 0:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if abs(value) >= _FEW else f"{value:.3g}"
 
 
 def plain_number(value: float | None) -> Part:
@@ -48,8 +54,10 @@ def counted(number: int, what: str) -> str:
 
 
 def percent(part: float | None) -> str:
-    """A part of a whole."""
-    return UNKNOWN if part is None else f"{part:.0%}"
+    """A part of a whole; what is not all of it is never said to be."""
+    if part is None:
+        return UNKNOWN
+    return "100%" if part >= 1.0 else f"{min(max(round(100 * part), 0), 99)}%"
 
 
 def span(seconds: float) -> str:
@@ -122,6 +130,13 @@ def link(kind: str, id_: int | None, words: str | None) -> Markup:
     if id_ is None:
         return h("span", words) if words else NONE
     return h("a", words or str(id_), href=f"/{kind}/{id_}")
+
+
+def tenant(owner: int, names: Mapping[int, str]) -> list[Part]:
+    """A tenant by colour and name."""
+    if owner == NOBODY:
+        return [NONE]
+    return [swatch(owner), link("tenants", owner, names.get(owner) or f"user {owner}")]
 
 
 def table(

@@ -1,46 +1,51 @@
 """Periods: what things cost over time, and what was decided in each period."""
 
-from typing import Any
+from functools import partial
+from math import isfinite
+
+import sqlalchemy as sa
 
 from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.database import periods, prices
+from merkatd.database.periods import Period
 from merkatd.web.answers import Answer
-from merkatd.web.charts import A_UNIT, PER_UNIT
-from merkatd.web.markup import h
+from merkatd.web.charts import A_UNIT, PER_UNIT, prices_of
+from merkatd.web.markup import Markup, Part, h
 from merkatd.web.pages import seen
 from merkatd.web.pages.frame import framed, panel
 from merkatd.web.pages.over_time import charts_box
 from merkatd.web.pages.parts import NONE, credits_, facts, link, moment, steps_table, table
 from merkatd.web.pages.shares import moment_at, shares_table
+from merkatd.web.pages.steps import steps
 from merkatd.web.routes import Here, route
 
-_PERIODS = 120
-_LOOKED_THROUGH = 1_000
 _STEPS = 500
 
 
 @route("GET", "/prices")
-async def prices(here: Here) -> Answer:
+async def prices_(here: Here) -> Answer:
     """What things cost in the newest periods."""
-    rows = await here.call("merkat.price.history", _PERIODS)
+    rows = await seen.prices(here)
     resources = here.house.world.goods.resources
-    heads = ("Period", "Began", "Market", *(A_UNIT[name] for name in resources), "Supply")
+    supplied = any("supply" in row for row in rows)
+    heads = ("Period", "Began", "Market", *(A_UNIT[name] for name in resources))
     return await framed(
         here,
         "Prices",
         h("h1", "Prices"),
-        panel("Chart", charts_box("/data/prices")),
+        panel("Over time", charts_box(prices_of(rows, resources))),
         panel(
             "Credits a period",
             table(
                 "Prices by period, the newest first",
-                heads,
+                (*heads, "Supply") if supplied else heads,
                 [
                     (
                         link("periods", row["period"], None),
                         moment(row["at_s"]),
                         row["market"],
-                        *(_price(row, name) for name in resources),
-                        row.get("supply") or "",
+                        *(_price(row.get(name), name) for name in resources),
+                        *([row.get("supply")] if supplied else ()),
                     )
                     for row in reversed(rows)
                 ],
@@ -53,35 +58,47 @@ async def prices(here: Here) -> Answer:
 @route("GET", "/periods/{}")
 async def period(here: Here) -> Answer:
     """One period: its prices, and its decisions."""
-    found = await here.call("merkat.price.history", _LOOKED_THROUGH)
-    rows = [row for row in found if row["period"] == here.id]
-    steps = await seen.steps(here, _STEPS, first_period=here.id, last_period=here.id)
-    if not rows and not steps:
+    found, cost = await here.house.world.database.read(partial(_read, number=here.id))
+    if found is None or here.id > here.period:
         raise Refusal(Code.NO_EXISTS, f"There was no period {here.id}.", here.id)
     moment_ = await moment_at(here)
-    resources = here.house.world.goods.resources
-    began = [("Began", moment(row["at_s"])) for row in rows[:1]]
-    cost = [
-        (f"{A_UNIT[name]} in market {row['market']}", _price(row, name))
-        for row in rows
-        for name in resources
-    ]
+    decided = await steps(here, _STEPS, period=here.id)
     return await framed(
         here,
         f"Period {here.id}",
         h("h1", f"Period {here.id}"),
-        h(
-            "p",
-            h("a", "The one before", href=f"/periods/{max(here.id - 1, 1)}"),
-            " · ",
-            h("a", "The next", href=f"/periods/{here.id + 1}"),
-        ),
-        panel("Prices", facts([*began, *cost])),
+        _around(here),
+        panel("Prices", facts(_facts(here, found, cost))),
         None if moment_ is None else panel("Who got what", await shares_table(here, moment_)),
-        panel("Decisions", steps_table(steps, await seen.host_ids(here))),
+        panel("Decisions", steps_table(decided, seen.host_ids(here))),
     )
 
 
-def _price(row: dict[str, Any], name: str) -> str:
-    price = row.get(name)
-    return NONE if price is None else credits_(price * PER_UNIT.get(name, 1.0))
+def _read(connection: sa.Connection, number: int) -> tuple[Period | None, prices.Prices]:
+    return periods.get(connection, number), prices.load(connection, number)
+
+
+def _around(here: Here) -> Markup:
+    """The ways to the periods beside it, as far as there are any."""
+    before = h("a", "The one before", href=f"/periods/{here.id - 1}") if here.id > 1 else None
+    after = h("a", "The next", href=f"/periods/{here.id + 1}") if here.id < here.period else None
+    return h("p", before, " · " if before and after else None, after)
+
+
+def _facts(here: Here, found: Period, cost: prices.Prices) -> list[tuple[str, Part]]:
+    rows: list[tuple[str, Part]] = [("Began", moment(found.started_s))]
+    for market, by_resource in cost.items():
+        named = f" in market {market}" if len(cost) > 1 else ""
+        rows += [
+            (f"{A_UNIT[name]}{named}", _price(by_resource.get(name), name))
+            for name in here.house.world.goods.resources
+        ]
+    if found.failure and here.admin:
+        rows.append(("It failed", found.failure))
+    return rows
+
+
+def _price(price: float | None, name: str) -> Part:
+    if price is None or not isfinite(price):
+        return NONE
+    return credits_(price * PER_UNIT.get(name, 1.0))

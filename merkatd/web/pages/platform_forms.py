@@ -48,7 +48,7 @@ async def new(here: Here) -> Answer:
     return await _form(here, _EXAMPLE)
 
 
-@route("POST", "/platforms/quote")
+@route("POST", "/platforms/quote", quotes=True)
 async def quote_new(here: Here) -> Answer:
     """What a template would mean if it were submitted."""
     text = _template(here)
@@ -76,10 +76,10 @@ async def submit(here: Here) -> Answer:
     return go(f"/platforms/{row['id']}")
 
 
-@route("POST", "/platforms/{}/quote")
+@route("POST", "/platforms/{}/quote", quotes=True)
 async def quote_change(here: Here) -> Answer:
     """What a change would mean."""
-    row = await here.call("merkat.platform.info", here.id)  # whose it is, is looked at there
+    row = await seen.platform(here)
     said = fields(here.asked, *NAMES)
     there = here.house.questions.platforms
     try:
@@ -94,7 +94,7 @@ async def quote_change(here: Here) -> Answer:
 @route("POST", "/platforms/{}/change")
 async def change_(here: Here) -> Answer:
     """Other aims, another budget."""
-    row = await here.call("merkat.platform.info", here.id)
+    row = await seen.platform(here)
     said = fields(here.asked, *NAMES)
     try:
         await here.call("merkat.platform.update", here.id, _change(said))
@@ -127,7 +127,7 @@ async def _order(here: Here, method: str) -> Answer:
     except NotFoundError:
         raise
     except LedgerError as error:
-        row = await here.call("merkat.platform.info", here.id)
+        row = await seen.platform(here)
         return await _refused(here, row, {}, error)
     return go(f"/platforms/{here.id}")
 
@@ -210,7 +210,7 @@ def _confirm(
 
 
 async def _quote(here: Here, title: str, row: Mapping[str, Any], *parts: Part) -> Answer:
-    names = (await seen.present(here)).owner_names
+    names = here.now.owner_names
     return await framed(
         here,
         "Quote",

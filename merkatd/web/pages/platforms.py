@@ -1,6 +1,7 @@
 """Virtual platforms: all as a table, each with how it fares, its VMs, and what was done."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from merkatd.web.answers import Answer
@@ -10,8 +11,8 @@ from merkatd.web.pages import seen
 from merkatd.web.pages.change_form import change_form
 from merkatd.web.pages.frame import button, framed, panel
 from merkatd.web.pages.goal_rows import progress, verdict
-from merkatd.web.pages.lists import page_of, pager
-from merkatd.web.pages.over_time import over_time, platform_charts
+from merkatd.web.pages.lists import listed
+from merkatd.web.pages.over_time import over_time, platform_charts, platform_gaps
 from merkatd.web.pages.parts import (
     NONE,
     amount,
@@ -22,8 +23,8 @@ from merkatd.web.pages.parts import (
     link,
     moment,
     span,
-    swatch,
     table,
+    tenant,
 )
 from merkatd.web.routes import Here, route
 
@@ -35,16 +36,21 @@ async def platforms(here: Here) -> Answer:
     """All platforms that the visitor may see, also those that are over."""
     there = here.house.questions.platforms
     rows = [] if there is None else await there.listed(None if here.admin else here.uid)
-    shown, at, pages = page_of(sorted(rows, key=lambda row: -row["id"]), here.asked)
-    names = (await seen.present(here)).owner_names
-    now_s = here.house.world.now()
-    found = table(
+    rows = sorted(rows, key=lambda row: -row["id"])
+    names = here.now.owner_names
+    shown = partial(_table, names=names, now_s=here.house.world.now())
+    new = h("a", "New platform", href="/platforms/new", class_="action")
+    return await listed(here, "Platforms", counted(len(rows), "platform"), rows, shown, new)
+
+
+def _table(rows: Sequence[dict[str, Any]], names: Mapping[int, str], now_s: float) -> Markup:
+    return table(
         "Platforms",
         ("Platform", "Tenant", "State", "VMs", "Done", "Deadline", "In time?", "Spent", "Left"),
         [
             (
                 link("platforms", row["id"], row["name"]),
-                _owner(row["owner"], names),
+                tenant(row["owner"], names),
                 row["state"],
                 row["size"],
                 progress(of_platform(row), now_s),
@@ -53,24 +59,17 @@ async def platforms(here: Here) -> Answer:
                 credits_(row["spent"]),
                 credits_(row["balance"]),
             )
-            for row in shown
+            for row in rows
         ],
         numbers=(3, 7, 8),
         nothing="There are no platforms.",
-    )
-    new = h("a", "New platform", href="/platforms/new", class_="action")
-    return await framed(
-        here,
-        "Platforms",
-        h("h1", "Platforms"),
-        panel(counted(len(rows), "platform"), found, pager("/platforms", at, pages), more=new),
     )
 
 
 @route("GET", "/platforms/{}")
 async def platform(here: Here) -> Answer:
     """One platform."""
-    row = await here.call("merkat.platform.info", here.id)
+    row = await seen.platform(here)
     return await framed(here, row["name"], *await shown(here, row))
 
 
@@ -81,7 +80,7 @@ async def shown(
     wrong: Mapping[str, str] | None = None,
 ) -> list[Part]:
     """A platform's page; with what a form said, and what was wrong with it."""
-    names = (await seen.present(here)).owner_names
+    names = here.now.owner_names
     over = row["state"] in OVER
     forms = None if over else panel("Change", change_form(here, row, said or {}, wrong or {}))
     return [
@@ -95,7 +94,7 @@ async def shown(
             forms,
             class_="grid",
         ),
-        over_time(f"/data/platforms/{here.id}", platform_charts(here, row)),
+        over_time(platform_charts(here, row), *platform_gaps(here)),
         panel("VMs", _vms(row)),
         panel("History", _actions(row)),
     ]
@@ -107,7 +106,7 @@ def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tu
     goal = of_platform(dict(row))
     slack_s = row["slack_s"]
     return [
-        ("Tenant", _owner(row["owner"], names)),
+        ("Tenant", tenant(row["owner"], names)),
         ("State", [row["state"], f", {row['needs']}" if row["needs"] else ""]),
         ("Done", progress(goal, now_s)),
         ("Deadline", deadline(row["deadline_s"], now_s)),
@@ -122,10 +121,6 @@ def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tu
             [_OUTLOOK[row["outlook"]], f": {row['takes']}" if row["takes"] else ""],
         ),
     ]
-
-
-def _owner(owner: int, names: Mapping[int, str]) -> list[Part]:
-    return [swatch(owner), link("tenants", owner, names.get(owner) or f"user {owner}")]
 
 
 def _slack(slack_s: float) -> str:

@@ -1,70 +1,86 @@
 """What pages see of the present: all of it for administrators, one's own for others."""
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
 
+from merkatd.api.questions.now import explanation
 from merkatd.api.questions.present import Present
-from merkatd.api.recorded import KINDS
+from merkatd.api.xmlrpc.rights import USE, need_vm, no_vm
 from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.cluster import Bools
 from merkatd.market.view import NOWHERE
+from merkatd.platforms import showing
+from merkatd.platforms.ordering import found
 from merkatd.web.drawing import own_rows
 from merkatd.web.routes import Here
 
 Row = dict[str, Any]
 
-_LOOKED_THROUGH = 1_000
-"""Of the newest steps, for those that are somebody's."""
+PRICED = 120
+"""Periods whose prices are shown."""
 
 
-async def present(here: Here) -> Present:
-    """The latest period. Raises NotNowError."""
-    return (await here.house.preparing.prepared()).now
+def vms(here: Here, which: Bools | None = None) -> list[int]:
+    """The rows of those of these VMs, or of all, that the visitor may see in lists."""
+    owner = here.now.snapshot.vms.owner
+    wanted = np.ones(len(owner), bool) if which is None else which
+    return _places(wanted if here.admin else wanted & (owner == here.uid))
 
 
-async def vms(here: Here) -> list[Row]:
-    """The VMs that the visitor may see in lists."""
-    rows: list[Row] = await here.ask("vms")
-    return rows if here.admin else [row for row in rows if row["owner"] == here.uid]
+def _places(which: Bools) -> list[int]:
+    found: list[int] = np.flatnonzero(which).tolist()
+    return found
 
 
-async def steps(
-    here: Here, limit: int, kinds: AbstractSet[str] = frozenset(KINDS), **wanted: Any
-) -> list[Row]:
-    """The newest steps, of the visitor's own VMs unless it sees all."""
-    if here.admin:
-        found = await here.ask("steps", limit=limit, **wanted)
-        return [row for row in found if row["kind"] in kinds]
-    now = await present(here)
-    own = set(now.snapshot.vms.id[own_rows(now, here.uid)].tolist())
-    rows = await here.ask("steps", limit=_LOOKED_THROUGH, **wanted)
-    return [row for row in rows if row["vm"] in own and row["kind"] in kinds][:limit]
+async def prices(here: Here) -> list[Row]:
+    """The prices of the newest periods; of one that is under way the database has some too."""
+    rows: list[Row] = await here.call("merkat.price.history", PRICED)
+    return [row for row in rows if row["period"] <= here.period]
 
 
-async def host_ids(here: Here) -> Mapping[str, int]:
+def host_ids(here: Here) -> Mapping[str, int]:
     """The hosts' ids by their names: those alone that have a page for the visitor."""
-    table = (await present(here)).snapshot.hosts
+    table = here.now.snapshot.hosts
     ids = dict(zip(table.name, table.id.tolist(), strict=True))
     if here.admin:
         return ids
-    allowed = {table.name[row] for row in await own_hosts(here)}
+    allowed = {table.name[row] for row in own_hosts(here)}
     return {name: id_ for name, id_ in ids.items() if name in allowed}
 
 
-async def own_hosts(here: Here) -> set[int]:
+def own_hosts(here: Here) -> set[int]:
     """The rows of hosts with VMs of the visitor's."""
-    now = await present(here)
+    now = here.now
     found = np.unique(now.host[own_rows(now, here.uid)])
     return set(found[found != NOWHERE].tolist())
 
 
-async def host_row(here: Here) -> tuple[Present, int]:
+def host_row(here: Here) -> tuple[Present, int]:
     """The host that the address names, if the visitor may see it. Raises Refusal."""
-    now = await present(here)
-    found = np.flatnonzero(now.snapshot.hosts.id == here.id)
-    row = int(found[0]) if len(found) else NOWHERE
-    if row == NOWHERE or not (here.admin or row in await own_hosts(here)):
+    now = here.now
+    row = next(iter(_places(now.snapshot.hosts.id == here.id)), NOWHERE)
+    if row == NOWHERE or not (here.admin or row in own_hosts(here)):
         raise Refusal(Code.NO_EXISTS, f"Error getting host [{here.id}].", here.id)
     return now, row
+
+
+async def explained(here: Here) -> Row:
+    """Why the VM that the address names gets what it gets. Raises Refusal."""
+    vms = here.now.snapshot.vms
+    row = next(iter(_places(vms.id == here.id)), None)
+    if row is None:
+        raise no_vm(here.id)
+    identity, session = here.caller.identity, here.caller.session
+    await need_vm(identity, here.house.logins, session, here.id, int(vms.owner[row]), USE)
+    return await explanation(here.house.world, here.now, row)
+
+
+async def platform(here: Here) -> Row:
+    """The platform that the address names, at the prices of the page. Raises Refusal."""
+    await here.call("merkat.platform.info", here.id)  # whose it is, is looked at there
+    world, latest = here.house.world, None if here.prepared is None else here.prepared.latest
+    return await world.database.read(
+        lambda connection: showing.shown(connection, found(connection, here.id), world, latest)
+    )

@@ -10,15 +10,14 @@ from merkatd.database import allocations, periods
 from merkatd.scheduler.world import World
 from merkatd.web.charts import NAMES
 from merkatd.web.markup import Markup, Part
-from merkatd.web.pages import seen
-from merkatd.web.pages.parts import amount, credits_, link, swatch, table
+from merkatd.web.pages.parts import amount, credits_, table, tenant
 from merkatd.web.past import Moment, moment_before
 from merkatd.web.routes import Here
 
 
 async def moment_at(here: Here) -> Moment | None:
     """The period that the address names, as it is kept; None where it is kept no more."""
-    kept = next((one for one in here.past.moments if one.period == here.id), None)
+    kept = next((one for one in here.moments if one.period == here.id), None)
     if kept is not None:
         return kept
     world = here.house.world
@@ -37,7 +36,7 @@ def _read(connection: sa.Connection, world: World, number: int) -> Moment | None
 
 async def shares_table(here: Here, moment: Moment) -> Markup:
     """A row a tenant: all of them for administrators, oneself for others."""
-    names = (await seen.present(here)).owner_names
+    names = here.now.owner_names
     resources = here.house.world.goods.resources
     owners = np.unique(moment.owner[moment.bid.sum(axis=1) > 0]).tolist()
     rows: list[Sequence[Part]] = []
@@ -48,7 +47,7 @@ async def shares_table(here: Here, moment: Moment) -> Markup:
         got = [amount(name, float(one)) for name, one in zip(resources, given, strict=True)]
         rows.append(
             (
-                [swatch(owner), link("tenants", owner, names.get(owner) or f"user {owner}")],
+                tenant(owner, names),
                 int(mine.sum()),
                 credits_(float(moment.bid[mine].sum())),
                 *got,

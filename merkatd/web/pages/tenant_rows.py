@@ -1,53 +1,79 @@
 """Tenants as a table: who bids, gets and pays what, and for how long that lasts."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
-from merkatd.web.markup import Markup, Part, h
+import numpy as np
+
+from merkatd.api.questions.present import Present
+from merkatd.market.explain import BIDDING
+from merkatd.web.markup import Markup, Part
 from merkatd.web.pages.parts import COLOURS, NONE, amount, bar, credits_, link, span, swatch, table
 from merkatd.web.routes import Here
 
-_MOST = 20
 _LONG_S = 1e9
 
 
 async def tenant_rows(here: Here) -> list[dict[str, Any]]:
     """What tenants bid, get, pay and have left, who pays most first; the visitor's own, or all."""
     standing: Sequence[Mapping[str, Any]] = await here.call("merkat.tenant.list")
-    rows = {
-        one["id"]: {
-            "owner": one["id"],
-            "name": one.get("name") or f"user {one['id']}",
-            "balance": one["balance"] + one["in_applications"],
-            "vms": 0,
-            "bid": 0.0,
-            "cpu": 0.0,
-            "memory": 0.0,
-            "cost": 0.0,
-        }
-        for one in standing
+    now = here.now
+    shares = await here.house.world.executor.run(partial(_shares, now))
+    all_cpu = sum(one.cpu for one in shares.values())
+    rows = []
+    for one in standing:
+        share = shares.get(one["id"], _Share())
+        left = one["balance"] + one["in_applications"]
+        lasts_s = here.house.world.rhythm.interval_s * left / share.cost if share.cost > 0 else None
+        rows.append(
+            {
+                "owner": one["id"],
+                "name": one.get("name") or f"user {one['id']}",
+                "balance": left,
+                "part": share.cpu / all_cpu if all_cpu > 0 else 0.0,
+                "lasts_s": lasts_s,
+                **asdict(share),
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["cost"], row["name"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What the VMs of a tenant bid, get and cost together."""
+
+    vms: int = 0
+    bid: float = 0.0
+    cpu: float = 0.0
+    memory: float = 0.0
+    cost: float = 0.0
+
+
+def _shares(now: Present) -> dict[int, _Share]:
+    """By owner: of those VMs that run, or wait to."""
+    vms, gets = now.snapshot.vms, now.given()
+    there = np.isin(vms.state, BIDDING)
+    owners, at = np.unique(vms.owner[there], return_inverse=True)
+    cpu, memory = (now.snapshot.resources.index(name) for name in ("cpu", "memory"))
+    columns = (
+        vms.bid[there].sum(axis=1),
+        gets[there, cpu],
+        gets[there, memory],
+        now.cost[there].sum(axis=1),
+    )
+    sums = [np.bincount(at, values, len(owners)).tolist() for values in columns]
+    counts = np.bincount(at, minlength=len(owners)).tolist()
+    return {
+        owner: _Share(count, *values)
+        for owner, count, *values in zip(owners.tolist(), counts, *sums, strict=True)
     }
-    interval_s = here.house.world.rhythm.interval_s
-    all_cpu = 0.0
-    for one in await here.ask("applications"):
-        all_cpu += one["cpu"]
-        row = rows.get(one["owner"])
-        if row is None:
-            continue
-        row["vms"] += one["running"] + one["pending"]
-        row["cost"] += one["cost"]
-        row["cpu"] += one["cpu"]
-        row["memory"] += one["memory"]
-        row["bid"] += sum(value for name, value in one.items() if name.startswith("bid_"))
-    for row in rows.values():
-        row["part"] = row["cpu"] / all_cpu if all_cpu > 0 else 0.0
-        row["lasts_s"] = interval_s * row["balance"] / row["cost"] if row["cost"] > 0 else None
-    return sorted(rows.values(), key=lambda row: (-row["cost"], row["name"]))
 
 
 def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """Who pays what, and what for."""
-    found = table(
+    return table(
         "Tenants: what they bid, get, pay and have left",
         ("Tenant", "VMs", "Bids", "Gets", "", "Pays", "Left", "Lasts"),
         [
@@ -61,14 +87,11 @@ def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
                 credits_(row["balance"]),
                 _lasts(row["lasts_s"]),
             )
-            for row in rows[:_MOST]
+            for row in rows
         ],
         numbers=(1, 2, 3, 5, 6, 7),
         nothing="Nobody has come yet.",
     )
-    if len(rows) <= _MOST:
-        return found
-    return h("div", found, h("p", h("a", f"All {len(rows)} tenants", href="/tenants")))
 
 
 def _lasts(lasts_s: float | None) -> Part:

@@ -1,6 +1,7 @@
 """Tenants: all as a table, and each with its money, its platforms and its VMs."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from merkatd.web.answers import Answer
@@ -8,7 +9,7 @@ from merkatd.web.markup import Markup, Part, h
 from merkatd.web.pages import seen
 from merkatd.web.pages.frame import framed, panel
 from merkatd.web.pages.goal_rows import goals_of, goals_table
-from merkatd.web.pages.lists import page_of, pager
+from merkatd.web.pages.lists import listed, paged
 from merkatd.web.pages.over_time import over_time, tenant_charts
 from merkatd.web.pages.parts import counted, credits_, facts, swatch, table
 from merkatd.web.pages.tenant_rows import tenant_rows, tenants_table
@@ -20,13 +21,7 @@ from merkatd.web.routes import Here, route
 async def tenants(here: Here) -> Answer:
     """All tenants that the visitor may see."""
     rows = await tenant_rows(here)
-    shown, at, pages = page_of(rows, here.asked)
-    return await framed(
-        here,
-        "Tenants",
-        h("h1", "Tenants"),
-        panel(counted(len(rows), "tenant"), tenants_table(shown), pager("/tenants", at, pages)),
-    )
+    return await listed(here, "Tenants", counted(len(rows), "tenant"), rows, tenants_table)
 
 
 @route("GET", "/tenants/{}")
@@ -35,7 +30,8 @@ async def tenant(here: Here) -> Answer:
     one = await here.call("merkat.tenant.info", here.id)
     statement = await here.call("merkat.statement.info", here.id, "")
     budgets = await here.call("merkat.budget.info", here.id)
-    vms = [row for row in await seen.vms(here) if row["owner"] == here.id]
+    now = here.now
+    vms = seen.vms(here, now.snapshot.vms.owner == here.id)
     goals = [goal for goal in await goals_of(here) if goal.owner == here.id]
     name = one.get("name") or f"user {here.id}"
     now_s = here.house.world.now()
@@ -45,19 +41,18 @@ async def tenant(here: Here) -> Answer:
         h("h1", swatch(here.id), name),
         h(
             "div",
-            panel("Credits", facts(_facts(one, vms))),
+            panel("Credits", facts(_facts(one, float(now.cost[vms].sum())))),
             panel("This month", _movements(statement)),
             class_="grid",
         ),
-        over_time(f"/data/tenants/{here.id}", await tenant_charts(here)),
+        over_time(await tenant_charts(here)),
         panel("Deadlines", goals_table(goals, {here.id: name}, now_s)),
         panel("Budgets", _budgets(budgets)),
-        panel("VMs", vms_table(vms, await seen.host_ids(here))),
+        panel("VMs", *paged(here, vms, partial(vms_table, now, seen.host_ids(here)))),
     )
 
 
-def _facts(one: Mapping[str, Any], vms: Sequence[Mapping[str, Any]]) -> list[tuple[str, Part]]:
-    cost = sum(row["cost"] for row in vms)
+def _facts(one: Mapping[str, Any], cost: float) -> list[tuple[str, Part]]:
     rows: list[tuple[str, Part]] = [
         ("Balance", credits_(one["balance"])),
         ("In platforms and applications", credits_(one["in_applications"])),

@@ -1,36 +1,37 @@
-"""VMs as a table."""
+"""VMs as a table: only those that are shown are looked at one by one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from merkatd.web.markup import Markup
-from merkatd.web.pages.parts import amount, credits_, link, swatch, table
+from merkatd.api.questions.present import Present
+from merkatd.cluster import Floats
+from merkatd.web.markup import Markup, Part
+from merkatd.web.pages.parts import amount, credits_, link, table, tenant
 
 
-def vms_table(rows: Sequence[Mapping[str, Any]], hosts: Mapping[str, int]) -> Markup:
-    """What each bids, gets and pays."""
+def vms_table(now: Present, hosts: Mapping[str, int], rows: Sequence[int]) -> Markup:
+    """What the VMs in these rows bid, get and pay; `hosts` are those that have a page."""
+    gets = now.given()
     return table(
         "VMs: what each bids, gets and pays",
         ("VM", "Tenant", "State", "Host", "Bid for CPU", "Gets", "Memory", "Pays", "Why not more"),
-        [
-            (
-                link("vms", row["id"], row["name"] or f"VM {row['id']}"),
-                [swatch(row["owner"]), link("tenants", row["owner"], owner_name(row))],
-                row["state"].lower(),
-                link("hosts", hosts.get(row["host"] or ""), row["host"]),
-                credits_(row["bid_cpu"]),
-                amount("cpu", row["cpu"]),
-                amount("memory", row["memory"]),
-                credits_(row["cost"]),
-                row["message"] or "",
-            )
-            for row in rows
-        ],
+        [_row(now, row, gets, hosts) for row in rows],
         numbers=(4, 5, 6, 7),
         nothing="There are no VMs.",
     )
 
 
-def owner_name(row: Mapping[str, Any]) -> str:
-    """The tenant's name, as far as it is known."""
-    return row["owner_name"] or f"user {row['owner']}"
+def _row(now: Present, row: int, gets: Floats, hosts: Mapping[str, int]) -> Sequence[Part]:
+    vms = now.snapshot.vms
+    vm, owner, host = int(vms.id[row]), int(vms.owner[row]), now.host_name(row)
+    cpu, memory = (now.snapshot.resources.index(name) for name in ("cpu", "memory"))
+    return (
+        link("vms", vm, vms.name[row] or f"VM {vm}"),
+        tenant(owner, now.owner_names),
+        now.states[row].lower(),
+        link("hosts", hosts.get(host or ""), host),
+        credits_(float(vms.bid[row, cpu])),
+        amount("cpu", float(gets[row, cpu])),
+        amount("memory", float(gets[row, memory])),
+        credits_(float(now.cost[row].sum())),
+        now.messages.get(vm, ""),
+    )

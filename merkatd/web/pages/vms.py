@@ -1,69 +1,63 @@
 """VMs: all as a table, each with why it gets what it gets, its history, and its bid."""
 
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from merkatd.api.questions import QuestionError
 from merkatd.api.xmlrpc.words import Code, Refusal
 from merkatd.web.answers import Answer, go
-from merkatd.web.markup import NOTHING, Markup, Part, h
+from merkatd.web.charts import NAMES
+from merkatd.web.markup import NOTHING, Part, h
 from merkatd.web.pages import seen
 from merkatd.web.pages.fields import WrongInputError, field, hidden, numbers
 from merkatd.web.pages.frame import form, framed, panel
-from merkatd.web.pages.lists import page_of, pager
-from merkatd.web.pages.over_time import over_time, vm_charts
+from merkatd.web.pages.lists import listed
+from merkatd.web.pages.over_time import over_time, vm_charts, vm_gaps
 from merkatd.web.pages.parts import (
+    NOBODY,
     amount,
-    bar,
     counted,
     credits_,
     facts,
     link,
     steps_table,
-    swatch,
     table,
+    tenant,
 )
+from merkatd.web.pages.steps import steps_of_vm
+from merkatd.web.pages.vm_gets import gets_table, has_less
 from merkatd.web.pages.vm_rows import vms_table
 from merkatd.web.routes import Here, fields, route
 
 _STEPS = 50
-_NAMES = {"cpu": "CPU", "memory": "Memory", "network": "Network", "disk": "Disk"}
 
 
 @route("GET", "/vms")
 async def vms(here: Here) -> Answer:
     """All VMs, a hundred a page."""
-    rows = await seen.vms(here)
-    shown, at, pages = page_of(rows, here.asked)
-    return await framed(
-        here,
-        "VMs",
-        h("h1", "VMs"),
-        panel(
-            counted(len(rows), "VM"),
-            vms_table(shown, await seen.host_ids(here)),
-            pager("/vms", at, pages),
-        ),
-    )
+    rows, now = seen.vms(here), here.now
+    shown = partial(vms_table, now, seen.host_ids(here))
+    return await listed(here, "VMs", counted(len(rows), "VM"), rows, shown)
 
 
 @route("GET", "/vms/{}")
 async def vm(here: Here) -> Answer:
     """One VM."""
     try:
-        found = await here.call("merkat.vm.explain", here.id)
+        found = await seen.explained(here)
     except Refusal as refusal:
-        if refusal.code is Code.NO_EXISTS and here.admin:
-            return await _gone(here)
+        if refusal.code is Code.NO_EXISTS:
+            return await _gone(here, refusal)
         raise
     return await _shown(here, found)
 
 
-@route("POST", "/vms/{}/quote")
+@route("POST", "/vms/{}/quote", quotes=True)
 async def quote(here: Here) -> Answer:
     """What another bid would get, before it is made."""
-    found = await here.call("merkat.vm.explain", here.id)
+    found = await seen.explained(here)
     said = fields(here.asked, *here.house.world.goods.resources)
     try:
         bid = _bid(said)
@@ -82,7 +76,7 @@ async def bid_(here: Here) -> Answer:
         await here.call("merkat.bid.set", here.id, _bid(said))
     except (WrongInputError, QuestionError) as error:
         wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
-        return await _shown(here, await here.call("merkat.vm.explain", here.id), said, wrong)
+        return await _shown(here, await seen.explained(here), said, wrong)
     return go(f"/vms/{here.id}")
 
 
@@ -93,16 +87,21 @@ def _bid(said: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-async def _gone(here: Here) -> Answer:
-    steps = await seen.steps(here, _STEPS, vm=here.id)
-    if not steps:
-        raise Refusal(Code.NO_EXISTS, f"Error getting virtual machine [{here.id}].", here.id)
+async def _gone(here: Here, refusal: Refusal) -> Answer:
+    """What is known of a VM that there was, for who could see it then."""
+    owner = here.past.owner(here.id)
+    if not here.admin and owner != here.uid:
+        raise refusal
+    decided = await steps_of_vm(here, here.id, _STEPS)
+    if owner is None and not decided:
+        raise refusal
     return await framed(
         here,
         f"VM {here.id}",
         h("h1", f"VM {here.id}"),
-        h("p", "It is gone.", class_="quiet"),
-        panel("Decisions", steps_table(steps, await seen.host_ids(here))),
+        h("p", "It is gone.", class_="lead"),
+        None if owner is None else over_time(vm_charts(here, owner), *vm_gaps(here)),
+        panel("Decisions", steps_table(decided, seen.host_ids(here))),
     )
 
 
@@ -112,8 +111,10 @@ async def _shown(
     said: Mapping[str, str] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> Answer:
-    hosts = await seen.host_ids(here)
-    steps = await here.ask("steps", vm=here.id, limit=_STEPS)
+    hosts = seen.host_ids(here)
+    decided = await steps_of_vm(here, here.id, _STEPS)
+    now = here.now
+    row = now.snapshot.vm_row(here.id)
     title = found["name"] or f"VM {here.id}"
     mine = here.admin or found["owner"] == here.uid
     bids = await _in_force(here, found) if mine else {}
@@ -122,17 +123,21 @@ async def _shown(
         here,
         title,
         h("h1", title, " ", h("small", f"VM {here.id}", class_="quiet")),
-        h("p", found["sentence"], class_="lead"),
+        h("p", found["sentence"], " ", has_less(now, row), class_="lead"),
         h(
             "div",
-            panel("Gets", _resources(found), facts(_facts(found, hosts))),
+            panel("Gets", gets_table(now, row, found), facts(_facts(found, hosts))),
             panel("Bid", _bid_form(here, found, bids, said, wrong or {})) if mine else NOTHING,
             class_="grid",
         ),
-        over_time(f"/data/vms/{here.id}", vm_charts(here, found)),
-        panel("Decisions", steps_table(steps, hosts)),
+        over_time(vm_charts(here, _owner(found)), *vm_gaps(here)),
+        panel("Decisions", steps_table(decided, hosts)),
         status=status,
     )
+
+
+def _owner(found: Mapping[str, Any]) -> int:
+    return NOBODY if found["owner"] is None else int(found["owner"])
 
 
 async def _in_force(here: Here, found: Mapping[str, Any]) -> dict[str, float]:
@@ -144,11 +149,10 @@ async def _in_force(here: Here, found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _facts(found: Mapping[str, Any], hosts: Mapping[str, int]) -> list[tuple[str, Part]]:
-    owner = found["owner"]
-    who = found["owner_name"] or f"user {owner}"
+    owner = _owner(found)
     why = found["why_here"]
     rows: list[tuple[str, Part]] = [
-        ("Tenant", [swatch(owner), link("tenants", owner, who)]),
+        ("Tenant", tenant(owner, {owner: found["owner_name"]})),
         ("State", found["state"].lower()),
         ("Host", link("hosts", hosts.get(found["host"] or ""), found["host"])),
         ("Pays", f"{credits_(found['cost'])} credits a period"),
@@ -159,28 +163,6 @@ def _facts(found: Mapping[str, Any], hosts: Mapping[str, int]) -> list[tuple[str
         period = link("periods", why["period"], f"period {why['period']}")
         rows.append(("Here since", [period, f": {why['reason']}"]))
     return rows
-
-
-def _resources(found: Mapping[str, Any]) -> Markup:
-    return table(
-        "What it gets of each resource",
-        ("", "Gets", "", "Of at most", "Used", "Bid", "Pays", "Why not more"),
-        [
-            (
-                _NAMES.get(one["resource"], one["resource"]),
-                amount(one["resource"], one["share"]),
-                bar(one["share"] / one["most"] if one["most"] else 0.0, class_="wider"),
-                amount(one["resource"], one["most"]),
-                amount(one["resource"], one["used"]),
-                credits_(one["bid"]),
-                credits_(one["cost"]),
-                one["why_not_more"],
-            )
-            for one in found["resources"]
-        ],
-        numbers=(1, 3, 4, 5, 6),
-        nothing="It holds nothing.",
-    )
 
 
 def _bid_form(
@@ -196,7 +178,7 @@ def _bid_form(
     inputs = [
         field(
             name,
-            f"Bid for {_NAMES[name].lower() if name != 'cpu' else 'CPU'}",
+            f"Bid for {NAMES[name].lower() if name != 'cpu' else 'CPU'}",
             (said or held).get(name, ""),
             wrong,
             "Credits a period.",
@@ -220,7 +202,7 @@ def _quoted(
     title = found["name"] or f"VM {here.id}"
     rows = [
         (
-            _NAMES.get(one["resource"], one["resource"]),
+            NAMES.get(one["resource"], one["resource"]),
             credits_(now[one["resource"]]["bid"]),
             credits_(one["bid"]),
             amount(one["resource"], now[one["resource"]]["share"]),

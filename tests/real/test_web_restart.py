@@ -1,0 +1,75 @@
+"""The page while its daemon is away, and what it knows once there is another one."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.api.xmlrpc.site import ANN, Site, until
+from tests.real.web.chromium import Chromium
+from tests.web.browser import Browser
+
+_LEAST_PERIODS = 8
+
+
+def a_free_port() -> int:
+    """One that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def begun_again(site: Site) -> Iterator[None]:
+    """Another daemon on what the first one kept."""
+    words = ["-m", "merkatd.cli", "run", "--config", str(site.folder / "merkatd.toml")]
+    with (site.folder / "log-2").open("wb") as log:
+        site.program = subprocess.Popen(
+            [sys.executable, *words],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        )
+    try:
+        yield
+    finally:
+        site.end()
+
+
+def test_the_page_says_so_and_another_daemon_knows_what_was(tmp_path: Path) -> None:
+    """Who was signed in signs in again; charts go back to before, and say where they do not."""
+    address = f"http://127.0.0.1:{(port := a_free_port())}/"
+    site = Site(tmp_path, f"[web]\nport = {port}")
+    with Chromium(tmp_path / "profile") as chromium:
+        try:
+            until(lambda: (site.period() or 0) >= _LEAST_PERIODS, "some periods")
+            chromium.sign_in(address, ANN)
+            chromium.go(f"{address}vms/0")
+            chromium.there(".uplot", "charts")
+            last = site.period()
+            assert last is not None
+        finally:
+            site.end()
+        chromium.until("document.getElementById('said').textContent", "a word that it is away")
+        with begun_again(site):
+            until(lambda: (site.period() or 0) > last + 2, "periods of the next daemon")
+            chromium.until("location.pathname === '/sign-in'", "the form to sign in")
+            ann = Browser(address)
+            ann.sign_in(ANN)
+            vm = ann.get("/vms/0")
+            began = vm.text.partition("is known from period ")[2].partition(" ")[0]
+            assert last <= int(began) <= last + 3
+            gets = vm.charts["charts"][0]["lines"][0]
+            assert gets["name"] == "gets"
+            assert vm.charts["period"][0] < last
+            assert None not in gets["values"]
+            tenant = ann.get(f"/tenants/{site.users['ann']}").charts
+            assert tenant["period"][0] < last
+            titles = {one["title"] for one in tenant["charts"]}
+            assert titles == {"Money", "CPU", "Memory", "Credits"}
+            host = ann.get("/hosts/0")
+            assert host.charts["period"][0] == int(began)
+            assert f"Who was on a host is known from period {began} on" in host.text

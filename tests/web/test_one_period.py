@@ -1,0 +1,43 @@
+"""All of a page is of one period, whatever ends while it is made."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from merkatd.web.answers import Asked
+from merkatd.web.past import Past
+from merkatd.web.routes import Here
+from tests.api.xmlrpc.site import ANN
+from tests.web.presents import present_of
+from tests.web.site import PageSite
+from tests.web.test_past import moment
+
+_NOTHING: Any = None
+
+
+def test_a_page_knows_of_nothing_that_came_later() -> None:
+    """Periods that end while it is made are not in its charts."""
+    now = present_of(1, [0], np.array([[100.0, 1024.0]]))
+    prepared: Any = SimpleNamespace(now=now)
+    past = Past()
+    asked = Asked("GET", "/", {}, {}, "", by_hand=True, own=True, address="")
+    here = Here(_NOTHING, _NOTHING, past, _NOTHING, asked, form="", id=-1, prepared=prepared)
+    for period in (here.period - 1, here.period, here.period + 1):
+        past.add(moment(period))
+    assert [one.period for one in here.moments] == [here.period - 1, here.period]
+
+
+def test_head_charts_and_tables_tell_of_the_same_period(site: PageSite) -> None:
+    """Though the database has prices of one that is under way, and the history comes later."""
+    ann = site.browser(ANN)
+    for path in ["/", "/prices", "/vms/0", f"/tenants/{site.users['ann']}", "/hosts/0"]:
+        found = ann.get(path)
+        shown = re.search(r'<dt>Period</dt><dd><a href="/periods/([0-9]+)">', found.text)
+        assert shown is not None, path
+        assert found.charts["period"][-1] == int(shown[1]), path
+        newest = re.search(r'<tbody[^>]*><tr[^>]*><th[^>]*><a href="/periods/([0-9]+)"', found.text)
+        if path != "/":
+            assert newest is not None, path
+            assert newest[1] == shown[1], path
