@@ -26,7 +26,7 @@ from controllers.applications.trading import (
 from controllers.controller import Controller
 from controllers.policies.bound import Prices
 from controllers.policies.deadline import Verdict, bid_max, reference_s
-from controllers.policies.minimum import enough
+from controllers.policies.minimum import worthwhile
 from controllers.policies.vertical import Means, Performance, Standing, adapt
 from merkatd.bus.messages import Measured
 from merkatd.platforms.ports import ClusterTerms, News, VmNow
@@ -186,14 +186,14 @@ class Iterative(Controller):
     def compared(self, scene: Scene) -> Performance:
         """What the bids are judged by: `judged`, as soon as something is known.
 
-        Before that whoever raises them pays for nothing, and two who do so take each other's
-        money: the first bid stands until the first iteration alone takes longer than it may.
-        What gets less than its floor is raised in any case.
+        Before that whoever bids all that may be spent pays for nothing, and two who do so take
+        each other's money: a part worth having is enough, until the first iteration alone takes
+        longer than it may. With next to nothing no monitor would ever be answered.
         """
-        if not scene.held:
-            return enough()
         judged = self.judged(scene)
-        return judged if scene.measured or judged.slow else enough()
+        if scene.held and (scene.measured or judged.slow):
+            return judged
+        return worthwhile(scene.held or 1.0)
 
     async def bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
         """What is bid for each VM in the next period, and why."""

@@ -26,6 +26,7 @@ def lacking(held: float) -> Performance:
     return Performance(value=value, reference=1.0, low=LOW, high=HIGH)
 
 
-def enough() -> Performance:
-    """Neither slow nor fast: nothing is to be changed."""
-    return Performance(value=(LOW + HIGH) / 2, reference=1.0, low=LOW, high=HIGH)
+def worthwhile(held: float) -> Performance:
+    """While nothing is known but what is held: less than the least part is doubled, with care."""
+    value = (LOW + HIGH) / 2 if held >= LEAST_PART else 2.0
+    return Performance(value=value, reference=1.0, low=LOW, high=HIGH)

@@ -28,9 +28,9 @@ BESIDE = (
 )
 """These wait for others more than they compute: nobody's speed is judged,"""
 QUEUES = tuple(
-    f"applications/{name}" for name in ("test_frameworks.py", "test_gridengine.py", "test_slurm.py")
+    f"applications/test_{name}.py" for name in ("frameworks", "gridengine", "kill", "slurm")
 )
-"""and the jobs of these only sleep."""
+"""and these have jobs that only sleep, or all the time there is."""
 _FOR_PARENTS_END = ("setpriv", "--pdeathsig", "KILL")
 _NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child")
 

@@ -65,8 +65,8 @@ def test_three_deadlines_are_met_and_the_tighter_is_the_dearer(
     for _ in range(CROWD):
         site.burning(BID, vcpus=1)
     runs = {
-        deadline_s: Run(site, name, steps // 2, deadline_s, processes=1)
-        for name, deadline_s in (("ann", 45.0), ("bob", 80.0), ("cid", 115.0))
+        deadline_s: Run(site, name, 2 * steps, deadline_s, processes=1)
+        for name, deadline_s in (("ann", 50.0), ("bob", 90.0), ("cid", 130.0))
     }
     for run in runs.values():
         run.until(lambda: "On track" in run.shown(), "it is on track")  # noqa: B023
