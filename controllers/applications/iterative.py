@@ -162,6 +162,7 @@ class Iterative(Controller):
             held=held,
             names=names,
             measured=progress.measured or self.assignment.ideal_s is not None,
+            sure=progress.sure or self.assignment.ideal_s is not None,
             overspent=_cost(vms, news) > DRAIN * spending,
             news=news,
             stale_s=min(max(self.now_s - progress.seen_s, 0.0), 2 * self.assignment.interval_s),

@@ -81,11 +81,17 @@ class Progress:
         """Whether some iterations were seen to be made."""
         return len(self.marks) > 1
 
+    @property
+    def sure(self) -> bool:
+        """Whether they were seen more than once: the first ones begin with a start."""
+        return len(self.marks) > 2
+
     def step_effort_s(self, ideal_s: float) -> float:
         """Of an iteration; the ideal, until some were seen."""
         if not self.measured:
             return ideal_s
-        (first_s, first), (last_s, last) = self.marks[0], self.marks[-1]
+        begins_with_start = self.sure and self.marks[0][1] == 0
+        (first_s, first), (last_s, last) = self.marks[begins_with_start], self.marks[-1]
         return (last_s - first_s) / (last - first)
 
     def pace_s(self, ideal_s: float) -> float:

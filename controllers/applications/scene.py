@@ -34,6 +34,8 @@ class Scene:
     """Of the resources."""
     measured: bool
     """Whether an iteration was seen to be made; if not, the first takes `pace_s` at least."""
+    sure: bool
+    """Whether it is known well enough to give up."""
     overspent: bool
     """Whether the coming period costs far more than may be spent on one."""
     stale_s: float
@@ -44,7 +46,7 @@ class Scene:
     @property
     def hopeless(self) -> bool:
         """Whether the deadline can't be met, whatever was done since the monitor looked."""
-        return grace_s(self.work, self.left_s) + self.stale_s < 0
+        return self.sure and grace_s(self.work, self.left_s) + self.stale_s < 0
 
 
 def usable_s(left_s: float, interval_s: float) -> float:

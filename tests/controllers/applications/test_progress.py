@@ -48,6 +48,17 @@ def test_an_iteration_that_hangs_slows_the_pace_and_not_the_rest_of_the_work() -
     assert now.work(100, None).ideal_s == pytest.approx(80.0, rel=0.02)
 
 
+def test_a_start_is_no_part_of_an_iteration() -> None:
+    """As soon as others were seen; until then nobody is sure of the pace."""
+    first = seen((110.0, 0), (120.0, 1))
+    assert first.step_effort_s(0.0) == pytest.approx(10.0)
+    assert first.measured
+    assert not first.sure
+    later = first.after(130.0, {"done": 11.0}, MOST_S)
+    assert later.step_effort_s(0.0) == pytest.approx(1.0)
+    assert later.sure
+
+
 def test_one_that_was_begun_anew_is_judged_anew() -> None:
     """Its marks would say that it goes backwards."""
     now = seen((110.0, 10), (120.0, 20), (130.0, 5))
