@@ -12,7 +12,7 @@ from merkatd.api.recorded import KINDS, STATES
 from merkatd.commands import words
 from merkatd.commands.asking import Ask
 from merkatd.commands.table import Column, Kind, Table
-from merkatd.commands.view import add_view, show_view
+from merkatd.commands.view import add_newest, add_view, show_view
 
 SUMMARY = "show the decisions, with their reasons"
 
@@ -59,13 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--period", metavar="N", type=words.periods, help="of this period, or of N-M"
     )
-    parser.add_argument(
-        "--limit",
-        metavar="N",
-        type=words.count,
-        default=50,
-        help="the newest N of them (default: 50)",
-    )
+    add_newest(parser)
     add_view(parser, {"log": TABLE})
 
 

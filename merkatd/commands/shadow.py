@@ -9,10 +9,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from merkatd.commands import words
 from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, Table, to_text
-from merkatd.commands.view import add_view, show_view
+from merkatd.commands.view import add_newest, add_view, show_view
 
 SUMMARY = "show what another scheduler placed and moved otherwise"
 
@@ -36,13 +35,7 @@ TABLE = Table(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
-    parser.add_argument(
-        "--limit",
-        metavar="N",
-        type=words.count,
-        default=50,
-        help="the newest N of them (default: 50)",
-    )
+    add_newest(parser)
     add_view(parser, {"shadow": TABLE})
 
 

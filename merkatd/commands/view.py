@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from merkatd.commands import words
 from merkatd.commands.asking import Ask, answered
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
@@ -26,6 +27,17 @@ def add_view(parser: argparse.ArgumentParser, tables: Tables, *, follow: bool = 
     """The options of every command that shows rows, and the one for the configuration."""
     add_output(parser, tables, follow=follow)
     add_config(parser)
+
+
+def add_newest(parser: argparse.ArgumentParser) -> None:
+    """The option of those that show what came to be, the newest of it."""
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=words.count,
+        default=50,
+        help="the newest N of them (default: 50)",
+    )
 
 
 def show_view(

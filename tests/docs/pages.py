@@ -18,34 +18,14 @@ PAGES = tuple(
 SHELL = ("", "sh", "console", "text")
 """Fences that may hold commands; the others hold files and programs."""
 
-FOREIGN: Mapping[str, str] = {
-    "chown": "changes a server's files",
-    "chmod": "changes a server's files",
-    "cp": "copies a server's state",
-    "curl": "asks a port, which tests/api/metrics does",
-    "docker": "needs Docker, which tests/real has",
-    "docker-compose": "needs Docker, which tests/real has",
-    "echo": "writes a file",
-    "install": "changes a server's files",
-    "journalctl": "shows a server's log",
-    "ln": "changes a server's files",
-    "mysqldump": "needs a server with that database",
-    "oneacl": "needs a real OpenNebula",
-    "onecluster": "needs a real OpenNebula",
-    "oneuser": "needs a real OpenNebula",
-    "onevm": "needs a real OpenNebula",
-    "apt": "installs packages on a server",
-    "apt-get": "installs packages on a server",
-    "dpkg": "installs packages on a server",
-    "pip": "installs packages on a server",
-    "promtool": "comes with Prometheus, which tests/real has",
-    "python3": "makes a virtual environment on a server",
-    "systemctl": "needs systemd, which tests/real has",
-    "systemd-sysusers": "needs systemd, which tests/systemd has",
-    "systemd-tmpfiles": "needs systemd, which tests/systemd has",
-    "useradd": "changes a server's users",
-}
-"""Programs that are not ours, each with the reason why it is not run here."""
+FOREIGN = (
+    *("apt", "apt-get", "chgrp", "chmod", "chown", "cp", "curl", "docker", "docker-compose"),
+    *("dpkg", "echo", "install", "journalctl", "ln", "mariadb", "mariadb-dump", "mysql"),
+    *("mysqldump", "oneacl", "onecluster", "onehost", "oneuser", "onevm", "pip", "promtool"),
+    *("python3", "rm", "systemctl", "systemd-sysusers", "systemd-tmpfiles", "testbed/base-image"),
+    *("useradd", "virsh"),
+)
+"""Programs that are not Merkat's; `walks` says by which test they are run."""
 
 STANDS_FOR: Mapping[str, str] = {
     "APPLICATION": "1",
@@ -59,10 +39,24 @@ STANDS_FOR: Mapping[str, str] = {
 }
 """What is written in capitals where a reader writes one of their own."""
 
+NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "README.md": ("merkat demo",),
+    "commands.md": ("VM 0 (web-0)",),
+    "controllers.md": (),
+    "design.md": ("Snapshot (columns", "┌───"),
+    "embedded.md": ("EMBEDDED = [",),
+    "install.md": ("SCHED_MAD = [",),
+    "platforms.md": ("CONTEXT = [",),
+    "requirements.md": ("[market.default]",),
+    "tenant.md": ("MERKAT_BID_CPU",),
+}
+"""By page: how blocks begin that are a screen, a drawing or a file."""
+
 OURS = ("make", "merkatd", "merkat-onegroup", "onegroup", "python")
 
 _BEFORE = re.compile(
-    r"^(?:\$ )?(?:sudo (?:-u \w+ )?)?(?:[A-Z_]+=\S+ )*(?:(?:\S*/)?\.venv/bin/|/opt/merkat/bin/)?"
+    r"^(?:\$ )?(?:sudo (?:-u \w+ )?)?(?:[A-Z_]+=(?:\"[^\"]*\"|\S+) )*"
+    r"(?:(?:\S*/)?\.venv/bin/|/opt/merkat/bin/)?"
 )
 _BEHIND = re.compile(r"\s+#.*$|\s+&$|\s+>\s.*$|\s+\|\s.*$|\)$|\s*\\$")
 _ASSIGNED = re.compile(r"^[A-Z_]+=\$\((.*)\)$")
@@ -78,8 +72,14 @@ class Block:
     @property
     def commands(self) -> tuple[str, ...]:
         """Its lines that are commands, without what stands before and behind them."""
-        said = (_command(line) for line in self.lines)
-        return tuple(line for line in said if line and program(line) in {*OURS, *FOREIGN})
+        found = (bare(line) for line in self.lines)
+        return tuple(line for line in found if line and program(line) in {*OURS, *FOREIGN})
+
+
+def no_commands(block: Block) -> bool:
+    """Whether this block is known to hold none."""
+    first = next(line.strip() for line in block.lines if line.strip())
+    return any(first.startswith(one) for one in NO_COMMANDS.get(block.page.name, ()))
 
 
 def program(command: str) -> str:
@@ -87,7 +87,8 @@ def program(command: str) -> str:
     return command.split(maxsplit=1)[0]
 
 
-def _command(line: str) -> str:
+def bare(line: str) -> str:
+    """A line's command, without what stands before and behind it."""
     assigned = _ASSIGNED.match(line.strip())
     found = _BEFORE.sub("", assigned[1] if assigned else line.strip())
     while (shorter := _BEHIND.sub("", found)) != found:
@@ -122,7 +123,7 @@ def inline(page: Path) -> list[str]:
     """Commands of ours in the middle of a sentence or a table."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     found = re.findall(r"`((?:merkatd|onegroup|merkat-onegroup) [a-z][^`]*)`", text)
-    return [re.sub(r"\s+", " ", _command(one.replace("\\|", "|"))) for one in found]
+    return [re.sub(r"\s+", " ", bare(one.replace("\\|", "|"))) for one in found]
 
 
 def words(command: str) -> list[str]:

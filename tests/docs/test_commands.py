@@ -13,7 +13,7 @@ import pytest
 from merkatd.cli import COMMANDS, parser
 from onegroup.cli import VERBS, verb_first
 from onegroup.cli import parser as onegroup_parser
-from tests.docs.pages import FOREIGN, PAGES, ROOT, Block, blocks, inline, program, words
+from tests.docs.pages import FOREIGN, PAGES, ROOT, blocks, inline, no_commands, program, words
 
 RUN_BY = {
     "limits.md": "tests/real/test_page.py",
@@ -24,29 +24,10 @@ RUN_BY = {
 }
 """Pages whose commands another test runs, as they stand."""
 
-NO_COMMANDS = {
-    "README.md": ("merkat demo",),
-    "commands.md": ("VM 0 (web-0)",),
-    "controllers.md": (),
-    "design.md": ("Snapshot (columns", "┌───"),
-    "embedded.md": ("EMBEDDED = [",),
-    "install.md": ("SCHED_MAD = [",),
-    "platforms.md": ("CONTEXT = [",),
-    "requirements.md": ("[market.default]",),
-    "tenant.md": ("MERKAT_BID_CPU",),
-}
-"""By page: how blocks begin that are a screen, a drawing or a file."""
-
 UNKNOWN = ("onegroup quota",)
 """Its page says that there is none."""
 WHOLE = parser()
 BY_PAGE = [pytest.param(page, id=page.name) for page in PAGES]
-
-
-def no_commands(block: Block) -> bool:
-    """Whether this block is known to hold none."""
-    first = next(line.strip() for line in block.lines if line.strip())
-    return any(first.startswith(one) for one in NO_COMMANDS.get(block.page.name, ()))
 
 
 @pytest.mark.parametrize("page", BY_PAGE)
@@ -67,9 +48,7 @@ def test_every_command_is_one(page: Path) -> None:
 def check(command: str) -> None:
     """Raises where the command is none."""
     name = program(command)
-    if name in FOREIGN:
-        assert FOREIGN[name]
-    elif name == "merkatd":
+    if name == "merkatd":
         for said in each(words(command)):
             understood(WHOLE, said)
     elif name in {"onegroup", "merkat-onegroup"}:
@@ -78,9 +57,10 @@ def check(command: str) -> None:
     elif name == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert set(words(command)) <= set(targets), command
-    else:
-        assert name == "python"
+    elif name == "python":
         _python(words(command))
+    else:
+        assert name in FOREIGN, command
 
 
 def understood(program: argparse.ArgumentParser, said: list[str]) -> None:

@@ -1,10 +1,10 @@
 """An embedded cloud that is a process of its own, as OpenNebula is: no daemon takes it along."""
 
+import re
 import subprocess
 import sys
 import xmlrpc.client
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +17,10 @@ PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as a test
 SESSION = f"oneadmin:{PASSWORD}"
 
 
-@pytest.fixture
-def cloud(tmp_path: Path) -> Iterator[tuple[int, Any]]:
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Any]]:
     """An embedded cloud that is a process of its own, with VMs: its port, and a way to it."""
+    tmp_path = tmp_path_factory.mktemp("cloud")
     port = free_port()
     words = ("embedded", "--listen", f"127.0.0.1:{port}", "--hosts", "2", "--password", PASSWORD)
     with (
@@ -52,3 +53,20 @@ def quotas(proxy: Any) -> list[int]:
     assert told[0] is True, told
     found = [one["limits"]["vcpu_quota"] for one in told[1].values()]
     return [quota for quota in found if quota > 0]
+
+
+def new(proxy: Any, name: str, host: int | None = None) -> int:
+    """A small VM more, which somebody else places where a host is given."""
+    told = proxy.one.vm.allocate(SESSION, f'NAME="{name}" CPU="0.1" MEMORY="64"', False)
+    assert told[0] is True, told
+    vm: int = told[1]
+    if host is not None:
+        assert proxy.one.vm.deploy(SESSION, vm, host)[0] is True
+    return vm
+
+
+def running(proxy: Any) -> int:
+    """How many VMs are on a host."""
+    told = proxy.one.vmpool.info(SESSION, -2, -1, -1, -1)
+    assert told[0] is True, told
+    return len(re.findall(r"<STATE>3</STATE>", told[1]))

@@ -48,7 +48,46 @@ class Docker:
     def compose(self, *words: str, profiles: tuple[str, ...] = ("embedded",)) -> str:
         """What docker-compose says about the project's own file."""
         chosen = [word for one in profiles for word in ("--profile", one)]
-        return self._run("docker-compose", "--project-name", _PROJECT, *chosen, *words)
+        return self._run("docker-compose", *chosen, *words)
+
+    def shell(self, command: str) -> str:
+        """What a command line says, in the checkout."""
+        return self._run("bash", "-c", command)
+
+    def screen(self, command: str, key: bytes, log: Path) -> bytes:
+        """What a command line shows on a terminal, until a key ends it."""
+        with (
+            log.open("wb") as out,
+            subprocess.Popen(
+                ["script", "-qefc", command, "/dev/null"],
+                cwd=ROOT,
+                env=self._environment() | {"TERM": "linux"},
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                bufsize=0,
+            ) as begun,
+        ):
+            try:
+                until(log.read_bytes, f"{command} shows something")
+                # What is typed before it listens is lost.
+                until(lambda: _ends(begun, key), f"{command} ends")
+            finally:
+                begun.kill()
+            assert begun.returncode == 0, log.read_text(errors="replace")
+        return log.read_bytes()
+
+    def begin(self, command: str, log: Path) -> subprocess.Popen[bytes]:
+        """A command line that goes on."""
+        with log.open("wb") as out:
+            return subprocess.Popen(
+                ["bash", "-c", f"exec env {command}"],
+                cwd=ROOT,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
 
     def inside(self, service: str, *words: str) -> str:
         """What a command says that runs in a service's container."""
@@ -66,9 +105,13 @@ class Docker:
         return self.run("inspect", "--format", shown, container.strip()).strip()
 
     def health(self, service: str) -> str:
-        """What its own check says of a service."""
+        """What its own check says of a service; nothing where it is not there yet."""
         container = self.compose("ps", "--quiet", service).strip()
-        return self.run("inspect", "--format", "{{.State.Health.Status}}", container).strip()
+        if not container:
+            return ""
+        return self.run(
+            "inspect", "--format", "{{with .State.Health}}{{.Status}}{{end}}", container
+        ).strip()
 
     def close(self) -> None:
         """End all containers, then the daemon."""
@@ -106,9 +149,18 @@ class Docker:
     def _environment(self) -> dict[str, str]:
         return os.environ | {
             "BASE": BASE,
+            "COMPOSE_PROJECT_NAME": _PROJECT,
             "DOCKER_BUILDKIT": "0",
             "DOCKER_HOST": self._address,
         }
+
+
+def _ends(begun: subprocess.Popen[bytes], key: bytes) -> bool:
+    """Press the key once more."""
+    assert begun.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        begun.stdin.write(key)
+    return begun.poll() is not None
 
 
 @contextlib.contextmanager

@@ -7,7 +7,8 @@ import pytest
 
 from tests.opennebula.conftest import real_time
 from tests.opennebula.worlds import RealTime
-from tests.real.host import RealHost, bridge
+from tests.real.host import RealHost
+from tests.real.network import bridge
 from tests.real.port import Port, opened
 
 __all__ = ["hosts", "mortal_hosts", "plugs", "port", "port_lxc", "real_time"]

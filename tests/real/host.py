@@ -10,17 +10,16 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import libvirt
 
 from tests.real import controls
+from tests.real.network import address_of, name_of, plug, switch, unplug
 
 ROOT = Path(__file__).parents[2]
-BRIDGE = "bridge0"
-_NETWORK = "10.77.0"
 _PATIENCE_S = 120.0
 _TICK_S = 0.02
 _NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--cgroup", "--pid", "--fork", "--kill-child")
@@ -109,7 +108,7 @@ class RealHost:
                 preexec_fn=self._enter,  # noqa: PLW1509 - it only writes its id to files
             )
         until(lambda: self._first() or self._over(), f"{self.name}'s first process")
-        _plug(self._link, self._first() or self._parent.pid)
+        plug(self._link, self._first() or self._parent.pid)
         until((self.directory / "ready").exists, f"{self.name} ready: {self._said()}")
         self.until_answering()
 
@@ -122,11 +121,11 @@ class RealHost:
         if self._parent is not None:
             self._parent.wait()
         with contextlib.suppress(subprocess.CalledProcessError):  # the kernel may have been first
-            _ip("link", "delete", self._link)
+            unplug(self._link)
 
     def plug(self, state: str) -> None:
         """Its cable is "down", or "up" again; whoever is on its sockets can talk to it still."""
-        _ip("link", "set", self._link, state)
+        switch(self._link, state)
 
     def close(self) -> None:
         """End the host and all that it ran; nothing of it is left but its files."""
@@ -281,38 +280,6 @@ class RealHost:
             ],
         }
         (self.directory / "host.json").write_text(json.dumps(host))
-
-
-def name_of(number: int) -> str:
-    """By OpenNebula's id."""
-    return f"host{number}"
-
-
-def address_of(number: int) -> str:
-    """On the bridge; numbers have one digit, so that a pattern can name them all."""
-    return f"{_NETWORK}.1{number}"
-
-
-@contextlib.contextmanager
-def bridge() -> Iterator[None]:
-    """Where hosts are plugged in."""
-    _ip("link", "add", BRIDGE, "type", "bridge")
-    try:
-        _ip("address", "add", f"{_NETWORK}.254/24", "dev", BRIDGE)
-        _ip("link", "set", BRIDGE, "up")
-        yield
-    finally:
-        _ip("link", "delete", BRIDGE)
-
-
-def _plug(link: str, process: int) -> None:
-    """A cable from the bridge into the namespace of a process."""
-    _ip("link", "add", link, "type", "veth", "peer", "name", f"{link}-in", "netns", str(process))
-    _ip("link", "set", link, "master", BRIDGE, "up")
-
-
-def _ip(*words: str) -> None:
-    _run("ip", *words)
 
 
 def _run(*words: str) -> None:

@@ -4,6 +4,7 @@ The Debian package lies in dist/, as `make deb` leaves it; an archive of a Debia
 of the testbed's images is kept for the versions of the packages that it was built from.
 """
 
+import functools
 import hashlib
 import shlex
 import shutil
@@ -12,14 +13,15 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tests.docs.walks import standing
 from tests.real import packages
 from tests.real.guest import versioned
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path("~/.cache/merkat/testbed").expanduser()
 SCRIPT = ROOT / "testbed/base-image"
-EXTRAS = ("kvm", "mysql", "simulator")
-_OURS = ("test_package", "test_testbed")
+EXTRAS = ("fast", "kvm", "mysql", "simulator")
+_BUILT_WITH = "setuptools"
 _STAMP = ROOT / "dist/made-of"
 _SOURCES = (
     *("CHANGELOG.md", "LICENSE", "README.md", "dashboards", "docs", "etc", "packaging", "sql"),
@@ -30,10 +32,10 @@ _SOURCES = (
 def make(words: Sequence[str]) -> None:
     """All that the tests need that these words of pytest's name."""
     named = [word for word in words if ".py" in word]
-    if not named or any(test in word for word in named for test in _OURS):
-        _package()
-        _debian()
-        _wheels()
+    for test, parts in _PARTS.items():
+        if not named or any(test in word for word in named):
+            for part in parts:
+                part()
 
 
 def package() -> Path:
@@ -53,6 +55,7 @@ def wheels() -> Path:
     return CACHE / "wheels"
 
 
+@functools.cache
 def _package() -> None:
     """The package of these very sources."""
     made_of = _hash(path for name in _SOURCES for path in _files(ROOT / name))
@@ -60,10 +63,11 @@ def _package() -> None:
         packages.say("building the Debian package, which takes some minutes")
         for old in (ROOT / "dist").glob("merkat_*.deb"):
             old.unlink()
-        packages.run(str(ROOT / "packaging/build-deb"), sys.executable)
+        packages.run("make", "-C", str(ROOT), *standing("install.md", "make deb").split()[1:])
         _STAMP.write_text(made_of)
 
 
+@functools.cache
 def _debian() -> None:
     wanted = sorted({one for file in dockerfiles() for one in packages_of(file)})
     text = SCRIPT.read_text() + " ".join(versioned(one) for one in wanted)
@@ -76,6 +80,7 @@ def _debian() -> None:
         packages.run(str(SCRIPT), "-", str(archive))
 
 
+@functools.cache
 def _wheels() -> None:
     """Those that are there already are kept: Merkat's own is always new."""
     with tempfile.TemporaryDirectory() as place:
@@ -85,7 +90,7 @@ def _wheels() -> None:
             else:
                 shutil.copy(ROOT / name, place)
         pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(wheels()))
-        packages.run(*pip, f"{place}[{','.join(EXTRAS)}]")
+        packages.run(*pip, _BUILT_WITH, f"{place}[{','.join(EXTRAS)}]")
 
 
 def dockerfiles() -> list[Path]:
@@ -114,3 +119,11 @@ def _hash(files: Iterable[Path]) -> str:
     for file in files:
         found.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
     return found.hexdigest()
+
+
+_PARTS = {
+    "test_package": (_package, _debian, _wheels),
+    "test_testbed": (_package, _debian),
+    "test_install": (_wheels,),
+}
+"""By test, what it needs."""

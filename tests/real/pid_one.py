@@ -10,8 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -47,8 +48,9 @@ mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
 mount -t overlay overlay -o "lowerdir=$5,upperdir=$1/upper,workdir=$1/work" "$1/root"
 cd "$1/root"
-mkdir -p opt/merkat-src opt/python
-mount --bind "$2" opt/merkat-src
+mkdir -p opt/merkat-src opt/python "$1/source" "$1/building"
+# Who builds in there leaves nothing in the checkout.
+mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/source,workdir=$1/building" opt/merkat-src
 mount --bind "$4" opt/python
 mount -t proc proc proc
 mount -t sysfs sysfs sys || mount --rbind /sys sys
@@ -60,13 +62,21 @@ fi
 mount --rbind /dev dev
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
+mount -t tmpfs tmpfs etc/systemd/system
 mkdir -p run/trial
 cp -a "$3"/. run/trial
+shift 5
+while [ $# -gt 0 ]; do
+  mkdir -p "./$1"
+  mount --bind "$2" "./$1"
+  shift 2
+done
 # In a changed root nobody could make a namespace of users.
 pivot_root . mnt
 cd /
 umount -l /mnt
-exec env -i container=merkat PATH=/usr/bin:/usr/sbin SYSTEMD_UNIT_PATH=/run/trial \\
+exec env -i container=merkat PATH=/usr/bin:/usr/sbin \\
+  SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/trial \\
   /usr/lib/systemd/systemd --system --unit=basic.target --show-status=no
 """
 _PACKAGES = Path(np.__file__).parents[1].relative_to(ROOT)
@@ -82,18 +92,26 @@ class PidOne:
     """A systemd that runs until it is closed."""
 
     def __init__(
-        self, place: Path, drop_in: str, *, below: Path = Path("/"), units: Sequence[str] = ()
+        self,
+        place: Path,
+        drop_in: str,
+        *,
+        below: Path = Path("/"),
+        units: Sequence[str] = (),
+        alone: bool = True,
+        shown: Mapping[str, Path] = MappingProxyType({}),
     ) -> None:
         """On this machine: with our unit, as the checkout has it, and this added to it.
 
-        On the files `below` instead: with those of its units alone that are named. It shares our
-        network.
+        Not `alone` it has neither Merkat's program nor the unit yet, and shares our network. So do
+        the files `below` instead, with those of its units alone that are named. Folders of this
+        machine are `shown` where they are named.
         """
         self._below = below
-        here = below == Path("/")
+        here = alone and below == Path("/")
         self._group = f"{os.environ['MERKAT_REAL_GROUP']}-service"
         self._cgroups = place / "cgroups"
-        self._write_units(place / "units", drop_in, units)
+        self._write_units(place / "units", drop_in, units, ours=here)
         begin, system, root = place / "begin", place / "system", place / "root"
         begin.write_text(_BEGIN)
         system.write_text(_SYSTEM)
@@ -103,6 +121,7 @@ class PidOne:
                 *("unshare", "--mount", "/bin/bash", str(begin), str(self._cgroups), self._group),
                 *("--net" if here else "", str(system), str(root), str(ROOT)),
                 *(str(place / "units"), sys.base_prefix, str(below)),
+                *(str(word) for folder in shown.items() for word in folder),
             ]
         )
         until(self._runs, "systemd runs")
@@ -112,13 +131,13 @@ class PidOne:
     def _runs(self) -> bool:
         return self.run("systemctl", "is-system-running").out.strip() in {"running", "degraded"}
 
-    def _write_units(self, units: Path, drop_in: str, named: Sequence[str]) -> None:
+    def _write_units(self, units: Path, drop_in: str, named: Sequence[str], *, ours: bool) -> None:
         units.mkdir()
         for name in _TARGETS:
             shutil.copy(self._below / f"usr/lib/systemd/system/{name}.target", units)
         for name in named:
             (units / name).symlink_to(f"/lib/systemd/system/{name}")
-        if not named:
+        if ours:
             shutil.copy(ROOT / "systemd/merkatd.service", units)
         (units / "merkatd.service.d").mkdir()
         (units / "merkatd.service.d" / "trial.conf").write_text(drop_in)
@@ -129,15 +148,15 @@ class PidOne:
         first = self._started.pid
         return int(Path(f"/proc/{first}/task/{first}/children").read_text())
 
-    def run(self, *words: str) -> "Ran":
-        """A command on that system."""
+    def run(self, *words: str, typed: str = "") -> "Ran":
+        """A command on that system, and what is typed when it asks."""
         try:
-            pid = self._pid
+            called = self.words(*words)
         except (OSError, ValueError):
             return Ran(1, "")
-        enter = ["nsenter", "-t", str(pid), *["-m", "-p", "-u", "-i", "-n", "-C", "-r", "-w"]]
         done = subprocess.run(
-            [*enter, *words],
+            called,
+            input=typed,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -145,11 +164,16 @@ class PidOne:
         )
         return Ran(done.returncode, done.stdout)
 
-    def ok(self, *words: str) -> str:
+    def ok(self, *words: str, typed: str = "") -> str:
         """What a command says that must succeed."""
-        ran = self.run(*words)
+        ran = self.run(*words, typed=typed)
         assert ran.code == 0, f"{words}: {ran.out}"
         return ran.out.strip()
+
+    def words(self, *words: str) -> list[str]:
+        """A command on that system, as it is called from outside."""
+        enter = ("nsenter", "-t", str(self._pid), "-m", "-p", "-u", "-i", "-n", "-C", "-r", "-w")
+        return [*enter, *words]
 
     def put(self, path: str, text: str, mode: str = "644") -> None:
         """Write a file there."""

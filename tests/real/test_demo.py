@@ -1,10 +1,12 @@
 """`merkatd demo --hypervisor libvirt` on a machine with libvirtd: real guests, gone afterwards."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.real.host import RealHost, until
+from tests.docs.walks import standing
+from tests.real.host import ROOT, RealHost, until
 
 SECONDS = 24
 PATIENCE_S = 120.0
@@ -42,6 +44,28 @@ def test_real_guests_slow_down_and_speed_up(mortal_hosts: list[RealHost], tmp_pa
     quotas = [found - {-1} for found in seen.values()]
     assert max(map(len, quotas), default=0) > 1, seen
     assert not host.connection().listAllDomains()
+
+
+def test_the_readmes_first_command_plays_until_ctrl_c(tmp_path: Path) -> None:
+    """On a terminal; make says that all went well."""
+    log = tmp_path / "demo.log"
+    command = standing("README.md", "make demo")
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            ["script", "-qefc", command, "/dev/null"],
+            cwd=ROOT,
+            env=os.environ | {"TERM": "linux"},
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=out,
+        ) as demo,
+    ):
+        assert demo.stdin is not None
+        until(lambda: b"HOSTS" in log.read_bytes(), "it plays", patience_s=PATIENCE_S)
+        demo.stdin.write(b"\x03")
+        demo.stdin.close()
+        assert demo.wait(PATIENCE_S) == 0, log.read_text(errors="replace")
 
 
 def _look(host: RealHost, seen: dict[str, set[int]]) -> bool:

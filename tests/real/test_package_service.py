@@ -1,176 +1,289 @@
-"""The Debian package on a Debian that systemd runs: started, read, updated at work, removed."""
+"""The Debian package on a Debian that systemd runs, by the administrator's pages, word for word."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.controllers.monitors.sshd import free_port
-from tests.real import made
-from tests.real.beside import SESSION, VMS, cloud, quotas
+from tests.real import machine as machines
+from tests.real.beside import SESSION, VMS, cloud, new, quotas, running
 from tests.real.host import until
-from tests.real.pid_one import PidOne
+from tests.real.machine import PATIENCE_S, Books, Machine
 
 __all__ = ["cloud"]
 
-PATIENCE_S = 180.0
-SERVICE = "merkatd.service"
-DATABASE = """\
-[Service]
-Type=notify
-ExecStartPre=/usr/bin/install -d -o mysql /run/mysqld
-ExecStartPre=/bin/sh -c "test -d /var/lib/mysql/mysql || mariadb-install-db --user=mysql >/dev/null"
-ExecStart=/usr/sbin/mariadbd --user=mysql --skip-networking --innodb-buffer-pool-size=32M
-"""
-"""Debian's own server, without the guards of its unit, which namespaces like these may lack."""
-DROP_IN = """\
-[Service]
-StandardOutput=append:/run/merkatd.log
-StandardError=append:/run/merkatd.log
-"""
-CONFIG = """\
-[daemon]
-state_directory = "/var/lib/merkat"
-[database]
-{database}
-[period]
-interval = "500ms"
-[cloud]
-kind = "opennebula"
-endpoint = "http://127.0.0.1:{port}/RPC2"
-auth_file = "/etc/merkat/one_auth"
-[hypervisor]
-kind = "embedded"
-[metrics]
-enabled = true
-address = "127.0.0.1"
-port = {metrics}
-"""
-MARIADB = 'url = "mysql+pymysql://merkat@localhost/merkat?unix_socket=/run/mysqld/mysqld.sock"'
-PREPARE = """
-create database merkat character set utf8mb4;
-create user merkat@localhost identified via unix_socket;
-grant all on merkat.* to merkat@localhost;
-"""
-READ_LITE = (
-    "import sqlite3, sys;"
-    "c = sqlite3.connect('file:/var/lib/merkat/merkat.db?mode=ro', uri=True);"
-    "print(c.execute(sys.argv[1]).fetchone()[0])"
+INSTALL = "install.md"
+ADMINISTRATOR = "administrator.md"
+TROUBLE = "troubleshooting.md"
+APT = "apt install ./dist/merkat_*.deb"
+SURE = {"merkatd release": "y\n"}
+"""What is answered on the terminal."""
+TROUBLES = (
+    "Nothing happens",
+    "A VM stays pending",
+    "A VM is slow",
+    "A VM was moved, and I don't know why",
+    "Steps are refused or expire",
+    "Periods fail",
+    "A host is away, or limits are not set",
+    "The configuration is not taken",
+    "The service does not start, or starts again and again",
+    "Credits look wrong",
 )
-PATH = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+SHOWN = "bid vm0 --list RESOURCE,OLD --csv --no-header"
 
 
-class Machine:
-    """A Debian 12 with systemd, two versions of the package, and a database."""
-
-    def __init__(self, system: PidOne, kind: str, port: int) -> None:
-        self.system = system
-        self.kind = kind
-        self.metrics = free_port()
-        database = MARIADB if kind == "mariadb" else ""
-        self.config = CONFIG.format(database=database, port=port, metrics=self.metrics)
-
-    def dpkg(self, *words: str) -> str:
-        """What dpkg says, which must succeed."""
-        return self.system.ok(*PATH, "DPKG_FORCE=unsafe-io", "dpkg", *words)
-
-    def configure(self) -> None:
-        """As install.md has it."""
-        if self.kind == "mariadb":
-            self.system.put("/run/trial/mariadb.service", DATABASE)
-            self.system.ok("systemctl", "daemon-reload")
-            self.system.ok("systemctl", "start", "mariadb")
-            self.system.ok(*PATH, "mariadb", "-e", PREPARE)
-        self.system.put("/etc/merkat/one_auth", SESSION, mode="640")
-        self.system.put("/etc/merkat/merkatd.toml", self.config, mode="640")
-        self.system.ok("chgrp", "merkat", "/etc/merkat/one_auth", "/etc/merkat/merkatd.toml")
-
-    def figure(self, name: str) -> float:
-        """What is scraped; NaN where it is not there."""
-        code = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{self.metrics}/metrics').read().decode())"
-        ran = self.system.run(*PATH, "python3", "-c", code)
-        found = [line.split()[-1] for line in ran.out.splitlines() if line.startswith(f"{name} ")]
-        return float(found[0]) if found else float("nan")
-
-    def count(self, table: str) -> int:
-        """The rows of a table, whether a daemon runs or not."""
-        query = f"select count(*) from {table}"  # noqa: S608 - a name of ours
-        if self.kind == "mariadb":
-            return int(self.system.ok(*PATH, "mariadb", "-N", "-e", query, "merkat"))
-        return int(self.system.ok(*PATH, "python3", "-c", READ_LITE, query))
+@pytest.fixture(scope="class")
+def machine(
+    request: pytest.FixtureRequest,
+    cloud: tuple[int, Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Machine]:
+    """One for all tests of a class, which go in their order."""
+    place = tmp_path_factory.mktemp("machine")
+    with machines.running(place, request.cls.KIND, cloud[0]) as found:
+        try:
+            yield found
+        finally:
+            # pytest shows it where a test failed.
+            sys.stdout.write(found.log())
 
 
 @pytest.fixture
-def debian(tmp_path: Path) -> Iterator[Path]:
-    """Its files, with the package and one that is newer by its number."""
-    root, packages = tmp_path / "root", tmp_path / "root/packages"
-    root.mkdir()
-    subprocess.run(["tar", "-xf", made.debian(), "-C", root], check=True)
-    packages.mkdir()
-    (packages / "present.deb").write_bytes(made.package().read_bytes())
-    parts, control = tmp_path / "parts", tmp_path / "parts/DEBIAN/control"
-    subprocess.run(["dpkg-deb", "-R", made.package(), parts], check=True)
-    (version,) = [one for one in control.read_text().splitlines() if one.startswith("Version: ")]
-    control.write_text(control.read_text().replace(version, f"{version}+1"))
-    build = ("dpkg-deb", "-Znone", "--root-owner-group", "-b", str(parts))
-    subprocess.run([*build, str(packages / "newer.deb")], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["rm", "-rf", parts], check=True)
-    yield root
-    # It lies in memory.
-    subprocess.run(["rm", "-rf", root], check=True)
+def lite(machine: Machine) -> Machine:
+    """At work."""
+    machine.active()
+    return machine
 
 
-@pytest.fixture(params=["sqlite", "mariadb"])
-def machine(
-    request: pytest.FixtureRequest, debian: Path, cloud: tuple[int, Any], tmp_path: Path
-) -> Iterator[Machine]:
-    """One that runs, without the package."""
-    (tmp_path / "system").mkdir()
-    system = PidOne(tmp_path / "system", DROP_IN, below=debian, units=(SERVICE,))
-    try:
-        yield Machine(system, request.param, cloud[0])
-    finally:
-        # pytest shows it where a test failed.
-        sys.stdout.write(system.run("cat", "/run/merkatd.log").out)
-        system.close()
-
-
-def test_a_service_is_installed_updated_at_work_and_removed(
-    machine: Machine, cloud: tuple[int, Any]
-) -> None:
-    """It is a service, Prometheus can read it, an update goes on where it was, nothing is lost."""
-    _, proxy = cloud
-    system = machine.system
-    machine.dpkg("--install", "/packages/present.deb")
-    assert system.show("ActiveState") == "inactive"
+def installed(machine: Machine, cloud: tuple[int, Any]) -> None:
+    """From a folder, as the page has it."""
+    machine.reader.command(INSTALL, APT)
+    assert machine.system.show("ActiveState") == "inactive"
+    assert not machine.enabled()
     machine.configure()
-    system.ok("systemctl", "start", "merkatd")
-    until(lambda: len(quotas(proxy)) == VMS, "VMs are limited", patience_s=PATIENCE_S)
+    machine.system.ok("systemctl", "enable", "--now", "merkatd")
+    assert machine.enabled()
+    limited(cloud)
     until(lambda: machine.figure('merkat_periods_total{outcome="done"}') > 1, "figures")
-    first, periods, tenants = (
-        system.show("MainPID"),
-        machine.count("periods"),
-        machine.count("tenants"),
-    )
-    assert tenants > 0
+    assert machine.count("tenants") > 0
 
-    machine.dpkg("--install", "/packages/newer.deb")
-    assert machine.dpkg("--status", "merkat").count("+1\n") == 1
-    assert system.show("ActiveState") == "active"
-    assert system.show("MainPID") not in {first, "0"}
-    assert system.show("NRestarts") == "0"
-    until(lambda: machine.count("periods") > periods + 2, "it goes on", patience_s=PATIENCE_S)
-    assert machine.count("tenants") == tenants
-    assert len(quotas(proxy)) == VMS
 
-    accounts, periods = machine.count("accounts"), machine.count("periods")
-    said = machine.dpkg("--remove", "merkat")
-    assert not quotas(proxy), said
-    assert system.run("pgrep", "-u", "merkat").out == ""
-    assert system.run("systemctl", "start", "merkatd").code != 0
-    machine.dpkg("--purge", "merkat")
+def removed(machine: Machine, cloud: tuple[int, Any]) -> None:
+    """And purged."""
+    accounts, tenants, periods = map(machine.count, ("accounts", "tenants", "periods"))
+    said = machine.reader.command(INSTALL, "apt remove merkat", typed="y\n")
+    assert not quotas(cloud[1]), said
+    assert machine.system.run("pgrep", "-u", "merkat").out == ""
+    assert machine.system.run("systemctl", "start", "merkatd").code != 0
+    machine.reader.command(INSTALL, "apt purge merkat", typed="y\n")
     assert (machine.count("accounts"), machine.count("tenants")) == (accounts, tenants)
     assert machine.count("periods") >= periods
+
+
+def limited(cloud: tuple[int, Any]) -> None:
+    """Wait until VMs have their limits."""
+    until(lambda: len(quotas(cloud[1])) == VMS, "VMs are limited", patience_s=PATIENCE_S)
+
+
+def no_limits(cloud: tuple[int, Any]) -> None:
+    """None is left on any host."""
+    assert not quotas(cloud[1])
+
+
+class TestWithSqlite:
+    """A first week, by the pages, and an update."""
+
+    KIND = "sqlite"
+
+    def test_it_is_installed_and_started(self, machine: Machine, cloud: tuple[int, Any]) -> None:
+        """Nobody starts it but the administrator; then VMs have limits, and it can be watched."""
+        installed(machine, cloud)
+
+    def test_what_it_does_and_how_it_is_stopped(
+        self, lite: Machine, cloud: tuple[int, Any]
+    ) -> None:
+        """Paused no period begins; released no VM has limits; stopped nothing runs."""
+        walk = lite.reader.walk
+        told = walk(ADMINISTRATOR, "What will it do to my VMs?", user="merkat")
+        assert "vm0" in told["merkatd explain VM"]
+        paused: list[int] = []
+        walk(
+            ADMINISTRATOR,
+            "How do I stop it?",
+            user="merkat",
+            typed=SURE,
+            then={
+                "merkatd pause": lambda: paused.append(lite.count("periods")),
+                "merkatd release": lambda: no_limits(cloud),
+            },
+        )
+        lite.ended()
+        assert lite.count("periods") <= paused[0] + 1
+        lite.active()
+        released = {"merkatd release": lambda: no_limits(cloud)}
+        walk(ADMINISTRATOR, "How do I go back?", user="merkat", typed=SURE, then=released)
+        lite.ended()
+        assert not lite.enabled()
+        lite.active()
+        limited(cloud)
+
+    def test_the_first_week(self, lite: Machine, cloud: tuple[int, Any]) -> None:
+        """What others place is compared; until on, what was approved of is done alone."""
+        _, proxy = cloud
+        there: list[int] = []
+
+        def beside() -> None:
+            lite.go_on()
+            new(proxy, "theirs", host=0)
+            lite.go_on()
+
+        def arrive() -> None:
+            lite.go_on()
+            there.append(running(proxy))
+            new(proxy, "asked"), new(proxy, "asked")
+            until(lambda: lite.merkatd("plan show").count("deploy") > 1, "a plan waits")
+
+        lite.merkatd("mode dry")
+        lite.go_on()
+        told = lite.reader.walk(
+            ADMINISTRATOR,
+            "The first week",
+            user="merkat",
+            then={
+                "merkatd mode shadow": beside,
+                "merkatd mode ask": arrive,
+                "merkatd plan approve --skip 2": lambda: until(
+                    lambda: running(proxy) == there[0] + 1, "one of two is placed"
+                ),
+                "merkatd plan refuse": lite.go_on,
+            },
+            before={"merkatd plan refuse": arrive},
+        )
+        assert "1 VMs were placed by another scheduler" in told["merkatd shadow"]
+        assert there[1] == there[0] + 1
+
+    def test_changing_watching_and_maintaining(self, lite: Machine) -> None:
+        """A reload is taken; the journal has the daemon's words; a drained host is shown so."""
+        walk = lite.reader.walk
+        walk(ADMINISTRATOR, "Changing the configuration", user="merkat")
+        told = walk(ADMINISTRATOR, "Watching it", user="merkat")
+        assert " merkatd[" in told["journalctl -u merkatd"]
+        drained: list[str] = []
+        shown = {"merkatd host drain HOST": lambda: drained.append(lite.merkatd("list hosts"))}
+        walk(ADMINISTRATOR, "Maintenance of hosts", user="merkat", then=shown)
+        assert "drain" in drained[0]
+        until(lambda: "drain" not in lite.merkatd("list hosts"), "it is used again")
+
+    def test_a_tenant_bids(self, lite: Machine, cloud: tuple[int, Any]) -> None:
+        """With the page's file, as `onevm update` would have sent it."""
+        lite.reader.walk("tenant.md", "Say what a VM is worth to you")
+        text = lite.system.ok("cat", "/root/bid.txt")
+        assert cloud[1].one.vm.update(SESSION, 0, text, 1)[0] is True
+        until(lambda: "cpu,4" in lite.merkatd(SHOWN), "it bids so much")
+
+    def test_troubles(self, lite: Machine, cloud: tuple[int, Any]) -> None:
+        """Each symptom's commands work; a service that can't start says why."""
+        lite.go_on()
+        lite.reader.names["PERIOD"] = str(lite.count("periods") - 1)
+        told = {
+            command: said
+            for heading in TROUBLES
+            for command, said in lite.reader.walk(TROUBLE, heading, user="merkat").items()
+        }
+        assert "active (running)" in told["systemctl status merkatd"]
+        assert "sound" in told["merkatd status"]
+        lite.system.put(
+            "/etc/merkat/merkatd.toml", lite.config.replace("500ms", "soon"), mode="644"
+        )
+        assert lite.system.run("systemctl", "restart", "merkatd").code != 0
+        assert "period.interval" in lite.log()
+        lite.configure()
+        lite.active()
+        lite.reader.walk(TROUBLE, "I want to undo it all, now", user="merkat", typed=SURE)
+        no_limits(cloud)
+        lite.ended()
+
+    def test_a_copy_of_sqlite_is_restored(self, lite: Machine, cloud: tuple[int, Any]) -> None:
+        """The books are as they were; the cloud is seen as it is."""
+        books = Books(lite, cloud[1])
+        lite.reader.walk(
+            ADMINISTRATOR,
+            "With SQLite",
+            then={
+                "cp -a /var/lib/merkat /var/backups/merkat": books.save,
+                "systemctl start merkatd": books.work,
+                "cp -a /var/backups/merkat /var/lib/merkat": books.restored,
+            },
+        )
+        books.sound()
+
+    def test_an_update_at_work(self, lite: Machine, cloud: tuple[int, Any]) -> None:
+        """Installed over one that runs, the new one is started; limits stay."""
+        first, tenants = lite.system.show("MainPID"), lite.count("tenants")
+        limited(cloud)
+        lite.offer("newer")
+        lite.reader.command(INSTALL, APT)
+        assert lite.system.show("ActiveState") == "active"
+        assert lite.system.show("MainPID") not in {first, "0"}
+        assert lite.system.show("NRestarts") == "0"
+        lite.go_on()
+        assert lite.count("tenants") == tenants
+        assert len(quotas(cloud[1])) == VMS
+
+    def test_removed_it_leaves_the_books_alone(
+        self, machine: Machine, cloud: tuple[int, Any]
+    ) -> None:
+        """No limits, no process, no unit; every account."""
+        removed(machine, cloud)
+
+
+class TestWithMariadb:
+    """A backup and an upgrade, by the page."""
+
+    KIND = "mariadb"
+
+    def test_it_is_installed_and_started(self, machine: Machine, cloud: tuple[int, Any]) -> None:
+        """Nobody starts it but the administrator; then VMs have limits, and it can be watched."""
+        installed(machine, cloud)
+
+    def test_a_dump_of_mariadb_is_restored(self, machine: Machine, cloud: tuple[int, Any]) -> None:
+        """While the daemon runs; put back, the books are as they were, and the cloud as it is."""
+        books = Books(machine, cloud[1])
+
+        def saved() -> None:
+            books.save()
+            books.work()
+
+        machine.reader.walk(
+            ADMINISTRATOR,
+            "With MySQL or MariaDB",
+            then={
+                "mysqldump --single-transaction merkat > merkat.sql": saved,
+                "mysql merkat < merkat.sql": books.restored,
+            },
+        )
+        books.sound()
+
+    def test_an_upgrade_by_the_page(self, machine: Machine) -> None:
+        """The new version goes on with the old one's books."""
+        tenants = machine.count("tenants")
+        machine.offer("newer")
+
+        def install() -> None:
+            machine.reader.command(INSTALL, APT)
+            machine.ended()
+
+        machine.reader.walk(
+            ADMINISTRATOR, "Upgrade", user="merkat", then={"systemctl stop merkatd": install}
+        )
+        assert machine.dpkg("--status", "merkat").count("+1\n") == 1
+        machine.go_on()
+        assert machine.count("tenants") == tenants
+
+    def test_removed_it_leaves_the_books_alone(
+        self, machine: Machine, cloud: tuple[int, Any]
+    ) -> None:
+        """No limits, no process, no unit; every account."""
+        removed(machine, cloud)

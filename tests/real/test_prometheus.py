@@ -19,6 +19,7 @@ import pytest
 
 from tests.api.metrics.test_dashboards import DASHBOARDS, RULES, panels
 from tests.controllers.monitors.sshd import free_port
+from tests.docs.walks import standing
 from tests.real.host import ROOT, until
 
 _CONFIG = """\
@@ -31,7 +32,6 @@ interval = "1s"
 least_interval = "0.5s"
 [metrics]
 enabled = true
-port = {port}
 """
 _SCRAPE = """\
 global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
@@ -40,6 +40,9 @@ scrape_configs:
   - job_name: merkat
     static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
 """
+PORT = 9656
+"""The page's."""
+PAGE = "metrics.md"
 _SCRAPES_S = 5.0
 """So many seconds of scrapes a rate is made of, at least."""
 _VARIABLES = {"market": ".*", "group": "oneadmin"}
@@ -115,10 +118,10 @@ class Merkat:
     """A daemon with VMs that were placed, and of which some had to move; until it is closed."""
 
     def __init__(self, directory: Path) -> None:
-        self.port = free_port()
+        self.port = PORT
         self._state, self._log = directory / "state", directory / "daemon.log"
         file = directory / "merkatd.toml"
-        file.write_text(_CONFIG.format(state=self._state, port=self.port))
+        file.write_text(_CONFIG.format(state=self._state))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "merkatd.cli", "run", "--config", str(file)],
@@ -179,6 +182,8 @@ def test_prometheus_reads_what_dashboards_and_alerts_ask_for(tmp_path: Path) -> 
     ):
         daemon.work()
         until(prometheus.up, "the daemon is read")
+        assert "\nmerkat_build_info{" in typed("curl http://127.0.0.1:9656/metrics")
+        assert typed("curl http://127.0.0.1:9656/healthz").strip() == "ok: acting"
         moved = 'merkat_moves_total{result="confirmed"} > 0'
         until(lambda: prometheus.ask(moved), "moves are counted")
         ending = time.monotonic() + _SCRAPES_S
@@ -206,8 +211,13 @@ def test_prometheus_reads_what_dashboards_and_alerts_ask_for(tmp_path: Path) -> 
 
 def test_alerts_come_when_they_should() -> None:
     """As promtool judges them, minute by minute."""
-    for words in (("check", "rules", str(RULES)), ("test", "rules", f"{RULES.stem}_test.yml")):
-        done = subprocess.run(
-            ["promtool", *words], cwd=RULES.parent, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    subprocess.run(["promtool", "check", "rules", str(RULES)], check=True)
+    assert "SUCCESS" in typed("promtool test rules dashboards/alerts_test.yml")
+
+
+def typed(command: str) -> str:
+    """What a command of the page says, in the checkout."""
+    words = ["bash", "-c", standing(PAGE, command)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

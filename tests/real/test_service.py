@@ -25,6 +25,7 @@ mode = "{mode}"
 """
 _DROP_IN = """\
 [Service]
+Environment=NUMBA_DISABLE_JIT=1
 StandardError=append:/run/merkatd.log
 WatchdogSec={watchdog_s}s
 RestartSec=100ms

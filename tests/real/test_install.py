@@ -1,0 +1,219 @@
+"""docs/install.md from nothing and back, word for word, on a machine without a package of ours."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from merkatd.embedded.access import Kind, Right
+from tests.real import made
+from tests.real.beside import SESSION, VMS, cloud, running
+from tests.real.host import ROOT, until
+from tests.real.pid_one import PidOne
+from tests.real.walking import Walker
+
+__all__ = ["cloud"]
+
+PAGE = "install.md"
+PATIENCE_S = 180.0
+PATH = "/opt/python/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+DROP_IN = """\
+[Service]
+Environment=NUMBA_DISABLE_JIT=1
+StandardOutput=append:/run/merkatd.log
+StandardError=append:/run/merkatd.log
+"""
+SHORTER = '\n[period]\ninterval = "500ms"\n'
+_OLD_SCHEDULER = "mm_sched"
+UNITS = {
+    "opennebula": "[Unit]\nWants=opennebula-scheduler.service\n"
+    "[Service]\nExecStart=sleep infinity\n",
+    "opennebula-scheduler": f"[Service]\nExecStart=/usr/local/bin/{_OLD_SCHEDULER} infinity\n",
+}
+"""In place of OpenNebula's own, by their names, for systemd and `merkatd check` to see."""
+EDITOR = """\
+#!/bin/sh
+printf '[Service]\\nExecStart=\\nExecStart=/opt/merkat/bin/merkatd run\\n' > "$1"
+"""
+_EVERYBODYS = 0x100000000
+_ALL = 0x400000000
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Walker]:
+    """At a frontend with Python, systemd and the checkout; what pip would fetch is there."""
+    (tmp_path / "system").mkdir()
+    shown = {"opt/wheels": made.wheels()}
+    system = PidOne(tmp_path / "system", DROP_IN, alone=False, shown=shown)
+    try:
+        prepare(system)
+        environment = (
+            *(f"PATH={PATH}", "NUMBA_DISABLE_JIT=1", "SYSTEMD_EDITOR=/usr/local/bin/editor"),
+            *("PIP_NO_INDEX=1", "PIP_FIND_LINKS=/opt/wheels", "PIP_NO_COMPILE=1"),
+        )
+        names = {"VM": "vm0", "HOST": "host000"}
+        yield Walker(system, names, place="/opt/merkat-src", environment=environment)
+    finally:
+        # pytest shows it where a test failed.
+        sys.stdout.write(system.run("cat", "/run/merkatd.log").out)
+        system.close()
+
+
+def prepare(system: PidOne) -> None:
+    """What is there on a frontend before its administrator reads the page."""
+    # This Python's library may be where only root can read.
+    system.put("/etc/ld.so.conf.d/trial.conf", "/opt/python/lib\n")
+    system.ok("ldconfig")
+    system.put("/etc/sudoers.d/trial", "Defaults env_keep += NUMBA_DISABLE_JIT\n", mode="440")
+    system.put("/usr/local/bin/editor", EDITOR, mode="755")
+    system.ok("cp", "/bin/sleep", f"/usr/local/bin/{_OLD_SCHEDULER}")
+    system.ok("useradd", "--system", "oneadmin")
+    system.ok("mkdir", "-p", "/var/lib/one/remotes/scheduler")
+    for name, unit in UNITS.items():
+        system.put(f"/run/trial/{name}.service", unit)
+    system.ok("systemctl", "daemon-reload")
+    system.ok("systemctl", "start", "opennebula")
+
+
+def test_every_command_of_the_page_works(reader: Walker, cloud: tuple[int, Any]) -> None:
+    """In its order; after each, what the page says of it is so."""
+    port, proxy = cloud
+    install(reader)
+    account(reader, proxy)
+    configure(reader, port)
+    stop_the_other(reader)
+    start(reader, proxy)
+    maintain(reader)
+    go_back(reader)
+
+
+def install(reader: Walker) -> None:
+    """A virtual environment, whose programs are found."""
+    reader.walk(PAGE, "Elsewhere")
+    assert reader.system.ok("stat", "-c", "%U", "/var/lib/merkat") == "merkat"
+    reader.command("onegroup.md", "ln -s /opt/merkat/bin/merkat-onegroup /usr/local/bin/")
+    assert "usage: merkat-onegroup" in reader.type("merkat-onegroup --help")
+
+
+def account(reader: Walker, proxy: Any) -> None:
+    """With the rules of the page's lines, as `oneacl` would have sent them."""
+    name, password, core = "merkat", "A-LONG-PASSWORD", "core"
+    user, *rules = reader.left(PAGE, "2. The account")
+    assert shlex.split(user) == ["oneuser", "create", name, password]
+    told = proxy.one.user.allocate(SESSION, name, password, core)
+    assert told[0] is True, told
+    reader.names["ID"] = str(told[1])
+    for rule in (reader.filled(one) for one in rules if one.startswith("oneacl create ")):
+        spoken = reader.type(f"printf '%s\\n' {rule.removeprefix('oneacl create ')}").splitlines()
+        told = proxy.one.acl.addrule(SESSION, *(spoken if spoken[1:] else numbers(spoken[0])))
+        assert told[0] is True, (rule, told)
+    reader.walk(PAGE, "2. The account")
+    login = "/var/lib/merkat/one_auth"
+    assert reader.system.ok("stat", "-c", "%U %a", login) == "merkat 600"
+    assert reader.system.ok("cat", login) == f"{name}:{password}"
+
+
+def numbers(rule: str) -> list[str]:
+    """A rule as OpenNebula takes it: who, on what, with which rights."""
+    who, what, rights = rule.split()
+    kinds = sum(Kind[kind] for kind in what.removesuffix("/*").split("+"))
+    given = sum(Right[right] for right in rights.split("+"))
+    return [f"{number:x}" for number in (_EVERYBODYS + int(who[1:]), kinds + _ALL, given)]
+
+
+def configure(reader: Walker, port: int) -> None:
+    """The page's own, with a shorter period; the account has all its rights."""
+    page = (ROOT / "docs" / PAGE).read_text()
+    (table,) = re.findall(r"## 3\. .*?```toml\n(.*?)```", page, re.DOTALL)
+    text = table.replace("2633", str(port)) + SHORTER
+    reader.system.put("/etc/merkat/merkatd.toml", text)
+    said = reader.walk(PAGE, "3. The configuration", user="merkat")["merkatd check"]
+    assert "lacks a right" not in said
+    assert "own scheduler runs" in said
+
+
+def stop_the_other(reader: Walker) -> None:
+    """It does not come back with OpenNebula, and the driver is oneadmin's."""
+    folder = "/var/lib/one/remotes/scheduler/merkat"
+    reader.walk(PAGE, "4. The other scheduler")
+    assert active(reader, "opennebula") == "active"
+    assert active(reader, "opennebula-scheduler") == "inactive"
+    assert set(reader.system.ok("find", folder, "-printf", "%u\\n").split()) == {"oneadmin"}
+    assert "own scheduler runs" not in reader.type("sudo -u merkat merkatd check")
+
+
+def active(reader: Walker, unit: str) -> str:
+    """Whether a unit is."""
+    return reader.system.run("systemctl", "is-active", unit).out.strip()
+
+
+def start(reader: Walker, proxy: Any) -> None:
+    """By hand, paused, it changes nothing; then VMs run; the service goes on where it was."""
+    looking: list[subprocess.Popen[bytes]] = []
+    waiting: list[int] = []
+    system = reader.system
+
+    def look() -> None:
+        looking.append(
+            subprocess.Popen(
+                system.words(*reader.words("sudo -u merkat merkatd run --paused")),
+                stdin=subprocess.DEVNULL,
+            )
+        )
+        until(lambda: system.run(*reader.words("sudo -u merkat merkatd status")).code == 0, "it")
+
+    def end() -> None:
+        system.ok("pkill", "-INT", "-u", "merkat", "merkatd")
+        assert looking[0].wait() == 0
+
+    told = reader.walk(
+        PAGE,
+        "5. A first look, and the start",
+        user="merkat",
+        instead={
+            "sudo -u merkat merkatd run --paused": look,
+            "merkatd top": lambda: reader.press("merkatd top", "q", user="merkat"),
+        },
+        then={
+            "merkatd plan": lambda: waiting.append(running(proxy)),
+            "merkatd resume": lambda: until(lambda: running(proxy) == VMS, "VMs run"),
+        },
+        before={"sudo systemctl daemon-reload": end},
+        typed={"systemctl edit merkatd": ""},
+    )
+    assert waiting == [0]
+    assert told["merkatd plan"].count("deploy") >= VMS
+    assert system.show("UnitFileState") == "enabled"
+    assert "path=/opt/merkat/bin/merkatd " in system.show("ExecStart")
+    assert told["merkatd log --since 1h"].count("deploy") >= VMS
+
+
+def maintain(reader: Walker) -> None:
+    """A host takes no VMs, and takes them again."""
+    drained: list[str] = []
+    reader.walk(
+        PAGE,
+        "6. Maintenance",
+        user="merkat",
+        then={"merkatd host drain HOST": lambda: drained.append(hosts(reader))},
+    )
+    assert "drain" in drained[0]
+    until(lambda: "drain" not in hosts(reader), "it is used again")
+
+
+def hosts(reader: Walker) -> str:
+    """As they are listed."""
+    return reader.type("merkatd list hosts", user="merkat")
+
+
+def go_back(reader: Walker) -> None:
+    """Nothing of Merkat runs, and the old scheduler does."""
+    reader.walk(PAGE, "8. Back again", user="merkat", typed={"merkatd release": "y\n"})
+    assert reader.system.run("pgrep", "-u", "merkat").out == ""
+    assert reader.system.show("UnitFileState") == "disabled"
+    assert active(reader, "opennebula-scheduler") == "active"
