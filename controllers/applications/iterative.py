@@ -165,7 +165,7 @@ class Iterative(Controller):
             sure=progress.sure or self.assignment.ideal_s is not None,
             overspent=_cost(vms, news) > DRAIN * spending,
             news=news,
-            stale_s=min(max(self.now_s - progress.seen_s, 0.0), 2 * self.assignment.interval_s),
+            stale_s=max(self.now_s - progress.seen_s, 0.0) if progress.seen_s else 0.0,
         )
 
     async def goes_on(self, scene: Scene) -> bool:

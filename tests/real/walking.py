@@ -15,6 +15,8 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 _NAME = re.compile(r"\b[A-Z]{2,}\b(?!/\*)")
 _TERMINAL = "script -qefc {} /dev/null"
 
+_MOST_S = "60"
+
 
 class Walker:
     """Somebody at a terminal who reads a page and types what it says."""
@@ -76,7 +78,7 @@ class Walker:
         """What a command shows until a key ends it, pressed until it listens."""
         *before, line = self.words(command, on_terminal=True, user=user)
         pressing = f"while sleep 0.3; do printf {key}; done"
-        return self.system.ok(*before, f"({pressing}) | ({line})")
+        return self.system.ok("timeout", _MOST_S, *before, f"({pressing}) | ({line})")
 
     def words(self, command: str, *, on_terminal: bool = False, user: str = "root") -> list[str]:
         """As a shell is told."""
