@@ -14,7 +14,6 @@ Hooks = Mapping[str, Callable[[], object]]
 NONE: Mapping[str, Any] = MappingProxyType({})
 _NAME = re.compile(r"\b[A-Z]{2,}\b(?!/\*)")
 _TERMINAL = "script -qefc {} /dev/null"
-
 _MOST_S = "60"
 
 
