@@ -33,6 +33,9 @@ from merkatd.platforms.ports import ClusterTerms, News, VmNow
 
 PATIENCE: Final = 2
 """So many periods in a row must want a suspension: prices swing while others settle."""
+LAST_HOPE: Final = 4
+"""So many periods in a row the deadline must be out of reach before the work is given up: a pace
+that was seen on a busy host, or just after a start, may be far from the best."""
 DRAIN: Final = 3.0
 """Where a period costs so many times what may be spent on it, the first one is enough."""
 HORIZON_S: Final = 86_400.0
@@ -41,6 +44,7 @@ IDLE_PART: Final = 1e-3
 """Of what may be spent on a VM: what is bid at least for each resource, also where nobody else
 bids. From nothing a bid would take many periods to rise when others come."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
+_LOST = "lost"
 _ABSENT, _OFF = "absent", "off"
 
 
@@ -173,7 +177,11 @@ class Iterative(Controller):
         if not scene.measured:
             return True
         wanted = self.verdict(scene)
-        if wanted is Verdict.STOP and scene.hopeless:
+        lost = (
+            int(self.memory.get(_LOST, 0)) + 1 if wanted is Verdict.STOP and scene.hopeless else 0
+        )
+        self.memory[_LOST] = lost
+        if lost >= LAST_HOPE:
             await self.give_up(too_late(scene))
             return False
         dear = int(self.memory.get(_DEAR, 0)) + 1 if wanted is Verdict.SUSPEND else 0
