@@ -7,4 +7,4 @@ if "MERKAT_REAL" in os.environ:
 
     __all__ = ["hosts", "mortal_hosts", "plugs", "port", "port_lxc", "real_time"]
 else:
-    collect_ignore_glob = ["test_*.py"]
+    collect_ignore_glob = ["test_*.py", "*/test_*.py"]
