@@ -100,7 +100,7 @@ class Iterative(Controller):
         standings = self._standings(vms, market, news)
         spending = self._spending(news)
         scene = self._scene(progress, standings, vms, market, spending, news)
-        if await self.goes_on(scene):
+        if not await self._given_up(scene) and await self.goes_on(scene):
             await self.bid(scene, standings, spending)
             await self._tell(scene)
 
@@ -172,18 +172,21 @@ class Iterative(Controller):
             stale_s=max(self.now_s - progress.seen_s, 0.0) if progress.seen_s else 0.0,
         )
 
+    async def _given_up(self, scene: Scene) -> bool:
+        """Whether all hope is lost, and its tenant told so."""
+        hopeless = scene.hopeless and self.verdict(scene) is Verdict.STOP
+        lost = int(self.memory.get(_LOST, 0)) + 1 if hopeless else 0
+        self.memory[_LOST] = lost
+        if lost < LAST_HOPE:
+            return False
+        await self.give_up(too_late(scene))
+        return True
+
     async def goes_on(self, scene: Scene) -> bool:
         """Whether it is to run in the next period; what else is asked for at once."""
         if not scene.measured:
             return True
         wanted = self.verdict(scene)
-        lost = (
-            int(self.memory.get(_LOST, 0)) + 1 if wanted is Verdict.STOP and scene.hopeless else 0
-        )
-        self.memory[_LOST] = lost
-        if lost >= LAST_HOPE:
-            await self.give_up(too_late(scene))
-            return False
         dear = int(self.memory.get(_DEAR, 0)) + 1 if wanted is Verdict.SUSPEND else 0
         self.memory[_DEAR] = dear % PATIENCE
         if dear < PATIENCE and not (dear and scene.overspent):

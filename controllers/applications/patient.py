@@ -37,8 +37,6 @@ class Patient(FullDeadline):
 
     async def goes_on(self, scene: Scene) -> bool:
         """While those who would pay as much leave room for it."""
-        if scene.measured and scene.hopeless:
-            return await super().goes_on(scene)
         news, units = scene.news, units_of(self.assignment, scene.news)
         funds, capacity = purse(self.assignment, news), news.market.capacity[CPU]
         need = need_of(funds, units, capacity, scene.work.ideal_s, scene.left_s)
