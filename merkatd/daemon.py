@@ -145,7 +145,7 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
     page: WebPage | None = None
     if config.api.enabled:
         groups = GroupQuestions(scheduler, keeper)
-        dispatch = open_to_tenants(reactor, config, world, questions, groups, closing)
+        dispatch = open_to_tenants(reactor, config, questions, groups, closing)
         if config.web.enabled:
             page = open_to_browsers(reactor, config, scheduler, dispatch, closing)
     if config.metrics.enabled:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from merkatd.database import migrations, sqlite
@@ -64,9 +64,9 @@ class Database:
         self._log = Logger()
         self._open = True
         self.answered = 0
-        """Transactions that came to their end,"""
+        """Transactions that the database answered, rolled back ones included."""
         self.failed = 0
-        """and that did not, however often they were tried."""
+        """Transactions that the database did not answer or refused, after all retries."""
         self._running = 0
         self._idle: list[Deferred[None]] = []
 
@@ -134,8 +134,11 @@ class Database:
         self._running += 1
         try:
             result = await self._retried(_name(work), lambda: transaction(engine, work))
-        except BaseException:
-            self.failed += 1
+        except BaseException as error:
+            if _answered(error):
+                self.answered += 1
+            else:
+                self.failed += 1
             raise
         else:
             self.answered += 1
@@ -165,6 +168,12 @@ class Database:
                 )
             await _passed(self._clock, wait_s)
             attempt += 1
+
+
+def _answered(error: BaseException) -> bool:
+    """Return whether the work itself raised the error, so that the database did its part."""
+    no_answer = (sa.exc.SQLAlchemyError, CancelledError, ClosedError)
+    return isinstance(error, Exception) and not isinstance(error, no_answer)
 
 
 def _name(work: object) -> str:

@@ -158,8 +158,14 @@ class Scheduler:
             if present is not None and present.state is PeriodState.OBSERVED:
                 periods.failed(connection, seen.period, at_s, why)
 
-        if not isinstance(error, LeaseLostError):
+        if isinstance(error, LeaseLostError):
+            return
+        try:
             await world.database.run(store)
+        except Exception:  # noqa: BLE001 - the first error is raised; this one follows from it, or is logged
+            _log.failure(
+                "Period {period} failed, and its failure could not be stored", period=seen.period
+            )
 
     async def _tidy(self, world: World, period: int) -> None:
         """Now and then drop what is older than anybody asks for."""

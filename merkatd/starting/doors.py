@@ -26,7 +26,6 @@ from merkatd.config.model import Config
 from merkatd.database.executors import Inline
 from merkatd.database.orders import Mode
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.world import World
 from merkatd.starting.cloud import transport_to_cloud
 from merkatd.starting.errors import StartError
 from merkatd.web.server import WebPage
@@ -84,7 +83,6 @@ def _is(scheduler: Scheduler, mode: Mode) -> bool:
 def open_to_tenants(
     reactor: Any,
     config: Config,
-    world: World,
     questions: DaemonQuestions,
     groups: GroupQuestions,
     closing: list[Callable[[], Any]],
@@ -97,7 +95,6 @@ def open_to_tenants(
     house = House(
         questions=questions,
         preparing=questions.preparing,
-        world=world,
         ledger=questions.ledger,
         logins=Logins(
             transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s

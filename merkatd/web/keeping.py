@@ -31,7 +31,6 @@ class Keeping:
     def __init__(
         self,
         past: Past,
-        world: World,
         questions: DaemonQuestions,
         goals: Goals,
         then: Callable[[Announcement], None],
@@ -39,7 +38,6 @@ class Keeping:
         """`then` is called with each announcement once it is kept: pages are told so late."""
         self._then = then
         self._past = past
-        self._world = world
         self._questions = questions
         self._goals = goals
         self._whole = False
@@ -60,9 +58,9 @@ class Keeping:
         if before is not None:
             await before.result()
         try:
-            goals = await self._goals_now()
-            work = partial(_moment, latest, self._world, goals)
-            self._past.add(await self._world.executor.run(work))
+            goals, world = await self._goals_now(), self._questions.world
+            work = partial(_moment, latest, world, goals)
+            self._past.add(await world.executor.run(work))
         except Exception as error:  # noqa: BLE001 - a chart lacks a point, the daemon lives on
             _log.warn("A period is missing in charts: {error}", error=str(error))
 
@@ -73,9 +71,10 @@ class Keeping:
         return [*known, *self._goals.told()]
 
     async def _read_before(self, period: int) -> None:
-        read = partial(_earlier, world=self._world, period=period)
+        world = self._questions.world
+        read = partial(_earlier, world=world, period=period)
         try:
-            found = await self._world.database.read(read)
+            found = await world.database.read(read)
         except Exception as error:  # noqa: BLE001 - charts begin later, the daemon lives on
             _log.warn("Charts begin with this daemon: {error}", error=str(error))
             return

@@ -66,6 +66,6 @@ def serve(
     factory = VisitFactory(reactor, bounds, site, cookie, secure=secure)
     door = opened(reactor, settings, factory, "web")
     house = dispatch.house
-    keeping = Keeping(site.past, house.world, house.questions, site.goals, listeners.announced)
+    keeping = Keeping(site.past, house.questions, site.goals, listeners.announced)
     scheduler.listen(keeping.announced)
     return WebPage(door, listeners, site.goals)

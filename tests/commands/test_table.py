@@ -112,6 +112,8 @@ def test_how_people_read_it(kind: Kind, value: Any, text: str) -> None:
         (words.periods, "7-9", (7, 9)),
         (words.since, "90m", ("ago", 5400.0)),
         (words.since, "1.5h", ("ago", 5400.0)),
+        (words.since, "2d", ("ago", 172_800.0)),
+        (words.since, "2w", ("ago", 1_209_600.0)),
         (words.reference, "web-0", "web-0"),
     ],
 )

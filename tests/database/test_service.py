@@ -90,6 +90,26 @@ def test_a_function_that_raises_leaves_nothing(engine: sa.Engine, clock: Clock) 
     assert now(database.read(bids.current)) == {}
 
 
+def test_what_the_work_itself_raises_is_no_failure_of_the_database(
+    engine: sa.Engine, clock: Clock
+) -> None:
+    """Only what the database refuses or does not answer counts as failed."""
+    database = inline(engine, clock)
+
+    def refuse(_connection: sa.Connection) -> None:
+        raise ZeroDivisionError
+
+    def nonsense(connection: sa.Connection) -> None:
+        connection.execute(sa.text("SELECT nothing FROM nowhere"))
+
+    with pytest.raises(ZeroDivisionError):
+        now(database.run(refuse))
+    assert (database.answered, database.failed) == (1, 0)
+    with pytest.raises(sa.exc.OperationalError):
+        now(database.run(nonsense))
+    assert (database.answered, database.failed) == (1, 1)
+
+
 def test_a_lost_race_is_run_again_after_a_wait(engine: sa.Engine, clock: Clock) -> None:
     """The whole function, later by the clock, until it succeeds."""
     database = inline(engine, clock)

@@ -2,10 +2,12 @@
 
 import pytest
 
-from merkatd.database import decisions, periods, prices
+from merkatd.database import Database, decisions, periods, prices
 from merkatd.database.orders import Mode
 from merkatd.database.periods import PeriodState
+from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import Acting
+from merkatd.scheduler.transactions import Transactions
 from tests.modes.site import Site
 
 
@@ -70,6 +72,23 @@ class TestNothingIsDone:
         assert site.ask("vms")[0]["host"] is None
         assert site.scheduler.latest is not None
         assert site.scheduler.latest.mode is mode
+
+    def test_what_is_proposed_and_undone_is_no_failure_of_the_database(
+        self, mode: Mode, site: Site
+    ) -> None:
+        """What platforms and groups propose is rolled back, and the figures stay clean."""
+
+        async def proposals(database: Transactions, _seen: Seen) -> tuple[()]:
+            await database.run(periods.newest)
+            return ()
+
+        site.world_settings = {"acting": Acting(mode=mode), "proposals": proposals}
+        site.start_daemon()
+        site.minutes(3)
+        database = site.scheduler.world.database
+        assert isinstance(database, Database)
+        assert database.answered > 0
+        assert database.failed == 0
 
     def test_a_configured_mode_holds_from_the_first_period_on(self, mode: Mode, site: Site) -> None:
         """And an order counts for more, also for the daemon that is started after it."""

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from twisted.logger import capturedLogs
 
 from merkatd.database import decisions, periods, prices
 from merkatd.database.bids import Bid, BidSource, say
@@ -167,6 +168,23 @@ class TestRhythm:
         assert "ZeroDivisionError" in failed.failure
         frontend.periods(2)
         assert frontend.state(vm) == "RUNNING"
+
+    def test_the_first_error_is_raised_where_it_cannot_be_stored(
+        self, frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The error of storing the failure is logged beside it."""
+
+        def away(*_: object) -> None:
+            raise ConnectionError("the database is away")
+
+        with monkeypatch.context() as patched, capturedLogs() as logged:
+            patched.setattr("merkatd.scheduler.decide.worked_out", lambda *_: 1 / 0)
+            patched.setattr("merkatd.database.periods.failed", away)
+            with pytest.raises(ZeroDivisionError):
+                frontend.period()
+        said = [event["log_failure"].value for event in logged if "log_failure" in event]
+        assert [str(one) for one in said] == ["the database is away"]
+        frontend.periods(1)
 
     def test_a_thousand_periods_in_virtual_time(self, frontend: Frontend) -> None:
         """Tenants come and go all the while; in the end every step and credit is accounted for."""

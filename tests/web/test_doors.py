@@ -154,6 +154,23 @@ class TestAnswers:
             for name, value in HEADERS.items():
                 assert answer.headers.get_all(name) == [value], path
 
+    def test_no_page_is_kept_by_browsers_and_proxies(self, site: PageSite) -> None:
+        """Pages, refusals and data are never stored; only the fixed files are, privately."""
+        admin = site.browser(site.admin)
+        pages = [path for method, path in paths() if method == "GET"]
+        for path in [*pages, f"/platforms/{site.platform}", f"/vms/{site.vm}", "/nowhere"]:
+            assert admin.get(path).headers.get_all("Cache-Control") == ["no-store"], path
+        assert site.browser().get("/sign-in").headers.get_all("Cache-Control") == ["no-store"]
+        assert admin.get("/files/no.css").headers.get_all("Cache-Control") == ["no-store"]
+        kept = admin.get("/files/page.css").headers.get_all("Cache-Control")
+        assert kept == ["private, max-age=3600"]
+
+    def test_without_a_certificate_no_browser_is_bound_to_https(self, site: PageSite) -> None:
+        """A browser that has seen the header once can't reach a plain page for a year."""
+        admin = site.browser(site.admin)
+        for path in ("/", "/sign-in", "/files/page.css", "/nowhere"):
+            assert admin.get(path).headers["Strict-Transport-Security"] is None, path
+
     def test_no_page_needs_what_the_policy_forbids(self, site: PageSite) -> None:
         """No script or style in the page, no handler, nothing from elsewhere; all headers."""
         browser = site.browser(site.admin)

@@ -29,6 +29,27 @@ def test_a_period_is_told(site: PageSite) -> None:
         assert set(json.loads(told.removeprefix(b"data: "))) == {"period", "at_s", "spread_ms"}
 
 
+def test_an_order_is_told_to_the_other_pages(site: PageSite) -> None:
+    """Each order of one browser is an event for the others; a quote is none."""
+    ann, admin = site.browser(ANN), site.browser(site.admin)
+    with ExitStack() as stack:
+        site.pause()
+        try:
+            stream = listening(admin, stack)
+            assert ann.post(f"/vms/{site.vm}/quote", cpu="3").status == 200
+            assert ann.post("/vms/0/bid", cpu="2").status == 303
+            assert ann.post(f"/platforms/{site.platform}/quote", budget="100").status == 200
+            assert admin.post("/orders/resume").status == 303
+            events = []
+            while b"event: period\n" not in events:
+                line = stream.readline()
+                assert line, "the stream ended"
+                events += [line] * line.startswith(b"event: ")
+        finally:
+            site.resume()
+    assert events == [b"event: change\n"] * 2 + [b"event: period\n"]
+
+
 def test_only_so_many_listen(site: PageSite) -> None:
     """Of one user, and at all; who leaves makes room."""
     ann, bob = site.browser(ANN), site.browser(BOB)

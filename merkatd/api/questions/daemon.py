@@ -14,6 +14,7 @@ from merkatd.api.questions.prepared import Preparing
 from merkatd.api.questions.words import Arguments, QuestionError, shown
 from merkatd.ledger import Ledger
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.world import World
 
 NEWEST_STEPS = 20
 """Steps that an overview tells of."""
@@ -54,6 +55,11 @@ class DaemonQuestions:
             **money.known,
             **({} if platforms is None else platforms.known),
         }
+
+    @property
+    def world(self) -> World:
+        """The world with the rules in force, those of a reloaded configuration included."""
+        return self._scheduler.world
 
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
         """The answer to a question of this name."""

@@ -56,12 +56,16 @@ class House:
 
     questions: DaemonQuestions
     preparing: Preparing
-    world: World
     ledger: Ledger
     logins: Logins
     version: str
     prices: WrittenPrices = field(default_factory=WrittenPrices)
     groups: GroupQuestions | None = None
+
+    @property
+    def world(self) -> World:
+        """The world with the rules in force; a reload replaces them."""
+        return self.questions.world
 
 
 @dataclass(frozen=True, slots=True)
