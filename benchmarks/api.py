@@ -114,11 +114,10 @@ def house(reactor: Any, hosts: int = HOSTS) -> House:
     cloud = Cloud(reactor, np.random.default_rng(1))
     cloud.found(SESSION.partition(":")[2])
     decided: Any = Decided(crowded(hosts, 1))
-    world: Any = SimpleNamespace(goods=Goods())
+    questions: Any = SimpleNamespace(world=SimpleNamespace(goods=Goods()))
     return House(
-        questions=_UNUSED,
+        questions=questions,
         preparing=decided,
-        world=world,
         ledger=_UNUSED,
         logins=Logins(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0),
         version="0",
