@@ -26,7 +26,27 @@ from merkatd.platforms.ports import Assignment, ClusterTerms, News, VmNow
 
 HORIZON_S: Final = 86_400.0
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
-_OFF, _ABSENT = "off", "absent"
+_OFF, _ABSENT, _SEEN_S, _ASKED = "off", "absent", "seen_s", "asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """The workers of a platform."""
+
+    there: Mapping[int, int | None]
+    """By VM: how many jobs run on it; None where it has not joined the batch system yet."""
+    size: int
+    """All of them, with those that are still being made."""
+
+    @property
+    def coming(self) -> int:
+        """How many are still being made: they have no VM yet that could be named."""
+        return self.size - len(self.there)
+
+    @property
+    def joined(self) -> int:
+        """How many the batch system has."""
+        return sum(one is not None for one in self.there.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +106,7 @@ class Elastic(Controller):
         """Remember how the queue is."""
         if measured.cluster == self.wants.head:
             self.memory[_SEEN] = dict(measured.values)
+            self.memory[_SEEN_S] = measured.at_s
 
     async def on_price(self, news: News) -> None:
         """Bid for all, and have more or fewer workers."""
@@ -93,47 +114,70 @@ class Elastic(Controller):
         if seen is None:
             return
         jobs = _told(seen, JOBS)
-        workers = await self._without_lost(news, jobs)
-        scaled = await self._scaled(news, workers, seen, jobs)
-        surplus = len(workers) - scaled.vms
+        crew = await self._crew(news, jobs)
+        scaled = await self._scaled(news, crew, seen)
         closed = _told(seen, CLOSED).keys()
-        await self._shrink(jobs, closed, workers, surplus, news)
+        await self._shrink(crew, closed, crew.size - scaled.vms, news)
         if scaled.request:
-            size = len(workers) + scaled.request
+            size = crew.size + scaled.request
             reason = f"{seen['waiting']:g} jobs wait"
-            await self.set_size(self.wants.workers, size, reason=reason)
+            outcome = await self.set_size(self.wants.workers, size, reason=reason)
+            if outcome.accepted:
+                self.memory[_ASKED] = [news.period, size]
         await self.report(
             performance=seen["longest_s"] if self.wants.aim is Aim.WAIT else seen["running"],
             reference=self.wants.target_s if self.wants.aim is Aim.WAIT else None,
             text=f"{seen['waiting']:g} jobs wait, {seen['running']:g} run on {len(jobs)} workers",
         )
 
-    async def _without_lost(self, news: News, jobs: Mapping[int, int]) -> list[VmNow]:
-        """The workers, but for those that went out or never joined, which are released."""
-        workers = [one for one in news.vms if one.cluster == self.wants.workers]
+    async def _crew(self, news: News, jobs: Mapping[int, int]) -> Crew:
+        """The workers, without those that went out or never joined, which are released."""
+        gone = {*map(int, self.memory.get(_GONE, ()))}
+        workers = [
+            one for one in news.vms if one.cluster == self.wants.workers and one.vm not in gone
+        ]
+        size = max(self._size(news), len(workers))
+        lost = self._lost(news, workers, jobs)
+        if lost:
+            left = max(size - len(lost), self._terms(self.wants.workers).least)
+            outcome = await self.set_size(
+                self.wants.workers, left, victims=sorted(lost), reason="off, or never joined"
+            )
+            if outcome.accepted:
+                self.memory[_GONE] = sorted(gone | lost)
+                size = left
+        there = {one.vm: jobs.get(one.vm) for one in workers if one.vm not in lost}
+        return Crew(there=there, size=max(size, len(there)))
+
+    def _size(self, news: News) -> int:
+        """How many there are to be; news that were made before the last order do not know it."""
+        period, asked = self.memory.get(_ASKED, (news.period, 0))
+        known = news.sizes.get(self.wants.workers, 0)
+        return max(known, int(asked)) if news.period <= period + 1 else known
+
+    def _lost(
+        self, news: News, workers: Sequence[VmNow], jobs: Mapping[int, int]
+    ) -> AbstractSet[int]:
+        """Workers that have been off, or away from the batch system, for too long."""
         off = [one.vm for one in workers if one.state == OFF]
         absent = [one.vm for one in workers if one.state == "running" and one.vm not in jobs]
+        # Only the monitor's looks say who is absent: while it sees nothing, no time counts.
+        looked_s = float(self.memory.get(_SEEN_S, news.at_s))
         lost: set[int] = set()
-        for key, missed, name, usual_s in (
-            (_OFF, off, "off_limit_s", OFF_S),
-            (_ABSENT, absent, "boot_limit_s", LIMIT_S),
+        for key, missed, at_s, name, usual_s in (
+            (_OFF, off, news.at_s, "off_limit_s", OFF_S),
+            (_ABSENT, absent, looked_s, "boot_limit_s", LIMIT_S),
         ):
             limit_s = float(self.assignment.parameters.get(name, usual_s))
-            since = self.memory.get(key, {})
-            self.memory[key], late = overdue(missed, since, news.at_s, limit_s)
+            self.memory[key], late = overdue(missed, self.memory.get(key, {}), at_s, limit_s)
             lost |= {*late}
-        if lost:
-            victims = sorted(lost)
-            await self.set_size(self.wants.workers, victims=victims, reason="off, or never joined")
-            self.memory[_GONE] = sorted({*map(int, self.memory.get(_GONE, ())), *lost})
-        return [one for one in workers if one.vm not in lost]
+        return lost
 
     async def _scaled(
         self,
         news: News,
-        workers: Sequence[VmNow],
+        crew: Crew,
         seen: Mapping[str, float],
-        jobs: Mapping[int, int],
     ) -> Scaled:
         """Algorithm 4, and the bids that come with it."""
         market, names = market_without(news), tuple(news.prices)
@@ -150,20 +194,19 @@ class Elastic(Controller):
             waiting=int(seen["waiting"]),
             wanted=int(seen["wanted"]),
             longest_s=seen["longest_s"],
-            busy=sum(one > 0 for one in jobs.values()),
+            busy=sum(one > 0 for one in _told(seen, JOBS).values()),
             slots=self.wants.slots,
         )
         terms = self._terms(self.wants.workers)
-        coming = len(workers) - len(jobs.keys() & {one.vm for one in workers})
         fleet = Fleet(
-            vms=len(workers),
+            vms=crew.size,
             least=terms.least,
             most=terms.most,
             size=most(terms, names),
-            growth=0 if coming else self.wants.growth,
+            growth=self.wants.growth if crew.joined == crew.size else 0,
             waiting=int(self.memory.get(_WAITING, 0)),
         )
-        how = judged(load, self.wants.aim, len(workers), self.wants.target_s)
+        how = judged(load, self.wants.aim, crew.size, self.wants.target_s)
         scaled = scale(
             fleet,
             how,
@@ -184,31 +227,33 @@ class Elastic(Controller):
 
     async def _shrink(
         self,
-        jobs: Mapping[int, int],
+        crew: Crew,
         closed: AbstractSet[int],
-        workers: Sequence[VmNow],
         surplus: int,
         news: News,
     ) -> None:
         """Drain, take that back, release; what the head was not told is said again next time."""
-        there = {one.vm: jobs.get(one.vm, 0) for one in workers}
         since = {int(vm): began_s for vm, began_s in self.memory.get(_DRAINING, {}).items()}
-        plan = drained(there, closed, surplus, since, news.at_s, self.wants.drain_limit_s)
-        # Again, until it is seen: one may have joined only after it was to leave.
-        open_ = sorted((plan.since_s.keys() & jobs.keys()) - closed)
+        joined = {vm for vm, jobs in crew.there.items() if jobs is not None}
+        limit_s = self.wants.drain_limit_s
+        plan = drained(crew.there, closed, surplus, since, news.at_s, limit_s, coming=crew.coming)
+        # Again, until it is seen.
+        open_ = sorted((plan.since_s.keys() & joined) - closed)
         told = await self._tell(self.batch.drain, open_)
         # One that never joined has nothing to be restored, and the head would refuse.
-        restored = sorted({*plan.restore} & jobs.keys())
+        restored = sorted({*plan.restore} & joined)
         told = await self._tell(self.batch.restore, restored) and told
         if not told:
             return
         self.memory[_DRAINING] = {str(vm): began_s for vm, began_s in plan.since_s.items()}
+        released: set[int] = set()
         if plan.release:
-            await self.set_size(
+            outcome = await self.set_size(
                 self.wants.workers, victims=plan.release, reason="no work, or too dear"
             )
+            released = {*plan.release} if outcome.accepted else set()
         present = {one.vm for one in news.vms if one.cluster == self.wants.workers}
-        await self._forget({*map(int, self.memory.get(_GONE, ())), *plan.release}, present)
+        await self._forget({*map(int, self.memory.get(_GONE, ())), *released}, present)
 
     async def _forget(self, released: set[int], present: AbstractSet[int]) -> None:
         """Those released that are gone: one that still ends would put itself on the list again."""

@@ -225,7 +225,9 @@ def _look(one: Framework, price: float, setting: Setting, now_s: float) -> None:
         patience=setting.patience,
     )
     one.waiting = scaled.waiting
-    jobs = dict.fromkeys(one.ready_s, 0)
+    jobs: dict[int, int | None] = {
+        worker: 0 if ready_s <= now_s else None for worker, ready_s in one.ready_s.items()
+    }
     jobs |= {worker: 1 for run in one.running for worker in run.workers}
     # In virtual time the batch system obeys at once: who is drained gets no job any more.
     obeys, surplus = frozenset(jobs), workers - scaled.vms

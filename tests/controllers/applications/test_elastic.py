@@ -5,6 +5,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from controllers.applications.elastic import Elastic
 from controllers.monitors.queue import told
 from controllers.monitors.queues.batch import Queue, Worker
@@ -41,11 +44,21 @@ class Site:
     asked: list[Any] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
     deaf: bool = False
+    blind: bool = False
+    """Whether the monitor hears nothing of the head."""
     period: int = 0
     off: set[int] = field(default_factory=set)
     """Workers that are gone out: nobody hears them."""
     mute: set[int] = field(default_factory=set)
     """Workers that run, and never join."""
+    made_after: int = 0
+    """Periods until a worker that was asked for is there, some up to two more;"""
+    joins_after: int = 0
+    """and until it has joined."""
+    born: dict[int, int] = field(default_factory=dict)
+    """By worker: in which period it was asked for."""
+    undrained: list[int] = field(default_factory=list)
+    """Workers that were ended though they took jobs, or were not there yet."""
 
     def __post_init__(self) -> None:
         terms = (cluster("head", 1, 1), cluster("workers", self.least, 20))
@@ -65,10 +78,15 @@ class Site:
         if isinstance(body, SetBids):
             self.bids = dict(body.bids)
         if isinstance(body, SetSize):
+            count = len(self.workers) - len(body.victims) if body.count is None else body.count
             for vm in body.victims:
-                self.lost += len(self.workers.pop(vm))
-            while body.count is not None and len(self.workers) < body.count:
-                self.workers[max([HEAD, *self.workers]) + 1] = []
+                self._end(vm)
+            for vm in sorted(self.workers)[count:]:
+                self._end(vm)
+            while len(self.workers) < count:
+                new = max([HEAD, *self.workers, *self.born]) + 1
+                self.workers[new] = []
+                self.born[new] = self.period
         return Outcome(accepted=True)
 
     async def say(self, command: str) -> Said | None:
@@ -87,11 +105,23 @@ class Site:
             self.drained -= vms
         return Said(0, b"", b"")
 
+    def _end(self, vm: int) -> None:
+        self.lost += len(self.workers.pop(vm))
+        if vm not in self.drained | self.off | self.mute:
+            self.undrained.append(vm)
+
+    def _made(self, vm: int, more: int = 0) -> bool:
+        after = self.made_after + vm % 3 + more if self.made_after else more
+        return vm not in self.born or self.period >= self.born[vm] + after
+
+    def _joined(self, vm: int) -> bool:
+        return vm not in self.off | self.mute and self._made(vm, self.joins_after)
+
     def pass_a_period(self) -> int:
         """Jobs run, the monitor looks, the controller decides; how many workers there are."""
         for vm, jobs in self.workers.items():
             jobs[:] = [left - 1 for left in jobs if left > 1]
-            if not jobs and self.waiting and vm not in self.drained | self.off | self.mute:
+            if not jobs and self.waiting and vm not in self.drained and self._joined(vm):
                 jobs.append(self.waiting.pop(0))
         queue = Queue(
             waiting=len(self.waiting),
@@ -101,11 +131,11 @@ class Site:
             workers={
                 f"one-{vm}": Worker(name=f"one-{vm}", jobs=len(jobs), drained=vm in self.drained)
                 for vm, jobs in self.workers.items()
-                if vm not in self.off | self.mute
+                if self._joined(vm)
             },
         )
-        self.period += 1
-        clusters = {HEAD: "head"} | dict.fromkeys(self.workers, "workers")
+        there = [vm for vm in self.workers if self._made(vm)]
+        clusters = {HEAD: "head"} | dict.fromkeys(there, "workers")
         vms = tuple(
             VmNow(
                 vm=vm,
@@ -116,8 +146,11 @@ class Site:
             )
             for vm, name in clusters.items()
         )
-        heard = Measured(cluster="head", at_s=0.0, values=told(queue, "one-{vm}"))
-        asyncio.run(self.one.take(heard))
+        self.period += 1
+        if not self.blind:
+            at_s = 1_000.0 + 60.0 * self.period
+            heard = Measured(cluster="head", at_s=at_s, values=told(queue, "one-{vm}"))
+            asyncio.run(self.one.take(heard))
         latest = news(
             period=self.period,
             vms=vms,
@@ -223,3 +256,46 @@ def test_a_template_that_can_not_be_is_given_up_at_once() -> None:
         (body,) = site.asked
         assert isinstance(body, GiveUp)
         assert why in body.reason
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.integers(0, 4),
+    st.integers(0, 3),
+    st.lists(st.lists(st.integers(1, 4), max_size=8), min_size=20, max_size=40),
+)
+@example(3, 0, [[3] * 2, *[[]] * 5, [1] * 8])
+@example(2, 1, [[4] * 2, *[[]] * 6, [1] * 8])
+def test_a_worker_that_is_being_made_counts(
+    made_after: int, joins_after: int, arrivals: list[list[int]]
+) -> None:
+    """The controller ends no worker that it has just asked for, however long making it takes."""
+    site = Site(made_after=made_after, joins_after=joins_after)
+    sizes = [0]
+    for jobs in (*arrivals, *[[]] * 80):
+        site.waiting += jobs
+        sizes.append(site.pass_a_period())
+    assert all(later - before <= 2 for before, later in pairwise(sizes))
+    assert site.waiting == []
+    assert (site.undrained, site.lost, sizes[-1]) == ([], 0, 0)
+
+
+def test_prices_that_move_while_workers_are_made_cost_no_job() -> None:
+    """The controller asks for workers, finds them too dear, and wants them again."""
+    site = Site(waiting=[6] * 300, balance=20_000.0, made_after=2, joins_after=1)
+    for period in range(120):
+        site.price = 0.05 if period % 20 >= 12 else 0.01
+        site.pass_a_period()
+    assert site.drained
+    assert (site.undrained, site.lost) == ([], 0)
+
+
+def test_a_monitor_that_hears_nothing_does_not_make_workers_absent() -> None:
+    """A worker that joined since the last look runs jobs: it stays beyond the boot limit."""
+    site = Site(waiting=[5] * 60, parameters={"boot_limit_s": 180.0})
+    for _ in range(2):
+        site.pass_a_period()
+    site.blind = True
+    for _ in range(12):
+        site.pass_a_period()
+    assert (site.undrained, site.lost) == ([], 0)

@@ -43,6 +43,20 @@ class TestDraining:
         plan = drained({1: 2, 2: 1}, {2}, 0, {2: 0.0}, 100.0, 600.0)
         assert (plan.restore, plan.release, plan.since_s) == ((2,), (), {})
 
+    def test_a_worker_that_has_not_joined_is_drained_when_it_has(self) -> None:
+        """Its clock starts then: until that the batch system knows no such worker."""
+        plan = drained({1: 2, 2: None}, NONE, 1, {}, 0.0, 600.0)
+        assert (plan.drain, plan.release, plan.since_s) == ((), (), {})
+        plan = drained({1: 2, 2: 0}, NONE, 1, plan.since_s, 900.0, 600.0)
+        assert (plan.drain, plan.release, plan.since_s) == ((2,), (), {2: 900.0})
+
+    def test_workers_that_are_being_made_are_the_first_that_are_not_wanted(self) -> None:
+        """They count, and none that works is drained in their place; who leaves goes on leaving."""
+        assert drained({1: 0, 2: 1}, NONE, 2, {}, 0.0, 600.0, coming=2).drain == ()
+        plan = drained({1: 0, 2: 1}, NONE, 1, {2: 0.0}, 60.0, 600.0, coming=2)
+        assert (plan.drain, plan.restore, plan.since_s) == ((), (), {2: 0.0})
+        assert drained({1: 0, 2: 1}, NONE, 2, {}, 0.0, 600.0, coming=1).drain == (1,)
+
     def test_who_is_gone_is_forgotten(self) -> None:
         """Whoever ended it."""
         assert drained({1: 0}, NONE, 0, {2: 0.0}, 100.0, 600.0).since_s == {}
