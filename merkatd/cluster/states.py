@@ -13,9 +13,11 @@ class HostState(IntEnum):
     ON = 0
     """Monitored: runs what it has and takes more."""
     DRAINED = 1
-    """Runs what it has, takes nothing more, gives away what can move."""
+    """To be emptied: takes no new VMs, and its VMs are moved away."""
     OFF = 2
     """In error, disabled by its monitoring or offline: nothing there can be reached."""
+    DISABLED = 3
+    """Takes no new VMs and keeps the VMs it has."""
 
 
 class VmState(IntEnum):

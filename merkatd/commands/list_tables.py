@@ -49,7 +49,7 @@ HOSTS = Table(
             "STAT",
             "state",
             Kind.TEXT,
-            "on; dsbl (disabled) and drain (by order) take nothing and are emptied; off",
+            "on; dsbl (disabled) takes no new VMs; drain (by order) is emptied as well; off",
         ),
         Column("MARKET", "market", Kind.TEXT, "the market it belongs to", least=6, optional=True),
         Column("VMS", "vms", Kind.WHOLE, "VMs there, those on their way included"),

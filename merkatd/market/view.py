@@ -28,6 +28,8 @@ class MarketView:
     """Snapshot rows of the VMs that hold or want a place in it."""
     open: Bools
     """[hosts]: takes new VMs, and counts in the market's capacity."""
+    disabled: Bools
+    """[hosts]: takes no new VMs; counts in the market's capacity as far as its VMs can use it."""
     capacity: Floats
     """[hosts, resources]: less the full size of the VMs there that belong to no market."""
     place: Ints
@@ -43,7 +45,15 @@ class MarketView:
     def total(self) -> Floats:
         """[resources]: the capacity of the market."""
         total: Floats = self.capacity[self.open].sum(axis=0)
-        return total
+        return total + self._usable_if_disabled() if self.disabled.any() else total
+
+    def _usable_if_disabled(self) -> Floats:
+        """[resources]: what the VMs on disabled hosts can use of them."""
+        there = np.flatnonzero(self.place != NOWHERE)
+        usable = np.zeros_like(self.capacity)
+        np.add.at(usable, self.place[there], self.cap[there])
+        used: Floats = np.minimum(usable, self.capacity)[self.disabled].sum(axis=0)
+        return used
 
     def first(self, taking_part: Bools) -> Share:
         """Eq. 1 with the whole market as one host, for the VMs that have or get a place."""
@@ -96,6 +106,7 @@ def view_of(snapshot: Snapshot, market: int) -> MarketView:
         hosts=hosts,
         vms=rows,
         open=table.state[hosts] == HostState.ON,
+        disabled=table.state[hosts] == HostState.DISABLED,
         capacity=_left_for_market(snapshot, hosts, here, on_host & ~member),
         place=np.where(pending[rows], NOWHERE, here[rows]),
         bid=np.where(bids, vms.bid[rows], 0.0),

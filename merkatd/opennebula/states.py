@@ -108,8 +108,8 @@ def _active(life: int) -> Look:
 _HOSTS = {
     1: HostState.ON,
     2: HostState.ON,
-    4: HostState.DRAINED,
-    7: HostState.DRAINED,
+    4: HostState.DISABLED,
+    7: HostState.DISABLED,
 }
 """Monitoring and monitored; disabled, also while it is monitored."""
 

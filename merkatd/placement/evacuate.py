@@ -6,7 +6,7 @@ migrations: a large host is empty after some periods. VMs that may not move stay
 
 import numpy as np
 
-from merkatd.cluster import Bools
+from merkatd.cluster import Bools, HostState
 from merkatd.market.view import NOWHERE
 from merkatd.placement.board import Board
 from merkatd.placement.game import Game
@@ -17,7 +17,8 @@ from merkatd.placement.start import least_loaded, loads_of, reload
 
 def must_leave(game: Game) -> Bools:
     """[vms]: runs where nothing may run any more, or where it was told to leave, and may move."""
-    drained = np.isin(game.view.place, np.flatnonzero(~game.view.open))
+    state = game.snapshot.hosts.state[game.view.hosts]
+    drained = np.isin(game.view.place, np.flatnonzero(state == HostState.DRAINED))
     runs = game.view.place != NOWHERE
     leaving: Bools = (drained | game.rules.leaving) & game.movable & runs
     return leaving

@@ -68,5 +68,5 @@ def start(snapshot: Snapshot, market: int) -> Game:
         started=started,
         first=first,
         stakes=stakes_of(view, first.allocation),
-        movable=view.movable | new,
+        movable=(view.movable & ~rules.stays) | new,
     )

@@ -6,7 +6,7 @@ fit is judged on the board, as it changes with every move.
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, RolePolicy, Snapshot
+from merkatd.cluster import Bools, Floats, HostState, Ints, RolePolicy, Snapshot
 from merkatd.market.view import NOWHERE, MarketView
 
 
@@ -24,6 +24,9 @@ class Rules:
         """[vms]: of new ones the highest is placed first."""
         self.leaving: Bools = snapshot.vms.leaves[view.vms] & (view.place != NOWHERE)
         """[vms]: must be moved away from where they are."""
+        disabled = snapshot.hosts.state[view.hosts] == HostState.DISABLED
+        self.stays: Bools = np.isin(view.place, np.flatnonzero(disabled)) & ~self.leaving
+        """[vms]: run on a disabled host, which no gain moves them off."""
         self._place = view.place
         self._role = snapshot.vms.role[view.vms]
         self.bound: Bools = self._role != NOWHERE

@@ -108,8 +108,9 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     bids = host_bids(game.view, search.board.place)
     if host_loads(bids, game.view.capacity).max(initial=0.0) <= most_load:
         return search.board.place
-    even = Search(game, game.fresh_board(), movable, SUM_OF_SHORTFALLS, limits, most_load)
+    even = Search(game, game.fresh_board(), movable, SUM_OF_SHORTFALLS, limits)
     evacuate(even)
+    even.most_load = most_load  # after the orders to leave: an uneven host is no reason to stay
     relieve(even)
     descent = descend(even, _moves_of(even), settings.n_iter)
     if descent.least > (1.0 + settings.load_price) * free.least:

@@ -1,4 +1,4 @@
-"""Hosts that Merkat itself was told to drain: for every strategy they are as if disabled."""
+"""The hosts that an administrator ordered Merkat to drain: every strategy empties them."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -21,9 +21,8 @@ class Draining:
     async def observe(self) -> Observation:
         """As the cloud shows itself, but for those hosts' states. Raises UnreachableError."""
         seen = await self._cloud.observe()
-        leaving = np.isin(seen.host_id, sorted(self._drained())) & (
-            seen.host_state == int(HostState.ON)
-        )
+        reached = seen.host_state != int(HostState.OFF)
+        leaving = np.isin(seen.host_id, sorted(self._drained())) & reached
         if not leaving.any():
             return seen
         return replace(seen, host_state=np.where(leaving, int(HostState.DRAINED), seen.host_state))

@@ -59,7 +59,7 @@ def test_hosts_are_observed(endpoint: Endpoint, cloud: OpenNebulaCloud) -> None:
         [HOST_CPU, HOST_MIB],
         [HOST_CPU - 200, HOST_MIB - 1024],
     ]
-    assert shown.host_state.tolist() == [HostState.DRAINED, HostState.ON, HostState.OFF]
+    assert shown.host_state.tolist() == [HostState.DISABLED, HostState.ON, HostState.OFF]
     assert shown.host_cluster.tolist() == [0, 0, 0]
     endpoint.until(
         lambda: np.isfinite(observe(endpoint, cloud).host_used[1]).all(), "a host's load"

@@ -153,10 +153,11 @@ def test_a_vm_that_is_to_be_rescheduled_moves(endpoint: Endpoint, strategy: str)
 
 @pytest.mark.parametrize("mark", ['ONEDRS_BLOCKED="YES"', 'MERKAT_PINNED="YES"'])
 def test_who_never_moves(endpoint: Endpoint, merkat: Merkat, mark: str) -> None:
-    """Neither off a disabled host nor where somebody wants it rescheduled."""
+    """Not even when its host is flushed: disabled, with RESCHED set on each of its VMs."""
     vm, other = endpoint.running(1, f"{SMALL}{mark}\n"), endpoint.running(1)
-    endpoint.ok("one.vm.action", "resched", vm)
     endpoint.ok("one.host.status", endpoint.hosts[1], DISABLED)
+    for each in (vm, other):
+        endpoint.ok("one.vm.action", "resched", each)
     merkat.period()
     endpoint.until(lambda: endpoint.charged().get(1) == (100, 512, 1), "the other's migration")
     endpoint.reaches(other, RUNNING)

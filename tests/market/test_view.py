@@ -46,6 +46,21 @@ def test_a_drained_host_counts_in_no_capacity_but_serves_who_is_there() -> None:
     assert view.on_hosts(view.place).allocation[:, 0].tolist() == [50.0, 50.0, 80.0]
 
 
+def test_a_disabled_host_counts_as_far_as_its_vms_can_use_it() -> None:
+    """Its VMs stay and bid for it; what is free there, no VM can have."""
+    view = view_of(small(hosts={"state": np.array([HostState.DISABLED, HostState.ON])}), 0)
+    caps = view.cap[view.place == 0].sum()
+    assert view.total.tolist() == [100.0 + min(caps, 100.0)]
+    alone = view_of(
+        small(
+            state=np.array([VmState.ABSENT, VmState.SUSPENDED, VmState.RUNNING]),
+            hosts={"state": np.array([HostState.DISABLED, HostState.ON])},
+        ),
+        0,
+    )
+    assert alone.total.tolist() == [100.0 + 10.0]
+
+
 def test_a_host_that_is_off_takes_its_vms_out_of_the_market() -> None:
     """Nobody saw them run."""
     view = view_of(small(hosts={"state": np.array([HostState.OFF, HostState.ON])}), 0)

@@ -40,11 +40,11 @@ def test_reserved_capacity_is_not_there(world: World) -> None:
 
 
 def test_hosts_that_are_not_on(world: World) -> None:
-    """Disabled ones are drained; those that are offline or in error are off."""
+    """Disabled hosts are reached all the same; offline hosts and hosts in error are off."""
     world.call("one.host.status", 0, 1)
     world.call("one.host.status", 1, 2)
     assert world.observe().host_state.tolist() == [
-        HostState.DRAINED,
+        HostState.DISABLED,
         HostState.OFF,
         HostState.ON,
     ]

@@ -87,8 +87,8 @@ def test_states_of_vms(numbers: tuple[int, int], meant: tuple[VmState, str, bool
 
 def test_states_of_hosts() -> None:
     """All nine, and one that nobody knows."""
-    on, drained, off = HostState.ON, HostState.DRAINED, HostState.OFF
-    meant = [off, on, on, off, drained, off, off, drained, off, off]
+    on, disabled, off = HostState.ON, HostState.DISABLED, HostState.OFF
+    meant = [off, on, on, off, disabled, off, off, disabled, off, off]
     assert [host_state(number) for number in range(10)] == meant
 
 

@@ -15,7 +15,12 @@ from merkatd.market.view import NOWHERE, view_of
 
 Row = dict[str, Any]
 
-HOST_STATES = {HostState.ON: "on", HostState.DRAINED: "dsbl", HostState.OFF: "off"}
+HOST_STATES = {
+    HostState.ON: "on",
+    HostState.DRAINED: "drain",
+    HostState.OFF: "off",
+    HostState.DISABLED: "dsbl",
+}
 """The short names of `onehost list`; one that is in error reads off."""
 
 _RUNS = (VmState.RUNNING, VmState.BUSY)
