@@ -1,13 +1,12 @@
 """The daemon: the one place that joins all concrete classes, made as configured."""
 
 import gc
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.control import listen
@@ -36,6 +35,7 @@ from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.proposing import all_of
 from merkatd.scheduler.world import World
 from merkatd.starting.alone import certain, leading_of, taken
+from merkatd.starting.closing import Closing, ended
 from merkatd.starting.cloud import client_of
 from merkatd.starting.doors import open_to_browsers, open_to_scrapes, open_to_tenants
 from merkatd.starting.errors import StartError
@@ -60,18 +60,16 @@ class Daemon:
     clock: Any
     page: WebPage | None
     """The web page, where there is one."""
-    _closing: list[Callable[[], Any]] = field(default_factory=list)
+    _closing: Closing
 
     async def stop(self) -> None:
-        """Finish the work in hand, then let go of everything."""
+        """Finish the work in hand, then close every part; each has a limit in time."""
         _log.info("Ending after the work in hand")
-        stopping = ensureDeferred(self.scheduler.stop())
-        stopping.addTimeout(self.configuration.config.period.grace_s, self.clock)
-        try:
-            await stopping
-        except Exception:  # noqa: BLE001 - what could not be finished is found at the next start
-            _log.failure("The work in hand did not end in time")
-        await _let_go(self._closing)
+        grace_s = self.configuration.config.period.grace_s
+        # Work that is not finished is found at the next start.
+        working = ensureDeferred(self.scheduler.stop())
+        await ended(self.clock, "the period in hand", working, grace_s)
+        await self._closing.close()
 
 
 async def start(reactor: Any, config: Config, *, paused: bool = False) -> Daemon:
@@ -79,37 +77,29 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Daemon
 
     With `paused` it waits until it is told to resume.
     """
-    closing: list[Callable[[], Any]] = []
+    closing = Closing(reactor)
     try:
         daemon = await _built(reactor, config, closing)
         if paused:
             await daemon.scheduler.order(Order.PAUSE, "run --paused")
     except BaseException:
-        await _let_go(closing)
+        await closing.close()
         raise
     daemon.scheduler.start()
     return daemon
 
 
-async def _let_go(closing: Sequence[Callable[[], Any]]) -> None:
-    """Close what was opened, the last one first."""
-    for close in reversed(closing):
-        result = close()
-        if isinstance(result, Deferred):
-            await result
-
-
-async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]]) -> Daemon:
+async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     config.state_directory.mkdir(parents=True, exist_ok=True)
-    closing.append(taken(config.state_directory))
+    closing.add("the state directory's lock", taken(config.state_directory))
     workers = Threads(reactor, _WORKERS, name="workers")
-    closing.append(workers.stop)
+    closing.add("the worker threads", workers.stop)
     leaders: list[Leading] = []
     calls = Calls()
     client, clock = client_of(reactor, config, workers, closing, partial(certain, leaders), calls)
     rng = np.random.default_rng()
     database = await Database.open(config.database_url, reactor, rng, config.database.pool_size)
-    closing.append(lambda: ensureDeferred(database.close()))
+    closing.add("the database", lambda: ensureDeferred(database.close()))
     loads: dict[str, Load] = {"opennebula": calls, "database": database}
     cloud = OpenNebulaCloud(client, clock, workers)
     world = World(
@@ -137,11 +127,11 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
     proposals = all_of(manager.proposals, keeper.proposals)
     scheduler = Scheduler(replace(world, proposals=proposals), leading)
     scheduler.listen(manager.told)
-    closing.append(lambda: ensureDeferred(manager.close()))
+    closing.add("the controllers", lambda: ensureDeferred(manager.close()))
     platforms = PlatformQuestions(scheduler, manager, client.call)
     questions = DaemonQuestions(scheduler, platforms)
     port: Any = listen(reactor, config.control_socket, questions)
-    closing.append(port.stopListening)
+    closing.add("the control socket", port.stopListening)
     page: WebPage | None = None
     if config.api.enabled:
         groups = GroupQuestions(scheduler, keeper)
@@ -149,18 +139,18 @@ async def _built(reactor: Any, config: Config, closing: list[Callable[[], Any]])
         if config.web.enabled:
             page = open_to_browsers(reactor, config, scheduler, dispatch, closing)
     if config.metrics.enabled:
-        closing.append(open_to_scrapes(reactor, config, scheduler, loads))
+        closing.add("the metrics", open_to_scrapes(reactor, config, scheduler, loads))
     if leading is not None:
         leaders.append(leading)
-        closing.append(lambda: ensureDeferred(leading.stop()))
+        closing.add("the lease", lambda: ensureDeferred(leading.stop()))
         driver = serve_driver(
             reactor, config.driver_socket, config.driver.group, Driver(scheduler).answer
         )
-        closing.append(driver.stopListening)
+        closing.add("the driver's socket", driver.stopListening)
         leading.start()
     if config.cloud.events_endpoint:
         events = Events(config.cloud.events_endpoint, clock, scheduler.wake)
-        closing.append(events.stop)
+        closing.add("the events", events.stop)
     # What was loaded stays: looking through it for garbage would hold the reactor.
     gc.freeze()
     going = Going(scheduler, manager, keeper, (questions.ledger, platforms.ledger), leading)

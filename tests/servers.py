@@ -80,6 +80,16 @@ class MariaDb:
         """End it in order."""
         self._end(signal.SIGTERM)
 
+    def freeze(self) -> None:
+        """Stop it between two instructions: connections stay open, and nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def url(self, database: str = "") -> str:
         """The URL of a database on it."""
         return f"mysql+pymysql://root@localhost/{database}?unix_socket={self.socket}"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from merkatd.api.ask import ControlError
@@ -19,12 +19,15 @@ from merkatd.commands.written import Written
 from merkatd.config.model import Config
 from merkatd.config.problems import ConfigError, Problem
 from merkatd.daemon import Daemon, StartError, start
+from merkatd.database.executors import DaemonThreads
 from merkatd.database.migrations import SchemaError
 from merkatd.database.service import UnavailableError
+from merkatd.starting.closing import ended
 
 SUMMARY = "run the daemon"
 
 _STATUS = "Sharing the cloud; `merkatd status` tells more"
+_THREADS = 10
 _EXPECTED = (StartError, ControlError, SchemaError, UnavailableError, OSError)
 
 
@@ -48,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if config is None:
         return CONFIGURATION
     reactor = asyncio_reactor()
+    _use_daemon_threads(reactor)
     try:
         written = Written(config)
     except OSError as error:
@@ -61,6 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
     return running.code
 
 
+def _use_daemon_threads(reactor: Any) -> None:
+    """Look names up on threads that don't keep the process alive when the name server hangs."""
+    threads = reactor.threadpool = DaemonThreads(_THREADS, "reactor")
+    reactor.callWhenRunning(threads.start)
+    reactor.addSystemEventTrigger("during", "shutdown", threads.stop)
+
+
 class _Running:
     """The daemon inside the reactor's life."""
 
@@ -72,6 +83,7 @@ class _Running:
         self._supervisor = Supervisor(os.environ, reactor)
         self._starting: Deferred[None] | None = None
         self._daemon: Daemon | None = None
+        self._grace_s = 0.0
         self._stopping = False
         self.code = 0
 
@@ -82,6 +94,7 @@ class _Running:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._reactor.callFromThread(self._stop))
         signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self._reload))
+        self._grace_s = config.period.grace_s
         self._starting = ensureDeferred(start(self._reactor, config, paused=paused)).addCallbacks(
             self._started, self._failed
         )
@@ -110,7 +123,9 @@ class _Running:
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
-        if isinstance(error, _EXPECTED):
+        if isinstance(error, CancelledError) and self._stopping:
+            sys.stderr.write("merkatd run: the daemon was told to end before it had started\n")
+        elif isinstance(error, _EXPECTED):
             sys.stderr.write(f"merkatd run: {error}\n")
         else:
             sys.stderr.write(f"merkatd run: {failure.getTraceback()}\n")
@@ -126,7 +141,7 @@ class _Running:
 
     async def _end(self) -> None:
         if self._starting is not None:
-            await self._starting
+            await ended(self._reactor, "the start", self._starting, self._grace_s)
         if self._daemon is not None:
             await self._daemon.stop()
         self._supervisor.stop()

@@ -1,6 +1,7 @@
 """Where transactions run: on threads of their own, or at once where time is virtual."""
 
 from collections.abc import Callable
+from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, execute
@@ -25,6 +26,25 @@ class Executor(Protocol):
         """Give back what was held; nothing may be running."""
 
 
+class _DaemonThread(Thread):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named, daemon=True)
+
+
+class DaemonThreads(ThreadPool):
+    """A pool whose threads never keep the process alive: a call may hang in a dead server."""
+
+    def __init__(self, size: int, name: str) -> None:
+        super().__init__(minthreads=0, maxthreads=size, name=name)
+
+    threadFactory = _DaemonThread  # noqa: N815 - Twisted's name
+
+    def stop(self) -> None:
+        """End the threads, without waiting for those whose calls have not returned."""
+        self.joined, self.started = True, False
+        self._team.quit()
+
+
 class Threads:
     """A pool of threads for one purpose alone, so that nothing else can use it up."""
 
@@ -32,7 +52,7 @@ class Threads:
         self._reactor = reactor
         self._size = size
         self._unfinished = 0
-        self._pool = ThreadPool(minthreads=0, maxthreads=size, name=name)
+        self._pool = DaemonThreads(size, name)
         self._pool.start()
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
@@ -50,8 +70,12 @@ class Threads:
         return result
 
     def stop(self) -> None:
-        """End the threads."""
+        """End the threads; wait for them, unless a call has not returned."""
+        busy = bool(self._pool.working)
         self._pool.stop()
+        if not busy:
+            for thread in self._pool.threads:
+                thread.join()
 
 
 class Inline:

@@ -93,8 +93,8 @@ class Database:
             # A server that is being started, as after a power cut, is waited for.
             await opened._retried("migrations", lambda: migrations.upgrade(engine))
         except BaseException as error:
-            engine.dispose()
             executor.stop()
+            engine.dispose()
             if isinstance(error, sa.exc.DBAPIError):
                 raise UnavailableError(f"{engine.url!r}: {error.orig}") from None
             raise
@@ -121,12 +121,14 @@ class Database:
     async def close(self) -> None:
         """Refuse new work, wait for what is in hand, and let go of every connection."""
         self._open = False
-        while self._running:
-            waiting: Deferred[None] = Deferred()
-            self._idle.append(waiting)
-            await waiting
-        await self._executor.run(self._engine.dispose)
-        self._executor.stop()
+        try:
+            while self._running:
+                waiting: Deferred[None] = Deferred()
+                self._idle.append(waiting)
+                await waiting
+            await self._executor.run(self._engine.dispose)
+        finally:  # also where the caller waits no longer, because the server does not answer
+            self._executor.stop()
 
     async def _counted(self, engine: sa.Engine, work: Work[Result]) -> Result:
         if not self._open:

@@ -16,7 +16,7 @@ class Beat:
     """Calls for periods."""
 
     def __init__(self, clock: Clock, rhythm: Rhythm, period: Callable[[], Awaitable[None]]) -> None:
-        """`period` never fails."""
+        """Call `period` for each period; an exception that it raises is logged."""
         self._clock = clock
         self._rhythm = rhythm
         self._period = period
@@ -77,7 +77,10 @@ class Beat:
         self._in_hand = ensureDeferred(self._one())
 
     async def _one(self) -> None:
-        await self._period()
+        try:
+            await self._period()
+        except Exception:  # noqa: BLE001 - without a next period the daemon would do nothing
+            _log.failure("A period raised an exception; the next one begins when it is due")
         self._in_hand = None
         if self._stopping:
             return

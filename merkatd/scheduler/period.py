@@ -31,6 +31,7 @@ from merkatd.scheduler.observe import Seen, look, observe
 from merkatd.scheduler.outcome import Counter, Outcome
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.shadow import Shadow
+from merkatd.scheduler.subscribers import Subscribers
 from merkatd.scheduler.tell import Announcement, announced, tell
 from merkatd.scheduler.world import World
 
@@ -64,8 +65,8 @@ class Scheduler:
         """Periods that failed since the last one that did not."""
         self.latest: Announcement | None = None
         self._leading = leading
-        self._listeners: list[Listener] = []
-        self._counters: list[Counter] = []
+        self._listeners = Subscribers[[Announcement]]("finished periods")
+        self._counters = Subscribers[[Outcome, float]]("outcomes of periods")
         self._quiet, self._shadow = Quiet(), Shadow()
         self._turn = DeferredLock()
         self._beat = Beat(world.clock, world.rhythm, self._due)
@@ -192,11 +193,16 @@ class Scheduler:
 
     def listen(self, listener: Listener) -> None:
         """Call this with each announcement."""
-        self._listeners.append(listener)
+        self._listeners.add(listener)
 
     def count(self, counter: Counter) -> None:
         """Call this with what became of each period that was due."""
-        self._counters.append(counter)
+        self._counters.add(counter)
+
+    @property
+    def subscriber_errors(self) -> int:
+        """How many calls of listeners and counters raised an exception."""
+        return self._listeners.errors + self._counters.errors
 
     def start(self) -> None:
         """Begin the first period now, and one an interval from then on."""
@@ -240,8 +246,7 @@ class Scheduler:
         """A period where one may begin; whatever becomes of it, the next goes on."""
         begun_s = self.world.clock.seconds()
         outcome = await self._attempt(asking)
-        for count in self._counters:
-            count(outcome, self.world.clock.seconds() - begun_s)
+        self._counters.call(outcome, self.world.clock.seconds() - begun_s)
 
     async def _attempt(self, asking: Asking | None) -> Outcome:
         error: Exception
@@ -252,8 +257,7 @@ class Scheduler:
             else:
                 self.latest = await self._period(asking)
                 self.failures = 0
-                for listener in self._listeners:
-                    listener(self.latest)
+                self._listeners.call(self.latest)
                 return Outcome.DONE
         except LeaseLostError as lost:
             outcome, error, self.standby = Outcome.CUT_SHORT, lost, str(lost)

@@ -23,6 +23,7 @@ from merkatd.embedded.transport import MemoryTransport
 from merkatd.opennebula import Client, HttpTransport, Transport, TrustError
 from merkatd.opennebula.guarded import Guarded
 from merkatd.opennebula.login import Login, LoginError, login_from
+from merkatd.starting.closing import Closing
 from merkatd.starting.errors import StartError
 
 _log = Logger()
@@ -45,7 +46,7 @@ def client_of(
     reactor: Any,
     config: Config,
     workers: Threads,
-    closing: list[Callable[[], Any]],
+    closing: Closing,
     certain: Callable[[], Awaitable[None]],
     calls: Calls,
 ) -> tuple[Client, ScaledClock]:
@@ -54,7 +55,7 @@ def client_of(
         now = time.time()
         clock = ScaledClock(reactor, time.time, 1.0, now, now)
         transport = transport_to_cloud(reactor, config, workers)
-        closing.append(lambda: ensureDeferred(transport.close()))
+        closing.add("the connections to OpenNebula", lambda: ensureDeferred(transport.close()))
         guarded = Guarded(calls.through(transport), certain)
         return _speaking(guarded, _login(config.auth_file), clock, config), clock
     store = SqliteStore(config.state_directory / "cloud.db")
@@ -68,9 +69,9 @@ def client_of(
     cloud: Cloud = open_cloud(
         clock, plan, login.session.partition(":")[2], config.cloud.seed, store
     )
-    closing.append(cloud.close)
+    closing.add("the embedded cloud", cloud.close)
     server = serve(cloud, reactor)
-    closing.append(lambda: ensureDeferred(server.stop()))
+    closing.add("the embedded cloud's server", lambda: ensureDeferred(server.stop()))
     (config.state_directory / "one_xmlrpc").write_text(f"{server.endpoint}\n")
     _log.info(
         "The embedded cloud answers at {endpoint}, its login is in {auth}",

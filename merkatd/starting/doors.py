@@ -26,6 +26,7 @@ from merkatd.config.model import Config
 from merkatd.database.executors import Inline
 from merkatd.database.orders import Mode
 from merkatd.scheduler.period import Scheduler
+from merkatd.starting.closing import Closing
 from merkatd.starting.cloud import transport_to_cloud
 from merkatd.starting.errors import StartError
 from merkatd.web.server import WebPage
@@ -85,12 +86,12 @@ def open_to_tenants(
     config: Config,
     questions: DaemonQuestions,
     groups: GroupQuestions,
-    closing: list[Callable[[], Any]],
+    closing: Closing,
 ) -> Dispatch:
     """Open the tenants' interface, and leave word where it is; who answers there."""
     # Connections of its own: however many tenants log in, the period's calls don't wait.
     transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
-    closing.append(lambda: ensureDeferred(transport.close()))
+    closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
     settings = config.api_settings
     house = House(
         questions=questions,
@@ -107,7 +108,7 @@ def open_to_tenants(
         door = serve_tenants(reactor, settings, dispatch)
     except NotServedError as error:
         raise StartError(str(error)) from None
-    closing.append(lambda: ensureDeferred(door.close()))
+    closing.add("the tenants' interface", lambda: ensureDeferred(door.close()))
     (config.state_directory / "merkat_xmlrpc").write_text(f"{door.endpoint}\n")
     _log.info("Tenants are answered at {endpoint}", endpoint=door.endpoint)
     return dispatch
@@ -118,14 +119,14 @@ def open_to_browsers(
     config: Config,
     scheduler: Scheduler,
     dispatch: Dispatch,
-    closing: list[Callable[[], Any]],
+    closing: Closing,
 ) -> WebPage:
     """Open the web page, behind the same door as tenants' calls, and leave word where it is."""
     try:
         page = serve_page(reactor, config.web_settings, config.api_settings, dispatch, scheduler)
     except NotServedError as error:
         raise StartError(str(error)) from None
-    closing.append(lambda: ensureDeferred(page.close()))
+    closing.add("the web page", lambda: ensureDeferred(page.close()))
     (config.state_directory / "merkat_web").write_text(f"{page.address}\n")
     _log.info("The web page is at {address}", address=page.address)
     return page

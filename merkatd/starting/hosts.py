@@ -1,6 +1,5 @@
 """What tells hosts their limits."""
 
-from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
@@ -12,6 +11,7 @@ from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
 from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, MissingError
 from merkatd.opennebula import Client
 from merkatd.scheduler.ports import Hypervisors
+from merkatd.starting.closing import Closing
 from merkatd.starting.errors import StartError
 
 
@@ -19,7 +19,7 @@ def hypervisors_of(
     reactor: Any,
     config: Config,
     client: Client,
-    closing: list[Callable[[], Any]],
+    closing: Closing,
     loads: dict[str, Load],
 ) -> Hypervisors:
     """What tells hosts their limits; where they are called, `loads` comes to count that."""
@@ -38,6 +38,6 @@ def hypervisors_of(
         )
     except MissingError as error:
         raise StartError(str(error)) from None
-    closing.append(lambda: ensureDeferred(found.close()))
+    closing.add("the hosts", lambda: ensureDeferred(found.close()))
     loads["hosts"] = found.lines
     return found

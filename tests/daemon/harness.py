@@ -140,8 +140,14 @@ class Site:
             self._proxy("close")()
         self._engine.dispose()
 
-    def configure(self, *, call_limit_s: float = CALL_LIMIT_S, grace_s: float = 5.0) -> None:
-        """Write the configuration that the next daemon reads."""
+    def configure(
+        self,
+        *,
+        call_limit_s: float = CALL_LIMIT_S,
+        grace_s: float = 5.0,
+        database: str | None = None,
+    ) -> None:
+        """Write the configuration that the next daemon reads; `database` is the URL of a server."""
         text = _DAEMON.format(
             directory=self.directory,
             interval=INTERVAL_S,
@@ -150,6 +156,10 @@ class Site:
             grace=grace_s,
             endpoint=f"http://{self._address}/RPC2",
         )
+        if database is not None:
+            text += f'[database]\nurl = "{database}"\n'
+            self._engine.dispose()
+            self._engine = make_engine(database)
         (self.directory / "merkatd.toml").write_text(text)
 
     # -- what they know -----------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """How a daemon ends when it is told to, and how it won't begin beside another."""
 
 import fcntl
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,12 @@ import sqlalchemy as sa
 
 from merkatd.database.periods import PERIODS, PeriodState
 from merkatd.database.steps import STEPS, StepState
+from tests import servers
 from tests.daemon.agreement import agree
 from tests.daemon.harness import INTERVAL_S, LIMIT_S, Site
 from tests.daemon.processes import Program, until
 from tests.daemon.settling import settle
+from tests.servers import MariaDb
 
 
 def ends_well(daemon: Program) -> None:
@@ -83,6 +87,41 @@ def test_told_to_end_while_the_cloud_hangs_it_waits_for_so_long_only(
     site.start_daemon()
     settle(site)
     agree(site)
+
+
+@pytest.fixture
+def server() -> Iterator[MariaDb]:
+    """A MariaDB of this test alone, which the test may freeze."""
+    if servers.MARIADBD is None:
+        pytest.skip("mariadb-server is not here")
+    with servers.mariadb() as one:
+        yield one
+
+
+@pytest.mark.parametrize("started", [True, False], ids=["running", "starting"])
+def test_told_to_end_while_the_database_hangs_it_ends_in_time(
+    site: Site, server: MariaDb, started: bool
+) -> None:
+    """Every part of the daemon is closed within its limit, and no lock is left behind."""
+    site.kill_daemon()
+    site.configure(grace_s=0.5, database=server.make("merkat"))
+    if not started:
+        server.freeze()
+    daemon = site.start_daemon()
+    until(lambda: taken(site.directory / "state" / "lock"), "the state directory is taken")
+    if started:
+        site.after_good_periods(1)
+        server.freeze()
+        site.busy_for(3 * INTERVAL_S)
+    daemon.tell_to_end()
+    told_s = time.monotonic()
+    until(lambda: not daemon.running, "the daemon has ended")
+    assert time.monotonic() - told_s < 25.0, daemon.said()
+    assert not taken(site.directory / "state" / "lock")
+    assert "Traceback" not in daemon.said(), daemon.said()
+    server.thaw()
+    site.start_daemon()
+    site.after_good_periods(1)
 
 
 def test_a_second_daemon_with_the_same_state_directory_is_refused(site: Site) -> None:

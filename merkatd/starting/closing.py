@@ -1,0 +1,71 @@
+"""Closing: every part of the daemon is closed, however the parts before it fared.
+
+A part that raises an exception, or that does not end within its limit, is logged and left. A
+coroutine that is cancelled may go on waiting for something else; so the limit counts from the
+outside, and does not depend on the coroutine.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+PART_LIMIT_S = 5.0
+"""The time that one part may take to close."""
+_AFTER_CANCEL_S = 1.0
+"""The time that cancelled work gets to end by itself."""
+
+_log = Logger()
+
+
+class Closing:
+    """The parts of the daemon that are open, in the order in which they were opened."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+        self._parts: list[tuple[str, Callable[[], Any]]] = []
+
+    def add(self, name: str, close: Callable[[], Any]) -> None:
+        """Close this part too; `close` may return a Deferred."""
+        self._parts.append((name, close))
+
+    async def close(self) -> None:
+        """Close all parts, the one that was opened last first. Never raises an exception."""
+        while self._parts:
+            name, close = self._parts.pop()
+            try:
+                result = close()
+            except Exception:  # noqa: BLE001 - the parts before it must be closed too
+                _log.failure("Closing {part} failed", part=name)
+                continue
+            if isinstance(result, Deferred):
+                await ended(self._clock, name, result, PART_LIMIT_S)
+
+
+async def ended(clock: Any, name: str, running: Deferred[Any], limit_s: float) -> None:
+    """Return when the work has ended, or has been cancelled after its limit. Never raises."""
+    over: Deferred[None] = Deferred()
+    late: list[bool] = []
+
+    def end(result: object = None) -> None:
+        if isinstance(result, Failure) and not (late and isinstance(result.value, CancelledError)):
+            _log.failure("Closing {part} failed", result, part=name)
+        if not over.called:
+            over.callback(None)
+
+    def cancel() -> None:
+        late.append(True)
+        running.cancel()
+        if not over.called:
+            alarms.append(clock.callLater(_AFTER_CANCEL_S, end))
+
+    alarms = [clock.callLater(limit_s, cancel)]
+    running.addBoth(end)
+    await over
+    if late:
+        _log.warn("{part} did not end within {limit_s:g} s", part=name, limit_s=limit_s)
+    for alarm in alarms:
+        if alarm.active():
+            alarm.cancel()
