@@ -11,6 +11,8 @@ from merkatd.bus import settings as bus
 from merkatd.config.shape import Rules
 from merkatd.web import settings as web
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api(xmlrpc.Settings):
@@ -32,14 +34,23 @@ class Api(xmlrpc.Settings):
     }
 
 
+def _host_names(names: frozenset[str] | None) -> str | None:
+    wrong = next((name for name in sorted(names or ()) if not _HOST_NAME.fullmatch(name)), None)
+    if wrong is None:
+        return None
+    return f"must list names or addresses without a port, as in ['market.example'] (got {wrong!r})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web(web.Settings):
     """The web page, for browsers. It needs the tenants' interface, through whose door it goes."""
 
     RULES: ClassVar[Mapping[str, Rules]] = {
         "port": Rules(most=65_535),
+        "hosts": Rules(check=_host_names),
         "session_s": Rules(above=0),
         "session_idle_s": Rules(above=0),
+        "sessions_per_user": Rules(least=1, most=1_000),
         "listeners": Rules(least=0),
         "listeners_per_user": Rules(least=0),
     }

@@ -23,10 +23,13 @@ NAMES = (
 )
 
 
-@cache
 def asset(name: str) -> Answer | None:
-    """The file of this name; None where there is none."""
-    if name not in NAMES:
-        return None
+    """Return the file of this name; None where there is none."""
+    return _loaded(name) if name in NAMES else None
+
+
+@cache
+def _loaded(name: str) -> Answer:
+    """Return a file that exists; other names must not reach this cache."""
     body = resources.files(__package__).joinpath("files", name).read_bytes()
     return Answer(body, kind=_KINDS[name.rpartition(".")[2]], cacheable=True)

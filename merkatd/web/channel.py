@@ -2,21 +2,27 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import CancelledError, ensureDeferred
+from twisted.logger import Logger
 
 from merkatd.api.xmlrpc.channel import Call, Channel
-from merkatd.web.answers import HEADERS, Answer, Asked, Live, page
+from merkatd.api.xmlrpc.dispatch import printable
+from merkatd.web.answers import HEADERS, Answer, Asked, Live
+from merkatd.web.hosts import host_name
 from merkatd.web.listening import Listener
+from merkatd.web.pages.signin import wrong_page
 
 if TYPE_CHECKING:
     from merkatd.web.server import VisitFactory
 
 LIVE_HEADER = b"x-merkat-live"
+_FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 2_000
+
+_log = Logger()
 
 
 class Visit(Call):
@@ -26,17 +32,36 @@ class Visit(Call):
 
     def process(self) -> None:
         """All of it is there."""
-        if self.size > self.channel.factory.body_bytes:
-            self.send(page("Too much at once.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+        refused = self._refused()
+        if refused is not None:
+            self.send(refused)
             return
         self._running = ensureDeferred(self._visit())
         self._running.addErrback(self._failed)
+
+    def _refused(self) -> Answer | None:
+        """Return the answer to a request that is refused whatever it asks for."""
+        if self.size > self.channel.factory.body_bytes:
+            text = f"A form may have {self.channel.factory.body_bytes} bytes at most."
+            return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        said = self.requestHeaders.getRawHeaders(b"host") or []
+        host = host_name(said[0].decode("latin-1")) if len(said) == 1 else None
+        if host is None:
+            return wrong_page("A request needs one valid Host header.", HTTPStatus.BAD_REQUEST)
+        if not self.channel.factory.hosts.include(host, self.channel.transport.getHost().host):
+            text = f"This page is not served as {host[:60]}; web.hosts lists its names."
+            return wrong_page(text, HTTPStatus.MISDIRECTED_REQUEST)
+        kind = self._header(b"content-type").partition(";")[0].strip().lower()
+        if self.method == b"POST" and kind != _FORM:
+            return wrong_page(f"A form is sent as {_FORM}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        return None
 
     def late(self) -> None:
         """It takes too long; pages that are kept up to date may."""
         if self._answered:
             return
-        self.send(page("No answer in time.", HTTPStatus.GATEWAY_TIMEOUT))
+        text = "No answer in time. An order may have been carried out or not."
+        self.send(wrong_page(text, HTTPStatus.GATEWAY_TIMEOUT))
         if self._running is not None:
             self._running.cancel()
 
@@ -48,8 +73,14 @@ class Visit(Call):
         else:
             self.send(answer)
 
-    def _failed(self, _failure: Any) -> None:
-        self.send(page("The daemon failed to answer; its log says why.", 500))
+    def _failed(self, failure: Any) -> None:
+        if failure.check(CancelledError) is None:
+            # The query and the form stay out of the log: they can hold a password.
+            path = printable(self.uri.partition(b"?")[0].decode("latin-1"))
+            method = printable(self.method.decode("latin-1"))
+            _log.failure("{method} {path} failed", failure, method=method, path=path)
+        text = "The daemon failed to answer; its log says why."
+        self.send(wrong_page(text, HTTPStatus.INTERNAL_SERVER_ERROR))
 
     def _asked(self) -> Asked:
         path, _, query = self.uri.partition(b"?")
@@ -65,12 +96,9 @@ class Visit(Call):
         )
 
     def _cookie(self) -> str:
-        try:
-            found = SimpleCookie(self._header(b"cookie"))
-        except CookieError:
-            return ""
-        name = self.channel.factory.cookie
-        return found[name].value if name in found else ""
+        """Return the value of our cookie; nothing where there is none."""
+        pairs = (one.strip().partition("=") for one in self._header(b"cookie").split(";"))
+        return next((value for name, _, value in pairs if name == self.channel.factory.cookie), "")
 
     def _own(self) -> bool:
         """Whether the browser says that one of our own pages, or a person, sent it."""

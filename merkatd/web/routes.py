@@ -10,7 +10,7 @@ from merkatd.api.questions.prepared import Prepared
 from merkatd.api.questions.present import Present
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.api.xmlrpc.rights import need_admin
-from merkatd.api.xmlrpc.table import Caller, House
+from merkatd.api.xmlrpc.table import MOST, Caller, House
 from merkatd.web.answers import Answer, Asked, Live
 from merkatd.web.goals import Goals
 from merkatd.web.past import Moment, Past
@@ -115,8 +115,10 @@ def find(method: str, path: str) -> tuple[Route, int] | None:
     wanted = "GET" if method == "HEAD" else method
     for one in ROUTES:
         match = _pattern(one.path).fullmatch(path) if one.method == wanted else None
-        if match is not None:
-            return one, int(match["id"]) if "id" in match.groupdict() else -1
+        if match is None:
+            continue
+        id_ = int(match["id"]) if "id" in match.groupdict() else -1
+        return (one, id_) if id_ < MOST else None
     return None
 
 

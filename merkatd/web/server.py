@@ -8,6 +8,7 @@ from merkatd.api.xmlrpc.settings import Settings as CallSettings
 from merkatd.scheduler.period import Scheduler
 from merkatd.web.channel import Visitor
 from merkatd.web.goals import Goals
+from merkatd.web.hosts import OwnHosts, certificate_names
 from merkatd.web.keeping import Keeping
 from merkatd.web.listening import Listeners
 from merkatd.web.sessions import Sessions
@@ -23,10 +24,18 @@ class VisitFactory(CallFactory):
     speaks = Visitor
 
     def __init__(
-        self, reactor: Any, bounds: CallSettings, site: Site, cookie: str, *, secure: bool
+        self,
+        reactor: Any,
+        bounds: CallSettings,
+        site: Site,
+        cookie: str,
+        hosts: OwnHosts,
+        *,
+        secure: bool,
     ) -> None:
         super().__init__(reactor, bounds, site.visit)
         self.cookie = cookie
+        self.hosts = hosts
         transport = ("Strict-Transport-Security", f"max-age={_A_YEAR_S}")
         self.headers = (transport,) if secure else ()
 
@@ -60,11 +69,16 @@ def serve(
         reactor, most=settings.listeners, most_per_user=settings.listeners_per_user
     )
     sessions = Sessions(
-        reactor.seconds, longest_s=settings.session_s, idle_s=settings.session_idle_s
+        reactor.seconds,
+        longest_s=settings.session_s,
+        idle_s=settings.session_idle_s,
+        most_per_user=settings.sessions_per_user,
     )
     site = Site(dispatch, sessions, listeners, cookie=cookie, secure=secure)
-    factory = VisitFactory(reactor, bounds, site, cookie, secure=secure)
+    hosts = OwnHosts([settings.address, *(settings.hosts or ())])
+    factory = VisitFactory(reactor, bounds, site, cookie, hosts, secure=secure)
     door = opened(reactor, settings, factory, "web")
+    hosts.also(certificate_names(settings.certificate))
     house = dispatch.house
     keeping = Keeping(site.past, house.questions, site.goals, listeners.announced)
     scheduler.listen(keeping.announced)

@@ -1,4 +1,4 @@
-"""Who is signed in. Without the visitor's cookie nobody can read a login, also not from memory."""
+"""Who is signed in. Without the visitor's cookie a login can't be read, not even from memory."""
 
 import secrets
 from collections.abc import Callable
@@ -8,7 +8,8 @@ from hashlib import blake2b
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-_MOST_KEPT = 10_000
+MOST_KEPT = 10_000
+"""Sessions of all users together."""
 _TOKEN_BYTES = 32
 _ONCE = bytes(12)
 """Each key seals one login: it needs no other nonce."""
@@ -30,6 +31,7 @@ class Session:
 
 @dataclass(slots=True)
 class _Kept:
+    user: int
     sealed: bytes
     until_s: float
     idle_until_s: float
@@ -39,33 +41,47 @@ class _Kept:
 
 
 class Sessions:
-    """All sessions, under what their tokens hash to."""
+    """All sessions, under what their tokens hash to, and bounded for each user."""
 
-    def __init__(self, seconds: Callable[[], float], *, longest_s: float, idle_s: float) -> None:
+    def __init__(
+        self,
+        seconds: Callable[[], float],
+        *,
+        longest_s: float,
+        idle_s: float,
+        most_per_user: int,
+    ) -> None:
         self._seconds = seconds
         self._longest_s = longest_s
         self._idle_s = idle_s
+        self._most_per_user = most_per_user
         self._kept: dict[bytes, _Kept] = {}
+        self._of_user: dict[int, list[bytes]] = {}
+        """The names of each user's sessions, the oldest first."""
 
-    def begin(self, login: str) -> str:
-        """A new session; the token is the visitor's alone."""
+    def begin(self, login: str, user: int, instead_of: str = "") -> str:
+        """Start a session and end the one of the token `instead_of`; return the new token.
+
+        Where the user has too many, the oldest of that user ends; other users keep theirs.
+        """
+        if instead_of:
+            self._drop(_derived(instead_of, b"name"))
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         now_s = self._seconds()
-        if len(self._kept) >= _MOST_KEPT:
-            self._forget(now_s)
+        self._make_room(user, now_s)
         sealed = ChaCha20Poly1305(_derived(token, b"seal")).encrypt(_ONCE, login.encode(), None)
-        self._kept[_derived(token, b"name")] = _Kept(
-            sealed, now_s + self._longest_s, now_s + self._idle_s
-        )
+        name = _derived(token, b"name")
+        self._kept[name] = _Kept(user, sealed, now_s + self._longest_s, now_s + self._idle_s)
+        self._of_user.setdefault(user, []).append(name)
         return token
 
     def of(self, token: str, *, by_hand: bool) -> Session | None:
-        """The session of this token; what a page fetches by itself keeps none alive."""
+        """Return the session of this token; what a page fetches by itself keeps none alive."""
         name = _derived(token, b"name")
         kept = self._kept.get(name)
         now_s = self._seconds()
         if kept is None or kept.over(now_s):
-            self._kept.pop(name, None)
+            self._drop(name)
             return None
         try:
             login = ChaCha20Poly1305(_derived(token, b"seal")).decrypt(_ONCE, kept.sealed, None)
@@ -76,19 +92,35 @@ class Sessions:
         return Session(login.decode(), _derived(token, b"form").hex(), name)
 
     def alive(self, session: Session) -> bool:
-        """Whether it is not over yet."""
+        """Return whether it is not over yet."""
         kept = self._kept.get(session.name)
         return kept is not None and not kept.over(self._seconds())
 
     def end(self, session: Session) -> None:
-        """The visitor leaves."""
-        self._kept.pop(session.name, None)
+        """End it: the visitor leaves."""
+        self._drop(session.name)
 
-    def _forget(self, now_s: float) -> None:
-        """Drop those that are over, and where there is none the one that has been there longest."""
-        self._kept = {name: kept for name, kept in self._kept.items() if not kept.over(now_s)}
-        while len(self._kept) >= _MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+    def _make_room(self, user: int, now_s: float) -> None:
+        """End the user's oldest sessions, and where all are too many, those of the busiest user."""
+        for name in [one for one in self._of_user.get(user, ()) if self._kept[one].over(now_s)]:
+            self._drop(name)
+        while len(self._of_user.get(user, ())) >= self._most_per_user:
+            self._drop(self._of_user[user][0])
+        if len(self._kept) < MOST_KEPT:
+            return
+        for name in [one for one, kept in self._kept.items() if kept.over(now_s)]:
+            self._drop(name)
+        while len(self._kept) >= MOST_KEPT:
+            self._drop(max(self._of_user.values(), key=len)[0])
+
+    def _drop(self, name: bytes) -> None:
+        kept = self._kept.pop(name, None)
+        if kept is None:
+            return
+        names = self._of_user[kept.user]
+        names.remove(name)
+        if not names:
+            del self._of_user[kept.user]
 
 
 def _derived(token: str, what: bytes) -> bytes:

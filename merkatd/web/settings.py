@@ -23,10 +23,16 @@ class Settings:
     plain: bool = False
     """Without a certificate, listen on addresses that other machines can reach all the same:
     behind a proxy that speaks TLS, or where passwords may travel in the clear."""
+    hosts: frozenset[str] | None = None
+    """Further names under which browsers may ask for the page, such as `market.example`. The
+    address it listens at, `localhost` and the names in its certificate always count; a request
+    with any other `Host` header is refused."""
     session_s: float = 43_200.0
     """Who signed in is asked again after this,"""
     session_idle_s: float = 3_600.0
     """and sooner where nothing was clicked for so long."""
+    sessions_per_user: int = 20
+    """The most sessions of one user; signing in once more ends the oldest one."""
     listeners: int = 200
     """The most pages that are kept up to date at a time,"""
     listeners_per_user: int = 10

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from merkatd.api.questions import NotNowError, QuestionError
 from merkatd.api.questions.prepared import Prepared
 from merkatd.api.xmlrpc.dispatch import Dispatch, refusal_of
+from merkatd.api.xmlrpc.identity import Identity
 from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.table import Caller
 from merkatd.api.xmlrpc.words import Code, Refusal
@@ -84,8 +85,9 @@ class Site:
 
     async def _known(self, asked: Asked, session: Session) -> Answer | Live:
         """The answer to who is signed in."""
-        if asked.method == "POST" and not compare_digest(asked.field("form"), session.form):
-            return wrong_page("That form is none of this session's.", HTTPStatus.FORBIDDEN)
+        if asked.method == "POST" and not _same(asked.field("form"), session.form):
+            text = "This form has expired. Reload the page and try again."
+            return wrong_page(text, HTTPStatus.FORBIDDEN)
         if (asked.method, asked.path) == ("POST", SIGN_OUT):
             self._sessions.end(session)
             return self._with_cookie(go(SIGN_IN), "", gone=True)
@@ -148,15 +150,16 @@ class Site:
             return sign_in_page()
         login = f"{asked.field('user')}:{asked.field('password')}"
 
-        async def who(caller: Caller) -> str:
-            return caller.identity.name
+        async def who(caller: Caller) -> Identity:
+            return caller.identity
 
         try:
-            name = await self._dispatch.admitted(login, asked.address, who)
+            user = await self._dispatch.admitted(login, asked.address, who)
         except Exception as error:  # noqa: BLE001 - as above
             return sign_in_page(_sentence(error), asked.field("user"), _status(error))
-        _log.info("User {name} signed in to the web page", name=name)
-        return self._with_cookie(go("/"), self._sessions.begin(login))
+        _log.info("User {name} signed in to the web page", name=user.name)
+        token = self._sessions.begin(login, user.uid, instead_of=asked.cookie)
+        return self._with_cookie(go("/"), token)
 
     def _refused(self, asked: Asked, session: Session, error: Exception) -> Answer:
         refusal = refusal_of(asked.path, error)
@@ -177,6 +180,11 @@ class Site:
         value = f"{self._cookie}={token}; Path=/; HttpOnly; SameSite=Strict{self._more}{ending}"
         headers = (*answer.headers, ("Set-Cookie", value))
         return Answer(answer.body, answer.status, answer.kind, headers)
+
+
+def _same(said: str, right: str) -> bool:
+    """Compare secrets as bytes: `compare_digest` refuses text beyond ASCII."""
+    return compare_digest(said.encode(), right.encode())
 
 
 def _sign_in_first(asked: Asked) -> Answer:

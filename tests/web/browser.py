@@ -57,7 +57,7 @@ class Browser:
         connection = http.client.HTTPConnection(self.where, timeout=60)
         try:
             body = None if form is None else urlencode(form)
-            kind = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
+            kind = {"Content-Type": "application/x-www-form-urlencoded"} if method == "POST" else {}
             sent = {"Cookie": self.cookie, **kind, **(headers or {})}
             connection.request(method, path, body, sent)
             answer = Answer(connection.getresponse())

@@ -4,7 +4,9 @@ import re
 
 import pytest
 
+from merkatd.web import assets
 from merkatd.web.answers import POLICY
+from merkatd.web.assets import asset
 from merkatd.web.routes import ROUTES
 from merkatd.web.sessions import Sessions
 from tests.api.xmlrpc.site import ANN, BOB
@@ -81,13 +83,13 @@ class TestExpiry:
     def test_a_session_ends_by_time(self) -> None:
         """After its longest time; sooner where nothing is clicked, whatever a page fetches."""
         now = [0.0]
-        sessions = Sessions(lambda: now[0], longest_s=100.0, idle_s=10.0)
-        token = sessions.begin("ann:secret")
+        sessions = Sessions(lambda: now[0], longest_s=100.0, idle_s=10.0, most_per_user=9)
+        token = sessions.begin("ann:secret", 1)
         for now[0] in range(0, 95, 9):
             assert sessions.of(token, by_hand=True) is not None
         now[0] = 100.0
         assert sessions.of(token, by_hand=True) is None
-        other = sessions.begin("ann:secret")
+        other = sessions.begin("ann:secret", 1)
         for now[0] in range(100, 110, 3):
             assert sessions.of(other, by_hand=False) is not None
         now[0] = 110.0
@@ -95,8 +97,8 @@ class TestExpiry:
 
     def test_no_login_is_kept_in_the_clear(self) -> None:
         """Nor anything by which a token could be found."""
-        sessions = Sessions(lambda: 0.0, longest_s=1.0, idle_s=1.0)
-        token = sessions.begin("ann:hush")
+        sessions = Sessions(lambda: 0.0, longest_s=1.0, idle_s=1.0, most_per_user=9)
+        token = sessions.begin("ann:hush", 1)
         kept = repr(sessions._kept)
         assert "hush" not in kept
         assert token not in kept
@@ -191,3 +193,13 @@ class TestAnswers:
     def test_an_address_that_is_none_leads_nowhere(self, site: PageSite, path: str) -> None:
         """And says no more than that."""
         assert site.browser(ANN).get(path).status == 404
+
+
+def test_only_files_that_exist_are_kept() -> None:
+    """A million asked names leave nothing in memory."""
+    for number in range(1_000):
+        assert asset(f"x{number}.css") is None
+        assert asset("../" * number + "page.css") is None or number == 0
+    kept = [one for one in vars(assets).values() if hasattr(one, "cache_info")]
+    assert kept
+    assert all(one.cache_info().currsize <= len(assets.NAMES) for one in kept)

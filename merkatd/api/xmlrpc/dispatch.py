@@ -21,6 +21,8 @@ from merkatd.scheduler.ports import UnreachableError
 _REFUSED_LOGIN = 10.0
 """So many calls a refused login counts as."""
 
+_LONGEST_LOGGED = 200
+
 _log = Logger()
 
 Result = TypeVar("Result")
@@ -101,14 +103,21 @@ def _allow(wait_s: float, who: str) -> None:
         raise Refusal(Code.ACTION, f"Too many calls of {who}: try again in {wait_s:.2g} s.")
 
 
+def printable(text: str) -> str:
+    """Return text from outside as a log may hold it: on one line, and not too long."""
+    return ascii(text[:_LONGEST_LOGGED])[1:-1]
+
+
 def refusal_of(method: str, error: Exception) -> Refusal:
     """What a caller is told of an error in what it asked for."""
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, RpcFault):
+        return Refusal(Code.RPC_API, error.text)
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return Refusal(code, str(error))
-    _log.failure("{method} failed", method=method)
+    _log.failure("{method} failed", method=printable(method))
     return Refusal(Code.INTERNAL, "the daemon failed to answer; its log says why")
 
 

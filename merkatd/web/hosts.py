@@ -1,0 +1,57 @@
+"""The names under which the page is served: a foreign `Host` header is refused.
+
+A page of another site can have its own name resolve to this machine (DNS rebinding); for the
+browser this page then belongs to that site. The `Host` header still holds the foreign name.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from cryptography import x509
+
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
+_LONGEST = 300
+
+
+def host_name(header: str) -> str | None:
+    """Return the name or address in a `Host` header, without its port; None where it is invalid."""
+    found = _HOST.fullmatch(header) if len(header) <= _LONGEST else None
+    if found is None:
+        return None
+    return (found["six"] or found["name"]).lower().removesuffix(".")
+
+
+class OwnHosts:
+    """The page's own names."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = {"localhost"}
+        self.also(names)
+
+    def also(self, names: Iterable[str]) -> None:
+        """Serve the page under these names too."""
+        self._names.update(_plain(name) for name in names)
+
+    def include(self, name: str, local: str) -> bool:
+        """Return whether the page is served as `name` to a connection made to `local`."""
+        return name in self._names or name == _plain(local)
+
+
+def certificate_names(path: str) -> tuple[str, ...]:
+    """Return the names and addresses for which a certificate is valid, wildcards left out."""
+    if not path:
+        return ()
+    own = x509.load_pem_x509_certificates(Path(path).read_bytes())[0]
+    try:
+        found = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    names = found.get_values_for_type(x509.DNSName)
+    addresses = found.get_values_for_type(x509.IPAddress)
+    return (*(name for name in names if "*" not in name), *map(str, addresses))
+
+
+def _plain(address: str) -> str:
+    """Return a name or address as `host_name` returns it."""
+    return address.lower().removesuffix(".").partition("%")[0].removeprefix("::ffff:")

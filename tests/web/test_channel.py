@@ -1,0 +1,49 @@
+"""What goes wrong inside a page is logged with what was asked, and without secrets."""
+
+from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs, formatEvent
+
+from merkatd.web.answers import Answer, Asked
+from tests.web.visits import HOST, Visits
+
+FORM = (
+    b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16\r\n\r\npassword=hush123"
+)
+
+
+async def broken(_asked: Asked) -> Answer:
+    """A page with a mistake."""
+    raise ZeroDivisionError("one by nothing")
+
+
+def test_a_failure_is_logged_with_what_was_asked() -> None:
+    """Method, path and reason on one line; neither the query nor the form."""
+    with capturedLogs() as logged:
+        said = Visits(broken).say(b"POST /vms/%0A7?x=hush456 HTTP/1.1\r\n" + HOST + FORM)
+    assert said.startswith(b"HTTP/1.1 500 ")
+    assert b"<!doctype html>" in said
+    (event,) = [event for event in logged if event.get("log_failure")]
+    text = formatEvent(event)
+    assert text == "POST /vms/%0A7 failed"
+    assert "hush" not in text
+    assert event["log_failure"].check(ZeroDivisionError)
+
+
+def test_an_answer_that_is_late_is_no_failure() -> None:
+    """The visitor is told in a page of ours, and nothing is logged."""
+
+    async def never(_asked: Asked) -> Answer:
+        waiting: Deferred[Answer] = Deferred()
+        return await waiting
+
+    visits = Visits(never)
+    made = visits.connect()
+    assert made is not None
+    channel, transport = made
+    with capturedLogs() as logged:
+        channel.dataReceived(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert transport.value() == b""
+        visits.clock.pump([1.0] * 32)
+    assert transport.value().startswith(b"HTTP/1.1 504 ")
+    assert b"<!doctype html>" in transport.value()
+    assert logged == []

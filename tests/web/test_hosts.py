@@ -1,0 +1,98 @@
+"""The page is served under its own names alone: no other site can make it its own."""
+
+import socket
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from merkatd.web.hosts import OwnHosts, host_name
+from tests.web.site import PageSite
+
+LOCAL = "127.0.0.1"
+
+
+def status(site: PageSite, *lines: bytes, version: bytes = b"1.1") -> int:
+    """The status of the answer to a request with these header lines."""
+    host, port = site.browser().where.split(":")
+    with closing(socket.create_connection((host, int(port)), timeout=30)) as one:
+        head = b"\r\n".join((b"GET /sign-in HTTP/" + version, *lines, b"Connection: close"))
+        one.sendall(head + b"\r\n\r\n")
+        return int(one.makefile("rb").readline().split()[1])
+
+
+class TestServed:
+    @pytest.mark.parametrize(
+        "host", [b"127.0.0.1", b"127.0.0.1:99", b"localhost", b"LOCALHOST:1", b"localhost."]
+    )
+    def test_own_names_are_served(self, site: PageSite, host: bytes) -> None:
+        """The bound address and localhost, with any port."""
+        assert status(site, b"Host: " + host) == 200
+
+    @pytest.mark.parametrize(
+        "host",
+        [b"evil.example", b"evil.example:80", b"localhost.evil.example", b"127.0.0.2", b"[::1]"],
+    )
+    def test_foreign_names_are_refused(self, site: PageSite, host: bytes) -> None:
+        """Before anything else is looked at, files included."""
+        assert status(site, b"Host: " + host) == 421
+        answer = site.browser().ask("GET", "/files/page.css", headers={"Host": host.decode()})
+        assert answer.status == 421
+        signing_in = site.browser().ask("POST", "/sign-in", {}, {"Host": host.decode()})
+        assert signing_in.status == 421
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            [],
+            [b"Host:"],
+            [b"Host: 127.0.0.1", b"Host: evil.example"],
+            [b"Host: evil.example", b"Host: 127.0.0.1"],
+            [b"Host: user@127.0.0.1"],
+            [b"Host: 127.0.0.1, evil.example"],
+            [b"Host: \xff"],
+            [b"Host: 127.0.0.1:x"],
+        ],
+    )
+    def test_anything_else_is_no_request(self, site: PageSite, lines: list[bytes]) -> None:
+        """One valid header, also in HTTP/1.0."""
+        assert status(site, *lines) == 400
+        assert status(site, *lines, version=b"1.0") == 400
+
+
+@given(name=st.text(max_size=40), port=st.none() | st.integers(0, 99999))
+def test_a_name_without_its_port(name: str, port: int | None) -> None:
+    """Whatever the header: None, or a part of it without capitals, and the same once more."""
+    found = host_name(name if port is None else f"{name}:{port}")
+    assert found is None or found in name.lower()
+    assert found is None or ":" in found or host_name(found) == found.removesuffix(".")
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("[::1]:8080", "::1"),
+        ("[FE80::1]", "fe80::1"),
+        ("market.Example:443", "market.example"),
+        ("a" * 400, None),
+        ("", None),
+        (":80", None),
+        ("a b", None),
+        ("a/b", None),
+    ],
+)
+def test_names_as_headers_have_them(header: str, name: str | None) -> None:
+    """Addresses of IPv6 stand in brackets."""
+    assert host_name(header) == name
+
+
+def test_where_a_connection_arrives_counts() -> None:
+    """Bound to all addresses, each of them is the page's own."""
+    hosts = OwnHosts(["0.0.0.0", "market.example"])  # noqa: S104 - nothing is bound here
+    assert hosts.include("10.0.0.5", "10.0.0.5")
+    assert hosts.include("10.0.0.5", "::ffff:10.0.0.5")
+    assert hosts.include("fe80::1", "fe80::1%eth0")
+    assert hosts.include("market.example", LOCAL)
+    assert not hosts.include("10.0.0.6", "10.0.0.5")
+    assert not hosts.include("example", LOCAL)

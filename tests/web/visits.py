@@ -1,0 +1,48 @@
+"""The page's connections without a network: bytes in, bytes out, and a clock that tests move."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from merkatd.api.xmlrpc.settings import Settings
+from merkatd.web.answers import Answer, Asked, Live
+from merkatd.web.hosts import OwnHosts
+from merkatd.web.server import VisitFactory
+
+ADDRESS = "192.0.2.1"
+HOST = b"Host: localhost\r\n"
+
+
+class Visits:
+    """A port where a function answers."""
+
+    def __init__(
+        self, answer: Callable[[Asked], Awaitable[Answer | Live]], **settings: Any
+    ) -> None:
+        self.clock = Clock()
+        site: Any = type("Answering", (), {"visit": staticmethod(answer)})
+        bounds = Settings(**settings)
+        hosts = OwnHosts([ADDRESS])
+        self.factory = VisitFactory(self.clock, bounds, site, "merkat", hosts, secure=False)
+        self.factory.startFactory()
+
+    def connect(self, address: str = ADDRESS) -> tuple[Any, StringTransport] | None:
+        """A connection from this address; None where it is refused."""
+        channel = self.factory.buildProtocol(IPv4Address("TCP", address, 4711))
+        if channel is None:
+            return None
+        transport = StringTransport(peerAddress=IPv4Address("TCP", address, 4711))
+        transport.abortConnection = transport.loseConnection  # type: ignore[method-assign]
+        channel.makeConnection(transport)
+        return channel, transport
+
+    def say(self, data: bytes, address: str = ADDRESS) -> bytes:
+        """The answer to these bytes on a connection of their own."""
+        made = self.connect(address)
+        assert made is not None
+        channel, transport = made
+        channel.dataReceived(data)
+        return transport.value()
