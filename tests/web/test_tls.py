@@ -20,7 +20,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ssl.SS
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
     names = "IP:127.0.0.1,DNS:market.example,DNS:*.wild.example"
     words += f" -subj /CN=x -addext subjectAltName={names}"
-    command = ["openssl", *words.split(), "-keyout", key, "-out", pem]
+    command = ["openssl", *words.split(), "-keyout", str(key), "-out", str(pem)]
     subprocess.run(command, check=True, capture_output=True)
     web = f'[web]\ncertificate = "{pem}"\nkey = "{key}"\nhosts = ["other.example"]'
     made = Site(folder, web)

@@ -12,6 +12,7 @@ from merkatd.web.answers import Answer, Asked, Live
 from merkatd.web.hosts import OwnHosts
 from merkatd.web.server import VisitFactory
 
+_Transport: Any = StringTransport  # Twisted's testing has no types
 ADDRESS = "192.0.2.1"
 HOST = b"Host: localhost\r\n"
 
@@ -29,13 +30,13 @@ class Visits:
         self.factory = VisitFactory(self.clock, bounds, site, "merkat", hosts, secure=False)
         self.factory.startFactory()
 
-    def connect(self, address: str = ADDRESS) -> tuple[Any, StringTransport] | None:
+    def connect(self, address: str = ADDRESS) -> tuple[Any, Any] | None:
         """A connection from this address; None where it is refused."""
         channel = self.factory.buildProtocol(IPv4Address("TCP", address, 4711))
         if channel is None:
             return None
-        transport = StringTransport(peerAddress=IPv4Address("TCP", address, 4711))
-        transport.abortConnection = transport.loseConnection  # type: ignore[method-assign]
+        transport: Any = _Transport(peerAddress=IPv4Address("TCP", address, 4711))
+        transport.abortConnection = transport.loseConnection
         channel.makeConnection(transport)
         return channel, transport
 
@@ -45,4 +46,4 @@ class Visits:
         assert made is not None
         channel, transport = made
         channel.dataReceived(data)
-        return transport.value()
+        return bytes(transport.value())
