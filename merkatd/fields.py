@@ -5,8 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from merkatd.moments import OutOfBoundsError, checked_duration
+
 Value = TypeVar("Value")
 MOST = 1e15
+MOST_PROBLEMS = 20
+"""So many are told of one text: looking for the nearest known key takes time."""
+_LONGEST_KEY = 40
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(s|m|h|d)", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -15,15 +20,19 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 class Table:
     """One table; keys that nobody takes are wrong."""
 
-    def __init__(self, values: Any, path: str, problems: list[str]) -> None:
+    def __init__(
+        self, values: Any, path: str, problems: list[str], *, stored: bool = False
+    ) -> None:
+        """Times that are out of bounds are moved to their bound in what was `stored` before."""
         self._path = path
+        self._stored = stored
         self.problems = problems
         self._known: list[str] = []
         self._values: Mapping[str, Any] = {}
         if isinstance(values, Mapping):
             self._values = values
         else:
-            problems.append(f"{path}: a table is right")
+            self.complain(f"{path}: a table is right")
 
     def take(self, key: str, read: Callable[[Any], Value], default: Value) -> Value:
         """The value of a key, or the default; `read` raises ValueError for what would be right."""
@@ -32,9 +41,13 @@ class Table:
             return default
         try:
             return read(self._values[key])
+        except OutOfBoundsError as error:
+            if self._stored:
+                return read(error.nearest)
+            self.wrong(key, str(error))
         except (ValueError, OverflowError) as error:
             self.wrong(key, str(error))
-            return default
+        return default
 
     def need(self, key: str, read: Callable[[Any], Value], default: Value) -> Value:
         """The value of a key that can't be left out."""
@@ -45,17 +58,22 @@ class Table:
     def table(self, key: str) -> "Table":
         """The table of this name, an empty one where there is none."""
         self._known.append(key)
-        return Table(self._values.get(key, {}), self._name(key), self.problems)
+        return self._inner(self._values.get(key, {}), self._name(key))
 
-    def tables(self, key: str) -> "list[Table]":
-        """All tables of this name."""
+    def tables(self, key: str, most: int) -> "list[Table]":
+        """All tables of this name; of more than `most`, one more than that."""
         self._known.append(key)
         given = self._values.get(key, [])
         if not isinstance(given, list):
             self.wrong(key, f"[[{key}]], a table for each, is right")
             return []
         name = self._name(key)
-        return [Table(one, f"{name}[{at}]", self.problems) for at, one in enumerate(given, start=1)]
+        return [
+            self._inner(one, f"{name}[{at}]") for at, one in enumerate(given[: most + 1], start=1)
+        ]
+
+    def _inner(self, values: Any, path: str) -> "Table":
+        return Table(values, path, self.problems, stored=self._stored)
 
     def has(self, key: str) -> bool:
         """Whether the key is there."""
@@ -64,15 +82,22 @@ class Table:
     def wrong(self, key: str, what: str) -> None:
         """Say what is wrong with a key."""
         given = f" = {_short(self._values[key])}" if key in self._values else ""
-        self.problems.append(f"{self._name(key)}{given}: {what}")
+        self.complain(f"{self._name(key)}{given}: {what}")
+
+    def complain(self, problem: str) -> None:
+        """Note what is wrong, up to as many problems as are told."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
 
     def end(self) -> None:
         """All keys were taken that there can be: complain about the others."""
         for key in self._values:
+            if len(self.problems) >= MOST_PROBLEMS:
+                return
             if key not in self._known:
-                near = get_close_matches(key, self._known, n=1, cutoff=0.6)
+                near = get_close_matches(key[:_LONGEST_KEY], self._known, n=1, cutoff=0.6)
                 hint = f"did you mean {near[0]!r}?" if near else f"{listed(self._known)} are known"
-                self.problems.append(f"{self._name(key[:40])}: is unknown; {hint}")
+                self.complain(f"{self._name(key[:_LONGEST_KEY])}: is unknown; {hint}")
 
     def _name(self, key: str) -> str:
         return f"{self._path}.{key}" if self._path else key
@@ -127,7 +152,7 @@ def duration(value: Any) -> float:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('a time like "90s", "45m", "2h" or "1d" is right')
-    return float(match[1]) * _SECONDS[match[2]]
+    return checked_duration(float(match[1]) * _SECONDS[match[2]])
 
 
 def one_of(*known: str) -> Callable[[Any], str]:
@@ -144,5 +169,8 @@ def one_of(*known: str) -> Callable[[Any], str]:
 
 
 def _short(value: Any) -> str:
-    said = repr(value)
+    try:
+        said = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
     return said if len(said) <= 60 else f"{said[:57]}..."

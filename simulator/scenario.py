@@ -78,8 +78,8 @@ def _scenario(table: Table, path: Path) -> Scenario:
     systems = table.take("systems", _several(one_of(*SYSTEMS)), (EDF, MARKET))
     # The queues count cores: beside them no task may need more memory than comes with its core.
     most_mib = cloud.memory_mib * (CORE / cloud.cpu if set(systems) != {MARKET} else 1.0)
-    parts = [_workload(one, path, cloud, most_mib) for one in table.tables("workload")]
-    alone = [_application(one, cloud, most_mib) for one in table.tables("application")]
+    parts = [_workload(one, path, cloud, most_mib) for one in table.tables("workload", MOST)]
+    alone = [_application(one, cloud, most_mib) for one in table.tables("application", MOST)]
     if alone:
         given = tuple(alone)
         parts.append(lambda _rng: given)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.database.schema import LONG_TEXT, SERIAL, table
+from merkatd.moments import bounded_or_none
 
 OVER = ("done", "cancelled", "failed")
 """The states that nothing leads out of."""
@@ -166,4 +167,8 @@ def _loaded(row: sa.Row[Any]) -> Platform:
     for name in _JSON:
         if values[name] is not None:
             values[name] = json.loads(values[name])
+    values["deadline_s"] = bounded_or_none(values["deadline_s"])
+    if values["report"] is not None:
+        end_s = values["report"].get("projected_end_s")
+        values["report"]["projected_end_s"] = bounded_or_none(end_s)
     return Platform(**values)

@@ -61,7 +61,7 @@ class OpenNebulaCloud:
             raise UnreachableError(f"the pools can't be read: {error}") from error
         except BrokenError as error:
             raise UnreachableError(f"a pool is no XML, or not whole: {error}") from error
-        put_together = partial(observed, pools, self._clock.seconds())
+        put_together = partial(observed, pools, self._clock.seconds(), self._shown)
         observation, shown = await self._executor.run(put_together)
         self._shown, self._messages = shown, dict(shown.messages)
         return observation

@@ -75,15 +75,16 @@ class Observed(NamedTuple):
     shown: Shown
 
 
-def observed(pools: Pools, at_s: float) -> Observed:
-    """Put it together."""
+def observed(pools: Pools, at_s: float, before: Shown | None = None) -> Observed:
+    """Put it together; `before` is what was kept of the observation before this one."""
     vms = sorted(pools.vms, key=_BY_ID)
     hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
     charged_on = _charges(hosts)
     places = [_place(vm, charged_on.get(vm.id, ())) for vm in vms]
     keys = _keys(vms, pools.done)
     messages = {vm.id: vm.message for vm in vms if vm.message}
-    judged = judge(vms, hosts, pools.known.estate)
+    tables = None if before is None else before.judged.tables
+    judged = judge(vms, hosts, pools.known.estate, tables)
     return Observed(
         _observation(pools, vms, hosts, places, keys, messages, judged, at_s),
         Shown(

@@ -151,6 +151,8 @@ def _piece_by_piece(pool: str) -> Page:
         raise BrokenError("VM_POOL breaks off")
     page = Page()
     begins = list(_BEGIN.finditer(pool))
+    if not begins:
+        raise BrokenError("VM_POOL is no XML")
     ends = [begin.start() for begin in begins[1:]] + [pool.rindex(_END)]
     for begin, end in zip(begins, ends, strict=True):
         vm = int(begin.group(1))

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from merkatd.opennebula.elements import Element, UnreadableError, counted, first, said
+from merkatd.opennebula.requirements import OF_USERS
 from merkatd.opennebula.states import PENDING, STOPPED, UNDEPLOYED, look
 from merkatd.opennebula.wanted import NOBODY, Member, NicWant, NumaWant, PciWant, Stay, Wants
 
@@ -27,6 +29,8 @@ _VOLATILE = frozenset({"SWAP", "FS"})
 _KEPT_BY = frozenset({5, 6, 9})
 """Undeploy, undeploy-hard and stop: the actions after which a VM that waits has disks somewhere."""
 _KIB = 1024
+_MOST_OF_A_KIND = 512
+"""Disks, NICs, PCI devices and scheduled actions of one VM: none that runs has more."""
 
 _Words = tuple[tuple[str, str], ...]
 
@@ -64,12 +68,12 @@ def wants_of(template: Element, parts: Mapping[str, Element], user: Mapping[str,
     return _wants(
         _Says(
             said(parts, "AUTOMATIC_REQUIREMENTS"),
-            said(user, "SCHED_REQUIREMENTS"),
+            _cut(said(user, "SCHED_REQUIREMENTS")),
             said(parts, "AUTOMATIC_DS_REQUIREMENTS"),
-            said(user, "SCHED_DS_REQUIREMENTS"),
+            _cut(said(user, "SCHED_DS_REQUIREMENTS")),
             said(parts, "AUTOMATIC_NIC_REQUIREMENTS") if nics else "",
-            said(user, "SCHED_RANK" if "SCHED_RANK" in user else "RANK"),
-            said(user, "SCHED_DS_RANK"),
+            _cut(said(user, "SCHED_RANK" if "SCHED_RANK" in user else "RANK")),
+            _cut(said(user, "SCHED_DS_RANK")),
             _all(template, "DISK", _DISK),
             nics,
             pcis,
@@ -103,8 +107,13 @@ def actions_of(template: Element, parts: Mapping[str, Element]) -> tuple[Mapping
     """The scheduled actions that stand in a template, attribute by attribute."""
     if "SCHED_ACTION" not in parts:
         return ()
-    actions = template.iterchildren("SCHED_ACTION")
+    actions = islice(template.iterchildren("SCHED_ACTION"), _MOST_OF_A_KIND)
     return tuple({str(word.tag): word.text or "" for word in action} for action in actions)
+
+
+def _cut(text: str) -> str:
+    """What a user wrote; of what is too long as much as shows that it is."""
+    return text[: OF_USERS.characters + 1]
 
 
 def _words(element: Element, names: tuple[str, ...]) -> _Words:
@@ -112,7 +121,8 @@ def _words(element: Element, names: tuple[str, ...]) -> _Words:
 
 
 def _all(template: Element, tag: str, names: tuple[str, ...]) -> tuple[_Words, ...]:
-    return tuple([_words(element, names) for element in template.iterchildren(tag)])
+    found = islice(template.iterchildren(tag), _MOST_OF_A_KIND)
+    return tuple([_words(element, names) for element in found])
 
 
 def _automatic(template: Element) -> tuple[_Words, ...]:
@@ -120,7 +130,7 @@ def _automatic(template: Element) -> tuple[_Words, ...]:
     return tuple(
         [
             _words(nic, _NIC)
-            for nic in template.iterchildren("NIC")
+            for nic in islice(template.iterchildren("NIC"), _MOST_OF_A_KIND)
             if (first(nic, "NETWORK_MODE") or "").upper() == "AUTO" and not first(nic, "NETWORK_ID")
         ]
     )
@@ -184,9 +194,9 @@ def _pci(words: Mapping[str, str]) -> PciWant:
 
 def _nic(words: Mapping[str, str], automatic: str) -> NicWant:
     """What oned asks of every NIC's network counts where its owner asks for something."""
-    asked = words.get("SCHED_REQUIREMENTS", "")
-    both = f"{automatic} & ({asked})" if automatic and asked else asked
-    return NicWant(_number(words, "NIC_ID", "NIC"), both, words.get("SCHED_RANK", ""))
+    asked = _cut(words.get("SCHED_REQUIREMENTS", ""))
+    rank = _cut(words.get("SCHED_RANK", ""))
+    return NicWant(_number(words, "NIC_ID", "NIC"), asked, rank, automatic if asked else "")
 
 
 def _numa(topology: Mapping[str, str], nodes: tuple[_Words, ...]) -> NumaWant | None:

@@ -30,6 +30,8 @@ class NicWant:
     nic: int
     requirements: str = ""
     rank: str = ""
+    automatic: str = ""
+    """What oned asks of its network, where its owner asks for something."""
 
 
 @dataclass(frozen=True, slots=True)

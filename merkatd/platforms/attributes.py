@@ -11,7 +11,7 @@ _QUOTED: Final = r'"(?:[^"\\]|\\"|\\(?!"))*"'
 """A backslash before a quote always escapes it, one before another backslash means nothing."""
 _VALUE: Final = rf'(?:{_QUOTED}|[^=#\s,\[\]"]+)'
 _PAIR: Final = rf"\w+[ \t]*=[ \t]*{_VALUE}"
-_VECTOR: Final = rf"\[[ \t\n]*(?:{_PAIR}(?:[ \t\n]*,[ \t\n]*{_PAIR})*)?[ \t\n]*\]"
+_VECTOR: Final = rf"\[[ \t\n]*+(?:{_PAIR}(?:[ \t\n]*,[ \t\n]*{_PAIR})*)?[ \t\n]*\]"
 _ATTRIBUTE: Final = re.compile(rf"(\w+)[ \t]*=[ \t]*(?:{_VECTOR}|{_VALUE}|(?=\n))", re.ASCII)
 _BETWEEN: Final = re.compile(r"(?:^[ \t]*#[^\n]*\n|[ \t\n])*", re.MULTILINE)
 

@@ -207,12 +207,16 @@ class Manager:
     def _submission(
         self, owner: int, text: str, vm_templates: dict[str, str], who: str
     ) -> Callable[[sa.Connection], Platform]:
-        fitting.check(read_template(text), self._offered())
         given = Submission(
             token=uuid4().hex, owner=owner, text=text, vm_templates=vm_templates, who=who
         )
-        world, at_s = self._world, self._world.now()
-        return lambda connection: ordering.submit(connection, given, world.money, at_s)
+        world, at_s, offered = self._world, self._world.now(), self._offered()
+
+        def submitted(connection: sa.Connection) -> Platform:
+            fitting.check(read_template(text), offered)
+            return ordering.submit(connection, given, world.money, at_s)
+
+        return submitted
 
     def _offered(self) -> Offered:
         world = self._world

@@ -1,12 +1,12 @@
 """A template's text, parsed once: what is wrong is named key by key, with what would be right."""
 
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from merkatd import fields
 from merkatd.fields import Table
 from merkatd.platforms import terms
+from merkatd.platforms.bounded_toml import parse_toml, read_toml
 from merkatd.platforms.ports import Amounts, Monitor
 from merkatd.platforms.template import (
     Budget,
@@ -30,14 +30,34 @@ _LARGEST_ID = 2**31 - 1
 
 def read_template(text: str) -> Template:
     """The template that a text is. Raises TemplateError, which names all that is wrong."""
-    if len(text.encode("utf-8", "replace")) > LONGEST:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise TemplateError(["a template has no lone surrogates"]) from None
+    if size > LONGEST:
         raise TemplateError([f"a template has at most {LONGEST} bytes"])
     try:
-        values = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise TemplateError([f"it is no TOML: {error}"]) from None
+        values = read_toml(text)
+    except ValueError as error:
+        raise TemplateError([str(error)]) from None
+    return _checked(values, stored=False)
+
+
+def read_stored(text: str) -> Template:
+    """Return the template of a text that was accepted before, perhaps by an earlier version.
+
+    Times beyond today's bounds are moved to the nearest bound. Raise TemplateError.
+    """
+    try:
+        values = parse_toml(text)
+    except ValueError as error:
+        raise TemplateError([str(error)]) from None
+    return _checked(values, stored=True)
+
+
+def _checked(values: Mapping[str, Any], *, stored: bool) -> Template:
     problems: list[str] = []
-    found = _template(Table(values, "", problems))
+    found = _template(Table(values, "", problems, stored=stored))
     if problems:
         raise TemplateError(problems)
     return found
@@ -55,12 +75,12 @@ def _template(top: Table) -> Template:
     if grace_s > 3600:
         top.wrong("grace", "at most an hour is right")
     goal, budget, start = _goal(top.table("slo")), _budget(top), _start(top.table("start"))
-    clusters = tuple(_cluster(one) for one in top.tables("cluster"))
+    clusters = tuple(_cluster(one) for one in top.tables("cluster", MOST_CLUSTERS))
     if not 1 <= len(clusters) <= MOST_CLUSTERS:
-        top.problems.append(f"cluster: 1 to {MOST_CLUSTERS} tables [[cluster]] are right")
+        top.complain(f"cluster: 1 to {MOST_CLUSTERS} tables [[cluster]] are right")
     names = [one.name for one in clusters]
     if len(set(names)) != len(names):
-        top.problems.append("cluster: each needs a name of its own")
+        top.complain("cluster: each needs a name of its own")
     top.end()
     return Template(
         name=name,

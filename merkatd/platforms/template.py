@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from merkatd.moments import bounded
 from merkatd.platforms.ports import Amounts, ClusterTerms, Monitor
 
 NOBODY = "none"
@@ -40,7 +41,8 @@ class Moment:
 
     def seconds(self, submitted_s: float) -> float:
         """On the daemon's clock."""
-        return self.at_s if self.at_s is not None else submitted_s + (self.after_s or 0.0)
+        at_s = self.at_s if self.at_s is not None else submitted_s + (self.after_s or 0.0)
+        return bounded(at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

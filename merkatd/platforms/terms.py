@@ -2,11 +2,16 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from merkatd.fields import duration
+from merkatd.moments import OutOfBoundsError, checked_moment
 from merkatd.platforms.template import Moment
+
+LARGEST: Final = 2**53
+"""Larger whole numbers do not reach a controller as they are."""
 
 
 def moment(value: Any) -> Moment:
@@ -14,9 +19,11 @@ def moment(value: Any) -> Moment:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError("a time of which zone? 2026-05-01T09:00:00Z is right")
-        return Moment(at_s=value.timestamp())
+        return Moment(at_s=checked_moment(value))
     try:
         return Moment(after_s=duration(value))
+    except OutOfBoundsError:
+        raise
     except ValueError:
         raise ValueError(
             'a time after the submission like "6h", or one like 2026-05-01T09:00:00Z, is right'
@@ -25,10 +32,9 @@ def moment(value: Any) -> Moment:
 
 def moment_of_text(value: Any) -> Moment:
     """The same from a text."""
-    try:
-        return moment(datetime.fromisoformat(value))
-    except (TypeError, ValueError):
-        return moment(value)
+    with suppress(TypeError, ValueError):
+        value = datetime.fromisoformat(value)
+    return moment(value)
 
 
 def plain(value: Any) -> dict[str, Any]:
@@ -50,5 +56,7 @@ def _check_plain(value: Any, depth: int) -> None:
             _check_plain(one, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError("finite numbers are right")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"whole numbers from -{LARGEST} to {LARGEST} are right")
     elif not isinstance(value, bool | int | float | str):
         raise ValueError("texts, numbers, true and false, lists and tables are right")

@@ -1,14 +1,11 @@
 """Times and amounts for people."""
 
-from datetime import UTC, datetime
+from merkatd.moments import bounded, utc
 
 
 def at(seconds: float) -> str:
     """A moment, as the template has it."""
-    try:
-        return datetime.fromtimestamp(round(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return "the end of time"
+    return utc(round(bounded(seconds))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def lasting(seconds: float) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LIVE_HEADER = b"x-merkat-live"
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 2_000
+MOST_FORM_BYTES = 1 << 17
+"""The longest template that may be sent, each byte of it written as three, and some more."""
 
 _log = Logger()
 
@@ -41,8 +43,9 @@ class Visit(Call):
 
     def _refused(self) -> Answer | None:
         """Return the answer to a request that is refused whatever it asks for."""
-        if self.size > self.channel.factory.body_bytes:
-            text = f"A form may have {self.channel.factory.body_bytes} bytes at most."
+        most = min(self.channel.factory.body_bytes, MOST_FORM_BYTES)
+        if self.size > most:
+            text = f"A form may have {most} bytes at most."
             return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         said = self.requestHeaders.getRawHeaders(b"host") or []
         host = host_name(said[0].decode("latin-1")) if len(said) == 1 else None
@@ -87,8 +90,8 @@ class Visit(Call):
         return Asked(
             method=self.method.decode("latin-1"),
             path=unquote(path.decode("latin-1")),
-            query={name: values[0] for name, values in _fields(query).items()},
-            form=_fields(self.content.getvalue()) if self.method == b"POST" else {},
+            query={name: values[0] for name, values in fields_of(query).items()},
+            form=fields_of(self.content.getvalue()) if self.method == b"POST" else {},
             cookie=self._cookie(),
             by_hand=self.getHeader(LIVE_HEADER) is None,
             own=self._own(),
@@ -96,9 +99,7 @@ class Visit(Call):
         )
 
     def _cookie(self) -> str:
-        """Return the value of our cookie; nothing where there is none."""
-        pairs = (one.strip().partition("=") for one in self._header(b"cookie").split(";"))
-        return next((value for name, _, value in pairs if name == self.channel.factory.cookie), "")
+        return cookie_of(self._header(b"cookie"), self.channel.factory.cookie)
 
     def _own(self) -> bool:
         """Whether the browser says that one of our own pages, or a person, sent it."""
@@ -182,7 +183,17 @@ class Visitor(Channel):
         super().connectionLost(reason)
 
 
-def _fields(text: bytes) -> dict[str, list[str]]:
+def cookie_of(header: str, name: str) -> str:
+    """Return the value of a cookie; nothing where there is none of this name.
+
+    Ours is letters and digits. The parser of Python's library takes time that grows with the
+    square of the backslashes in what a stranger sends.
+    """
+    pairs = (one.strip().partition("=") for one in header.split(";"))
+    return next((value for found, _, value in pairs if found == name), "")
+
+
+def fields_of(text: bytes) -> dict[str, list[str]]:
     """What a query or a form says; nothing where it is neither."""
     try:
         return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)

@@ -107,7 +107,7 @@ def test_nics_devices_and_nodes() -> None:
             "<NUMA_NODE><TOTAL_CPUS>2</TOTAL_CPUS><MEMORY>524288</MEMORY></NUMA_NODE>"
         )
     )
-    assert row.wants.nics == (NicWant(1, "Z=1 & (Q=1)", "X"), NicWant(2))
+    assert row.wants.nics == (NicWant(1, "Q=1", "X", "Z=1"), NicWant(2))
     assert row.wants.pcis == (PciWant("10de", "0863", "0300"), PciWant(address="02:00.0"))
     assert row.wants.numa == NumaWant("CORE", ((2, 512),), hugepage_mib=2)
     assert row.pinned

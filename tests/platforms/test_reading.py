@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from merkatd.fields import MOST_PROBLEMS
 from merkatd.platforms.reading import LONGEST, read_template
 from merkatd.platforms.template import Moment, OverBudget, TemplateError
 from merkatd.platforms.vm_text import size
@@ -104,6 +105,44 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
 def test_hostile_texts_are_refused(text: str) -> None:
     """Neither their length nor their depth does any harm."""
     assert wrong(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1\n" + ".".join("a" * 14) + " = 1", "line 2: a key of at most 12 parts"),
+        ("a = " + "[" * 13 + "]" * 13, "at most 12 arrays and tables"),
+        ("a = [" + "1," * 2_001 + "]", "at most 2000 keys and values"),
+        ("name = 0x" + "f" * 9_000, "a number of thousands of digits"),
+        ('name = "\ud800"', "lone surrogates"),
+        ("[controller]\nkind = 'none'\nparameters = { a = 0xfffffffffffffffff }", "whole numbers"),
+    ],
+)
+def test_what_costs_too_much_to_read_is_refused(text: str, said: str) -> None:
+    """With the bound, and the line where it is passed."""
+    assert said in wrong(text)
+
+
+def test_the_bounds_count_nothing_that_stands_in_a_text() -> None:
+    """Dots, brackets and signs in strings and comments are a tenant's own."""
+    many = "a.b[{,=" * 400
+    cluster = (
+        f'[[cluster]]\nname = "nodes"\ntemplate = """\n{VM}\nA="{many}"\n"""\n# {many}\n'
+        f"# \" ' {many}"
+    )
+    text = template(
+        cluster=cluster,
+        controller=(
+            f"[controller]\nkind = 'notes'\nparameters = {{ a = '{many}', b = \"\\\"{many}\" }}"
+        ),
+    )
+    assert many in (read_template(text).clusters[0].template or "")
+
+
+def test_only_so_many_problems_are_named() -> None:
+    """Looking for the nearest known key takes time."""
+    said = wrong("".join(f"nam{number} = 1\n" for number in range(400)))
+    assert len(said.splitlines()) == MOST_PROBLEMS
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,6 +1,7 @@
 """Questions about platforms, and orders to them; whoever may open the socket may do all."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -103,8 +104,11 @@ class PlatformQuestions:
     ) -> Row:
         if not isinstance(text, str) or not text:
             raise QuestionError(f"template: {shown(text)}: the text of a template is right")
+        # On a thread: the text is a tenant's, and everybody else is answered on the reactor's.
+        read = partial(read_template, text)
         try:
-            return await work(text, await vm_templates(read_template(text), ask, admin=admin))
+            template = await self._scheduler.world.executor.run(read)
+            return await work(text, await vm_templates(template, ask, admin=admin))
         except TemplateError as error:
             raise QuestionError(f"template: {'; '.join(error.problems)}") from None
 

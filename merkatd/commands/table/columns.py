@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from merkatd.commands.table.spark import spark
+from merkatd.moments import bounded
 
 Row = Mapping[str, Any]
 
@@ -131,7 +132,7 @@ def credits_text(value: Any) -> str:
 
 def time_text(value: Any) -> str:
     """A time as people read it."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(bounded(value)))
 
 
 _WRITE: Mapping[Kind, Callable[[Any], str]] = {

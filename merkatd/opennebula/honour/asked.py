@@ -1,60 +1,44 @@
 """Requirements on hosts, and the words for those that no host satisfies."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from merkatd.cluster import Bools, Ints
+from merkatd.cluster import Bools
 from merkatd.opennebula.honour.scene import Constraint
 from merkatd.opennebula.requirements import (
     CURRENT_VMS,
+    OF_USERS,
     Chain,
     Compare,
     Expression,
     FactTable,
-    Rank,
-    RequirementError,
+    Limits,
+    answered,
     holding,
-    parse,
-    parse_rank,
-    worths,
+    ranked,
 )
 
 _LONGEST = 120
 _MOST_VALUES = 3
 
-parsed = lru_cache(maxsize=4096)(parse)
-parsed_rank: Callable[[str], Rank] = lru_cache(maxsize=4096)(parse_rank)
 
-
-def required(name: str, text: str, table: FactTable, what: str) -> Constraint:
+def required(
+    name: str, text: str, table: FactTable, what: str, limits: Limits = OF_USERS
+) -> Constraint:
     """Which rows satisfy the text; `name` is the attribute that says it, `what` a row is."""
-    try:
-        expression = parsed(text)
-    except RequirementError as error:
-        wrong = f"{name} can't be understood: {error}"
-        return Constraint(np.zeros(len(table), dtype=bool), lambda _left: wrong)
-    return Constraint(
-        holding(expression, table), lambda left: _unmet(name, text, expression, table, left, what)
-    )
+    found = answered(text, limits, table)
+    expression = found.expression
+    if expression is None:
+        wrong = f"{name} can't be understood: {found.wrong}"
+        return Constraint(found.holds, lambda _left: wrong)
+    return Constraint(found.holds, lambda left: _unmet(name, text, expression, table, left, what))
 
 
-def ranked(text: str, table: FactTable) -> Ints:
-    """[rows]: what each is worth; all alike where the text can't be understood."""
-    try:
-        return worths(parsed_rank(text), table)
-    except RequirementError:
-        return np.zeros(len(table), dtype=np.int64)
-
-
-def wrong_rank(name: str, text: str) -> str:
+def wrong_rank(name: str, text: str, table: FactTable) -> str:
     """Why the rank says nothing; empty where it does."""
-    try:
-        parsed_rank(text)
-    except RequirementError as error:
-        return f"{name} can't be understood and is not considered: {error}"
-    return ""
+    wrong = ranked(text, table).wrong
+    return f"{name} can't be understood and is not considered: {wrong}" if wrong else ""
 
 
 def _unmet(

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.opennebula.honour.asked import counted, listed, ranked, required, wrong_rank
+from merkatd.opennebula.honour.asked import counted, listed, required, wrong_rank
 from merkatd.opennebula.honour.devices import allotted, described
 from merkatd.opennebula.honour.groups import Groups, groups_of
 from merkatd.opennebula.honour.networks import Chosen, connected
@@ -19,9 +19,11 @@ from merkatd.opennebula.honour.scene import (
     OfferingHost,
     Scene,
     Sort,
+    Tables,
 )
 from merkatd.opennebula.honour.stock import Needs, Shelves
 from merkatd.opennebula.honour.storage import LET_ONED_CHOOSE, images, system
+from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
 from merkatd.opennebula.wanted import Estate, Wants
 from merkatd.scheduler.constraints import Constraints
 
@@ -43,6 +45,8 @@ class Judged:
     networks: Sequence[Mapping[int, Chosen]]
     """[sorts], by cluster: the network for each automatic NIC."""
     host_cluster: Ints
+    tables: Tables
+    """For the next judgement."""
 
     def datastore_of(self, vm: int, host: int) -> int:
         """The system datastore for the VM in this row on the host in this row."""
@@ -66,9 +70,18 @@ class _Opinion:
     networks: Mapping[int, Chosen] = field(default_factory=dict)
 
 
-def judge(vms: Sequence[AskingVm], hosts: Sequence[OfferingHost], estate: Estate) -> Judged:
-    """Everything that OpenNebula's own scheduler would consider, but for CPU and memory."""
-    scene = Scene(hosts, estate)
+def judge(
+    vms: Sequence[AskingVm],
+    hosts: Sequence[OfferingHost],
+    estate: Estate,
+    before: Tables | None = None,
+) -> Judged:
+    """Everything that OpenNebula's own scheduler would consider, but for CPU and memory.
+
+    `before` are the tables of the judgement before this one: of what has not changed since, the
+    answers are taken from there.
+    """
+    scene = Scene(hosts, estate, before)
     groups = groups_of(estate.groups)
     sort, sorts, roles = _sorted_out(vms, scene, groups)
     opinions = [_opinion(scene, one) for one in sorts]
@@ -88,6 +101,7 @@ def judge(vms: Sequence[AskingVm], hosts: Sequence[OfferingHost], estate: Estate
         datastore=datastore.reshape(len(sorts), len(scene)),
         networks=networks,
         host_cluster=scene.cluster,
+        tables=scene.tables,
     )
 
 
@@ -132,8 +146,8 @@ def _opinion(scene: Scene, sort: Sort) -> _Opinion:
     """Each constraint in turn, until none of the hosts is left."""
     opinion = _Opinion(np.ones(len(scene), dtype=bool))
     opinion.datastore = np.full(len(scene), LET_ONED_CHOOSE)
-    opinion.rank = ranked(sort.wants.rank, scene.host_table)
-    opinion.remark = _remark(sort.wants)
+    opinion.rank = ranked(sort.wants.rank, scene.host_table).worth
+    opinion.remark = _remark(scene, sort.wants)
     for constraint in _constraints_of(scene, sort, opinion):
         left = opinion.allowed & constraint.hosts
         if not left.any() and not opinion.why and opinion.allowed.any():
@@ -149,13 +163,13 @@ def _constraints_of(scene: Scene, sort: Sort, opinion: _Opinion) -> Iterator[Con
     wants = sort.wants
     if sort.user is not None:
         yield Constraint(scene.may(sort.user, HOST), partial(_forbidden, scene))
-    for name, text in (
-        ("AUTOMATIC_REQUIREMENTS", wants.automatic),
-        ("SCHED_REQUIREMENTS", wants.requirements),
+    for name, text, limits in (
+        ("AUTOMATIC_REQUIREMENTS", wants.automatic, OF_ONED),
+        ("SCHED_REQUIREMENTS", wants.requirements, OF_USERS),
     ):
         # Not joined into one text: a bracket closed too early could do away with the first.
         if text:
-            yield required(name, text, scene.host_table, "host")
+            yield required(name, text, scene.host_table, "host", limits)
     if sort.hosts_only is not None or sort.hosts_never:
         yield Constraint(_of_role(scene, sort), _role_forbids)
     image = images(scene, sort)
@@ -220,10 +234,13 @@ def _none_of(left: Bools) -> str:
     return "the only host that may take it lacks" if count == 1 else f"none of {count} hosts has"
 
 
-def _remark(wants: Wants) -> str:
-    ranks = [("SCHED_RANK", wants.rank), ("SCHED_DS_RANK", wants.rank_ds)]
-    ranks += [(f"SCHED_RANK of NIC {nic.nic}", nic.rank) for nic in wants.nics]
-    return "; ".join(filter(None, (wrong_rank(name, text) for name, text in ranks)))
+def _remark(scene: Scene, wants: Wants) -> str:
+    ranks = [
+        ("SCHED_RANK", wants.rank, scene.host_table),
+        ("SCHED_DS_RANK", wants.rank_ds, scene.datastore_table),
+    ]
+    ranks += [(f"SCHED_RANK of NIC {nic.nic}", nic.rank, scene.network_table) for nic in wants.nics]
+    return "; ".join(filter(None, (wrong_rank(*one) for one in ranks)))
 
 
 def _constraints(

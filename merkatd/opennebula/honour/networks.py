@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools
-from merkatd.opennebula.honour.asked import listed, ranked, required
+from merkatd.opennebula.honour.asked import listed, required
 from merkatd.opennebula.honour.rights import NETWORK
 from merkatd.opennebula.honour.scene import Constraint, Scene, Sort
+from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
 from merkatd.opennebula.wanted import NicWant
 
 Chosen = tuple[tuple[int, int], ...]
@@ -47,10 +48,13 @@ def _usable(scene: Scene, sort: Sort, nic: NicWant) -> tuple[list[int], str]:
         (scene.may(sort.user, NETWORK), _forbidden(scene)),
         (free, _no_lease(scene)),
     ]
-    if nic.requirements:
-        name = f"SCHED_REQUIREMENTS of NIC {nic.nic}"
-        asked = required(name, nic.requirements, scene.network_table, "network")
-        filters.append((asked.hosts, asked.why))
+    for name, text, limits in (
+        ("AUTOMATIC_NIC_REQUIREMENTS", nic.automatic, OF_ONED),
+        (f"SCHED_REQUIREMENTS of NIC {nic.nic}", nic.requirements, OF_USERS),
+    ):
+        if text:
+            asked = required(name, text, scene.network_table, "network", limits)
+            filters.append((asked.hosts, asked.why))
     left = np.ones(len(scene.networks), dtype=bool)
     reason = f"NIC {nic.nic}: there is no network"
     for rows, why in filters:
@@ -59,7 +63,7 @@ def _usable(scene: Scene, sort: Sort, nic: NicWant) -> tuple[list[int], str]:
         left, before = left & rows, left
         if not left.any():
             reason = f"NIC {nic.nic}: {why(before)}"
-    rank = ranked(nic.rank, scene.network_table)
+    rank = ranked(nic.rank, scene.network_table).worth
     rows_left = np.flatnonzero(left).tolist()
     best = sorted(rows_left, key=lambda row: (-rank[row], -scene.networks[row].free_leases, row))
     return best, reason

@@ -102,10 +102,22 @@ class Constraint:
     why: Why
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """What requirements are asked of."""
+
+    hosts: FactTable
+    datastores: FactTable
+    networks: FactTable
+
+
 class Scene:
     """Hosts, datastores and networks."""
 
-    def __init__(self, hosts: Sequence[OfferingHost], estate: Estate) -> None:
+    def __init__(
+        self, hosts: Sequence[OfferingHost], estate: Estate, before: Tables | None = None
+    ) -> None:
+        """`before` are the tables of the scene before this one."""
         self.estate = estate
         self.rights = Rights(estate)
         self.facts: Sequence[Facts] = [host.facts for host in hosts]
@@ -113,15 +125,24 @@ class Scene:
         self.host_name: Sequence[str] = [host.name for host in hosts]
         self.cluster: Ints = np.array([facts.cluster for facts in self.facts], dtype=np.int64)
         self.host_table = FactTable(
-            [facts.values for facts in self.facts], [facts.vms for facts in self.facts]
+            [facts.values for facts in self.facts],
+            [facts.vms for facts in self.facts],
+            None if before is None else before.hosts,
         )
         self.datastores: Sequence[Datastore] = [
             one for one in estate.datastores if one.kind == SYSTEM and one.usable
         ]
         self.images = {one.id: one for one in estate.datastores if one.kind != SYSTEM}
-        self.datastore_table = FactTable([_datastore_facts(one) for one in self.datastores])
+        self.datastore_table = FactTable(
+            [_datastore_facts(one) for one in self.datastores],
+            before=None if before is None else before.datastores,
+        )
         self.networks: Sequence[Network] = estate.networks
-        self.network_table = FactTable([_network_facts(one) for one in self.networks])
+        self.network_table = FactTable(
+            [_network_facts(one) for one in self.networks],
+            before=None if before is None else before.networks,
+        )
+        self.tables = Tables(self.host_table, self.datastore_table, self.network_table)
         self._reach: dict[frozenset[int], Bools] = {}
         self._may: dict[tuple[int, tuple[int, frozenset[int]]], Bools] = {}
 

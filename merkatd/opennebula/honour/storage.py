@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools, Ints
-from merkatd.opennebula.honour.asked import listed, ranked, required, size
+from merkatd.opennebula.honour.asked import listed, required, size
 from merkatd.opennebula.honour.rights import DATASTORE
 from merkatd.opennebula.honour.scene import Constraint, Scene, Sort
+from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
 from merkatd.opennebula.wanted import Datastore, Facts
 
 LET_ONED_CHOOSE = -1
@@ -81,12 +82,12 @@ def _filters(scene: Scene, sort: Sort, may: Bools) -> list[tuple[Bools, Callable
     """What a system datastore must pass, wherever the host is, in the order of the reasons."""
     stores, wants = scene.datastores, sort.wants
     filters = [(may, _forbidden(scene, sort))]
-    for name, text in (
-        ("AUTOMATIC_DS_REQUIREMENTS", wants.automatic_ds),
-        ("SCHED_DS_REQUIREMENTS", wants.requirements_ds),
+    for name, text, limits in (
+        ("AUTOMATIC_DS_REQUIREMENTS", wants.automatic_ds, OF_ONED),
+        ("SCHED_DS_REQUIREMENTS", wants.requirements_ds, OF_USERS),
     ):
         if text:
-            asked = required(name, text, scene.datastore_table, "system datastore")
+            asked = required(name, text, scene.datastore_table, "system datastore", limits)
             filters.append((asked.hosts, asked.why))
     if sort.stay is None:
         room = [
@@ -104,7 +105,7 @@ def _seen(one: Datastore) -> bool:
 
 def _by_rank(scene: Scene, sort: Sort, left: Bools) -> list[int]:
     """The highest rank first, then the most space, as OpenNebula spreads VMs by default."""
-    rank = ranked(sort.wants.rank_ds, scene.datastore_table)
+    rank = ranked(sort.wants.rank_ds, scene.datastore_table).worth
     rows = np.flatnonzero(left).tolist()
     return sorted(rows, key=lambda row: (-rank[row], -scene.datastores[row].free_mib, row))
 

@@ -1,15 +1,16 @@
 """OpenNebula's language of requirements and ranks, as its own scheduler reads it.
 
 `parse` and `parse_rank` make trees of texts; `holds` and `worth` ask one host, `holding` and
-`worths` all hosts of a `FactTable` at once, with the same answers.
+`worths` all hosts of a `FactTable` at once, with the same answers. `answered` and `ranked`
+remember what a text came to until the text changes, or what it asks about.
 """
 
 from merkatd.opennebula.requirements.boolean import parse
-from merkatd.opennebula.requirements.everywhere import holding, worths
+from merkatd.opennebula.requirements.everywhere import answered, holding, ranked, worths
 from merkatd.opennebula.requirements.facts import CURRENT_VMS, FactTable
 from merkatd.opennebula.requirements.one_by_one import holds, worth
 from merkatd.opennebula.requirements.ranking import parse_rank
-from merkatd.opennebula.requirements.tokens import RequirementError
+from merkatd.opennebula.requirements.tokens import OF_ONED, OF_USERS, Limits, RequirementError
 from merkatd.opennebula.requirements.tree import (
     Always,
     Chain,
@@ -21,18 +22,23 @@ from merkatd.opennebula.requirements.tree import (
 
 __all__ = [
     "CURRENT_VMS",
+    "OF_ONED",
+    "OF_USERS",
     "Always",
     "Chain",
     "Compare",
     "Expression",
     "FactTable",
+    "Limits",
     "Not",
     "Rank",
     "RequirementError",
+    "answered",
     "holding",
     "holds",
     "parse",
     "parse_rank",
+    "ranked",
     "worth",
     "worths",
 ]

@@ -1,6 +1,12 @@
 """Requirements from their text, by the grammar of OpenNebula's scheduler."""
 
-from merkatd.opennebula.requirements.tokens import Kind, Reading, RequirementError
+from merkatd.opennebula.requirements.tokens import (
+    OF_USERS,
+    Kind,
+    Limits,
+    Reading,
+    RequirementError,
+)
 from merkatd.opennebula.requirements.tree import (
     Always,
     Chain,
@@ -16,9 +22,9 @@ DEEPEST = 100
 _NUMBERS = (Kind.WHOLE, Kind.DECIMAL)
 
 
-def parse(text: str) -> Expression:
+def parse(text: str, limits: Limits = OF_USERS) -> Expression:
     """The requirement that the text states. Raises RequirementError."""
-    reading = Reading(text)
+    reading = Reading(text, limits)
     if reading.over():
         return Always()
     expression = _chain(reading, 0)
@@ -56,12 +62,13 @@ def _operand(reading: Reading, depth: int) -> Expression:
 
 
 def _comparison(reading: Reading) -> Compare:
+    reading.count_term()
     attribute = str(reading.take().value)
     relation = _relation(reading)
     ordered = relation in {Relation.ABOVE, Relation.BELOW}
     if reading.ahead.kind not in (_NUMBERS if ordered else (*_NUMBERS, Kind.NAME)):
         raise reading.refuse("a number" if ordered else "a number or a text")
-    return Compare(attribute, relation, reading.take().value)
+    return Compare(attribute, relation, reading.take_value())
 
 
 def _relation(reading: Reading) -> Relation:

@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from merkatd.cluster import Bools, Ints
-from merkatd.opennebula.requirements.facts import CURRENT_VMS, FactTable
+from merkatd.opennebula.requirements.boolean import parse
+from merkatd.opennebula.requirements.facts import CURRENT_VMS, Answer, FactTable, Ranked
 from merkatd.opennebula.requirements.one_by_one import COMBINED, current_vms, cut_off
+from merkatd.opennebula.requirements.ranking import parse_rank
+from merkatd.opennebula.requirements.tokens import Limits, RequirementError
 from merkatd.opennebula.requirements.tree import (
     Attribute,
     Chain,
@@ -21,6 +24,8 @@ from merkatd.opennebula.requirements.tree import (
     Rank,
     Relation,
     Value,
+    attributes_of,
+    operands_of,
 )
 from merkatd.opennebula.requirements.values import decimal, glob, whole
 
@@ -36,9 +41,10 @@ def holding(expression: Expression, table: FactTable) -> Bools:
     """[rows]: where the expression holds."""
     if isinstance(expression, Compare):
         key = (expression, type(expression.value))
-        if key not in table.known:
-            table.known[key] = _compare(expression, table)
-        return table.known[key]
+        known = table.compared(key)
+        if known is None:
+            known = table.known[key] = _compare(expression, table)
+        return known
     if isinstance(expression, Not):
         return ~holding(expression.of, table)
     if isinstance(expression, Chain):
@@ -48,6 +54,39 @@ def holding(expression: Expression, table: FactTable) -> Bools:
             result = result & there if joint == "&" else result | there
         return result
     return np.ones(len(table), dtype=bool)
+
+
+def answered(text: str, limits: Limits, table: FactTable) -> Answer:
+    """What a text comes to, worked out once until the text changes, or what it asks about."""
+    found = table.answer((text, limits))
+    if found is None:
+        found = table.answers[text, limits] = _answer(text, limits, table)
+    return found
+
+
+def _answer(text: str, limits: Limits, table: FactTable) -> Answer:
+    try:
+        expression = parse(text, limits)
+    except RequirementError as error:
+        return Answer(None, str(error), frozenset(), np.zeros(len(table), dtype=bool))
+    asked = frozenset(attributes_of(expression))
+    return Answer(expression, "", asked, holding(expression, table))
+
+
+def ranked(text: str, table: FactTable) -> Ranked:
+    """What each row is worth by a text, worked out once like the answer to a requirement."""
+    found = table.ranked(text)
+    if found is None:
+        found = table.ranks[text] = _ranked(text, table)
+    return found
+
+
+def _ranked(text: str, table: FactTable) -> Ranked:
+    try:
+        rank = parse_rank(text)
+    except RequirementError as error:
+        return Ranked(str(error), frozenset(), np.zeros(len(table), dtype=np.int64))
+    return Ranked("", frozenset(operands_of(rank)), worths(rank, table))
 
 
 def _compare(wanted: Compare, table: FactTable) -> Bools:

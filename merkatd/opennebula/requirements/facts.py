@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from merkatd.cluster import Bools, Ints
-from merkatd.opennebula.requirements.tree import Compare
+from merkatd.opennebula.requirements.tokens import Limits
+from merkatd.opennebula.requirements.tree import Compare, Expression
 from merkatd.opennebula.requirements.values import decimal, whole
 
 CURRENT_VMS = "CURRENT_VMS"
@@ -39,23 +40,118 @@ class Numbers:
     """Whole numbers, or numbers of single precision."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What was found out about the text of a requirement."""
+
+    expression: Expression | None
+    """None where it can't be understood:"""
+    wrong: str
+    attributes: frozenset[str]
+    """All that it asks about."""
+    holds: Bools
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """What was found out about the text of a rank."""
+
+    wrong: str
+    """Why it can't be understood, if so."""
+    attributes: frozenset[str]
+    worth: Ints
+
+
 class FactTable:
     """What hosts, datastores or networks say; rows as given."""
 
-    def __init__(self, rows: Sequence[Values], vms: Sequence[frozenset[int]] = ()) -> None:
-        """`vms` are the VMs of each host."""
+    def __init__(
+        self,
+        rows: Sequence[Values],
+        vms: Sequence[frozenset[int]] = (),
+        before: "FactTable | None" = None,
+    ) -> None:
+        """`vms` are the VMs of each host.
+
+        What was found out about the table `before` counts for this one, as far as nothing has
+        changed that it depends on.
+        """
         self.rows = rows
-        self._vms = vms
+        self.answers: dict[tuple[str, Limits], Answer] = {}
+        """By text and what it may say: what was found out about it, for this table and the next."""
+        self.ranks: dict[str, Ranked] = {}
+        self.known: dict[tuple[Compare, type], Bools] = {}
+        """Comparisons that were made: many requirements have some in common."""
+        # Even what asks about nothing has an answer for each row.
+        self._before = before if before is not None and len(before) == len(rows) else None
+        if before is not None:
+            before.forget_before()
+        self.vms = vms
+        self._names: frozenset[str] | None = None
+        self._same: dict[str, bool] = {}
         self._firsts: dict[str, Texts] = {}
         self._all: dict[str, Texts] = {}
         self._wholes: dict[str, Numbers] = {}
         self._decimals: dict[str, Numbers] = {}
         self._hosts_of: dict[int, list[int]] | None = None
-        self.known: dict[tuple[Compare, type], Bools] = {}
-        """Comparisons that were made already: many requirements have some in common."""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def forget_before(self) -> None:
+        """Let go of the table before this one."""
+        self._before = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The attributes that any row has."""
+        if self._names is None:
+            self._names = frozenset().union(*self.rows)
+        return self._names
+
+    def answer(self, key: tuple[str, Limits]) -> "Answer | None":
+        """What was found out about the text of a requirement, if that still holds."""
+        if key not in self.answers and self._before is not None:
+            found = self._before.answers.get(key)
+            if found is None or not all(map(self._unchanged, found.attributes)):
+                return None
+            self.answers[key] = found
+        return self.answers.get(key)
+
+    def ranked(self, text: str) -> "Ranked | None":
+        """What was found out about the text of a rank, if that still holds."""
+        if text not in self.ranks and self._before is not None:
+            found = self._before.ranks.get(text)
+            if found is None or not all(map(self._unchanged, found.attributes)):
+                return None
+            self.ranks[text] = found
+        return self.ranks.get(text)
+
+    def compared(self, key: tuple[Compare, type]) -> Bools | None:
+        """What a comparison came to, if that still holds."""
+        if key not in self.known and self._before is not None:
+            found = self._before.known.get(key)
+            if found is None or not self._unchanged(key[0].attribute):
+                return None
+            self.known[key] = found
+        return self.known.get(key)
+
+    def _unchanged(self, attribute: str) -> bool:
+        """Whether all rows have the same values of an attribute as in the table before."""
+        if attribute not in self._same:
+            self._same[attribute] = self._is_same(attribute)
+        return self._same[attribute]
+
+    def _is_same(self, attribute: str) -> bool:
+        before = self._before
+        if before is None or (attribute == CURRENT_VMS and before.vms != self.vms):
+            return False
+        if attribute not in self.names and attribute not in before.names:
+            return True
+        return all(
+            old.get(attribute) == new.get(attribute)
+            for old, new in zip(before.rows, self.rows, strict=True)
+        )
 
     def firsts(self, attribute: str) -> Texts:
         """The first value of those that have the attribute."""
@@ -85,7 +181,7 @@ class FactTable:
         """The hosts that have this VM."""
         if self._hosts_of is None:
             self._hosts_of = {}
-            for row, vms in enumerate(self._vms):
+            for row, vms in enumerate(self.vms):
                 for one in vms:
                     self._hosts_of.setdefault(one, []).append(row)
         found = np.zeros(len(self.rows), dtype=bool)
@@ -96,7 +192,7 @@ class FactTable:
         codes: dict[str, int] = {}
         rows: list[int] = []
         entries: list[int] = []
-        for row, values in enumerate(self.rows):
+        for row, values in enumerate(self.rows if attribute in self.names else ()):
             for text in values.get(attribute, ())[:most]:
                 rows.append(row)
                 entries.append(codes.setdefault(text, len(codes)))

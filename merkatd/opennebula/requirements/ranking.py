@@ -1,13 +1,13 @@
 """Ranks from their text, by the grammar of OpenNebula's scheduler."""
 
 from merkatd.opennebula.requirements.boolean import DEEPEST
-from merkatd.opennebula.requirements.tokens import Kind, Reading, RequirementError
+from merkatd.opennebula.requirements.tokens import OF_USERS, Kind, Reading, RequirementError
 from merkatd.opennebula.requirements.tree import Attribute, Minus, Number, Product, Rank, Sum
 
 
 def parse_rank(text: str) -> Rank:
     """The rank that the text states, 0 for none. Raises RequirementError."""
-    reading = Reading(text)
+    reading = Reading(text, OF_USERS)
     if reading.over():
         return Number(0)
     rank = _sum(reading, 0)
@@ -45,6 +45,7 @@ def _factor(reading: Reading, depth: int) -> Rank:
         if not reading.taken(")"):
             raise reading.refuse("+, -, *, / or )")
         return inside
+    reading.count_term()
     value = reading.ahead.value
     if reading.ahead.kind is Kind.NAME and value:
         return Attribute(str(reading.take().value))

@@ -6,6 +6,7 @@ passes over, and so does this one: an expression means the same to both.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -89,12 +90,46 @@ def _decimal(text: str, at: int) -> float:
     return number
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a text may say."""
+
+    characters: int
+    terms: int
+    """Comparisons, or operands of a rank."""
+    text: int
+    """Characters of a text that is compared."""
+
+
+OF_USERS = Limits(characters=4_096, terms=100, text=256)
+"""What users write: each period may have thousands of such texts to judge."""
+OF_ONED = Limits(characters=1 << 17, terms=1 << 13, text=1 << 13)
+"""What oned writes: it grows with the number of clusters."""
+
+
 class Reading:
     """The words of a text, one after another."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, limits: Limits) -> None:
+        """Raise RequirementError if the text is longer than `limits` allow."""
+        if len(text) > limits.characters:
+            raise RequirementError(
+                f"it has more than {limits.characters} characters, which are the most that it"
+                " may have"
+            )
         self._tokens: Sequence[Token] = cut(text)
         self._next = 0
+        self._limits = limits
+        self._terms = 0
+
+    def count_term(self) -> None:
+        """Count a comparison, or an operand of a rank. Raise RequirementError at one too many."""
+        self._terms += 1
+        if self._terms > self._limits.terms:
+            raise RequirementError(
+                f"at character {self.ahead.at}: it has more than {self._limits.terms} terms,"
+                " which are the most that it may have"
+            )
 
     @property
     def ahead(self) -> Token:
@@ -107,6 +142,15 @@ class Reading:
         if token.kind is not Kind.END:
             self._next += 1
         return token
+
+    def take_value(self) -> str | int | float:
+        """What is compared with. Raise RequirementError if it is a text that is too long."""
+        most = self._limits.text
+        if isinstance(self.ahead.value, str) and len(self.ahead.value) > most:
+            raise RequirementError(
+                f"at character {self.ahead.at}: a text of at most {most} characters is right"
+            )
+        return self.take().value
 
     def over(self) -> bool:
         """Whether nothing but the end is ahead."""

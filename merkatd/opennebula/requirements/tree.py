@@ -1,5 +1,6 @@
 """What an expression says, as a tree; `str` writes it so that it reads as the same tree again."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -67,6 +68,17 @@ class Chain:
 Expression: TypeAlias = Always | Compare | Not | Chain
 
 
+def attributes_of(expression: Expression) -> Iterator[str]:
+    """Yield the attributes that are compared."""
+    if isinstance(expression, Compare):
+        yield expression.attribute
+    elif isinstance(expression, Not):
+        yield from attributes_of(expression.of)
+    elif isinstance(expression, Chain):
+        for part in (expression.first, *(part for _, part in expression.rest)):
+            yield from attributes_of(part)
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
     """A number in a rank."""
@@ -127,6 +139,17 @@ class Sum:
 
 
 Rank: TypeAlias = Number | Attribute | Minus | Product | Sum
+
+
+def operands_of(rank: Rank) -> Iterator[str]:
+    """Yield the attributes whose values count."""
+    if isinstance(rank, Attribute):
+        yield rank.name
+    elif isinstance(rank, Minus):
+        yield from operands_of(rank.of)
+    elif isinstance(rank, Product | Sum):
+        for part in (rank.first, *(part for _, part in rank.rest)):
+            yield from operands_of(part)
 
 
 def _operand(expression: Expression) -> str:

@@ -1,10 +1,10 @@
 """Numbers, times, links and tables, the same on every page."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.moments import bounded, utc
 from merkatd.web.markup import Markup, Part, h
 
 COLOURS = 8
@@ -62,7 +62,7 @@ def percent(part: float | None) -> str:
 
 def span(seconds: float) -> str:
     """How long: 2 h 5 min, 14 s."""
-    left = abs(seconds)
+    left = bounded(abs(seconds))
     for at, (size, unit) in enumerate(_STEPS_S):
         if left < size and size > 1:
             continue
@@ -85,7 +85,7 @@ def moment(at_s: float | None) -> Markup:
     """A point in time, in UTC."""
     if at_s is None:
         return NONE
-    at = datetime.fromtimestamp(at_s, UTC)
+    at = utc(at_s)
     machine = f"{at:%Y-%m-%dT%H:%M:%SZ}"
     return h("time", f"{at:%H:%M:%S}", datetime=machine, title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
 
@@ -94,7 +94,8 @@ def deadline(at_s: float | None, now_s: float) -> Markup:
     """When something must be done."""
     if at_s is None:
         return NONE
-    at = datetime.fromtimestamp(at_s, UTC)
+    at_s = bounded(at_s)
+    at = utc(at_s)
     said = f"in {span(at_s - now_s)}" if at_s >= now_s else f"{span(now_s - at_s)} ago"
     return h("time", said, datetime=f"{at:%Y-%m-%dT%H:%M:%SZ}", title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
 

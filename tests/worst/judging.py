@@ -1,0 +1,87 @@
+"""What a VM asks of hosts, judged against a thousand hosts that all differ."""
+
+import numpy as np
+
+from merkatd.opennebula.honour.asked import required, wrong_rank
+from merkatd.opennebula.requirements import OF_USERS, FactTable, ranked
+from merkatd.opennebula.requirements.values import glob
+from tests.worst.search import Parser
+
+HOSTS = 1_000
+_TABLE_ROWS = [
+    {
+        "NAME": [f"node-{row}.rack-{row % 20}.example.org"],
+        "ID": [str(row)],
+        "FREE_CPU": [str(row % 97)],
+        "HYPERVISOR": ["kvm"],
+        "CPUSPEED": [f"{row}.5"],
+        "LABELS": [f"a{row}", "b", "c" * 50],
+    }
+    for row in range(HOSTS)
+]
+
+
+def _judged(text: str) -> None:
+    """By a period in which nothing is known of the text, or of the hosts."""
+    glob.cache_clear()
+    table = FactTable(_TABLE_ROWS)
+    found = required("SCHED_REQUIREMENTS", text, table, "host")
+    found.why(np.ones(HOSTS, dtype=bool))
+
+
+def _ranked(text: str) -> None:
+    table = FactTable(_TABLE_ROWS)
+    ranked(text, table)
+    wrong_rank("SCHED_RANK", text, table)
+
+
+_WORDS = (
+    *("NAME", "ID", "FREE_CPU", "CPUSPEED", "LABELS", "A{n}", " = ", " != ", " > ", " @> ", " & "),
+    *(" | ", "!", "(", ")", '"', "*", "?", "[", "]", "\\", "-", "a", "{n}", "1", "1.5", " ", "[!"),
+    *("[[:alpha:]", "a-z", "node-*", '"*a*"', "NAME = a{n} & ", 'NAME = "*{n}*" | ', "CURRENT_VMS"),
+)
+
+REQUIREMENTS = Parser(
+    name="SCHED_REQUIREMENTS",
+    read=_judged,
+    bytes_=OF_USERS.characters,
+    words=_WORDS,
+    frames=(("", ""), ("", "ID > 1"), ('NAME = "', '"'), ('LABELS @> "', '"')),
+    known=(
+        ("", "A = 1 & ", "A = 1"),
+        ("", 'NAME = "*{n}*" | ', "ID > 1"),
+        ("", 'LABELS @> "*{n}*c*" | ', "ID > 1"),
+        ("", 'NAME = "*{n}*" & ', "ID > 1"),
+        ('NAME = "', "*a", '"'),
+        ('NAME = "', "*?", '"'),
+        ('NAME = "', "[", '"'),
+        ('NAME = "', "[!", '"'),
+        ('NAME = "', "[[:alpha:]", '"'),
+        ('NAME = "', "\\[", '\\]"'),
+        ("", "(", ""),
+        ("", "!", "ID = 1"),
+        ("", "ID > {n} & ", "ID > 1"),
+        ("", "A{n} = 1 | ", "ID = 1"),
+        ("ID = ", "1", ""),
+        ("ID = ", "1.", ""),
+        ("", "-", ""),
+        ("", '"', ""),
+        ("NAME = " + "(", "(", ""),
+        ("", 'NAME = "[a-z]*[0-9]?{n}*" & ', "ID > 1"),
+    ),
+)
+RANK = Parser(
+    name="SCHED_RANK",
+    read=_ranked,
+    bytes_=OF_USERS.characters,
+    words=(*_WORDS, "+", "- ", "*", "/", "CPUSPEED * "),
+    frames=(("", ""), ("", "1")),
+    known=(
+        ("", "FREE_CPU + ", "1"),
+        ("", "A{n} + ", "1"),
+        ("", "- ", "1"),
+        ("", "(", ""),
+        ("", "1 * ", "1"),
+    ),
+)
+JUDGING = (REQUIREMENTS, RANK)

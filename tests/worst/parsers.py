@@ -1,0 +1,327 @@
+"""Every parser of tenants' text, at the most that it is ever given, with its worst cases."""
+
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.questions.groups import LONGEST_TEMPLATE
+from merkatd.api.xmlrpc.decoding import call_of
+from merkatd.api.xmlrpc.settings import Settings as ApiSettings
+from merkatd.api.xmlrpc.words import RpcFault
+from merkatd.bus.messages import TO_DAEMON
+from merkatd.bus.wire import LARGEST_BYTES, unpack
+from merkatd.currency.days import parse_month
+from merkatd.opennebula.elements import BrokenError, UnreadableError
+from merkatd.opennebula.vm_pool import read_page
+from merkatd.opennebula.vm_words import _wants
+from merkatd.platforms.inventory import vm_template
+from merkatd.platforms.reading import LONGEST, read_template
+from merkatd.platforms.template import TemplateError
+from merkatd.platforms.terms import moment_of_text
+from merkatd.platforms.vm_text import size, wrong
+from merkatd.web.channel import MOST_FORM_BYTES, cookie_of, fields_of
+from tests.worst.judging import JUDGING
+from tests.worst.search import Parser
+
+BODY = int(ApiSettings().body_mib * 2**20)
+"""Bytes of a call or a form."""
+VM_BYTES = 1 << 19
+"""Of one VM as oned shows it: more than its users write into any."""
+HEADER = 16_384
+"""Bytes of an HTTP header."""
+
+_USER = "<USER><ID>3</ID><NAME>ann</NAME><GID>1</GID><GNAME>g</GNAME><TEMPLATE/></USER>"
+
+
+async def _asked(method: str, *_arguments: Any) -> Any:
+    return _USER if method == "one.user.info" else ""
+
+
+class _Source:
+    """A cluster that says its VM template itself."""
+
+    def __init__(self, text: str) -> None:
+        self.template: str | None = text
+        self.template_id: int | None = None
+        self.template_name: str | None = None
+
+
+def _read_vm_template(text: str) -> None:
+    """As submitting a platform or a group reads it."""
+    failed: list[Any] = []
+    problem = wrong(text)
+    if problem is None:
+        size(text)
+    asked = ensureDeferred(vm_template("", _Source(text), _asked, admin=False))
+    asked.addErrback(failed.append)
+    for failure in failed:
+        failure.trap(TemplateError)
+
+
+def _read_vm(text: str) -> None:
+    _wants.cache_clear()
+    read_page(f"<VM_POOL>{text}</VM_POOL>")
+
+
+_VM = (
+    "<VM><ID>1</ID><UID>3</UID><GID>1</GID><UNAME>ann</UNAME><GNAME>g</GNAME><NAME>v</NAME>"
+    "<PERMISSIONS><OWNER_U>1</OWNER_U></PERMISSIONS><STATE>1</STATE><LCM_STATE>0</LCM_STATE>"
+    "<RESCHED>0</RESCHED><STIME>1</STIME><ETIME>0</ETIME><DEPLOY_ID/>"
+)
+_IN_TEMPLATE = (
+    f"{_VM}<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY>",
+    "</TEMPLATE><USER_TEMPLATE/><HISTORY_RECORDS/></VM>",
+)
+_IN_USER = (
+    f"{_VM}<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY></TEMPLATE><USER_TEMPLATE>",
+    "</USER_TEMPLATE><HISTORY_RECORDS/></VM>",
+)
+_CLUSTER = ('[[cluster]]\nname = "a"\n', "")
+
+TOML = Parser(
+    name="template of a platform",
+    read=read_template,
+    bytes_=LONGEST,
+    words=(
+        *("a", "{n}", "a{n}", ".", "=", "=1\n", "\n", "[", "]", "{", "}", ",", '"', "'", '"""'),
+        *("'''", "\\", "\\u0041", "#", " ", "1", "1.5", "0x", "_", "[[cluster]]\n", "[a{n}]\n"),
+        *("1979-05-27T07:32:00Z", "true", "a.", "nan", "e9", "not_befor{n}=1\n", "\r\n"),
+    ),
+    frames=(
+        ("", ""),
+        ("a=[", "]"),
+        ("a={", "}"),
+        ("[", "a]\n"),
+        _CLUSTER,
+        ('a="', '"'),
+        ('[controller]\nkind="none"\n[controller.parameters]\n', ""),
+    ),
+    known=(
+        ("[" + "a." * 8000 + "a]\n", "b.", "b=1\n"),
+        ("[" + "a." * 200 + "a]\n", "b." * 200 + "b=1\n", ""),
+        ("", "a.", "a=1\n"),
+        ("[a.b.c.d.e.f.g.h.i.j.k]\n", "a.b.c.d.e.f.g.h.i.j.k{n}=1\n", ""),
+        ("", "a{n}=1\n", ""),
+        ("", "[a{n}]\n", ""),
+        ("", "[[cluster]]\n", ""),
+        ("[[cluster]]\n", "templat_{n}=1\n", ""),
+        ("", "a{n}=" + "[" * 16 + "]" * 16 + "\n", ""),
+        ("a=", "[", ""),
+        ("a=", "{a=", ""),
+        ("a=[", "1,", "]"),
+        ("name=0x", "f", ""),
+        ("name=", "1", ""),
+        ("", "#\n", ""),
+        ('a="""', '""', ""),
+        ("a='''", "''", ""),
+        ('a="""', "\\\n", ""),
+    ),
+)
+MOMENT = Parser(
+    name="moment",
+    read=moment_of_text,
+    bytes_=BODY,
+    words=("1", "0", ":", "-", "T", "Z", ".", "+", "d", "s", " ", "W"),
+    known=(("", "1", "d"), ("2026-05-01T09:00:00.", "1", "Z"), ("", " ", "d")),
+)
+MONTH = Parser(name="month", read=parse_month, bytes_=BODY, words=("1", "-", "0", "+"))
+VM_TEMPLATE = Parser(
+    name="VM template",
+    read=_read_vm_template,
+    bytes_=LONGEST_TEMPLATE,
+    words=(
+        *("A", "{n}", "=", " = ", "\n", "[", "]", ",", '"', "\\", '\\"', "#", " ", "\t", "\r"),
+        *("$USER[A]", "$USER[", "$UID", "CPU=1\n", "MEMORY=1\n", "IMAGE_ID", "RAW", "SCHED_DS_"),
+        *("MERKAT", "DISK=[A=1]\n", "CONTEXT=[A=1,B=2]\n", "A{n}=1\n", "é", "NAME", "\\\\"),
+    ),
+    frames=(
+        ("", ""),
+        ('CPU="1"\nMEMORY="1"\n', ""),
+        ("CPU=1\nMEMORY=1\nA=[", "]"),
+        ('CPU=1\nMEMORY=1\nA="', '"'),
+    ),
+    known=(
+        ("", "A=1\n", ""),
+        ("", " ", ""),
+        ("", "\n", ""),
+        ("", "#\n", ""),
+        ("", "# \n ", "\nX"),
+        ("", "A", ""),
+        ("", "A ", ""),
+        ("A=[", "A=1,", "A"),
+        ("A=[", " ", ""),
+        ('A="', "\\", ""),
+        ('A="', '\\"', ""),
+        ("", "$USER[", ""),
+        ("", "$USER[A] ", ""),
+        ("", "$USER[ ", ""),
+        ("", "SCHED_DS_", ""),
+        ("", "IMAGE_ID ", ""),
+        ("", "IMAGE ", ""),
+        ("CPU=1\nMEMORY=1\n", "A=[B=1]\n", ""),
+        ("CPU=1\nMEMORY=1\n", "CONTEXT=[B=1]\n", ""),
+        ("CPU=1\nMEMORY=1\n", "DISK=[IMAGE_ID={n}]\n", ""),
+        ("", "CPU=1 ", ""),
+        ("", "NAME ", ""),
+    ),
+    refuses=(TemplateError, ValueError),
+)
+BUS = Parser(
+    name="message on the bus",
+    read=lambda text: unpack(text.encode("utf-8", "surrogatepass"), TO_DAEMON),
+    bytes_=LARGEST_BYTES,
+    words=(
+        *("{", "}", "[", "]", ",", ":", '"', '"a"', '"a{n}":1,', "1", "-", "e", ".", "\\", "\\u"),
+        *("\\ud800", "null", "true", " ", "\n", "1e1", "[],", "{},", '{"a":', "9", "0,"),
+    ),
+    frames=(
+        ("", ""),
+        ('{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":[', "0]}}"),
+        ('{"v":3,"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{', "}}}"),
+        (
+            '{"v":3,"kind":"report","session":"","number":1,"id":"a","body":{"text":"',
+            '"}}',
+        ),
+        ('{"v":3,"kind":"remember","session":"","number":', ',"id":"","body":{"memory":0}}'),
+    ),
+    known=(
+        ("", "[", ""),
+        ("", '{"a":', ""),
+        ('{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":', "[", ""),
+        (
+            '{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
+            "0,",
+            "0]}}",
+        ),
+        (
+            '{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
+            "{},",
+            "0]}}",
+        ),
+        (
+            '{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":{',
+            '"{n}":0,',
+            '"":0}}}',
+        ),
+        (
+            '{"v":3,"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{',
+            '"{n}":{},',
+            '"999999999":{}}}}',
+        ),
+        ('{"v":', "1", ""),
+        ('{"v":"', "\\u0041", '"}'),
+        ("", " ", ""),
+        ('{"v":-', "1", "e1}"),
+    ),
+)
+CALL = Parser(
+    name="XML-RPC call",
+    read=lambda text: call_of(text.encode(), ApiSettings().depth),
+    bytes_=BODY,
+    words=(
+        *("<value>", "</value>", "<array><data>", "</data></array>", "<struct>", "</struct>"),
+        *("<member>", "</member>", "<name>a{n}</name>", "<int>1</int>", "<string>", "</string>"),
+        *("&amp;", "&#65;", "<![CDATA[", "]]>", "<!--", "-->", "a", " ", "<?a?>", "<a b='", "'"),
+        *("<param>", "</param>", "<double>1e9</double>", "<value><int>1</int></value>"),
+    ),
+    frames=(
+        ("", ""),
+        ("<methodCall><methodName>a</methodName><params>", "</params></methodCall>"),
+        (
+            "<methodCall><methodName>a</methodName><params><param><value>",
+            "</value></param></params></methodCall>",
+        ),
+        (
+            "<methodCall><methodName>a</methodName><params><param><value><array><data>",
+            "</data></array></value></param></params></methodCall>",
+        ),
+    ),
+    known=(
+        ("<methodCall>", "<a>", ""),
+        (
+            "<methodCall><methodName>a</methodName><params>",
+            "<param><value><int>1</int></value></param>",
+            "</params></methodCall>",
+        ),
+        (
+            "<methodCall><methodName>a</methodName><params><param><value><array><data>",
+            "<value/>",
+            "</data></array></value></param></params></methodCall>",
+        ),
+        (
+            "<methodCall><methodName>a</methodName><params><param><value><struct>",
+            "<member><name>{n}</name><value/></member>",
+            "</struct></value></param></params></methodCall>",
+        ),
+        (
+            "<methodCall><methodName>a</methodName><params><param><value><string>",
+            "&#65;",
+            "</string></value></param></params></methodCall>",
+        ),
+        ("<methodCall><methodName>", "a<!---->", "</methodName></methodCall>"),
+        ("<methodCall ", "a{n}='' ", "/>"),
+        ("<methodCall a='", "a", ""),
+        ("<methodCall><methodName>a</methodName><params><param><value><int>", "1", ""),
+    ),
+    refuses=(RpcFault,),
+)
+FORM = Parser(
+    name="web form",
+    read=lambda text: fields_of(text.encode()),
+    bytes_=MOST_FORM_BYTES,
+    words=("a", "{n}", "=", "&", ";", "%", "%41", "%C3%A9", "+", "a{n}=1&", "é", "%0"),
+    known=(
+        ("", "&", ""),
+        ("", "a&", ""),
+        ("", "{n}=&", ""),
+        ("a=", "%41", ""),
+        ("a=", "%", ""),
+        ("a=", "+", ""),
+        ("", "%C3%A9=", ""),
+    ),
+)
+COOKIE = Parser(
+    name="cookie",
+    read=lambda text: cookie_of(text, "merkat"),
+    bytes_=HEADER,
+    words=("a", "=", ";", '"', "\\", "\\054", " ", "a{n}=1;", ",", "$"),
+    frames=(("", ""), ('a="', '"'), ("a=", "")),
+    known=(('a="', "\\", '"'), ('a="', "\\0", '"'), ("", "a", ""), ("", "a=a;", ""), ("", " ", "")),
+)
+VM = Parser(
+    name="VM in oned's pool",
+    read=_read_vm,
+    bytes_=VM_BYTES,
+    words=(
+        *("<A>1</A>", "<A{n}>1</A{n}>", "<A><B>1</B></A>", "<![CDATA[a]]>", "&amp;", "a", " "),
+        *(
+            "<MERKAT_A>1</MERKAT_A>",
+            "<MERKAT><CPU>1</CPU></MERKAT>",
+        ),
+        *("<NIC><NETWORK_MODE>auto</NETWORK_MODE><NIC_ID>1</NIC_ID></NIC>", "<A/>"),
+        *("<SCHED_ACTION><ACTION>stop</ACTION><TIME>1</TIME></SCHED_ACTION>"),
+        *("<DISK><SIZE>1</SIZE></DISK>", "<PCI><VENDOR>1</VENDOR></PCI>", "<!--a-->"),
+    ),
+    frames=(_IN_TEMPLATE, _IN_USER),
+    known=(
+        (_IN_USER[0], "<A>1</A>", _IN_USER[1]),
+        (_IN_USER[0], "<MERKAT_A{n}>1</MERKAT_A{n}>", _IN_USER[1]),
+        (_IN_USER[0] + "<A>", "a", "</A>" + _IN_USER[1]),
+        (_IN_USER[0] + "<A>", "&amp;", "</A>" + _IN_USER[1]),
+        (_IN_TEMPLATE[0], "<DISK><SIZE>1</SIZE><TYPE>FS</TYPE></DISK>", _IN_TEMPLATE[1]),
+        (
+            _IN_TEMPLATE[0],
+            "<NIC><NETWORK_MODE>auto</NETWORK_MODE><NIC_ID>{n}</NIC_ID></NIC>",
+            _IN_TEMPLATE[1],
+        ),
+        (
+            _IN_TEMPLATE[0],
+            "<SCHED_ACTION><ACTION>stop</ACTION><TIME>1</TIME></SCHED_ACTION>",
+            _IN_TEMPLATE[1],
+        ),
+        (_IN_TEMPLATE[0], "<PCI><VENDOR>{n}</VENDOR></PCI>", _IN_TEMPLATE[1]),
+    ),
+    refuses=(BrokenError, UnreadableError),
+)
+
+PARSERS = (TOML, MOMENT, MONTH, VM_TEMPLATE, BUS, CALL, FORM, COOKIE, VM, *JUDGING)

@@ -1,0 +1,113 @@
+"""How long a parser takes at its size limit: named worst cases, and a search for worse ones.
+
+A text is a frame filled with a unit, again and again, up to the size limit. A unit is a few
+words of the parser's language; `{n}` stands for a number that is different each time. The search
+starts from random units and changes the slowest ones that it has found.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+LIMIT_S = 0.1
+"""No parser may take longer, whatever a tenant sends."""
+_REFUSALS: tuple[type[Exception], ...] = (ValueError,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parser:
+    """A parser of tenants' text."""
+
+    name: str
+    read: Callable[[str], object]
+    bytes_: int
+    """The most that it is ever given."""
+    words: Sequence[str]
+    """Of its language: what units are made of."""
+    frames: Sequence[tuple[str, str]] = (("", ""),)
+    """What stands before and after the units."""
+    known: Sequence[tuple[str, str, str]] = ()
+    """Worst cases that were found: before, unit, after."""
+    refuses: tuple[type[Exception], ...] = _REFUSALS
+    """What it may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A text and how long it took."""
+
+    before: str
+    unit: str
+    after: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds * 1e3:.0f} ms: {self.before!r} + {self.unit!r} ... + {self.after!r}"
+
+
+def filled(before: str, unit: str, after: str, bytes_: int) -> str:
+    """The frame with as many units as there is room for."""
+    room = bytes_ - len(before.encode()) - len(after.encode())
+    if "{n}" not in unit:
+        return before + unit * max(0, room // len(unit.encode())) + after
+    units: list[str] = []
+    number = 0
+    while room >= 0:
+        units.append(unit.replace("{n}", str(number)))
+        room -= len(units[-1].encode())
+        number += 1
+    return before + "".join(units[:-1]) + after
+
+
+def seconds_of(parser: Parser, text: str) -> float:
+    """CPU time of this thread: what others on the machine do does not count."""
+    began_s = time.thread_time()
+    with suppress(*parser.refuses):
+        parser.read(text)
+    return time.thread_time() - began_s
+
+
+def measured(parser: Parser, before: str, unit: str, after: str) -> Found:
+    """The least of three times where the first one is too long: the machine has caches."""
+    text = filled(before, unit, after, parser.bytes_)
+    took_s = seconds_of(parser, text)
+    for _ in range(2):
+        if took_s > LIMIT_S / 2:
+            took_s = min(took_s, seconds_of(parser, text))
+    return Found(before, unit, after, took_s)
+
+
+def worst(parser: Parser, tries: int, seed: int) -> Found:
+    """The slowest text of so many."""
+    random = np.random.default_rng(seed)
+    best: list[Found] = []
+    for number in range(tries):
+        if best and number % 2:
+            one = best[int(random.integers(len(best)))]
+            before, unit, after = one.before, _changed(parser, one.unit, random), one.after
+        else:
+            before, after = parser.frames[int(random.integers(len(parser.frames)))]
+            unit = "".join(_word(parser, random) for _ in range(int(random.integers(1, 5))))
+        best = sorted(
+            [*best, measured(parser, before, unit, after)], key=lambda found: -found.seconds
+        )[:5]
+    return best[0]
+
+
+def _changed(parser: Parser, unit: str, random: np.random.Generator) -> str:
+    """With another word in front or behind, or twice as often, or cut in half."""
+    choice = int(random.integers(4))
+    if choice == 0:
+        return _word(parser, random) + unit
+    if choice == 1:
+        return unit + _word(parser, random)
+    if choice == 2 and len(unit) < 64:
+        return unit + unit
+    return unit[: max(1, len(unit) // 2)]
+
+
+def _word(parser: Parser, random: np.random.Generator) -> str:
+    return parser.words[int(random.integers(len(parser.words)))]
