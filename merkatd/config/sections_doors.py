@@ -7,11 +7,19 @@ from typing import ClassVar
 
 from merkatd.api.metrics import settings as metrics
 from merkatd.api.xmlrpc import settings as xmlrpc
+from merkatd.api.xmlrpc.forwarded import wrong_network
 from merkatd.bus import settings as bus
 from merkatd.config.shape import Rules
 from merkatd.web import settings as web
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
+
+
+def _networks(names: frozenset[str] | None) -> str | None:
+    wrong = next(filter(wrong_network, sorted(names or ())), None)
+    if wrong is None:
+        return None
+    return f"must list addresses or networks, as in ['127.0.0.1', '10.0.0.0/8'] (got {wrong!r})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +33,8 @@ class Api(xmlrpc.Settings):
         "connections": Rules(least=1, most=65_535),
         "connections_per_address": Rules(least=1),
         "in_flight": Rules(least=1),
+        "unknown_in_flight": Rules(least=1),
+        "trusted_proxies": Rules(check=_networks),
         "call_s": Rules(above=0),
         "answer_s": Rules(above=0),
         "idle_s": Rules(above=0),
@@ -48,6 +58,7 @@ class Web(web.Settings):
     RULES: ClassVar[Mapping[str, Rules]] = {
         "port": Rules(most=65_535),
         "hosts": Rules(check=_host_names),
+        "trusted_proxies": Rules(check=_networks),
         "session_s": Rules(above=0),
         "session_idle_s": Rules(above=0),
         "sessions_per_user": Rules(least=1, most=1_000),

@@ -95,7 +95,7 @@ class Visit(Call):
             cookie=self._cookie(),
             by_hand=self.getHeader(LIVE_HEADER) is None,
             own=self._own(),
-            address=self.channel.address,
+            address=self.caller(),
         )
 
     def _cookie(self) -> str:

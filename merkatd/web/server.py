@@ -3,6 +3,7 @@
 from typing import Any
 
 from merkatd.api.xmlrpc.dispatch import Dispatch
+from merkatd.api.xmlrpc.forwarded import Proxies
 from merkatd.api.xmlrpc.server import CallFactory, Door, opened
 from merkatd.api.xmlrpc.settings import Settings as CallSettings
 from merkatd.scheduler.period import Scheduler
@@ -30,10 +31,11 @@ class VisitFactory(CallFactory):
         site: Site,
         cookie: str,
         hosts: OwnHosts,
+        proxies: Proxies,
         *,
         secure: bool,
     ) -> None:
-        super().__init__(reactor, bounds, site.visit)
+        super().__init__(reactor, bounds, site.visit, proxies)
         self.cookie = cookie
         self.hosts = hosts
         transport = ("Strict-Transport-Security", f"max-age={_A_YEAR_S}")
@@ -76,7 +78,8 @@ def serve(
     )
     site = Site(dispatch, sessions, listeners, cookie=cookie, secure=secure)
     hosts = OwnHosts([settings.address, *(settings.hosts or ())])
-    factory = VisitFactory(reactor, bounds, site, cookie, hosts, secure=secure)
+    proxies = Proxies(settings.trusted_proxies or ())
+    factory = VisitFactory(reactor, bounds, site, cookie, hosts, proxies, secure=secure)
     door = opened(reactor, settings, factory, "web")
     hosts.also(certificate_names(settings.certificate))
     house = dispatch.house

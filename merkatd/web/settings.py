@@ -27,6 +27,10 @@ class Settings:
     """Further names under which browsers may ask for the page, such as `market.example`. The
     address it listens at, `localhost` and the names in its certificate always count; a request
     with any other `Host` header is refused."""
+    trusted_proxies: frozenset[str] | None = None
+    """Addresses or networks of proxies in front of the page, such as `127.0.0.1`. A request from
+    one of them counts for the address that its `X-Forwarded-For` names; from others that header
+    is ignored."""
     session_s: float = 43_200.0
     """Who signed in is asked again after this,"""
     session_idle_s: float = 3_600.0

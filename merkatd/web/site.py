@@ -58,7 +58,9 @@ class Site:
         cookie: str,
         secure: bool,
     ) -> None:
-        self._dispatch = dispatch
+        self._house = dispatch.house
+        # Tenants' calls that hang never keep a page from its turn.
+        self._admission = dispatch.admission.apart()
         self._sessions = sessions
         self._listeners = listeners
         self._cookie = cookie
@@ -72,13 +74,14 @@ class Site:
             return asset(asked.path.removeprefix(ASSETS)) or _nothing()
         if asked.method == "POST" and not asked.own:
             return wrong_page("That came from another site's page.", HTTPStatus.FORBIDDEN)
+        session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
+        wait_s = self._admission.wait_s(asked.address)
         try:
-            self._dispatch.heed(asked.address)
+            self._admission.heed(asked.address, wait_s, known=session is not None)
         except Refusal as refusal:
             return wrong_page(refusal.text, HTTPStatus.TOO_MANY_REQUESTS)
         if asked.path == SIGN_IN:
             return await self._sign_in(asked)
-        session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
         if session is None:
             return _sign_in_first(asked)
         return await self._known(asked, session)
@@ -101,7 +104,7 @@ class Site:
             return await self._shown(asked, session, caller, *found)
 
         try:
-            return await self._dispatch.admitted(session.login, asked.address, work)
+            return await self._admission.admitted(session.login, asked.address, work)
         except Exception as error:  # noqa: BLE001 - each visitor is answered, the daemon lives on
             return self._refused(asked, session, error)
 
@@ -111,7 +114,7 @@ class Site:
         if found.admin:
             need_admin(caller.identity, found.path)
         here = Here(
-            house=self._dispatch.house,
+            house=self._house,
             goals=self.goals,
             past=self.past,
             caller=caller,
@@ -127,7 +130,7 @@ class Site:
 
     async def _prepared(self) -> Prepared | None:
         """The latest period; None where there was none yet."""
-        preparing = self._dispatch.house.preparing
+        preparing = self._house.preparing
         try:
             found = await preparing.prepared()
         except NotNowError:
@@ -154,7 +157,7 @@ class Site:
             return caller.identity
 
         try:
-            user = await self._dispatch.admitted(login, asked.address, who)
+            user = await self._admission.admitted(login, asked.address, who)
         except Exception as error:  # noqa: BLE001 - as above
             return sign_in_page(_sentence(error), asked.field("user"), _status(error))
         _log.info("User {name} signed in to the web page", name=user.name)

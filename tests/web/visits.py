@@ -1,12 +1,13 @@
 """The page's connections without a network: bytes in, bytes out, and a clock that tests move."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
+from merkatd.api.xmlrpc.forwarded import Proxies
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.web.answers import Answer, Asked, Live
 from merkatd.web.hosts import OwnHosts
@@ -21,13 +22,18 @@ class Visits:
     """A port where a function answers."""
 
     def __init__(
-        self, answer: Callable[[Asked], Awaitable[Answer | Live]], **settings: Any
+        self,
+        answer: Callable[[Asked], Awaitable[Answer | Live]],
+        proxies: Sequence[str] = (),
+        **settings: Any,
     ) -> None:
         self.clock = Clock()
         site: Any = type("Answering", (), {"visit": staticmethod(answer)})
         bounds = Settings(**settings)
         hosts = OwnHosts([ADDRESS])
-        self.factory = VisitFactory(self.clock, bounds, site, "merkat", hosts, secure=False)
+        self.factory = VisitFactory(
+            self.clock, bounds, site, "merkat", hosts, Proxies(proxies), secure=False
+        )
         self.factory.startFactory()
 
     def connect(self, address: str = ADDRESS) -> tuple[Any, Any] | None:

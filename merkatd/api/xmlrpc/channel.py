@@ -81,7 +81,13 @@ class Call(_Request):  # type: ignore[misc]  # so it is
 
     async def _run(self, body: bytes) -> None:
         factory = self.channel.factory
-        self.answer(await factory.answer(body, self.channel.address))
+        self.answer(await factory.answer(body, self.caller()))
+
+    def caller(self) -> str:
+        """Return the address that limits count."""
+        said = self.requestHeaders.getRawHeaders(b"x-forwarded-for") or []
+        caller: str = self.channel.factory.proxies.caller(self.channel.address, said)
+        return caller
 
     def _broken(self, failure: Any) -> None:
         if not self._answered:

@@ -3,6 +3,7 @@
 import re
 import secrets
 import xmlrpc.client
+from collections import OrderedDict
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -30,6 +31,7 @@ ADMINISTRATOR = 0
 LONGEST_SESSION = 1024
 _MOST_KEPT = 10_000
 _ASKING_S = 10.0
+_FAMILIAR_S = 3_600.0
 _NOBODY = "User couldn't be authenticated, aborting."
 _CARRIED = re.compile(r"[\t\n\r\x20-\ud7ff\ue000-\ufffd]*")
 """What a call can carry: OpenNebula's server takes no other characters, so they are in no login."""
@@ -78,21 +80,45 @@ class Logins:
         self._refusal_kept_s = refusal_kept_s
         self._key = secrets.token_bytes(32)
         self._words: dict[bytes, _Word] = {}
+        self._refused: dict[bytes, _Word] = {}
+        """Apart from the good ones, so that wrong logins push none of these out."""
+        self._good_s: OrderedDict[bytes, float] = OrderedDict()
+        """When a login was good for the last time."""
         self._asking: dict[bytes, Once[_Word]] = {}
 
     async def who(self, session: str) -> Identity:
         """The user whose login this is. Raises Refusal."""
-        if not 3 <= len(session) <= LONGEST_SESSION or ":" not in session:
+        if not _is_login(session):
             raise Refusal(Code.AUTHENTICATION, _NOBODY)
-        if not _CARRIED.fullmatch(session):
-            raise Refusal(Code.AUTHENTICATION, _NOBODY)
-        name = blake2b(session.encode(), key=self._key, digest_size=32).digest()
-        word = self._words.get(name)
-        if word is None or word.until_s <= self._clock.seconds():
-            word = await self._asked(name, session)
+        name = self._name(session)
+        word = self._word_of(name) or await self._asked(name, session)
         if word.identity is None:
             raise Refusal(Code.AUTHENTICATION, _NOBODY)
         return word.identity
+
+    def is_known(self, session: str) -> bool:
+        """Return whether `who` answers without asking OpenNebula."""
+        return _is_login(session) and self._word_of(self._name(session)) is not None
+
+    def is_good(self, session: str) -> bool:
+        """Return whether `who` returns a user without asking OpenNebula."""
+        word = self._word_of(self._name(session)) if _is_login(session) else None
+        return word is not None and word.identity is not None
+
+    def is_familiar(self, session: str) -> bool:
+        """Return whether the login was good within the last hour, and never refused since."""
+        if not _is_login(session):
+            return False
+        good_s = self._good_s.get(self._name(session))
+        return good_s is not None and self._clock.seconds() - good_s <= _FAMILIAR_S
+
+    def _name(self, session: str) -> bytes:
+        return blake2b(session.encode(), key=self._key, digest_size=32).digest()
+
+    def _word_of(self, name: bytes) -> _Word | None:
+        """Return OpenNebula's word where it still counts."""
+        word = self._words.get(name) or self._refused.get(name)
+        return word if word is not None and word.until_s > self._clock.seconds() else None
 
     async def ask(self, session: str, method: str, *arguments: Any) -> Any:
         """What OpenNebula answers to a call of this user's. Raises OneError, UnreachableError."""
@@ -117,10 +143,23 @@ class Logins:
             word = await self._word(session)
         finally:
             self._asking.pop(name, None)
-        if len(self._words) >= _MOST_KEPT:
-            self._forget()
-        self._words[name] = word
+        self._keep(name, word)
         return word
+
+    def _keep(self, name: bytes, word: _Word) -> None:
+        self._good_s.pop(name, None)
+        self._words.pop(name, None)
+        self._refused.pop(name, None)
+        now_s = self._clock.seconds()
+        if word.identity is None:
+            self._refused = _with_room(self._refused, now_s)
+            self._refused[name] = word
+            return
+        self._words = _with_room(self._words, now_s)
+        self._words[name] = word
+        self._good_s[name] = now_s
+        while len(self._good_s) > _MOST_KEPT:
+            self._good_s.popitem(last=False)
 
     async def _word(self, session: str) -> _Word:
         try:
@@ -131,10 +170,19 @@ class Logins:
             raise Refusal(Code.AUTHENTICATION, error.text) from None
         return _Word(_identity(user), self._clock.seconds() + self._kept_s)
 
-    def _forget(self) -> None:
-        now_s = self._clock.seconds()
-        kept = {name: word for name, word in self._words.items() if word.until_s > now_s}
-        self._words = kept if len(kept) < _MOST_KEPT else {}
+
+def _is_login(session: str) -> bool:
+    """Return whether this can be anybody's login."""
+    fits = 3 <= len(session) <= LONGEST_SESSION and ":" in session
+    return fits and _CARRIED.fullmatch(session) is not None
+
+
+def _with_room(words: dict[bytes, _Word], now_s: float) -> dict[bytes, _Word]:
+    """Return the words with room for one more: those that are over go, then all."""
+    if len(words) < _MOST_KEPT:
+        return words
+    kept = {name: word for name, word in words.items() if word.until_s > now_s}
+    return kept if len(kept) < _MOST_KEPT else {}
 
 
 def _identity(user: Any) -> Identity:

@@ -11,6 +11,7 @@ from twisted.web.http import HTTPFactory
 
 from merkatd.api.xmlrpc.channel import Channel
 from merkatd.api.xmlrpc.dispatch import Dispatch
+from merkatd.api.xmlrpc.forwarded import Proxies, counted
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.tls import CertificateError, context_of
 
@@ -66,7 +67,9 @@ class Door:
 
 def serve(reactor: Any, settings: Settings, dispatch: Dispatch) -> Door:
     """Open the port. Raises NotServedError."""
-    return opened(reactor, settings, CallFactory(reactor, settings, dispatch.answer), "api")
+    proxies = Proxies(settings.trusted_proxies or ())
+    factory = CallFactory(reactor, settings, dispatch.answer, proxies)
+    return opened(reactor, settings, factory, "api")
 
 
 def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) -> Door:
@@ -108,12 +111,15 @@ class CallFactory(HTTPFactory):
     noisy = False
     speaks: type[Channel] = Channel
 
-    def __init__(self, reactor: Any, settings: Settings, answer: Callable[..., Any]) -> None:
+    def __init__(
+        self, reactor: Any, settings: Settings, answer: Callable[..., Any], proxies: Proxies
+    ) -> None:
         # Times are looked after below, all at once, rather than by a timer a connection.
         super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None is none
         self._clock = reactor
         self.answer = answer
         self.settings = settings
+        self.proxies = proxies
         self.body_bytes = int(settings.body_mib * _MIB)
         self.channels: set[Channel] = set()
         self._by_address: Counter[str] = Counter()
@@ -133,9 +139,11 @@ class CallFactory(HTTPFactory):
         host = address.host
         if len(self.channels) >= self.settings.connections:
             return None
-        if self._by_address[host] >= self.settings.connections_per_address:
+        name = counted(host)
+        full = self._by_address[name] >= self.settings.connections_per_address
+        if full and not self.proxies.trust(host):
             return None
-        self._by_address[host] += 1
+        self._by_address[name] += 1
         channel = self.speaks(self, host, self._clock.seconds)
         self.channels.add(channel)
         return channel
@@ -143,9 +151,10 @@ class CallFactory(HTTPFactory):
     def gone(self, channel: Channel, host: str) -> None:
         """A connection has ended."""
         self.channels.discard(channel)
-        self._by_address[host] -= 1
-        if self._by_address[host] <= 0:
-            del self._by_address[host]
+        name = counted(host)
+        self._by_address[name] -= 1
+        if self._by_address[name] <= 0:
+            del self._by_address[name]
 
     def drop_all(self) -> None:
         """End every connection at once."""

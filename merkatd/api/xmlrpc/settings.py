@@ -43,9 +43,17 @@ class Settings:
     """How long OpenNebula's word on a login is trusted before it is asked again."""
     refusal_s: float = 2.0
     """The same for a login that it refused."""
+    unknown_in_flight: int = 8
+    """The most logins at a time that OpenNebula is asked about and that were not good within the
+    last hour; one address has at most half of these turns. Known users wait for none of them."""
     user_calls: float = 50.0
     """Calls a second of one user, on average,"""
     address_calls: float = 500.0
-    """and of one address. A refused login counts as ten calls."""
+    """and of one address for calls of users that are not known yet. A refused login counts as
+    ten calls."""
+    trusted_proxies: frozenset[str] | None = None
+    """Addresses or networks of proxies, such as `127.0.0.1` or `10.0.0.0/8`. A request from one of
+    them counts for the address that its `X-Forwarded-For` names; from others that header is
+    ignored."""
     burst_s: float = 4.0
     """So many seconds' worth of calls may come at once."""

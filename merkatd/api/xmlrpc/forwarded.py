@@ -1,0 +1,74 @@
+"""Which address a request counts for: the connection's own, or the one a trusted proxy names."""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.]{2,45})\](?::[0-9]{1,5})?|([0-9.]{7,15}):[0-9]{1,5}")
+_MOST_HOPS = 20
+_NETWORK_BITS = 64
+"""One customer has a whole IPv6 network of this size, and could use each address once."""
+
+
+class Proxies:
+    """The proxies whose `X-Forwarded-For` is believed."""
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        self._networks = [ipaddress.ip_network(one) for one in networks]
+
+    def trust(self, address: str) -> bool:
+        """Return whether this is the address of a trusted proxy."""
+        found = _address(address)
+        return found is not None and any(found in one for one in self._networks)
+
+    def caller(self, peer: str, headers: Sequence[bytes]) -> str:
+        """Return the address that limits count for a request from `peer`.
+
+        Each proxy appends the address that called it, so the list is read from its end: the
+        first address that is no trusted proxy is the caller. What stands before it is the
+        caller's own word, and is ignored.
+        """
+        if not self.trust(peer):
+            return counted(peer)
+        hops = b",".join(headers).decode("latin-1").rsplit(",", _MOST_HOPS)
+        for hop in reversed(hops[-_MOST_HOPS:]):
+            found = _address(_without_port(hop.strip()))
+            if found is None:
+                break
+            peer = str(found)
+            if not self.trust(peer):
+                break
+        return counted(peer)
+
+
+def wrong_network(text: str) -> bool:
+    """Return whether the text is neither an address nor a network."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return True
+    return False
+
+
+def counted(address: str) -> str:
+    """Return the name under which an address is counted: of IPv6 its network."""
+    found = _address(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((int(found), _NETWORK_BITS), strict=False))
+    return address if found is None else str(found)
+
+
+def _address(text: str) -> _Address | None:
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return mapped or found
+
+
+def _without_port(hop: str) -> str:
+    found = _WITH_PORT.fullmatch(hop)
+    return hop if found is None else found[1] or found[2]

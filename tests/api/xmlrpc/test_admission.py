@@ -1,0 +1,336 @@
+"""Limits by user and by address: no attacker and no neighbour keeps the right user out."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from merkatd.api.xmlrpc.admission import Admission
+from merkatd.api.xmlrpc.forwarded import Proxies, counted
+from merkatd.api.xmlrpc.identity import Logins
+from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.xmlrpc.table import Caller
+from merkatd.api.xmlrpc.turns import FairTurns
+from merkatd.api.xmlrpc.words import Code, Refusal
+
+GOOD = {"ann:right": 2, "bob:right": 3}
+HOME, CAFE, EVIL = "192.0.2.1", "192.0.2.2", "198.51.100.9"
+_USER = "<USER><ID>{}</ID><GID>1</GID><NAME>{}</NAME></USER>"
+
+
+class OpenNebula:
+    """Knows two users; it can hang."""
+
+    def __init__(self) -> None:
+        self.hangs = False
+        self.asked: list[str] = []
+        self.waiting: list[Deferred[list[Any]]] = []
+
+    async def call(self, _method: str, *arguments: Any) -> list[Any]:
+        """As `one.user.info` answers."""
+        session = str(arguments[0])
+        self.asked.append(session)
+        if self.hangs:
+            never: Deferred[list[Any]] = Deferred()
+            self.waiting.append(never)
+            return await never
+        if session in GOOD:
+            return [True, _USER.format(GOOD[session], session[:3]), 0]
+        return [False, "[one.user.info] wrong", 256, -1, -1]
+
+
+class Scene:
+    """The door, with a clock."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = Clock()
+        self.one = OpenNebula()
+        logins = Logins(self.one, self.clock, kept_s=10.0, refusal_kept_s=2.0)
+        self.admission = Admission(logins, Settings(**settings), self.clock)
+
+    def come(
+        self,
+        session: str,
+        address: str,
+        work: Callable[[Caller], Awaitable[Any]] | None = None,
+    ) -> Any:
+        """What a call comes to: a user's name, a refusal's code, or None while it waits."""
+        outcome: list[Any] = []
+
+        async def name(caller: Caller) -> str:
+            return caller.identity.name
+
+        async def coming() -> Any:
+            door = self.admission
+            door.heed(address, door.wait_s(address), known=door.knows(session))
+            return await door.admitted(session, address, work or name)
+
+        running = Deferred.fromCoroutine(coming())
+        running.addCallbacks(outcome.append, lambda failure: outcome.append(_said(failure.value)))
+        return outcome[0] if outcome else None
+
+
+def _said(error: BaseException) -> object:
+    return error.code if isinstance(error, Refusal) else error
+
+
+class TestWrongPasswords:
+    def test_who_tries_them_waits_longer_each_time(self) -> None:
+        """An hour of trying asks OpenNebula some sixty times."""
+        scene = Scene()
+        for number in range(3_600):
+            scene.come(f"ann:{number}", EVIL)
+            scene.clock.advance(1.0)
+        assert 50 < len(scene.one.asked) < 90
+
+    def test_the_right_user_comes_in_from_elsewhere_at_once(self) -> None:
+        """However many addresses try, and however often."""
+        scene = Scene()
+        for number in range(500):
+            scene.come(f"ann:{number}", f"198.51.100.{number % 250}")
+        assert scene.come("ann:right", HOME) == "ann"
+
+    def test_a_user_whose_login_was_good_goes_on_beside_the_attacker(self) -> None:
+        """Also from the attacker's own address, and once OpenNebula has to be asked again."""
+        scene = Scene()
+        assert scene.come("ann:right", EVIL) == "ann"
+        for number in range(100):
+            scene.come(f"ann:{number}", EVIL)
+        assert scene.come("ann:more", EVIL) is Code.ACTION
+        assert scene.come("ann:right", EVIL) == "ann"
+        scene.clock.advance(60.0)
+        for number in range(100):
+            scene.come(f"ann:x{number}", EVIL)
+        assert scene.come("ann:right", EVIL) == "ann"
+        assert scene.one.asked.count("ann:right") == 2
+
+    def test_a_neighbours_mistakes_block_nobody(self) -> None:
+        """A program with an old password runs all day; others of its address sign in."""
+        scene = Scene()
+        for _ in range(2_000):
+            scene.come("eve:old", HOME)
+            scene.clock.advance(0.05)
+        assert scene.come("eve:old", HOME) is Code.ACTION
+        assert scene.come("ann:right", HOME) == "ann"
+        assert scene.come("bob:right", HOME) == "bob"
+
+    def test_a_typing_error_costs_no_wait(self) -> None:
+        """The fifth try is looked at, and the right one forgives."""
+        scene = Scene()
+        for _ in range(20):
+            for wrong in "abcd":
+                assert scene.come(f"ann:{wrong}", HOME) is Code.AUTHENTICATION
+            scene.clock.advance(10.0)
+            assert scene.come("ann:right", HOME) == "ann"
+            scene.clock.advance(11.0)
+
+    def test_a_password_that_was_changed_is_no_longer_familiar(self, monkeypatch: Any) -> None:
+        """It waits as any wrong one does."""
+        scene = Scene()
+        assert scene.come("ann:right", HOME) == "ann"
+        scene.clock.advance(11.0)
+        monkeypatch.delitem(GOOD, "ann:right")
+        assert scene.come("ann:right", HOME) is Code.AUTHENTICATION
+        assert not scene.admission.knows("ann:right")
+
+
+class TestFloods:
+    def test_strangers_use_up_their_address_and_no_user_there(self) -> None:
+        """Who is known goes on where nobody new is let in."""
+        scene = Scene(address_calls=10.0, burst_s=1.0)
+        assert scene.come("ann:right", HOME) == "ann"
+        for number in range(50):
+            scene.come(f"x{number}:y", HOME)
+        assert scene.come("new:one", HOME) is Code.ACTION
+        assert scene.come("bob:right", CAFE) == "bob"
+        for _ in range(40):
+            assert scene.come("ann:right", HOME) == "ann"
+
+    def test_a_user_over_its_own_limit_stops_nobody(self) -> None:
+        """Neither at the same address nor elsewhere."""
+        scene = Scene(user_calls=5.0, burst_s=1.0)
+        assert scene.come("bob:right", HOME) == "bob"
+        said = [scene.come("ann:right", HOME) for _ in range(100)]
+        assert said.count("ann") == 5
+        assert said.count(Code.ACTION) == 95
+        assert scene.come("bob:right", HOME) == "bob"
+
+    def test_slow_work_of_one_user_leaves_turns_for_the_others(self) -> None:
+        """A user holds at most a quarter of them."""
+        scene = Scene(in_flight=8, user_calls=1e6)
+
+        async def slow(_caller: Caller) -> None:
+            await Deferred[None]()
+
+        for _ in range(50):
+            assert scene.come("ann:right", HOME, slow) is None
+        assert scene.come("bob:right", HOME) == "bob"
+
+    def test_one_doors_work_fills_no_other_door(self) -> None:
+        """Calls that hang leave all turns to the page."""
+        scene = Scene(in_flight=1)
+
+        async def slow(_caller: Caller) -> None:
+            await Deferred[None]()
+
+        assert scene.come("ann:right", HOME, slow) is None
+        assert scene.come("bob:right", HOME) is None
+        scene.admission = scene.admission.apart()
+        assert scene.come("bob:right", HOME) == "bob"
+
+
+class TestWhileOpenNebulaHangs:
+    def test_known_users_are_answered_and_strangers_wait(self) -> None:
+        """OpenNebula is asked for as many strangers as there are turns, four of one address."""
+        scene = Scene(unknown_in_flight=8)
+        assert scene.come("ann:right", HOME) == "ann"
+        scene.one.hangs = True
+        scene.one.asked.clear()
+        for number in range(60):
+            assert scene.come(f"x{number}:y", EVIL) is None
+        assert len(scene.one.asked) == 4
+        for number in range(4, 30):
+            scene.come(f"x{number}:y", f"203.0.113.{number}")
+        assert len(scene.one.asked) == 8
+        for _ in range(40):
+            assert scene.come("ann:right", HOME) == "ann"
+
+    def test_familiar_users_are_asked_about_before_strangers(self) -> None:
+        """Whose word is too old has a turn that no stranger holds."""
+        scene = Scene(unknown_in_flight=2)
+        assert scene.come("ann:right", HOME) == "ann"
+        scene.clock.advance(11.0)
+        scene.one.hangs = True
+        for number in range(80):
+            scene.come(f"x{number}:y", f"203.0.113.{number}")
+        scene.one.hangs = False
+        assert scene.come("ann:right", HOME) == "ann"
+
+    def test_not_more_than_some_wait(self) -> None:
+        """The others are told to come again; nothing is kept of them."""
+        scene = Scene(unknown_in_flight=2)
+        scene.one.hangs = True
+        said = [scene.come(f"x{number}:y", f"203.0.113.{number}") for number in range(200)]
+        assert said.count(None) == 66
+        assert said.count(Code.ACTION) == 134
+
+
+class TestTurns:
+    @given(
+        keys=st.lists(st.integers(0, 5), max_size=60),
+        total=st.integers(1, 6),
+        per_key=st.integers(1, 4),
+        ends=st.lists(st.integers(0, 10**6), max_size=60),
+    )
+    def test_never_too_many_and_none_idle(
+        self, keys: list[int], total: int, per_key: int, ends: list[int]
+    ) -> None:
+        """In all and of one key; while a turn is free, who waits has its part already."""
+        turns = FairTurns(total, per_key=per_key)
+        running: list[tuple[int, Deferred[None]]] = []
+        waiting = list(keys)
+
+        def work(key: int) -> Callable[[], Awaitable[None]]:
+            async def begun() -> None:
+                waiting.remove(key)
+                mine: Deferred[None] = Deferred()
+                running.append((key, mine))
+                await mine
+
+            return begun
+
+        def check() -> None:
+            held = [key for key, _ in running]
+            assert len(held) <= total
+            assert all(held.count(key) <= per_key for key in held)
+            if len(held) < total:
+                assert all(held.count(key) == per_key for key in waiting)
+
+        for key in keys:
+            Deferred.fromCoroutine(turns.run(key, work(key)))
+        check()
+        for end in ends:
+            if running:
+                running.pop(end % len(running))[1].callback(None)
+                check()
+
+    def test_ten_thousand_at_once_do_not_nest(self) -> None:
+        """Work that ends at once is done one after the other."""
+        turns = FairTurns(1, per_key=1, waiting=20_000)
+        first: Deferred[None] = Deferred()
+        done: list[int] = []
+
+        async def wait() -> None:
+            await first
+
+        async def note() -> None:
+            done.append(1)
+
+        Deferred.fromCoroutine(turns.run("a", wait))
+        for number in range(5_000):
+            Deferred.fromCoroutine(turns.run(number, note))
+        first.callback(None)
+        assert len(done) == 5_000
+
+    def test_who_leaves_the_queue_takes_no_turn(self) -> None:
+        """And the others move up."""
+        turns = FairTurns(1, per_key=1)
+        first: Deferred[None] = Deferred()
+        done: list[str] = []
+
+        async def wait() -> None:
+            await first
+
+        async def note() -> None:
+            done.append("last")
+
+        Deferred.fromCoroutine(turns.run("a", wait))
+        gone = Deferred.fromCoroutine(turns.run("b", wait))
+        gone.addErrback(lambda _: done.append("gone"))
+        Deferred.fromCoroutine(turns.run("c", note))
+        gone.cancel()
+        first.callback(None)
+        assert done == ["gone", "last"]
+
+
+class TestForwarded:
+    proxies = Proxies(["127.0.0.1", "10.0.0.0/8", "2001:db8::/32"])
+
+    @given(peer=st.ip_addresses(), header=st.binary(max_size=60))
+    def test_strangers_say_nothing_about_themselves(self, peer: Any, header: bytes) -> None:
+        """Without a trusted proxy the header is ignored."""
+        if not self.proxies.trust(str(peer)):
+            assert self.proxies.caller(str(peer), [header]) == counted(str(peer))
+
+    @given(said=st.binary(max_size=100), caller=st.ip_addresses(v=4))
+    def test_what_the_caller_says_does_not_count(self, said: bytes, caller: Any) -> None:
+        """Only what the proxy appended."""
+        if not self.proxies.trust(str(caller)):
+            header = said + b", " + str(caller).encode()
+            assert self.proxies.caller("127.0.0.1", [header]) == str(caller)
+            assert self.proxies.caller("127.0.0.1", [said, str(caller).encode()]) == str(caller)
+
+    @pytest.mark.parametrize(
+        ("headers", "caller"),
+        [
+            ([], "127.0.0.1"),
+            ([b""], "127.0.0.1"),
+            ([b"nonsense"], "127.0.0.1"),
+            ([b"203.0.113.5"], "203.0.113.5"),
+            ([b"203.0.113.5:4711"], "203.0.113.5"),
+            ([b"1.1.1.1, 203.0.113.5, 10.0.0.7"], "203.0.113.5"),
+            ([b"1.1.1.1", b"203.0.113.5, 10.0.0.7"], "203.0.113.5"),
+            ([b"203.0.113.5, x, 10.0.0.7"], "10.0.0.7"),
+            ([b"[2001:470::5]:99"], "2001:470::/64"),
+            ([b"2001:470::5"], "2001:470::/64"),
+            ([b"::ffff:203.0.113.5"], "203.0.113.5"),
+            ([b"203.0.113.5," + b"10.0.0.1," * 50 + b"10.0.0.1"], "10.0.0.1"),
+        ],
+    )
+    def test_headers_as_proxies_send_them(self, headers: list[bytes], caller: str) -> None:
+        """The nearest address that is no trusted proxy."""
+        assert self.proxies.caller("127.0.0.1", headers) == caller
