@@ -82,11 +82,11 @@ Weights are set by administrators, with `merkatd tenant`.
 OpenNebula's word on a login is kept for `api.login` and then asked for again: so long a password
 that was changed goes on being good. Kept is a keyed hash of the session string, never the string.
 
-Calls are limited for each user (`api.user_calls`), and those of users that are not known yet for each
-address (`api.address_calls`). After five wrong passwords the same user waits at the same address, a
-second at first and at most a minute; from other addresses, and with a login that was good within the last
-hour, there is no wait. Behind a proxy, name it in `api.trusted_proxies`: its `X-Forwarded-For` then says
-which address counts.
+Calls are limited for each user (`api.user_calls`), and those of users that are not known yet for
+each address (`api.address_calls`). After five wrong passwords the same user waits at the same
+address, a second at first and at most a minute; from other addresses, and with a login that was
+good within the last hour, there is no wait. Behind a proxy, name it in `api.trusted_proxies`:
+its `X-Forwarded-For` then says which address counts.
 """
 
 _METHODS = """\
