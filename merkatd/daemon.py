@@ -139,7 +139,9 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         if config.web.enabled:
             page = open_to_browsers(reactor, config, scheduler, dispatch, closing)
     if config.metrics.enabled:
-        closing.add("the metrics", open_to_scrapes(reactor, config, scheduler, loads))
+        closing.add(
+            "the metrics", open_to_scrapes(reactor, config, scheduler, loads, processes.tasks_ended)
+        )
     if leading is not None:
         leaders.append(leading)
         closing.add("the lease", lambda: ensureDeferred(leading.stop()))

@@ -1,12 +1,11 @@
 """Who may connect: the keys of the platforms that are looked after, and nobody else's."""
 
-import asyncio
-
 import zmq
 import zmq.asyncio
 from twisted.logger import Logger
 from zmq.utils import z85
 
+from merkatd.bus.kept import Tasks
 from merkatd.bus.throttle import Throttle
 
 _log = Logger()
@@ -20,13 +19,13 @@ _OK, _REFUSED = b"200", b"400"
 class Allowing:
     """Answers libzmq's question for each new connection to a context."""
 
-    def __init__(self, context: zmq.asyncio.Context, throttle: Throttle) -> None:
+    def __init__(self, context: zmq.asyncio.Context, throttle: Throttle, tasks: Tasks) -> None:
         self._throttle = throttle
         self._platforms: dict[str, int] = {}
         self._socket = context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.bind(_ADDRESS)
-        self._task = asyncio.get_running_loop().create_task(self._answer())
+        self._task = tasks.start("letting in", self._answer)
 
     def allow(self, public: str, platform: int) -> None:
         """Let whoever has the secret to this key speak for the platform."""
@@ -43,7 +42,12 @@ class Allowing:
     async def _answer(self) -> None:
         while True:
             frames = await self._socket.recv_multipart()
-            await self._socket.send_multipart(self._verdict(frames))
+            try:
+                verdict = self._verdict(frames)
+            except Exception:  # noqa: BLE001 - without an answer the socket takes no question again
+                _log.failure("A connection to the bus could not be judged; it is refused")
+                verdict = [*frames[:2], _REFUSED, b"not judged", b"", b""]
+            await self._socket.send_multipart(verdict)
 
     def _verdict(self, frames: list[bytes]) -> list[bytes]:
         version, request, domain, address, _, mechanism, *credentials = frames

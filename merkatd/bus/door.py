@@ -11,6 +11,7 @@ import zmq.asyncio
 from twisted.logger import Logger
 
 from merkatd.bus.allowing import DOMAIN, Allowing
+from merkatd.bus.kept import Tasks
 from merkatd.bus.keys import KeyPair
 from merkatd.bus.throttle import Throttle
 from merkatd.bus.wire import LARGEST_BYTES
@@ -45,22 +46,22 @@ class Door:
         throttle: Throttle,
         heard: Callable[[Heard], Coroutine[Any, Any, None]],
         topics: Callable[[int], Container[bytes]],
+        tasks: Tasks,
     ) -> None:
         """`heard` takes what comes, `topics` are those that a platform may listen to."""
         self._heard = heard
         self._topics = topics
         self._throttle = throttle
         self._context = zmq.asyncio.Context()
-        self.allowing = Allowing(self._context, throttle)
+        self.allowing = Allowing(self._context, throttle, tasks)
         self._asked = self._socket(zmq.ROUTER, keys)
         self._published = self._socket(zmq.XPUB, keys)
         self._published.set(zmq.XPUB_MANUAL, 1)
         self.asking = self._bound(self._asked, endpoint)
         self.listening = self._bound(self._published, endpoint)
-        loop = asyncio.get_running_loop()
         self._tasks = [
-            loop.create_task(self._hear()),
-            loop.create_task(self._let_listen()),
+            tasks.start("hearing", self._hear),
+            tasks.start("letting listen", self._let_listen),
         ]
 
     def _socket(self, kind: int, keys: KeyPair) -> zmq.asyncio.Socket:

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
@@ -11,6 +12,7 @@ from twisted.logger import Logger
 
 from merkatd.bus.desks import Board, Desk
 from merkatd.bus.door import Door, Heard
+from merkatd.bus.kept import Tasks
 from merkatd.bus.keys import KeyPair, Passport, fresh
 from merkatd.bus.messages import (
     TO_DAEMON,
@@ -63,16 +65,20 @@ class Hub:
         self._unsaid: dict[int, Standing] = {}
         self._saying: asyncio.Handle | None = None
         self._sessions = Sessions()
+        self.tasks = Tasks()
         self._rates = Throttle(now, settings.messages, settings.messages_at_once)
         self._warnings = Throttle(now, _WARNINGS_PER_S, _WARNINGS_AT_ONCE)
-        self._door = Door(keys, settings.endpoint, self._warnings, self._heard, self._topics)
+        self._door = Door(
+            keys, settings.endpoint, self._warnings, self._heard, self._topics, self.tasks
+        )
 
     def admit(self, assignment: Assignment, roles: frozenset[str]) -> None:
         """Let processes of these roles speak for a platform; it gets new keys."""
         self.dismiss(assignment.platform)
         board = self._boards.setdefault(assignment.market, Board())
         desk = Desk(assignment, roles, fresh(), asyncio.Queue(_WAITING), board)
-        desk.task = asyncio.get_running_loop().create_task(self._serve(desk))
+        name = f"server of platform {assignment.platform}"
+        desk.task = self.tasks.start(name, partial(self._serve, desk))
         self._desks[assignment.platform] = desk
         self._door.allowing.allow(desk.keys.public, assignment.platform)
 
@@ -248,8 +254,10 @@ class Hub:
                     platform=desk.assignment.platform,
                 )
                 answer = Refused(why="failed here; ask again")
-            session, envelope = desk.asked.pop(key)
-            await self._answer(session, envelope, answer)
+            finally:
+                # Also where the answer can't be sent: the process may ask again.
+                asked = desk.asked.pop(key)
+            await self._answer(*asked, answer)
 
     async def _done(self, desk: Desk, envelope: Envelope) -> Any:
         platform = desk.assignment.platform

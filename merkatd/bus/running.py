@@ -56,6 +56,10 @@ class PlatformProcesses:
         """What keeps the processes."""
         return self._supervisor
 
+    def tasks_ended(self) -> int:
+        """How many of the bus's tasks have ended unasked since the daemon's start."""
+        return 0 if self._hub is None else self._hub.tasks.ended
+
     def attend(self, attendant: Attendant) -> None:
         """Bring to this one whatever controllers ask for."""
         self._attendant = attendant

@@ -1,6 +1,7 @@
 """Messages as bytes: JSON in an envelope with version, session and number, read strictly."""
 
 import json
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -91,13 +92,28 @@ def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES)
     if len(data) > largest:
         raise MalformedError(f"{len(data)} bytes are more than the {largest} that are taken")
     try:
-        return _envelope(_DECODER.decode(data.decode()), kinds)
+        given = _DECODER.decode(data.decode())
+        if _ESCAPED.search(data) is not None:
+            _refuse_surrogates(given)
+        return _envelope(given, kinds)
     except ShapeError as error:
         raise MalformedError(f"body{error}" if str(error).startswith(".") else str(error)) from None
     except MalformedError:
         raise
     except (ValueError, RecursionError) as error:
         raise MalformedError(f"no JSON that can be taken: {str(error)[:80]}") from None
+
+
+_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
+"""The only way in which a surrogate can be written in UTF-8."""
+
+
+def _refuse_surrogates(given: Any) -> None:
+    """Raise MalformedError if a text has half a pair: nothing could store it, or send it on."""
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise MalformedError("a text has a lone surrogate") from None
 
 
 def _envelope(given: Any, kinds: Mapping[str, type]) -> Envelope:

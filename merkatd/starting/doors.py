@@ -39,7 +39,11 @@ _LOGIN_BYTES = 1 << 20
 
 
 def open_to_scrapes(
-    reactor: Any, config: Config, scheduler: Scheduler, loads: Mapping[str, Load]
+    reactor: Any,
+    config: Config,
+    scheduler: Scheduler,
+    loads: Mapping[str, Load],
+    tasks_ended: Callable[[], int],
 ) -> Callable[[], Any]:
     """Count what happens, and open the port where the figures are read; what closes it."""
     world = scheduler.world
@@ -60,6 +64,7 @@ def open_to_scrapes(
         }
     )
     scheduler.count(figures.ended)
+    figures.bus(tasks_ended)
     chosen = config.metrics
 
     def well() -> Health:

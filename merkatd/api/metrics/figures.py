@@ -14,7 +14,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from merkatd.api.metrics.calls import Load, Loads
@@ -175,9 +175,25 @@ class Figures:
         for state, tell in state_of.items():
             self._state.labels(state).set_function(tell)
 
+    def bus(self, tasks_ended: Callable[[], int]) -> None:
+        """Ask at each scrape how many tasks of the bus have ended unasked."""
+        self._registry.register(_Bus(tasks_ended))
+
     def page(self) -> bytes:
         """The text that Prometheus reads."""
         return generate_latest(self._registry)
+
+
+class _Bus(Collector):
+    """What became of the tasks of the bus."""
+
+    def __init__(self, tasks_ended: Callable[[], int]) -> None:
+        self._tasks_ended = tasks_ended
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Read at each scrape."""
+        words = "Tasks of the bus that ended unasked, and were started again"
+        yield CounterMetricFamily("merkat_bus_tasks_ended", words, value=self._tasks_ended())
 
 
 class _Present(Collector):

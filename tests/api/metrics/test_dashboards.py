@@ -37,6 +37,7 @@ def known() -> Iterator[dict[str, str]]:
     figures.announced(announcement)
     figures.balances({"users": 1.0}, 1.0)
     figures.states({"acting": lambda: 1})
+    figures.bus(lambda: 0)
     Fair(Inline(), figures.fair).announced(announcement)
     yield {
         family.name + ("_total" if family.type == "counter" else ""): family.type

@@ -1,0 +1,113 @@
+"""No message ends a task of the bus, and a task that ends is noticed and begins again."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.logger import capturedLogs
+
+from merkatd.bus.messages import TO_DAEMON, VERSION, Hello, Refused
+from merkatd.bus.wire import Envelope, MalformedError, unpack
+from merkatd.platforms.ports import Outcome, SetBids
+from tests.bus.raw import Raw
+from tests.bus.rig import CONTROLLER, Site, on_site
+
+BIDS = SetBids(bids={101: {"cpu": 2.0, "memory": 1.0}}, reason="more")
+
+
+def said(session: str, number: int, **parts: str) -> bytes:
+    """An action as JSON that escapes all that is not ASCII."""
+    body = {"bids": {"101": {"cpu": 2.0}}, "reason": parts.get("reason", "")}
+    message = {
+        "v": VERSION,
+        "kind": "set_bids",
+        "session": session,
+        "number": number,
+        "id": parts.get("id", "an id"),
+        "body": body,
+    }
+    return json.dumps(message).encode()
+
+
+@pytest.mark.parametrize(
+    "parts", [{"id": "\ud800"}, {"reason": "a\udfffb"}, {"id": "\udc00\ud800"}]
+)
+def test_a_lone_surrogate_is_refused(parts: dict[str, str]) -> None:
+    """In an id or a text; what is said after it is answered."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await raw.greeted()).session
+        answer = await raw.ask(said(session, 2, **parts))
+        assert isinstance(answer, Refused)
+        assert "lone surrogate" in answer.why
+        assert await raw.ask(Envelope(BIDS, session, 3, "next")) == Outcome(True, "the 1th")
+        assert site.hub.tasks.ended == 0
+
+    on_site(story)
+
+
+def test_a_pair_of_surrogates_is_a_character() -> None:
+    """Any text that can be sent on is taken."""
+    found = unpack(said("s", 1, id="\N{GRINNING FACE}"), TO_DAEMON)
+    assert found.id == "\N{GRINNING FACE}"
+
+
+def test_raw_surrogates_are_refused_too() -> None:
+    """Those that were not escaped."""
+    with pytest.raises(MalformedError):
+        unpack(said("s", 1, id="X").replace(b"X", b"\xed\xa0\x80"), TO_DAEMON)
+
+
+def failing_once(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, which fails the first time."""
+    failed: list[bool] = []
+
+    def first_fails(*given: Any, **named: Any) -> Any:
+        if not failed:
+            failed.append(True)
+            raise ZeroDivisionError("a fault")
+        return call(*given, **named)
+
+    return first_fails
+
+
+def test_a_server_that_fails_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is logged and counted, and what is asked then is answered."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await raw.greeted()).session
+        door = site.hub._door
+        monkeypatch.setattr(door, "answer", failing_once(door.answer))
+        with capturedLogs() as logged:
+            await raw.socket.send(said(session, 2, id="first"))
+            while site.hub.tasks.ended == 0:
+                await asyncio.sleep(0.01)
+        assert any("server of platform 1" in str(one.get("name")) for one in logged)
+        for number in (3, 4):
+            answer = await raw.ask(Envelope(BIDS, session, number, "first"))
+            assert isinstance(answer, Outcome)
+        assert site.hub.tasks.ended == 1
+
+    on_site(story)
+
+
+@pytest.mark.parametrize("task", ["hearing", "letting in"])
+def test_others_are_heard_after_a_fault(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    """Where a message is taken, and where a connection is let in."""
+
+    async def story(site: Site) -> None:
+        allowing = site.hub._door.allowing
+        name = {"hearing": "platform_of", "letting in": "_verdict"}[task]
+        monkeypatch.setattr(allowing, name, failing_once(getattr(allowing, name)))
+        first = Raw(site, site.hub.passport(1, CONTROLLER))
+        await first.socket.send(b"anything")
+        await asyncio.sleep(0.3)
+        second = Raw(site, site.hub.passport(2, CONTROLLER))
+        welcome = await second.ask(Envelope(Hello(role=CONTROLLER), number=1))
+        assert welcome.assignment.platform == 2
+
+    on_site(story)
