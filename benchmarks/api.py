@@ -101,7 +101,7 @@ class Decided:
             rate=np.full(len(snapshot.vms), np.nan),
             messages={},
         )
-        quotes = Quotes.of(snapshot, 0, host, PriceRule.PAPER, np.zeros(len(prices)))
+        quotes = Quotes.of(snapshot, 0, host, PriceRule.CLEARING, np.zeros(len(prices)))
         self._prepared = Prepared(latest, now, [quotes], [False])
 
     async def prepared(self) -> Prepared:

@@ -144,7 +144,10 @@ def decided(snapshot: Snapshot, name: str) -> dict[str, Any]:
     took_ms = (time.perf_counter() - begin) * 1e3
     # Where use is charged, a snapshot does not say over how many VMs a rate is spread.
     unknown = np.full(len(snapshot.vms), np.nan)
-    costs = Costs(unknown, unknown) if entry.by_use else at_price(snapshot, decision)
+    if entry.by_use:
+        costs = Costs(unknown, unknown)
+    else:
+        costs = at_price(snapshot, decision, entry.settings.pricing)
     return plan_value(snapshot, decision, decision.plan, name, took_ms, decision.reasons, costs)
 
 

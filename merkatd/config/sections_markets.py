@@ -45,9 +45,11 @@ class Market(settings.Market):
     """More clusters, by their names."""
     strategy: str = field(default=DEFAULT, metadata=rules(check=_known_strategy))
     """What places its VMs: one of the strategies that have a section below."""
-    price_rule: PriceRule = PriceRule.PAPER
-    """paper: the sum of all bids over the capacity. clearing: what a unit costs the bids that
-    set the level, so that nobody pays more than their bid."""
+    price_rule: PriceRule = PriceRule.CLEARING
+    """clearing: what a unit costs the bids that set the level; a VM never pays more than its bid,
+    or its floor at the reserve price where that is more. paper: the sum of all bids over the
+    capacity; a VM can pay more than its bid. Under both a bid counts only as far as its VM could
+    use what it buys."""
     reserve_prices: Mapping[str, float] = field(
         default_factory=lambda: dict.fromkeys(RESOURCES, 0.0),
         metadata=rules(check=_known_resources),

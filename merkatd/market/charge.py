@@ -13,16 +13,20 @@ def charges(
     prices: Floats,
     elapsed_periods: float,
     most_periods: float = 2.0,
+    *,
+    floors: Floats | float = 0.0,
+    reserve: Floats | float = 0.0,
 ) -> Floats:
     """Credits owed by each VM, by resource.
 
-    `bids`, `allocations` and `prices` are [vms, resources], each VM with the prices of its
-    market. `elapsed_periods` is the time that really passed between two observations, in
-    periods; no more than `most_periods` are charged for. Under the clearing rule no VM owes
-    more than it bid a period.
+    `bids`, `allocations`, `prices` and `floors` are [vms, resources], each VM with the prices of
+    its market; `reserve` has the reserve prices. `elapsed_periods` is the time that really passed
+    between two observations, in periods; no more than `most_periods` are charged for. Under the
+    clearing rule a VM owes no more than it bid a period, or than its floor costs at the reserve
+    price where that is more.
     """
     with np.errstate(invalid="ignore"):
         owed = np.where(allocations > 0, prices * allocations, 0.0)
     if rule is PriceRule.CLEARING:
-        owed = np.minimum(owed, bids)
+        owed = np.minimum(owed, np.maximum(bids, reserve * np.minimum(floors, allocations)))
     return owed * min(max(elapsed_periods, 0.0), most_periods)

@@ -1,4 +1,24 @@
-"""The price of a unit of each resource for one period (section 2.2.4), under two rules."""
+"""The price of a unit of each resource for one period (section 2.2.4), under two rules.
+
+Both rules ask what a unit costs the bids that set the level of the market as one host. They
+differ in how floors count and in what a VM is charged (`charge.py`). A bid counts only as far as
+its VM could use what the bid buys: a bid of 9,000 credits of a VM that can use one unit counts as
+the price of one unit.
+
+# Note [A price of usable bids]
+
+The paper divides the sum of all bids b_j by the capacity C. A VM pays for what it is given, at
+most its cap: with a high bid and a small cap it raises the price for every other VM and pays
+next to nothing itself. So each bid counts as what its VM would pay for all it can use:
+
+    P = (sum of min(b_j, P x cap_j)) / C
+
+With P = 1 / level this is the sum of all shares: clip(b_j x level, 0, cap_j) adds up to C. The
+price is therefore 1 / level, where the level is computed without floors (`view.py`). Example:
+capacity 300, bids 12 12 12 30 30, caps 100: no VM reaches its cap, and the price is 96 / 300 =
+0.32. With one more bid of 9,000 for at most 1 unit the price is 96 / 299. Where the VMs together
+can't use the capacity there is no competition, and the price is the reserve price.
+"""
 
 from enum import StrEnum
 
@@ -8,26 +28,32 @@ from merkatd.cluster.arrays import Floats
 
 
 class PriceRule(StrEnum):
-    """What a unit costs."""
+    """What a unit costs, and what a VM is charged."""
 
     PAPER = "paper"
-    """The sum of all bids over the capacity. With caps a VM can be charged above its bid."""
+    """The sum of all usable bids over the capacity. A VM on a crowded host can be charged above
+    its bid."""
     CLEARING = "clearing"
-    """What a unit costs the bids that set the level. Nobody is charged above their bid."""
+    """What a unit costs the bids that set the level. No VM is charged above its bid, or above
+    its floor at the reserve price where that is more."""
 
 
-def price(
-    rule: PriceRule, bids: Floats, capacity: Floats, level: Floats, reserve: Floats
-) -> Floats:
+def price(level: Floats, reserve: Floats) -> Floats:
     """Credits per unit and period, by resource, at least the reserve price.
 
-    `bids` is [vms, resources]; the others are [resources]. Infinite under the clearing rule
-    where the floors alone use up the capacity: nobody's bid decides there.
+    `level` is what a credit buys in the market as one host. The price is infinite where floors
+    alone use up the capacity: no bid decides there.
     """
-    if rule is PriceRule.CLEARING:
-        asked = np.divide(1.0, level, out=np.full_like(level, np.inf), where=level > 0)
-    else:
-        asked = np.divide(
-            bids.sum(axis=0), capacity, out=np.zeros_like(capacity), where=capacity > 0
-        )
-    return np.maximum(asked, reserve)
+    asked = np.divide(1.0, level, out=np.full_like(level, np.inf), where=level > 0)
+    found: Floats = np.maximum(asked, reserve)
+    return found
+
+
+def price_of_whole_bids(bids: Floats, capacity: Floats, reserve: Floats) -> Floats:
+    """The paper's price to the letter, for its experiments: all bids over the capacity.
+
+    `bids` is [vms, resources]; the others are [resources].
+    """
+    asked = np.divide(bids.sum(axis=0), capacity, out=np.zeros_like(capacity), where=capacity > 0)
+    found: Floats = np.maximum(asked, reserve)
+    return found

@@ -5,7 +5,6 @@ many VMs there are: nothing is summed up again. It says what `share.py` would di
 `price.py` would ask if the bid were really changed.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -14,7 +13,7 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.market.charge import charges
-from merkatd.market.demand import Bidder, Demand, running
+from merkatd.market.demand import Bidder, Demand
 from merkatd.market.explain import BIDDING
 from merkatd.market.price import PriceRule, price
 from merkatd.market.view import NOWHERE, view_of
@@ -36,7 +35,9 @@ class Place:
     pool: int
     """The host among those of the market, -1 for none."""
     now: tuple[Bidder, ...] | None
-    """By resource, how it counts at present; None where it doesn't."""
+    """By resource, how it counts at present; None where it doesn't,"""
+    priced: tuple[Bidder, ...] | None
+    """and how it counts in the price."""
     floor: tuple[float, ...]
     cap: tuple[float, ...]
     bids: bool = True
@@ -64,13 +65,14 @@ class Quotes:
     rule: PriceRule
     reserve: Floats
     total: Floats
-    """[resources]: the market's capacity,"""
-    bids: tuple[tuple[float, float], ...]
-    """[resources]: and all bids for it, each sum with what it was too short for."""
+    """[resources]: the market's capacity."""
     hosts: Demand
     """A pool a host and resource,"""
     market: Demand
-    """and a pool a resource, as if the market were one host."""
+    """a pool a resource, as if the market were one host,"""
+    priced: Demand
+    """and the same as the price counts it: with no more than VMs can use on their hosts, and with
+    floors where they count."""
     host_rows: Ints
     """[hosts]: their rows in the snapshot."""
     by_load: Ints
@@ -82,7 +84,9 @@ class Quotes:
     at: Ints
     """[vms]: the host among those of the market, -1 for none."""
     rows: Floats
-    """[vms, resources, 3]: bid, floor and cap."""
+    """[vms, resources, 3]: bid, floor and cap,"""
+    priced_rows: Floats
+    """and the same as the price counts them."""
     bidding: Sequence[bool]
     """[vms]: runs or wants to."""
 
@@ -99,10 +103,14 @@ class Quotes:
         kinds = len(snapshot.resources)
         columns = np.arange(kinds)
 
-        def demand(pool: Ints, capacity: Floats) -> Demand:
+        def demand(rows: tuple[Floats, ...], pool: Ints, capacity: Floats) -> Demand:
             pools = (pool[:, np.newaxis] * kinds + columns).ravel()
-            bid, floor, cap = (of[there].ravel() for of in (view.bid, view.floor, view.cap))
+            bid, floor, cap = (of[there].ravel() for of in rows)
             return Demand.of(bid, floor, cap, pools, capacity.ravel())
+
+        whole = (view.bid, view.floor, view.cap)
+        counted = view.counted(rule, at)
+        together = np.zeros(len(there), dtype=np.int64)
 
         local = np.full(len(snapshot.vms), NOWHERE)
         local[view.vms] = np.arange(len(view.vms))
@@ -117,15 +125,16 @@ class Quotes:
             rule=rule,
             reserve=reserve,
             total=view.total,
-            bids=tuple(_total(view.bid[there, column]) for column in columns),
-            hosts=demand(at[there], view.capacity),
-            market=demand(np.zeros(len(there), dtype=np.int64), view.total),
+            hosts=demand(whole, at[there], view.capacity),
+            market=demand(whole, together, view.total),
+            priced=demand(counted, together, view.total),
             host_rows=view.hosts,
             by_load=order,
             room=room,
             local=local,
             at=at,
-            rows=np.stack([view.bid, view.floor, view.cap], axis=2),
+            rows=np.stack(whole, axis=2),
+            priced_rows=np.stack(counted, axis=2),
             bidding=np.isin(snapshot.vms.state[view.vms], BIDDING).tolist(),
         )
 
@@ -142,13 +151,14 @@ class Quotes:
         pool = int(self.at[vm])
         if pool == NOWHERE:
             return self.place_for(floor, cap)
-        return Place(int(self.host_rows[pool]), pool, now, floor, cap, self.bidding[vm])
+        priced = tuple(Bidder(*row) for row in self.priced_rows[vm].tolist())
+        return Place(int(self.host_rows[pool]), pool, now, priced, floor, cap, self.bidding[vm])
 
     def place_for(self, floor: Sequence[float], cap: Sequence[float]) -> Place:
         """A VM that there is not yet: on the host with the least load on which its floor fits."""
         pool = self._roomy(np.array(floor))
         host = NOWHERE if pool == NOWHERE else int(self.host_rows[pool])
-        return Place(host, pool, None, tuple(floor), tuple(cap))
+        return Place(host, pool, None, None, tuple(floor), tuple(cap))
 
     def quote(self, place: Place, bid: Sequence[float]) -> tuple[Quote, ...]:
         """By resource, what these bids would get and cost there."""
@@ -165,6 +175,8 @@ class Quotes:
                 np.array([shares]),
                 prices[np.newaxis],
                 1.0,
+                floors=np.array([[row.floor for row in rows]]),
+                reserve=self.reserve,
             )
         outcome = zip(self.resources, bid, shares, prices.tolist(), owed[0].tolist(), strict=True)
         return tuple(Quote(*one) for one in outcome)
@@ -207,23 +219,26 @@ class Quotes:
         """Of a unit of each resource, with these rows in the place of the VM's own."""
         level = np.array(
             [
-                self.market.level(
+                self.priced.level(
                     column,
                     float(self.total[column]),
-                    None if place.now is None else place.now[column],
-                    row,
+                    None if place.priced is None else place.priced[column],
+                    self._counted(place, column, row),
                 )
                 for column, row in enumerate(rows)
             ]
-            if self.rule is PriceRule.CLEARING
-            else np.zeros(len(rows))
         )
-        old = [0.0] * len(rows) if place.now is None else [row.bid for row in place.now]
-        bids = [
-            math.fsum((*total, -before, row.bid))
-            for total, before, row in zip(self.bids, old, rows, strict=True)
-        ]
-        return price(self.rule, np.array([bids]), self.total, level, self.reserve)
+        return price(level, self.reserve)
+
+    def _counted(self, place: Place, column: int, row: Bidder) -> Bidder:
+        """How a row counts in the price: as `MarketView.counted` has it."""
+        if place.pool == NOWHERE:
+            most = float(self.hosts.capacity[column :: len(self.resources)].max(initial=0.0))
+        else:
+            most = float(self.hosts.capacity[place.pool * len(self.resources) + column])
+        cap = min(row.cap, most)
+        floor = min(row.floor, cap) if self.rule is PriceRule.CLEARING else 0.0
+        return Bidder(row.bid, floor, cap)
 
     def _pool(self, place: Place, column: int) -> tuple[Demand, int, Bidder | None]:
         """Where it contends for a resource, and how it counts there at present."""
@@ -256,9 +271,3 @@ def _sums(values: Floats, at: Ints, hosts: int) -> Floats:
     """[hosts, resources]: of the rows that are on each."""
     columns = [np.bincount(at, values[:, column], hosts) for column in range(values.shape[1])]
     return np.stack(columns, axis=1)
-
-
-def _total(values: Floats) -> tuple[float, float]:
-    """The sum of all, and what it was too short for."""
-    sums, short = running(values)
-    return float(sums[-1]), float(short[-1])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, Snapshot, VmState
+from merkatd.market.price import PriceRule
 from merkatd.market.share import Share, share
 
 NOWHERE = -1
@@ -58,6 +59,25 @@ class MarketView:
     def first(self, taking_part: Bools) -> Share:
         """Eq. 1 with the whole market as one host, for the VMs that have or get a place."""
         return self._divided(np.where(taking_part, 0, NOWHERE), self.total[np.newaxis])
+
+    def counted(self, rule: PriceRule, place: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return bids, floors and caps as the price counts them, each [vms, resources].
+
+        A bid counts as far as its VM can use what it buys on the host where `place` puts it. Floors
+        count under the clearing rule alone; there they are left out of what the bids divide.
+        """
+        here = self.capacity[np.maximum(place, 0)] if len(self.hosts) else 0.0
+        cap = np.where((place != NOWHERE)[:, np.newaxis], np.minimum(self.cap, here), 0.0)
+        clears = rule is PriceRule.CLEARING
+        return self.bid, np.minimum(self.floor, cap) if clears else np.zeros_like(cap), cap
+
+    def price_level(self, rule: PriceRule, place: Ints) -> Floats:
+        """[resources]: what a credit buys in the market as one host, which makes the price."""
+        there = np.flatnonzero(place != NOWHERE)
+        bid, floor, cap = (of[there] for of in self.counted(rule, place))
+        pool = np.zeros(len(there), dtype=np.int64)
+        level: Floats = _divide(bid, floor, cap, pool, self.total[np.newaxis]).level[0]
+        return level
 
     def on_hosts(self, place: Ints) -> Share:
         """Eq. 1 on each host, with the VMs where `place` puts them."""

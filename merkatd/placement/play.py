@@ -10,7 +10,7 @@ import numpy as np
 
 from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot
 from merkatd.cluster.steps import Step
-from merkatd.market.price import price
+from merkatd.market.price import price, price_of_whole_bids
 from merkatd.market.view import NOWHERE, MarketView
 from merkatd.placement.game import Game, start
 from merkatd.placement.order import in_order
@@ -35,6 +35,7 @@ def play(snapshot: Snapshot, pricing: Pricing, improve: Callable[[Game], Ints]) 
 
 
 def _price(snapshot: Snapshot, view: MarketView, settled: Settled, pricing: Pricing) -> Floats:
-    bids = view.bid[settled.place != NOWHERE]
     reserve = pricing.reserve_prices(snapshot.resources)
-    return price(pricing.rule, bids, view.total, settled.level, reserve)
+    if pricing.whole_bids:
+        return price_of_whole_bids(view.bid[settled.place != NOWHERE], view.total, reserve)
+    return price(view.price_level(pricing.rule, settled.place), reserve)

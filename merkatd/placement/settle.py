@@ -21,8 +21,6 @@ class Settled:
     place: Ints
     allocations: Floats
     """[vms, resources] of the market's VMs."""
-    level: Floats
-    """[resources]: of the market as one host."""
     steps: tuple[Step, ...]
     reasons: dict[int, str]
 
@@ -45,7 +43,7 @@ def settle(game: Game, orderly: Orderly) -> Settled:
     reasons = {game.vm_id(vm): why_stuck(game, vm, orderly) for vm in orderly.stuck}
     for vm in np.flatnonzero(place == NOWHERE).tolist():
         reasons.setdefault(game.vm_id(vm), why_pending(game, vm, board))
-    return Settled(place, outcome.after, first.level[0], steps, reasons)
+    return Settled(place, outcome.after, steps, reasons)
 
 
 def _step(

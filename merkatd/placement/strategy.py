@@ -33,9 +33,12 @@ class Strategy(Protocol[Settings]):
 class Pricing:
     """How a market's price is made."""
 
-    rule: PriceRule = PriceRule.PAPER
+    rule: PriceRule = PriceRule.CLEARING
     reserve: Mapping[str, float] = field(default_factory=dict)
     """The least price by resource, 0 where none is given."""
+    whole_bids: bool = False
+    """Whether each bid counts in the price as a whole, also as far as its VM could not use what it
+    buys: the paper's rule to the letter, for its experiments alone."""
 
     def reserve_prices(self, resources: tuple[str, ...]) -> Floats:
         """[resources]: the reserve prices in the snapshot's order."""

@@ -25,7 +25,7 @@ from merkatd.market.charge import charges as charges_of
 from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import Observation
-from merkatd.scheduler.settings import ALL_GOODS, Market
+from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Market
 from merkatd.scheduler.using import CPU, Computed, by_use, core_periods, units
 from merkatd.scheduler.world import World
 
@@ -180,6 +180,13 @@ def _with_use(
     return owed, given
 
 
+def sold(arrays: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the goods of a period's columns, in their order."""
+    if "goods" not in arrays:
+        return RESOURCES
+    return tuple(ALL_GOODS[at] for at in arrays["goods"].tolist())
+
+
 def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
     """[vms, resources]: of all goods in their order, where others than CPU and memory were sold."""
     if "goods" not in arrays:
@@ -210,6 +217,7 @@ def owed_by_vm(
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     price = arrays["price"][arrays["market"][rows]]
     price[by_use(markets, arrays["market"][rows])] = 0.0
+    least = arrays["floor"][rows] if "floor" in arrays else np.zeros_like(owed)
     for at, market in enumerate(markets):
         mine = arrays["market"][rows] == at
         owed[mine] = charges_of(
@@ -219,8 +227,9 @@ def owed_by_vm(
             price[mine],
             elapsed,
             most_periods=elapsed,
+            floors=least[mine],
+            reserve=market.pricing.reserve_prices(sold(arrays)),
         )
-    least = arrays["floor"][rows] if "floor" in arrays else np.zeros_like(owed)
     with np.errstate(invalid="ignore"):
         floor = np.where(least > 0, price * least * elapsed, 0.0).sum(axis=1)
     whole = np.minimum(np.rint(owed * MICRO), _MOST).astype(np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 from controllers.policies.patience import Temper
 from merkatd.cluster import Decision, Floats
 from merkatd.market.charge import charges
+from merkatd.market.price import PriceRule
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.strategy import Pricing
 from simulator.baselines.fcfs import TooLargeError
@@ -118,7 +119,10 @@ class _Run:
         self.counts = Counts()
         self.prices: list[tuple[float, float]] = []
         reserve = {RESOURCES[0]: cloud.reserve_cpu, RESOURCES[1]: cloud.reserve_memory}
-        self.settings = type(self.entry.settings)(pricing=Pricing(rule=cloud.rule, reserve=reserve))
+        # The paper's rule to the letter: its figures count every bid as a whole.
+        whole = cloud.rule is PriceRule.PAPER
+        pricing = Pricing(rule=cloud.rule, reserve=reserve, whole_bids=whole)
+        self.settings = type(self.entry.settings)(pricing=pricing)
 
     def to_the_end(self) -> MarketRun:
         """Period after period."""

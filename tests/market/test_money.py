@@ -5,18 +5,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from merkatd.cluster import Floats
 from merkatd.market.charge import charges
 from merkatd.market.error import errors, shortfalls, weighted_shortfall
-from merkatd.market.price import PriceRule, price
+from merkatd.market.price import PriceRule, price, price_of_whole_bids
 from merkatd.market.share import share
 
 BIDS = np.array([[12.0], [12.0], [12.0], [30.0], [30.0]])
 
 
+def level_of(
+    bids: list[float], caps: list[float], capacity: float, floors: list[float] | None = None
+) -> Floats:
+    """What a credit buys on one host."""
+    rows = len(bids)
+    found = share(
+        np.array(bids, dtype=float),
+        np.array(floors or [0.0] * rows),
+        np.array(caps),
+        np.zeros(rows, dtype=np.int64),
+        np.array([capacity]),
+    )
+    return found.level
+
+
 def test_the_papers_price_is_bids_over_capacity() -> None:
-    """Figure 3: 96 credits bid for 300 units."""
-    got = price(PriceRule.PAPER, BIDS, np.array([300.0]), np.array([3.125]), np.array([0.0]))
-    assert got == pytest.approx([0.32])
+    """Figure 3: 96 credits bid for 300 units, whether bids count whole or as far as usable."""
+    whole = price_of_whole_bids(BIDS, np.array([300.0]), np.array([0.0]))
+    usable = price(level_of([12, 12, 12, 30, 30], [100.0] * 5, 300.0), np.array([0.0]))
+    assert whole == pytest.approx([0.32])
+    assert usable == pytest.approx([0.32])
+
+
+def test_a_bid_counts_as_far_as_its_vm_could_use_it() -> None:
+    """9,000 credits for at most one unit make the other 299 the capacity that 96 credits share."""
+    got = price(level_of([12, 12, 12, 30, 30, 9000], [100.0] * 5 + [1.0], 300.0), np.zeros(1))
+    assert got == pytest.approx([96 / 299])
 
 
 def test_the_papers_rule_can_charge_more_than_the_bid() -> None:
@@ -36,30 +60,45 @@ def test_the_clearing_rule_never_does() -> None:
         np.array([100.0]),
     )
     bids = np.array([[1.0], [1.0], [2.0]])
-    cost = price(PriceRule.CLEARING, bids, np.array([100.0]), level.level, np.zeros(1))
+    cost = price(level.level, np.zeros(1))
     got = charges(
         PriceRule.CLEARING, bids, level.allocation[:, np.newaxis], np.tile(cost, (3, 1)), 1
     )
     assert got[:, 0] == pytest.approx([1.0, 1 / 3, 2.0])
 
 
-@pytest.mark.parametrize("rule", PriceRule)
-def test_the_reserve_price_is_the_least(rule: PriceRule) -> None:
+def test_the_reserve_price_is_the_least() -> None:
     """Nobody bids, everybody has their cap: the reserve price."""
-    got = price(rule, np.zeros((2, 1)), np.array([100.0]), np.array([np.inf]), np.array([0.5]))
-    assert got == [0.5]
+    assert price(np.array([np.inf]), np.array([0.5])) == [0.5]
+    assert price_of_whole_bids(np.zeros((2, 1)), np.array([100.0]), np.array([0.5])) == [0.5]
+
+
+def test_a_floor_costs_at_least_the_reserve_price() -> None:
+    """A VM that bids nothing pays for its floor; one that bids more than that pays its bid."""
+    bids, floors = np.array([[0.0], [30.0], [30.0]]), np.array([[40.0], [40.0], [40.0]])
+    given = np.array([[40.0], [40.0], [20.0]])
+    got = charges(
+        PriceRule.CLEARING,
+        bids,
+        given,
+        np.full((3, 1), np.inf),
+        1.0,
+        floors=floors,
+        reserve=np.array([0.5]),
+    )
+    assert got[:, 0] == pytest.approx([20.0, 30.0, 30.0])
 
 
 def test_where_the_floors_use_up_everything_everybody_pays_the_bid() -> None:
     """No price clears such a market: it is infinite, and charges stop at the bids."""
-    cost = price(PriceRule.CLEARING, BIDS, np.array([10.0]), np.array([0.0]), np.zeros(1))
+    cost = price(np.array([0.0]), np.zeros(1))
     got = charges(PriceRule.CLEARING, BIDS, np.ones((5, 1)), np.tile(cost, (5, 1)), 1.0)
     assert got == pytest.approx(BIDS)
 
 
 def test_a_market_without_capacity_has_the_reserve_price() -> None:
     """There is nothing to sell, so nothing to divide by."""
-    got = price(PriceRule.PAPER, BIDS, np.array([0.0]), np.array([0.0]), np.array([0.25]))
+    got = price_of_whole_bids(BIDS, np.array([0.0]), np.array([0.25]))
     assert got == [0.25]
 
 

@@ -35,11 +35,19 @@ def divided_anew(
     place = among[host[view.vms]]
     at = int(np.flatnonzero(view.vms == row)[0])
     got = view.on_hosts(place).allocation[at]
-    there = place != NOWHERE
-    prices = price(rule, view.bid[there], view.total, view.first(there).level[0], RESERVE)
+    prices = price(view.price_level(rule, place), RESERVE)
     if snapshot.vms.state[row] not in BIDDING:
         return got, prices, np.zeros_like(got)
-    owed = charges(rule, bid[np.newaxis], got[np.newaxis], prices[np.newaxis], 1.0)
+    floor = view.floor[at][np.newaxis]
+    owed = charges(
+        rule,
+        bid[np.newaxis],
+        got[np.newaxis],
+        prices[np.newaxis],
+        1.0,
+        floors=floor,
+        reserve=RESERVE,
+    )
     return got, prices, owed[0]
 
 

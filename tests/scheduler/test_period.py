@@ -55,25 +55,33 @@ class TestOnePeriod:
         self, frontend: Frontend
     ) -> None:
         """Price x allocation, of the VMs that ran at both observations."""
+        frontend.close()
+        frontend.__init__(hosts=1)  # type: ignore[misc]
         ann = frontend.user("ann")
         frontend.vm(6.0, owner=ann)
+        frontend.vm(1.0, VCPU=4, MEMORY=8192)
         frontend.periods(3)
         before = frontend.balances()
         announcement = frontend.period()
         price = announcement.prices["default"]
         owner = int(announcement.seen.snapshot.vms.owner[0])
-        cost = price["cpu"] * 200 + price["memory"] * 2048
+        given = announcement.decided.decision.allocations[0]
+        cost = price["cpu"] * given[0] + price["memory"] * given[1]
+        assert cost > 1.0
         assert before[owner] - frontend.balances()[owner] == pytest.approx(cost, rel=1e-6)
 
     def test_prices_are_announced_and_kept(self, frontend: Frontend) -> None:
         """To listeners, and in the database."""
+        frontend.close()
+        frontend.__init__(hosts=1)  # type: ignore[misc]
         heard: list[Announcement] = []
         frontend.scheduler.listen(heard.append)
-        frontend.vm(6.0)
+        for _ in range(4):
+            frontend.vm(6.0, MEMORY=4096)
         frontend.scheduler.start()
         frontend.clock.pump([1.0] * 70)
         assert [one.period for one in heard] == [1, 2]
-        expected = {"default": {"cpu": 6.0 / 1200, "memory": 1.0 / (3 * 8192)}}
+        expected = {"default": {"cpu": 24.0 / 400, "memory": 4.0 / 8192}}
         assert heard[-1].prices["default"] == pytest.approx(expected["default"])
         stored = frontend.read(lambda c: prices.load(c, 2))
         assert stored["default"] == pytest.approx(expected["default"])

@@ -10,7 +10,9 @@ from merkatd.api.questions.words import finite
 from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
 from merkatd.cluster.steps import Step
 from merkatd.market.assess import Assessment, assess
+from merkatd.market.charge import charges
 from merkatd.market.explain import hosts_after
+from merkatd.placement.strategy import Pricing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,13 +64,20 @@ def plan_value(
     }
 
 
-def at_price(snapshot: Snapshot, decision: Decision) -> Costs:
-    """What VMs cost where shares are charged."""
-    prices = np.append(decision.prices, np.full((1, len(snapshot.resources)), np.nan), axis=0)
-    with np.errstate(invalid="ignore"):
-        owed = prices[snapshot.vms.market] * decision.allocations
-    cost = np.where(decision.allocations > 0, owed, 0.0).sum(axis=1)
-    return Costs(cost, np.full(len(cost), np.nan))
+def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> Costs:
+    """Return what VMs cost where shares are charged; a VM of no market costs nothing."""
+    vms = snapshot.vms
+    prices = np.append(decision.prices, np.zeros((1, len(snapshot.resources))), axis=0)
+    owed = charges(
+        pricing.rule,
+        vms.bid,
+        decision.allocations,
+        prices[vms.market],
+        1.0,
+        floors=vms.floor,
+        reserve=pricing.reserve_prices(snapshot.resources),
+    )
+    return Costs(owed.sum(axis=1), np.full(len(vms), np.nan))
 
 
 def _market(

@@ -115,5 +115,7 @@ def costs(
             decision.allocations[rows],
             np.tile(decision.prices[row], (len(rows), 1)),
             1.0,
+            floors=snapshot.vms.floor[rows],
+            reserve=market.pricing.reserve_prices(snapshot.resources),
         )
     return found

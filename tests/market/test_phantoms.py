@@ -1,0 +1,152 @@
+"""A bid counts in the price only as far as its VM could use it, under every rule."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.cluster import Decision, Floats, Snapshot
+from merkatd.market.charge import charges
+from merkatd.market.price import PriceRule, price
+from merkatd.market.share import share
+from merkatd.market.view import NOWHERE
+from merkatd.placement.paper import paper
+from merkatd.placement.registry import strategy_named
+from merkatd.placement.strategy import MarketSettings, Pricing
+from merkatd.scheduler.settings import Market
+from tests.clouds import cloud, hosts_table, vms_table
+
+HOST = 400.0
+RESERVE = {"cpu": 0.001, "memory": 0.0}
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def ten_neighbours() -> Snapshot:
+    """One host that ten VMs share, each with a bid of ten credits."""
+    hosts = hosts_table(np.array([[HOST, 8192.0]]))
+    return cloud(hosts, vms_table([0] * 10, [[10.0, 0.0]] * 10, [[200.0, 1.0]] * 10))
+
+
+def market_of(seed: int, *, hosts: int = 3, vms: int = 12) -> Snapshot:
+    """Hosts of four cores with VMs of all sizes, some with floors, some that bid nothing."""
+    rng = np.random.default_rng(seed)
+    place = rng.integers(0, hosts, vms)
+    cap = np.stack([rng.choice([1.0, 50.0, 200.0, 800.0], vms), np.full(vms, 100.0)], axis=1)
+    bid = 10 ** rng.uniform(-3, 3, (vms, 2)) * rng.choice([0.0, 1.0, 1.0], (vms, 2))
+    floor = cap * rng.choice([0.0, 0.0, 0.5], (vms, 1))
+    return cloud(
+        hosts_table(np.array([[HOST, 8192.0]] * hosts)), vms_table(place, bid, cap, floor=floor)
+    )
+
+
+def joined(snapshot: Snapshot, bid: float, cap: float, host: int = 0) -> Snapshot:
+    """The same market with one VM more, which uses no memory to speak of."""
+    vms = snapshot.vms
+    table = vms_table(
+        [*vms.host, host],
+        [*vms.bid, [bid, 0.0]],
+        [*vms.cap, [cap, 1.0]],
+        floor=np.array([*vms.floor, [0.0, 0.0]]),
+    )
+    return cloud(snapshot.hosts, table)
+
+
+def decided(snapshot: Snapshot, rule: PriceRule, **settings_: Any) -> Decision:
+    """Where all VMs stay: the price alone is looked at."""
+    pricing = Pricing(rule=rule, reserve=RESERVE, **settings_)
+    held = replace(
+        snapshot, vms=replace(snapshot.vms, movable=np.zeros(len(snapshot.vms), dtype=bool))
+    )
+    return paper(held, MarketSettings(pricing=pricing), {}, np.random.default_rng(0))
+
+
+def owed(snapshot: Snapshot, decision: Decision, rule: PriceRule) -> Floats:
+    """What each VM is charged for CPU."""
+    prices = np.tile(decision.prices[0], (len(snapshot.vms), 1))
+    return charges(
+        rule,
+        snapshot.vms.bid,
+        decision.allocations,
+        prices,
+        1.0,
+        floors=snapshot.vms.floor,
+        reserve=np.array(list(RESERVE.values())),
+    )[:, 0]
+
+
+def test_clearing_is_the_default() -> None:
+    """Of a market, and of every strategy that sells shares."""
+    assert Market().pricing.rule is PriceRule.CLEARING
+    assert strategy_named("tabu").settings.pricing.rule is PriceRule.CLEARING
+    assert strategy_named("paper").settings.pricing.rule is PriceRule.CLEARING
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_a_phantom_does_not_make_its_neighbours_pay(rule: PriceRule) -> None:
+    """A bid of 9,000 of a VM that can use one unit leaves ten neighbours what they paid."""
+    honest = ten_neighbours()
+    before = owed(honest, decided(honest, rule), rule)
+    crowd = joined(honest, 9000.0, 1.0)
+    after = owed(crowd, decided(crowd, rule), rule)
+    assert after[:10] == pytest.approx(before, rel=0.01)
+    assert (after[:10] <= 10.0 + 1e-9).all()
+    assert after[10] == pytest.approx(100 / 399, rel=0.01)
+
+
+@settings(deadline=None, max_examples=200)
+@given(seed=SEEDS, rule=st.sampled_from(PriceRule), bid=st.floats(0, 1e9), cap=st.floats(0.1, 1e5))
+def test_what_a_bid_adds_is_what_its_vm_can_use_at_the_price(
+    seed: int, rule: PriceRule, bid: float, cap: float
+) -> None:
+    """However high the bid: the others' price is the one of the capacity that is left to them."""
+    snapshot = market_of(seed)
+    found = decided(joined(snapshot, bid, cap), rule).prices[0, 0]
+    vms = snapshot.vms
+    caps = np.minimum(vms.cap[:, 0], HOST)
+    floors = np.minimum(vms.floor[:, 0], caps) * (rule is PriceRule.CLEARING)
+    left = HOST * len(snapshot.hosts) - min(cap, HOST)
+    level = share(
+        vms.bid[:, 0], floors, caps, np.zeros(len(vms), dtype=np.int64), np.array([left])
+    ).level
+    assert found <= price(level, np.array([RESERVE["cpu"]]))[0] * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=200)
+@given(seed=SEEDS)
+def test_under_clearing_no_charge_exceeds_the_bid_or_the_floor_at_the_reserve_price(
+    seed: int,
+) -> None:
+    """Whatever the others bid, and however crowded a host is."""
+    snapshot = market_of(seed)
+    vms = snapshot.vms
+    got = owed(snapshot, decided(snapshot, PriceRule.CLEARING), PriceRule.CLEARING)
+    most = np.maximum(vms.bid[:, 0], RESERVE["cpu"] * vms.floor[:, 0])
+    assert (got <= most * (1 + 1e-12)).all()
+
+
+@settings(deadline=None, max_examples=200)
+@given(seed=SEEDS, rule=st.sampled_from(PriceRule))
+def test_the_price_is_covered_by_what_bids_can_buy(seed: int, rule: PriceRule) -> None:
+    """Price x capacity is never more than the sum of what each bid buys of what its VM can use."""
+    snapshot = market_of(seed)
+    found = decided(snapshot, rule).prices[0, 0]
+    if found <= RESERVE["cpu"] or np.isinf(found):
+        return
+    there = snapshot.vms.host != NOWHERE
+    cap = np.minimum(snapshot.vms.cap[there, 0], HOST)
+    floor = snapshot.vms.floor[there, 0] if rule is PriceRule.CLEARING else np.zeros(len(cap))
+    counted = np.clip(snapshot.vms.bid[there, 0], found * np.minimum(floor, cap), found * cap)
+    total = HOST * len(snapshot.hosts)
+    assert found * total <= counted.sum() * (1 + 1e-9)
+
+
+def test_the_papers_experiments_count_bids_as_a_whole() -> None:
+    """To the letter: their figures are compared with those of the paper."""
+    honest = ten_neighbours()
+    crowd = joined(honest, 9000.0, 1.0)
+    found = decided(crowd, PriceRule.PAPER, whole_bids=True).prices[0, 0]
+    assert found == pytest.approx(9100 / HOST)
