@@ -95,7 +95,7 @@ def worked_out(
         lambda one: _decide_markets(world, one, memory, unpaid, proposed),
         None if rules is None else rules.stock,
     )
-    decision = replace(decision, reasons=_why(seen, decision.reasons))
+    decision = replace(decision, reasons=_why(world, seen, decision.reasons))
     topologies = world.hypervisors.topologies()
     charged = by_use(world.markets, snapshot.vms.market)
     rate = np.where(charged, snapshot.vms.bid[:, CPU], np.nan)
@@ -112,12 +112,12 @@ def left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
     return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, movable=movable)))
 
 
-def _why(seen: Seen, reasons: Mapping[int, str]) -> Mapping[int, str]:
+def _why(world: World, seen: Seen, reasons: Mapping[int, str]) -> Mapping[int, str]:
     """Why VMs wait; who knows a requirement's own words says more than a strategy can."""
     rules = seen.observation.constraints
     known = {} if rules is None else rules.unplaceable
     said = {vm: known.get(vm, why) for vm, why in reasons.items()}
-    return {**said, **outside(seen.observation, seen.snapshot.vms.market)}
+    return {**said, **outside(seen.observation, seen.snapshot.vms.market, world.markets)}
 
 
 def _decide_markets(

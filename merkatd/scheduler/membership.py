@@ -1,4 +1,9 @@
-"""Which market a host and a VM belong to, and what a VM bids of which nobody spoke."""
+"""Which market a host and a VM belong to, and what a VM bids of which nobody spoke.
+
+Only an administrator takes a VM out of the market: with a host in another cluster, or with the VM's
+group (`excluded_groups`). Tenants may change their VMs' templates at any time, so no attribute of
+a VM takes it out: its limits would be lifted, and nothing would be charged.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,10 +14,6 @@ from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import RESOURCES, Market
 
 NOWHERE = -1
-
-MANAGED = "MERKAT_MANAGED"
-"""Says NO where a VM is to be left alone."""
-_NO = frozenset({"NO", "FALSE", "0"})
 
 
 def markets_of_hosts(seen: Observation, markets: Sequence[Market]) -> Ints:
@@ -34,20 +35,13 @@ def markets_of_vms(
 ) -> Ints:
     """[vms]: a VM belongs to its host's market, or to the one that it waits for.
 
-    NOWHERE where its owner wants it left alone, or where no market has a host for it.
+    NOWHERE where that market excludes its group, or where no market has a host for it.
     """
     found = np.where(host != NOWHERE, host_market[host], _wanted(seen, host_market, markets))
-    found[_left_alone(seen)] = NOWHERE
+    for row, market in enumerate(markets):
+        for name in market.excluded_groups or ():
+            found[(found == row) & _in_group(seen, name)] = NOWHERE
     return found
-
-
-def _left_alone(seen: Observation) -> list[int]:
-    said = [
-        vm
-        for vm, attributes in seen.attributes.items()
-        if attributes.get(MANAGED, "").strip().upper() in _NO
-    ]
-    return [int(row) for row in np.searchsorted(seen.vm_id, said)]
 
 
 def _wanted(seen: Observation, host_market: Ints, markets: Sequence[Market]) -> Ints:
@@ -83,10 +77,11 @@ def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
     return first
 
 
-def outside(seen: Observation, market: Ints) -> Mapping[int, str]:
+def outside(seen: Observation, market: Ints, markets: Sequence[Market]) -> Mapping[int, str]:
     """By id, VMs that wait for hosts which no market has: they are left alone."""
     waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NOWHERE)
-    waiting[_left_alone(seen)] = False
+    for name in {name for one in markets for name in one.excluded_groups or ()}:
+        waiting &= ~_in_group(seen, name)
     why = "all hosts that it may use are in clusters without a market: Merkat leaves it alone"
     return dict.fromkeys(seen.vm_id[waiting].tolist(), why)
 

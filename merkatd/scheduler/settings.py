@@ -109,6 +109,10 @@ class Market:
     """What a VM bids of which nobody said anything; 0 for what is left out."""
     group_bids: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The same for VMs of single groups, by the group's name."""
+    excluded_groups: frozenset[str] | None = None
+    """OpenNebula's groups whose VMs belong to no market: they are not placed, moved, limited or
+    charged, and where they run their full size is reserved. Group membership is an administrator's
+    to give."""
     floor_part: float = 0.25
     """The part of its memory that a VM can't live without, until its use is known."""
     floor_margin: float = 0.15

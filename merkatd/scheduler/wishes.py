@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 
+MANAGED = "MERKAT_MANAGED"
+"""Once took a VM out of the market, whoever set it. It has no effect, and its owner is told so."""
+
 MOST = 1e15
 """No wish is larger: what is charged must fit whole micro-credits."""
 
@@ -48,6 +51,11 @@ def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
                 f"MERKAT_MIN_{name} = {least:g}: at most MERKAT_MAX_{name} = {most:g} is right"
             )
             found["MIN"][resource] = most
+    if MANAGED in attributes:
+        problems.append(
+            f"{MANAGED} = {attributes[MANAGED][:40]!r} has no effect: only an administrator takes"
+            " VMs out of the market, by their group or their host's cluster"
+        )
     return Wishes(found["BID"], found["MIN"], found["MAX"], tuple(problems))
 
 

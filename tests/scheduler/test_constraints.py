@@ -177,18 +177,41 @@ def test_roles_of_a_vm_group(site: Site) -> None:
     assert site.where(*db) == [1, 1]
 
 
-def test_a_vm_that_is_not_ours_is_left_alone(site: Site) -> None:
-    """It is neither placed nor charged, and keeps its full size where it runs."""
+def test_no_tenant_takes_a_vm_out_of_the_market(site: Site) -> None:
+    """Set on a running VM it changed nothing: it is limited and charged, and its owner is told."""
     ann = site.frontend.user("ann")
-    waits = site.vm(owner=ann, MERKAT_MANAGED="no")
-    runs = site.vm(owner=ann, MERKAT_MANAGED="NO", VCPU=4, CPU=4)
-    site.frontend.bench.ok("one.vm.deploy", runs, 0)
+    vm = site.vm(owner=ann, MERKAT_BID_CPU=3, VCPU=4, MERKAT_MAX_CPU=100)
+    site.vm(MERKAT_BID_CPU=1, VCPU=4)
+    site.after(3, vm)
+    site.frontend.bench.ok("one.vm.update", vm, 'MERKAT_MANAGED="NO"', 1, session=ann)
+    site.after(3, vm)
+    snapshot = site.frontend.period().seen.snapshot
+    row = snapshot.vm_row(vm)
+    assert snapshot.vms.market[row] == 0
+    assert snapshot.vms.cap[row, 0] == 100
+    assert "has no effect" in site.told.shown[vm]
+    new = site.vm(owner=ann, MERKAT_MANAGED="no")
+    assert site.after(3, new) != [-1]
+
+
+def test_an_administrator_takes_a_group_out_of_the_market() -> None:
+    """Its VMs are neither placed nor charged, and keep their full size where they run."""
+    site = Site(markets=(Market(excluded_groups=frozenset({"infra"})),))
+    bench = site.frontend.bench
+    group = bench.ok("one.group.allocate", "infra")
+    site.told.more["group_name"] = {0: "oneadmin", 1: "users", group: "infra"}
+    ann = site.frontend.user("ann")
+    waits, runs = site.vm(owner=ann), site.vm(owner=ann, VCPU=4, CPU=4)
+    for vm in (waits, runs):
+        bench.ok("one.vm.chown", vm, -1, group)
+    bench.ok("one.vm.deploy", runs, 0)
     others = [site.vm() for _ in range(2)]
     assert site.after(3, waits, runs) == [-1, 0]
     assert 0 not in site.where(*others)
-    owner = site.frontend.bench.vm(runs).uid
+    owner = bench.vm(runs).uid
     assert site.frontend.balances().get(owner, 1e6) == 1e6
     assert waits not in site.told.shown
+    site.frontend.close()
 
 
 class TestClusters:
