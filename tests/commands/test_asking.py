@@ -148,10 +148,10 @@ class TestLog:
 class TestPrice:
     def test_now_and_earlier(self, daemon: Daemon, shell: Shell) -> None:
         """The trend rises when a bid does."""
-        shell.ok("bid web-4 --cpu 26")
+        shell.ok("bid web-4 --cpu 9.5")
         daemon.period()
         row = json.loads(shell.ok("price -j -f RESOURCE=cpu").out)[0]
-        assert row["price"] == pytest.approx((1 + 3 + 4 + 2 + 26) / 800)
+        assert row["price"] == pytest.approx((1 + 3 + 4 + 2 + 9.5) / 800)
         assert row["before"] == row["least"] == pytest.approx(18 / 800)
         assert row["most"] == row["price"]
         assert shell.ok("price -l TREND --no-header -f RESOURCE=cpu").out.strip() == "▁▁▁▁█"

@@ -97,7 +97,7 @@ def test_a_phantom_does_not_make_its_neighbours_pay(rule: PriceRule) -> None:
     assert after[10] == pytest.approx(100 / 399, rel=0.01)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(seed=SEEDS, rule=st.sampled_from(PriceRule), bid=st.floats(0, 1e9), cap=st.floats(0.1, 1e5))
 def test_what_a_bid_adds_is_what_its_vm_can_use_at_the_price(
     seed: int, rule: PriceRule, bid: float, cap: float
@@ -115,7 +115,7 @@ def test_what_a_bid_adds_is_what_its_vm_can_use_at_the_price(
     assert found <= price(level, np.array([RESERVE["cpu"]]))[0] * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(seed=SEEDS)
 def test_under_clearing_no_charge_exceeds_the_bid_or_the_floor_at_the_reserve_price(
     seed: int,
@@ -128,7 +128,7 @@ def test_under_clearing_no_charge_exceeds_the_bid_or_the_floor_at_the_reserve_pr
     assert (got <= most * (1 + 1e-12)).all()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(seed=SEEDS, rule=st.sampled_from(PriceRule))
 def test_the_price_is_covered_by_what_bids_can_buy(seed: int, rule: PriceRule) -> None:
     """Price x capacity is never more than the sum of what each bid buys of what its VM can use."""
