@@ -12,7 +12,7 @@ from benchmarks.figures import Figures
 from controllers.forecast import smoothed
 from controllers.policies.bound import Prices, upper_bound
 from controllers.policies.combined import combine
-from controllers.policies.deadline import Purse, Work, bid_max, performance, verdict
+from controllers.policies.deadline import Purse, Work, bid_max, performance
 from controllers.policies.horizontal import Fleet, scale
 from controllers.policies.vertical import Means, Performance, Standing, adapt
 
@@ -44,7 +44,6 @@ def each_s(call: Callable[[], Any]) -> float:
 def deadline() -> None:
     """All that a deadline controller asks of its policy."""
     performance(WORK, 3000.0, 4.8)
-    verdict(WORK, 3000.0, running=True, reachable_step_s=4.0)
     bid_max(PURSE, 3000.0, 60.0, 4)
 
 
@@ -55,7 +54,7 @@ def main() -> int:
         "Algorithm 2, a VM": lambda: adapt(STANDING, SLOW, MEANS, known),
         "Algorithm 3, up to 200 VMs": lambda: upper_bound(200, 20000.0, SIZE, PRICES),
         "Algorithm 4, a cluster of 40 VMs": lambda: scale(FLEET, SLOW, 20000.0, PRICES),
-        "deadline: pace, verdict, what may be spent": deadline,
+        "deadline: pace, what may be spent": deadline,
         "forecast from 60 prices": lambda: smoothed([1.0 + row % 7 for row in range(60)], 1),
     }
     standings = dict.fromkeys(range(VMS), STANDING)

@@ -6,8 +6,7 @@ can be had.
 
 from controllers.applications.iterative import Iterative
 from controllers.applications.scene import Scene
-from controllers.policies.deadline import Verdict
-from controllers.policies.minimum import LEAST_PART, ensured, lacking
+from controllers.policies.minimum import lacking
 from controllers.policies.vertical import Performance
 
 
@@ -21,8 +20,3 @@ class FullPerformance(Iterative):
     def why(self, judged: Performance) -> str:
         """What its tenant reads of a bid."""
         return f"its VMs have {1 / judged.value:.0%} of what they can use"
-
-    def verdict(self, scene: Scene) -> Verdict:
-        """By the part of their size that its VMs can have."""
-        least = float(self.assignment.parameters.get("least_part", LEAST_PART))
-        return ensured(scene.part, least, running=True)

@@ -2,10 +2,12 @@
 
 Each period it compares an iteration's time with the one that is needed, moves the bids of all
 VMs (Algorithm 2), suspends the platform where the price is too high for it, and tells its tenant
-whether it will make it. What is needed, and when to suspend, is a kind's own.
+whether it will make it. What is needed is a kind's own; when to suspend is the rule by which the
+daemon resumes (`controllers/policies/suspension.py`).
 """
 
 from collections.abc import Mapping
+from math import inf
 from typing import Final
 
 from controllers.applications.progress import Progress
@@ -17,16 +19,15 @@ from controllers.applications.trading import (
     held_part,
     kept,
     market_without,
-    most,
-    part_for,
     purse,
     standing,
     traces_of,
 )
 from controllers.controller import Controller
 from controllers.policies.bound import Prices
-from controllers.policies.deadline import Verdict, bid_max, reference_s
-from controllers.policies.minimum import worthwhile
+from controllers.policies.deadline import reference_s
+from controllers.policies.minimum import least_part, worthwhile
+from controllers.policies.suspension import Case, payable_part, spending, suspends
 from controllers.policies.vertical import Means, Performance, Standing, adapt
 from merkatd.bus.messages import Measured
 from merkatd.platforms.ports import ClusterTerms, News, VmNow
@@ -38,26 +39,25 @@ LAST_HOPE: Final = 4
 that was seen on a busy host, or just after a start, may be far from the best."""
 DRAIN: Final = 3.0
 """Where a period costs so many times what may be spent on it, the first one is enough."""
-HORIZON_S: Final = 86_400.0
-"""Where there is no deadline, what there is has to last for so long."""
 IDLE_PART: Final = 1e-3
 """Of what may be spent on a VM: what is bid at least for each resource, also where nobody else
 bids. From nothing a bid would take many periods to rise when others come."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
 _LOST = "lost"
-_ABSENT, _OFF = "absent", "off"
+_ABSENT, _OFF, _RESUMED = "absent", "off", "resumed"
 
 
 class Iterative(Controller):
-    """Override `judged` and `verdict`; for another way to bid, `goes_on` and `bid`."""
+    """Override `judged` and `gives_up`; for another way to bid, `goes_on` and `bid`."""
 
     def judged(self, scene: Scene) -> Performance:
         """What is compared with what."""
         raise NotImplementedError
 
-    def verdict(self, scene: Scene) -> Verdict:
-        """Whether to go on."""
-        raise NotImplementedError
+    @property
+    def gives_up(self) -> bool:
+        """Whether the work is worth nothing once its deadline can't be met."""
+        return False
 
     def why(self, judged: Performance) -> str:
         """What its tenant reads of a bid."""
@@ -92,17 +92,20 @@ class Iterative(Controller):
             return
         if news.state == "suspending":  # nothing of it bids any more
             return
+        if news.state == "resuming":
+            self.memory[_RESUMED] = news.at_s
         await self._replace(news)
         vms = bidding(news.vms)
         if not vms:
             return
         market = market_without(news)
         standings = self._standings(vms, market, news)
-        spending = self._spending(news)
-        scene = self._scene(progress, standings, vms, market, spending, news)
-        if not await self._given_up(scene) and await self.goes_on(scene):
-            await self.bid(scene, standings, spending)
-            await self._tell(scene)
+        scene = self._scene(progress, standings, vms, market, news)
+        if await self._given_up(scene):
+            return
+        await self._tell(scene)
+        if await self.goes_on(scene):
+            await self.bid(scene, standings, scene.spending)
 
     async def _ended(self, code: int) -> None:
         if code:
@@ -134,10 +137,26 @@ class Iterative(Controller):
     def _terms(self) -> Mapping[str, ClusterTerms]:
         return {one.name: one for one in self.assignment.clusters}
 
-    def _spending(self, news: News) -> float:
-        """What may be spent in a period on all VMs."""
-        left_s = HORIZON_S if self.deadline_s is None else self.left_s()
-        return bid_max(purse(self.assignment, news), left_s, self.assignment.interval_s, 1)
+    def _case(self, work_s: float, market: Prices, news: News) -> Case:
+        """What the rule of suspensions judges: all VMs that the platform is to have."""
+        full = [
+            sum(
+                one.ceiling.get(name, 0.0) * news.sizes.get(one.name, 0)
+                for one in self.assignment.clusters
+            )
+            for name in news.prices
+        ]
+        resumed_s = self.memory.get(_RESUMED)
+        return Case(
+            purse=purse(self.assignment, news),
+            left_s=self.left_s(),
+            work_s=work_s,
+            least_part=least_part(self.assignment.controller, self.assignment.parameters),
+            full=full,
+            prices=market,
+            interval_s=self.assignment.interval_s,
+            since_s=inf if resumed_s is None else news.at_s - float(resumed_s),
+        )
 
     def _scene(
         self,
@@ -145,17 +164,16 @@ class Iterative(Controller):
         standings: Mapping[int, Standing],
         vms: list[VmNow],
         market: Prices,
-        spending: float,
         news: News,
     ) -> Scene:
         running = [one.vm for one in vms if one.state == "running"]
         held = min((held_part(standings[vm]) for vm in running), default=0.0)
         progress = progress.until(news.at_s, held, 2 * self.assignment.interval_s)
         self.memory[_PROGRESS] = progress.kept()
-        terms, names = self._terms(), tuple(news.prices)
-        largest = max((most(terms[one.cluster], names) for one in vms), key=sum)
-        part = part_for(spending, len(vms), largest, market)
         work = progress.work(self.steps, self.assignment.ideal_s)
+        case = self._case(work.ideal_s, market, news)
+        there = spending(case.purse, case.left_s, case.interval_s)
+        part = payable_part(there, case.full, case.prices)
         return Scene(
             work=work,
             left_s=self.left_s(),
@@ -164,17 +182,19 @@ class Iterative(Controller):
             reachable_step_s=work.ideal_step_s / max(part, 1e-9),
             part=part,
             held=held,
-            names=names,
+            names=tuple(news.prices),
+            case=case,
+            spending=there,
             measured=progress.measured or self.assignment.ideal_s is not None,
             sure=progress.sure or self.assignment.ideal_s is not None,
-            overspent=_cost(vms, news) > DRAIN * spending,
+            overspent=_cost(vms, news) > DRAIN * there,
             news=news,
             stale_s=max(self.now_s - progress.seen_s, 0.0) if progress.seen_s else 0.0,
         )
 
     async def _given_up(self, scene: Scene) -> bool:
         """Whether all hope is lost, and its tenant told so."""
-        hopeless = scene.hopeless and self.verdict(scene) is Verdict.STOP
+        hopeless = self.gives_up and scene.hopeless
         lost = int(self.memory.get(_LOST, 0)) + 1 if hopeless else 0
         self.memory[_LOST] = lost
         if lost < LAST_HOPE:
@@ -184,10 +204,9 @@ class Iterative(Controller):
 
     async def goes_on(self, scene: Scene) -> bool:
         """Whether it is to run in the next period; what else is asked for at once."""
-        if not scene.measured:
+        if not scene.sure:
             return True
-        wanted = self.verdict(scene)
-        dear = int(self.memory.get(_DEAR, 0)) + 1 if wanted is Verdict.SUSPEND else 0
+        dear = int(self.memory.get(_DEAR, 0)) + 1 if suspends(scene.case) else 0
         self.memory[_DEAR] = dear % PATIENCE
         if dear < PATIENCE and not (dear and scene.overspent):
             return True
@@ -241,6 +260,7 @@ class Iterative(Controller):
             performance=scene.pace_s,
             reference=reference_s(work, scene.usable_s) if self.deadline_s is not None else None,
             done=work.done / max(work.steps, 1),
+            work_left_s=work.ideal_s if scene.sure else None,
             text=in_words(scene, spare_s),
         )
 

@@ -6,8 +6,7 @@ VMs can use can be had.
 
 from controllers.applications.iterative import Iterative
 from controllers.applications.scene import Scene
-from controllers.policies.deadline import Verdict, performance
-from controllers.policies.minimum import LEAST_PART, ensured
+from controllers.policies.deadline import performance
 from controllers.policies.vertical import Performance
 
 
@@ -17,8 +16,3 @@ class PartialDeadline(Iterative):
     def judged(self, scene: Scene) -> Performance:
         """An iteration's time against the one that is needed."""
         return performance(scene.work, scene.usable_s, scene.pace_s)
-
-    def verdict(self, scene: Scene) -> Verdict:
-        """By the part of their size that its VMs can have."""
-        least = float(self.assignment.parameters.get("least_part", LEAST_PART))
-        return ensured(scene.part, least, running=True)

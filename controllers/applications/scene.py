@@ -5,6 +5,7 @@ from math import isinf
 from typing import Final
 
 from controllers.policies.deadline import Work, grace_s, least_deadline_s
+from controllers.policies.suspension import Case
 from merkatd.platforms.ports import News
 
 SPARE_PERIODS: Final = 2
@@ -32,6 +33,10 @@ class Scene:
     """The part that they have now."""
     names: tuple[str, ...]
     """Of the resources."""
+    case: Case
+    """What the rule of suspensions judges,"""
+    spending: float
+    """and what can be spent in a period on all VMs."""
     measured: bool
     """Whether an iteration was seen to be made; if not, the first takes `pace_s` at least."""
     sure: bool

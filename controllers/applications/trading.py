@@ -12,7 +12,6 @@ from merkatd.platforms.ports import Assignment, ClusterTerms, News, VmNow
 
 LEAST_BID = 1e-6
 """Credits; the ledger knows no less."""
-HALVINGS = 30
 
 Sizes = tuple[float, ...]
 """By resource, in the order of the prices."""
@@ -70,24 +69,6 @@ def held_part(now: Standing) -> float:
     """Of all that a VM can use, the part that it has, in its scarcest resource."""
     parts = [got / size for got, size in zip(now.allocation, now.most, strict=True) if size > 0]
     return min(parts, default=1.0)
-
-
-def part_for(spending: float, vms: int, sizes: Sizes, market: Prices) -> float:
-    """The part of their whole size that so many VMs get for so many credits a period, up to 1."""
-
-    def cost(part: float) -> float:
-        return sum(bids_for(vms, [size * part for size in sizes], market))
-
-    if vms == 0 or cost(1.0) <= spending:
-        return 1.0
-    fits, fails = 0.0, 1.0
-    for _ in range(HALVINGS):
-        tried = (fits + fails) / 2
-        if cost(tried) <= spending:
-            fits = tried
-        else:
-            fails = tried
-    return fits
 
 
 def kept(traces: Mapping[int, Sequence[Trace]]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Deadlines (section 3.1.1): the pace that is needed, the time to spare, what may be spent."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from math import inf
 
 from controllers.policies.vertical import Performance
@@ -40,16 +39,6 @@ class Purse:
     renewal_s: float = inf
 
 
-class Verdict(StrEnum):
-    """What is to become of the application."""
-
-    RUN = "run"
-    SUSPEND = "suspend"
-    RESUME = "resume"
-    WAIT = "wait"
-    STOP = "stop"
-
-
 def reference_s(work: Work, left_s: float) -> float:
     """t_ref: how long an iteration may take. The paper's print puts t_ideal for the deadline."""
     return max(left_s, 0.0) / work.left if work.left else inf
@@ -74,27 +63,6 @@ def bid_max(purse: Purse, left_s: float, period_s: float, vms: int) -> float:
         return 0.0
     whole = purse.credits + purse.renewal * (left_s / purse.renewal_s)
     return whole * min(period_s / left_s, 1.0) / vms
-
-
-def verdict(
-    work: Work,
-    left_s: float,
-    *,
-    running: bool,
-    reachable_step_s: float,
-    give_up: bool = True,
-) -> Verdict:
-    """Whether to run, given how fast an iteration could be at what can be spent now.
-
-    With `give_up` an application that can't make its deadline any more is stopped; without,
-    it goes on till then, since half of the work is worth something too.
-    """
-    if not work.left or left_s <= 0 or (give_up and grace_s(work, left_s) < 0):
-        return Verdict.STOP
-    affordable = reachable_step_s <= reference_s(work, left_s)
-    if running:
-        return Verdict.RUN if affordable else Verdict.SUSPEND
-    return Verdict.RESUME if affordable else Verdict.WAIT
 
 
 def least_deadline_s(work: Work, reachable_step_s: float) -> float:

@@ -1,20 +1,21 @@
 """Tenants who track an allocation rather than a pace (section 4.1): what is enough, what lacks."""
 
+from collections.abc import Mapping
 from math import inf
-from typing import Final
+from typing import Any, Final
 
-from controllers.policies.deadline import HIGH, LOW, Verdict
+from controllers.policies.deadline import HIGH, LOW
 from controllers.policies.vertical import Performance
 
 LEAST_PART: Final = 0.3
 """Of what its VMs can use: with less it is not worth while to run."""
+KINDS: Final = frozenset({"partial_deadline", "full_performance"})
+"""The controllers of such tenants."""
 
 
-def ensured(part: float, least: float, *, running: bool) -> Verdict:
-    """Whether to run, where this part of what the VMs can use can be paid for."""
-    if running:
-        return Verdict.RUN if part >= least else Verdict.SUSPEND
-    return Verdict.RESUME if part >= least else Verdict.WAIT
+def least_part(kind: str, parameters: Mapping[str, Any]) -> float | None:
+    """Return the part that a kind of controller can't do without; None where it tracks a pace."""
+    return float(parameters.get("least_part", LEAST_PART)) if kind in KINDS else None
 
 
 def lacking(held: float) -> Performance:

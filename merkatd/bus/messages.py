@@ -9,7 +9,7 @@ from typing import Any
 
 from merkatd.platforms import ports
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,7 +157,10 @@ def _claim(
 def _report(
     connection: sa.Connection, platform: Platform, action_id: str, action: Report, at_s: float
 ) -> None:
-    numbers = (action.projected_end_s, action.performance, action.reference, action.done)
+    numbers = (
+        *(action.projected_end_s, action.performance, action.reference),
+        *(action.done, action.work_left_s),
+    )
     if not all(isfinite(one) for one in numbers if one is not None):
         raise ActionError("what is reported must be finite numbers")
     said = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}

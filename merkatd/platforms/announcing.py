@@ -87,6 +87,7 @@ def _assignment(
         budget=standing.budget,
         replenishment=standing.replenishment,
         replenishment_s=replenishment_s,
+        give_up=template.goal.give_up,
         memory=platform.memory,
     )
 

@@ -11,12 +11,13 @@ import numpy as np
 import sqlalchemy as sa
 
 from controllers.policies.patience import Book, clung
+from merkatd.cluster import Snapshot
 from merkatd.database import fleets, platforms
 from merkatd.database.platforms import Platform
 from merkatd.market.view import view_of
 from merkatd.platforms.conditions import CPU, TEMPER, Offer, Terms, limit_of
 from merkatd.platforms.life import UP_OR_COMING, State
-from merkatd.platforms.ports import Claim
+from merkatd.platforms.ports import Amounts, Claim
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import PATIENT
 from merkatd.scheduler.settings import Market
@@ -64,6 +65,14 @@ def book_without(
     said = claims_of(connection, announcement, markets, apart_from=one.id)[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
     return Book(capacity, ((each.price, each.units) for each in said))
+
+
+def capacities(snapshot: Snapshot, markets: Sequence[Market]) -> dict[str, Amounts]:
+    """By market, all that its hosts have, by resource."""
+    return {
+        one.name: dict(zip(snapshot.resources, view_of(snapshot, row).total.tolist(), strict=True))
+        for row, one in enumerate(markets)
+    }
 
 
 def claimed_at_start(

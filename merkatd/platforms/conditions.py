@@ -1,22 +1,34 @@
 """Whether a platform may start, or resume, now; if not, why, and what would be needed.
 
-The work is taken to go as fast as what its VMs get of all they can use, and each period to cost
-the present price of what they get: what a platform has to spend until its deadline then says
-how fast it can go. Deadlines and grace are the policies' own (section 3.1.1).
+The work is taken to go as fast as what its VMs get of all they can use. Whether a platform can pay
+for the part that it needs, and when a suspended one is resumed, is the policies' own rule
+(`controllers/policies/suspension.py`), by which controllers suspend as well.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, inf, isfinite
+from math import ceil, inf
 
-from controllers.policies.deadline import Purse, Verdict, Work, bid_max, verdict
+from controllers.policies.bound import Prices
+from controllers.policies.deadline import Purse
 from controllers.policies.patience import Book, Temper, limit_price, may_start, need_of
+from controllers.policies.suspension import (
+    MARGIN,
+    Case,
+    can_pay,
+    cost,
+    payable_part,
+    rests,
+    spending,
+)
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.words import at, credit, lasting
 
 CPU = "cpu"
 TEMPER = Temper()
+_JUST, _LONGEST = 1e-10, 1e9
+"""How exact the least deadline is; how many times the ideal run it can be."""
 
 
 class Answer(StrEnum):
@@ -52,6 +64,10 @@ class Terms:
     purse: Purse
     patient: bool = False
     """Whether it waits for room in the book of claims, and for nothing else."""
+    least_part: float | None = None
+    """The part of what its VMs can use that it needs, where its kind tracks an allocation."""
+    suspended_s: float | None = None
+    """Since when it is suspended, on the daemon's clock; None where it is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +78,15 @@ class Offer:
     interval_s: float
     prices: Amounts | None
     """Of the platform's market, None where no period has set any."""
+    capacity: Amounts | None = None
+    """Of the platform's market; None where it is not known: then its own bids move no price."""
     book: Book | None = None
     """Of its market, as it was published last."""
 
 
 def judged(terms: Terms, offer: Offer) -> Judged:
     """The first condition that is not met decides, those that waiting can't help come first."""
-    for check in (_in_time, _not_too_late, _not_too_early, _priced, _cheap, _roomy, _affordable):
+    for check in (_in_time, _not_too_late, _not_too_early, *_PRICED):
         found = check(terms, offer)
         if found is not None:
             return found
@@ -89,23 +107,57 @@ def credits_needed(terms: Terms, offer: Offer) -> float:
 
 
 def least_deadline_s(terms: Terms, offer: Offer) -> float | None:
-    """How long from now the work takes at least at present prices; None where no time is enough."""
-    missing = credits_needed(terms, offer) - terms.purse.credits
+    """How long from now the work takes at least at present prices; None where no time is enough.
+
+    With more time the work needs a smaller part of the market, and its own bids raise the price
+    less: what can be paid in some time can be paid in any longer one.
+    """
     ideal_s = terms.ideal_s or 0.0
-    if missing <= 0:
+    fails = ideal_s
+    if ideal_s == 0.0 or _pays_within(terms, offer, ideal_s * (1 + _JUST)):
         return ideal_s
-    if terms.purse.renewal <= 0 or not isfinite(missing):
-        return None
-    return max(ideal_s, missing * terms.purse.renewal_s / terms.purse.renewal)
+    fits = 2.0 * ideal_s
+    while not _pays_within(terms, offer, fits):
+        fails, fits = fits, 2.0 * fits
+        if fits > _LONGEST * ideal_s:
+            return None
+    while fits - fails > _JUST * fits:
+        tried = (fails + fits) / 2
+        if _pays_within(terms, offer, tried):
+            fits = tried
+        else:
+            fails = tried
+    return fits
 
 
-def reachable_s(terms: Terms, offer: Offer, left_s: float) -> float:
-    """How long the work would take, spending evenly until the deadline."""
-    cost, ideal_s = cost_of_all(terms, offer), terms.ideal_s or 0.0
-    if cost == 0:
-        return ideal_s
-    part = bid_max(terms.purse, left_s, offer.interval_s, 1) / cost
-    return ideal_s / min(part, 1.0) if part > 0 else inf
+def _pays_within(terms: Terms, offer: Offer, left_s: float) -> bool:
+    return can_pay(case_of(terms, offer, left_s), _margin(terms))
+
+
+def _margin(terms: Terms) -> float:
+    return 1.0 if terms.suspended_s is None else MARGIN
+
+
+def case_of(terms: Terms, offer: Offer, left_s: float | None = None) -> Case:
+    """What the rule of suspensions judges; by default with the time to its deadline."""
+    names = [name for name, amount in terms.full.items() if amount > 0.0]
+    if left_s is None:
+        left_s = inf if terms.deadline_s is None else terms.deadline_s - offer.now_s
+    prices, capacity = offer.prices or {}, offer.capacity or {}
+    since_s = inf if terms.suspended_s is None else offer.now_s - terms.suspended_s
+    return Case(
+        purse=terms.purse,
+        left_s=left_s,
+        work_s=terms.ideal_s,
+        least_part=terms.least_part,
+        full=[terms.full[name] for name in names],
+        prices=Prices(
+            others=tuple(prices.get(name, 0.0) for name in names),
+            capacity=tuple(capacity.get(name, inf) for name in names),
+        ),
+        interval_s=offer.interval_s,
+        since_s=since_s,
+    )
 
 
 def limit_of(terms: Terms, offer: Offer) -> float:
@@ -208,31 +260,42 @@ def _roomy(terms: Terms, offer: Offer) -> Judged | None:
     return Judged(Answer.WAIT, why, "room, or time: it offers more as its deadline comes near")
 
 
+def _rested(terms: Terms, offer: Offer) -> Judged | None:
+    left_s = 0.0 if terms.suspended_s is None else rests(case_of(terms, offer))
+    if left_s == 0.0:
+        return None
+    return Judged(Answer.WAIT, "it was suspended a short time ago", f"{lasting(left_s)} more")
+
+
 def _affordable(terms: Terms, offer: Offer) -> Judged | None:
     if terms.patient:  # it has no more than it would pay
         return None
-    if terms.deadline_s is None or terms.ideal_s is None or _last_moment(terms, offer):
+    case = case_of(terms, offer)
+    if can_pay(case, _margin(terms)):
         return None
-    left_s = terms.deadline_s - offer.now_s
-    work = Work(steps=1, done=0, ideal_step_s=terms.ideal_s)
-    reachable = reachable_s(terms, offer, left_s)
-    # A deadline that can just be met must not fail for the last bit of a float.
-    given = verdict(
-        work,
-        left_s,
-        running=False,
-        reachable_step_s=reachable * (1 - 1e-9),
-        give_up=terms.give_up,
+    if terms.least_part is None:
+        return _too_dear_in_time(terms, offer, case)
+    there = spending(case.purse, case.left_s, case.interval_s) / _margin(terms)
+    part = payable_part(there, case.full, case.prices)
+    why = (
+        f"at present prices it can pay for {part:.0%} of what its VMs can use, and needs"
+        f" {terms.least_part:.0%}"
     )
-    if given is Verdict.RESUME:
-        return None
-    needed = credits_needed(terms, offer)
+    return Judged(Answer.WAIT, why, "lower prices, or more credits")
+
+
+def _too_dear_in_time(terms: Terms, offer: Offer, case: Case) -> Judged:
+    periods = case.left_s / offer.interval_s
+    needed = _margin(terms) * periods * cost(min(case.needed, 1.0), case.full, case.prices)
     why = (
         f"at present prices the work takes {credit(needed)} credits, and it has"
         f" {credit(terms.purse.credits)}"
     )
     if terms.purse.renewal > 0:
-        had = terms.purse.credits + terms.purse.renewal * left_s / terms.purse.renewal_s
+        had = terms.purse.credits + terms.purse.renewal * case.left_s / terms.purse.renewal_s
         why += f" now and {credit(had)} by its deadline"
     needs = f"lower prices, {credit(needed)} credits, or another deadline: "
     return Judged(Answer.WAIT, why, needs + _what_deadline(terms, offer))
+
+
+_PRICED = (_priced, _cheap, _roomy, _rested, _affordable)

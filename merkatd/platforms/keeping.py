@@ -15,7 +15,7 @@ from merkatd.database import decisions, doings, fleets, periods, platforms, pric
 from merkatd.database.doings import Doing
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
-from merkatd.platforms.claims import claimed_at_start
+from merkatd.platforms.claims import capacities, claimed_at_start
 from merkatd.platforms.conditions import Offer, Terms, limit_of
 from merkatd.platforms.fleet import MOST_REFUSALS, Counts, Sight, counts, lost, orders
 from merkatd.platforms.life import ENDS, UP_OR_COMING, State
@@ -54,6 +54,8 @@ class _Scene:
 
     sight: Sight
     prices: Mapping[str, Amounts] | None
+    capacities: Mapping[str, Amounts]
+    """By market: all that its hosts have."""
     past: Mapping[str, Mapping[str, list[float]]]
     members: Mapping[int, list[Member]]
     numbers: Mapping[int, int]
@@ -110,6 +112,7 @@ def _asking(
         now_s=now.at_s,
         interval_s=now.interval_s,
         prices=None if scene.prices is None else scene.prices.get(market),
+        capacity=scene.capacities.get(market),
         book=now.books.get(market),
     )
     return _Asking(purse, terms_of(platform, template, purse), offer)
@@ -151,6 +154,7 @@ def _scene(
     return _Scene(
         sight=sight,
         prices=None if newest is None else prices.load(connection, newest),
+        capacities=capacities(seen.snapshot, now.markets),
         past=_past(connection, now),
         members=members,
         numbers=fleets.numbers(connection),

@@ -200,6 +200,7 @@ def outlook(
     markets: Sequence[Market],
     now_s: float,
     book: Book | None = None,
+    capacity: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Outlook:
     """Whether it could start, or go on as it is to, at present prices, and what it would take."""
     template = parsed(one.template)
@@ -210,6 +211,7 @@ def outlook(
         now_s=now_s,
         interval_s=interval_s,
         prices=None if prices is None else prices.get(market.name),
+        capacity=(capacity or {}).get(market.name),
         book=book,
     )
     over = State(one.state) in {*ENDS, State.STOPPING}

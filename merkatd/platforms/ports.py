@@ -81,7 +81,9 @@ class Report:
     reference: float | None = None
     """and what it would have to be."""
     done: float | None = None
-    """The part of the work that is done, from 0 to 1."""
+    """The part of the work that is done, from 0 to 1,"""
+    work_left_s: float | None = None
+    """and the least time that the rest takes, in seconds."""
     text: str = ""
     """In words, for people."""
 
@@ -147,6 +149,8 @@ class Assignment:
     """Credits, added"""
     replenishment_s: float
     """at this interval."""
+    give_up: bool = True
+    """Whether work that can't be done by the deadline is worth nothing."""
     memory: Any = None
     """What the controller asked to be kept when it last did: a value that JSON can carry."""
 

@@ -3,11 +3,12 @@
 from math import inf
 
 from controllers.policies.deadline import Purse, bid_max
+from controllers.policies.minimum import least_part
 from merkatd.currency import MICRO
 from merkatd.database.budgets import Budget
 from merkatd.database.platforms import Platform
 from merkatd.platforms.conditions import Terms
-from merkatd.platforms.life import WAITING
+from merkatd.platforms.life import WAITING, State
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.template import PATIENT, Cluster, Template
 from merkatd.platforms.vm_text import size
@@ -30,13 +31,12 @@ def purse_of(budget: Budget | None, replenishment_s: float) -> Purse:
 def terms_of(platform: Platform, template: Template, purse: Purse) -> Terms:
     """Its conditions, for what is left of its work; the start's own count before it only."""
     goal, start = template.goal, template.start
-    done = float((platform.report or {}).get("done") or 0.0)
     waits = platform.state in WAITING
     not_before = start.not_before if waits else None
     latest = start.latest if waits else None
     return Terms(
         deadline_s=platform.deadline_s,
-        ideal_s=None if goal.ideal_s is None else goal.ideal_s * (1.0 - min(max(done, 0.0), 1.0)),
+        ideal_s=_work_left_s(platform, goal.ideal_s),
         give_up=goal.give_up,
         not_before_s=None if not_before is None else not_before.seconds(platform.submitted_s),
         latest_s=None if latest is None else latest.seconds(platform.submitted_s),
@@ -44,7 +44,18 @@ def terms_of(platform: Platform, template: Template, purse: Purse) -> Terms:
         full=full_of(platform, template),
         purse=purse,
         patient=template.controller == PATIENT,
+        least_part=least_part(template.controller, template.parameters),
+        suspended_s=platform.since_s if platform.state == State.SUSPENDED else None,
     )
+
+
+def _work_left_s(platform: Platform, ideal_s: float | None) -> float | None:
+    """The ideal run less the work that is done, or what the controller found out in its place."""
+    report = platform.report or {}
+    if ideal_s is None:
+        learned: float | None = report.get("work_left_s")
+        return learned
+    return ideal_s * (1.0 - min(max(float(report.get("done") or 0.0), 0.0), 1.0))
 
 
 def wanted_by(cluster: Cluster, vm_template: str) -> dict[str, float]:

@@ -9,6 +9,7 @@ from merkatd.platforms import terms
 from merkatd.platforms.bounded_toml import parse_toml, read_toml
 from merkatd.platforms.ports import Amounts, Monitor
 from merkatd.platforms.template import (
+    PARTIAL,
     Budget,
     Cluster,
     Goal,
@@ -74,7 +75,8 @@ def _template(top: Table) -> Template:
     grace_s = top.take("grace", fields.duration, 30.0)
     if grace_s > 3600:
         top.wrong("grace", "at most an hour is right")
-    goal, budget, start = _goal(top.table("slo")), _budget(top), _start(top.table("start"))
+    goal = _goal(top.table("slo"), gives_up=kind != PARTIAL)
+    budget, start = _budget(top), _start(top.table("start"))
     clusters = tuple(_cluster(one) for one in top.tables("cluster", MOST_CLUSTERS))
     if not 1 <= len(clusters) <= MOST_CLUSTERS:
         top.complain(f"cluster: 1 to {MOST_CLUSTERS} tables [[cluster]] are right")
@@ -100,12 +102,12 @@ def _market(value: Any) -> str | None:
     return fields.name(value)
 
 
-def _goal(table: Table) -> Goal:
+def _goal(table: Table, *, gives_up: bool) -> Goal:
     goal = Goal(
         deadline=table.take("deadline", terms.moment, None),
         ideal_s=table.take("ideal_run", fields.duration, None),
         performance=table.take("performance", fields.number, None),
-        give_up=table.take("give_up", fields.flag, default=True),
+        give_up=table.take("give_up", fields.flag, default=gives_up),
     )
     if goal.ideal_s == 0:
         table.wrong("ideal_run", "more than no time is right")

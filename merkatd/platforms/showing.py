@@ -14,7 +14,7 @@ from merkatd.database.entries import TransactionKind
 from merkatd.database.platforms import Platform
 from merkatd.platforms import ordering
 from merkatd.platforms.announcing import vms_now
-from merkatd.platforms.claims import book_without
+from merkatd.platforms.claims import book_without, capacities
 from merkatd.platforms.conditions import Answer
 from merkatd.platforms.ports import VmNow
 from merkatd.platforms.stored import market_of, parsed
@@ -44,6 +44,7 @@ def shown(
         world.markets,
         world.now(),
         book_without(connection, one, latest, world.markets),
+        None if latest is None else capacities(latest.seen.snapshot, world.markets),
     )
     judged = outlook.judged
     market = market_of(template, world.markets).name

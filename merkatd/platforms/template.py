@@ -16,6 +16,10 @@ PATIENT = "patient"
 """The controller of one that runs by the book of claims; by it, too, it starts and resumes."""
 
 
+PARTIAL = "partial_deadline"
+"""The controller of work of which each part is worth something: it runs until its deadline."""
+
+
 class TemplateError(ValueError):
     """A template that can't be used; each line of the message names a key and what is right."""
 
@@ -55,7 +59,7 @@ class Goal:
     performance: float | None = None
     """What the controller is to reach, in its own measure."""
     give_up: bool = True
-    """Whether work that can't be done in time is worth nothing."""
+    """Whether work that can't be done in time is worth nothing: so unless the kind is `PARTIAL`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,25 @@
 import numpy as np
 import pytest
 
-from simulator.experiments.settling import HELD, STEP_PERIOD, prices_of, settled_after
+from controllers.policies import vertical
+from controllers.policies.vertical import Means, Performance, Standing
+from simulator.experiments import plain_vertical
+from simulator.experiments.settling import (
+    HELD,
+    OURS,
+    PAPER,
+    POLICIES,
+    STEP_PERIOD,
+    Run,
+    run_of,
+    settled_after,
+)
 
 
 @pytest.mark.parametrize("number", range(12))
 def test_prices_settle(number: int) -> None:
     """On random clouds: the price stays where it is within fifteen periods, and at a higher one."""
-    prices = prices_of(np.random.default_rng((29, number)))
+    prices = run_of(np.random.default_rng((29, number)), POLICIES[OURS]).prices
     after = settled_after(prices[STEP_PERIOD:])
     assert after <= 15
     held = prices[STEP_PERIOD + after : STEP_PERIOD + after + HELD]
@@ -21,3 +33,57 @@ def test_what_settling_is() -> None:
     assert settled_after([1.0] * 40) == 0
     assert settled_after([4.0, 2.0, 1.5] + [1.0] * 40) == 3
     assert settled_after([1.0, 2.0] * 40) == 80
+
+
+def test_the_policy_in_use_settles_sooner_than_the_papers_form_and_costs_no_more() -> None:
+    """On the same clouds; its applications are too slow no more often."""
+
+    def runs(policy: str) -> list[Run]:
+        return [
+            run_of(np.random.default_rng((29, number)), POLICIES[policy]) for number in range(8)
+        ]
+
+    ours, papers = runs(OURS), runs(PAPER)
+
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values)
+
+    def settled(of: list[Run]) -> float:
+        return mean([float(settled_after(one.prices[STEP_PERIOD:])) for one in of])
+
+    assert settled(ours) < settled(papers)
+    assert mean([one.paid for one in ours]) <= mean([one.paid for one in papers])
+    assert mean([one.slow for one in ours]) <= mean([one.slow for one in papers])
+
+
+def test_a_first_step_never_bids_more_than_the_papers_form() -> None:
+    """In 1,000 random states: where money is short, no resource gets more than it asked for."""
+    rng = np.random.default_rng(3)
+    fewer = 0
+    for _ in range(1_000):
+        bid, least, most = rng.uniform(0.1, 20.0, 2), np.full(2, 0.05), np.ones(2)
+        standing = Standing(
+            bid=tuple(bid.tolist()),
+            allocation=tuple(np.minimum(rng.uniform(0.0, 1.2, 2), 1.0).tolist()),
+            least=tuple(least.tolist()),
+            most=tuple(most.tolist()),
+            keeping=tuple(rng.uniform(0.1, 20.0, 2).tolist()),
+        )
+        value = float(rng.uniform(0.1, 3.0))
+        performance = Performance(value=value, reference=1.0, low=0.75, high=0.95)
+        means = Means(bid_min=0.01, bid_max=float(rng.uniform(bid.sum(), 3 * bid.sum())))
+        mine = vertical.adapt(standing, performance, means).bid
+        papers = plain_vertical.adapt(standing, performance, means).bid
+        assert sum(mine) <= sum(papers) * (1 + 1e-9)
+        fewer += sum(mine) < sum(papers) * (1 - 1e-9)
+    assert fewer > 0
+
+
+def test_the_papers_form_halves_only_a_change_of_about_the_same_size() -> None:
+    """A change of another size is made in full; the policy in use halves both."""
+    slow = Performance(value=1.2, reference=1.0, low=0.75, high=0.95)
+    standing = Standing(bid=(4.0,), allocation=(0.5,), least=(0.1,), most=(1.0,), keeping=(9.0,))
+    means = Means(bid_min=0.01, bid_max=100.0)
+    for last, expected in ((-4.0, 6.0), (-3.8, 6.0), (-1.0, 8.0), (4.0, 8.0)):
+        trace = vertical.Trace(change=last, run=1, market=9.0)
+        assert plain_vertical.adapt(standing, slow, means, (trace,)).bid == (expected,)

@@ -1,0 +1,63 @@
+"""Suspensions: at constant prices the controller and the daemon do not undo each other's work."""
+
+from itertools import pairwise
+
+import pytest
+
+from merkatd.platforms.ports import Suspend
+from tests.controllers.applications.live import VM, Live
+from tests.platforms.site import BOB
+
+PERIODS, IDEAL_S = 45, 1_200.0
+TIMES = {"deadline": 4.0, "partial_deadline": 10.0, "full_performance": 10.0}
+"""Until the deadline, in ideal run times."""
+APART = 10
+"""Periods in which there is at most one change."""
+
+
+def submitted(site: Live, kind: str, budget: float, more: str) -> int:
+    """A platform of two VMs of one core."""
+    vm = VM.format(work=IDEAL_S, steps=40)
+    return site.submit(
+        controller=f'[controller]\nkind = "{kind}"\nparameters = {{ steps = 40 }}',
+        budget=f"[budget]\ncredits = {budget}",
+        slo=f'[slo]\ndeadline = "{TIMES[kind] * IDEAL_S:g}s"\n{more}',
+        cluster=f'[[cluster]]\nname = "ranks"\nleast = 2\ninitial = 2\ntemplate = """\n{vm}"""',
+    )
+
+
+def changes(site: Live, platform: int) -> list[tuple[int, str]]:
+    """The periods in which it began to be suspended or resumed."""
+    found, before = [], site.platform(platform).state
+    for period in range(PERIODS):
+        site.periods(1)
+        state = site.platform(platform).state
+        if state != before and state in {"suspending", "resuming"}:
+            found.append((period, state))
+        before = state
+    return found
+
+
+@pytest.mark.parametrize("ideal", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "budget"),
+    [("deadline", 500.0), ("partial_deadline", 1_200.0), ("full_performance", 1_200.0)],
+)
+def test_constant_prices_change_nothing_twice_in_ten_periods(
+    kind: str, budget: float, ideal: bool
+) -> None:
+    """Whatever the kind, and whether or not the tenant says how long the work takes."""
+    site = Live(hosts=1)
+    try:
+        more = f'ideal_run = "{IDEAL_S:g}s"\n' if ideal else ""
+        platform = submitted(site, kind, budget, more)
+        site.until(platform, "running")
+        site.periods(4)
+        for _ in range(4):
+            site.vm(20.0, BOB, VCPU=4, MEMORY=1024)
+        when = [period for period, _ in changes(site, platform)]
+        suspended = bool(site.said(platform, Suspend))
+    finally:
+        site.close()
+    assert all(later - before >= APART for before, later in pairwise(when)), when
+    assert suspended

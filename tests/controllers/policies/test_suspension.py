@@ -1,0 +1,163 @@
+"""The rule of suspensions, played against itself: what one side decides the other does not undo."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.policies.bound import Prices
+from controllers.policies.deadline import Purse
+from controllers.policies.suspension import (
+    REST,
+    Case,
+    can_pay,
+    payable_part,
+    rests,
+    resumes,
+    spending,
+    suspends,
+)
+
+INTERVAL_S = 60.0
+PERIODS = 120
+FULL = (200.0, 2_048.0)
+
+
+def case(credits_: float = 100.0, left_s: float = 6_000.0, least_part: float | None = 0.3) -> Case:
+    """A platform of two cores on a cloud of eight, at a price of 0.01 and 0.001."""
+    return Case(
+        purse=Purse(credits=credits_),
+        left_s=left_s,
+        work_s=600.0,
+        least_part=least_part,
+        full=FULL,
+        prices=Prices(others=(0.01, 0.001), capacity=(800.0, 16_384.0)),
+        interval_s=INTERVAL_S,
+    )
+
+
+@dataclass
+class Played:
+    """A platform under constant prices of the others: it pays, it works, it is filled up."""
+
+    case: Case
+    renewal: float
+    charged: float
+    """What it pays of what it can spend: bids are not always charged in full."""
+    running: bool = True
+
+    def period(self) -> bool:
+        """Whether the platform is suspended or resumed in this period."""
+        now, interval_s = self.case, self.case.interval_s
+        change = suspends(now) if self.running else resumes(now)
+        self.running ^= change
+        there = spending(now.purse, now.left_s, interval_s)
+        part = payable_part(there, now.full, now.prices) if self.running else 0.0
+        paid = self.charged * min(there, now.purse.credits) if self.running else 0.0
+        left = now.purse.credits - paid + self.renewal
+        self.case = replace(
+            now,
+            purse=replace(now.purse, credits=left),
+            left_s=max(now.left_s - interval_s, 0.0),
+            work_s=None if now.work_s is None else max(now.work_s - part * interval_s, 0.0),
+            since_s=0.0 if change else now.since_s + interval_s,
+        )
+        return change
+
+
+@given(
+    price=st.tuples(st.floats(1e-4, 10.0), st.floats(0.0, 0.1)),
+    capacity=st.floats(100.0, 10_000.0),
+    credits_=st.floats(1.0, 1e5),
+    renewal=st.floats(0.0, 100.0),
+    charged=st.floats(0.0, 4.0),
+    left_s=st.one_of(st.just(inf), st.floats(600.0, 50_000.0)),
+    work_s=st.one_of(st.none(), st.floats(60.0, 20_000.0)),
+    least_part=st.one_of(st.none(), st.floats(0.05, 0.9)),
+    running=st.booleans(),
+)
+def test_constant_prices_change_nothing_twice_in_a_rest(
+    price: tuple[float, float],
+    capacity: float,
+    credits_: float,
+    renewal: float,
+    charged: float,
+    left_s: float,
+    work_s: float | None,
+    least_part: float | None,
+    running: bool,
+) -> None:
+    """Of every kind, with and without a deadline, an ideal run or replenishment."""
+    begin = replace(
+        case(credits_, left_s, least_part),
+        purse=Purse(credits=credits_, renewal=renewal, renewal_s=INTERVAL_S),
+        work_s=work_s,
+        prices=Prices(others=price, capacity=(capacity, 20 * capacity)),
+        since_s=REST * INTERVAL_S,
+    )
+    played = Played(begin, renewal, charged, running)
+    when = [period for period in range(PERIODS) if played.period()]
+    assert all(later - before >= REST for before, later in pairwise(when)), when
+
+
+@given(st.floats(0.1, 1e5), st.floats(1_300.0, 50_000.0), st.sampled_from([None, 0.3, 0.8]))
+def test_what_was_just_suspended_is_not_resumed_at_the_same_price(
+    credits_: float, left_s: float, least_part: float | None
+) -> None:
+    """However long it rests: resuming takes more money than going on."""
+    now = case(credits_, left_s, least_part)
+    if suspends(now):
+        assert not resumes(replace(now, since_s=inf))
+
+
+@pytest.mark.parametrize("least_part", [None, 0.3])
+def test_a_platform_that_can_not_pay_is_suspended_and_one_that_can_is_resumed(
+    least_part: float | None,
+) -> None:
+    """A tenth of the price makes the difference; a little less does not."""
+    poor = case(60.0, 12_000.0, least_part)
+    poor = replace(poor, work_s=4_000.0)
+    assert suspends(poor)
+    assert not resumes(poor)
+    rich = replace(poor, prices=replace(poor.prices, others=(0.001, 0.0001)))
+    assert resumes(rich)
+    assert not suspends(rich)
+
+
+def test_the_least_part_decides() -> None:
+    """With the same credits a tenant of a smaller part goes on."""
+    assert suspends(case(60.0, 12_000.0, 0.9))
+    assert not suspends(case(60.0, 12_000.0, 0.05))
+
+
+def test_resuming_takes_a_margin() -> None:
+    """What just pays for going on is not enough to begin again."""
+    now = case(1.0)
+    while not can_pay(now):
+        now = replace(now, purse=Purse(credits=now.purse.credits * 1.01))
+    assert not suspends(now)
+    assert not resumes(now)
+    assert resumes(replace(now, purse=Purse(credits=now.purse.credits * 1.3)))
+
+
+def test_a_rest_follows_each_change() -> None:
+    """But for work that has less time to spare than a rest takes."""
+    rich = replace(case(1e5, 12_000.0, None), since_s=60.0)
+    assert rests(rich) == (REST - 1) * INTERVAL_S
+    assert not resumes(rich)
+    assert resumes(replace(rich, since_s=REST * INTERVAL_S))
+    assert resumes(replace(rich, left_s=1_100.0))
+    poor = case(1.0, 12_000.0, None)
+    assert suspends(poor)
+    assert not suspends(replace(poor, since_s=60.0))
+    assert not suspends(replace(poor, left_s=1_100.0))
+
+
+def test_work_that_is_late_runs_at_any_price() -> None:
+    """Waiting can't help it."""
+    assert case(0.0, 500.0, None).needed == 0.0
+    assert not suspends(case(0.0, 500.0, None))
+    assert resumes(case(0.0, 500.0, None))
