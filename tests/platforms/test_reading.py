@@ -203,3 +203,21 @@ def test_the_pages_examples_are_right() -> None:
     found = [read_template(text) for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
     assert [one.name for one in found] == ["weather", "climate", "queue", "spare"]
     assert [len(one.clusters) for one in found] == [1, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "gives_up"),
+    [
+        ("deadline", "", True),
+        ("full_performance", "", True),
+        ("partial_deadline", "", False),
+        ("partial_deadline", "give_up = true", True),
+        ("deadline", "give_up = false", False),
+    ],
+)
+def test_only_work_of_which_each_part_counts_is_not_given_up(
+    kind: str, said: str, gives_up: bool
+) -> None:
+    """By default; a tenant can have it the other way round."""
+    text = template(controller=f'[controller]\nkind = "{kind}"', slo=f"[slo]\n{said}")
+    assert read_template(text).goal.give_up is gives_up

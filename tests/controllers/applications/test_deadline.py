@@ -12,7 +12,6 @@ from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
 
 STEPS = 40
-LATE = "give_up = false\n"
 IDEAL_S = 600.0
 """With a core to itself."""
 
@@ -30,7 +29,6 @@ def submitted(
     deadline_s: float,
     kind: str = "deadline",
     budget: float = 5000.0,
-    slo_more: str = "",
     *,
     ideal: bool = True,
     steps: int = STEPS,
@@ -41,7 +39,7 @@ def submitted(
     return site.submit(
         controller=f'[controller]\nkind = "{kind}"\nparameters = {{ steps = {steps} }}',
         budget=f"[budget]\ncredits = {budget}",
-        slo=f'[slo]\ndeadline = "{deadline_s:g}s"\n{ideal_run}{slo_more}',
+        slo=f'[slo]\ndeadline = "{deadline_s:g}s"\n{ideal_run}',
         cluster=f'[[cluster]]\nname = "ranks"\nleast = 2\ninitial = 2\ntemplate = """\n{vm}"""',
     )
 
@@ -136,7 +134,7 @@ def test_a_price_that_is_too_high_suspends_until_it_falls(site: Live) -> None:
 
 def test_what_can_not_be_made_any_more_is_given_up(site: Live) -> None:
     """By whoever wants all in time; half of it is worth something to others, who go on."""
-    both = submitted(site, 1_500.0), submitted(site, 1_500.0, "partial_deadline", slo_more=LATE)
+    both = submitted(site, 1_500.0), submitted(site, 1_500.0, "partial_deadline")
     for platform in both:
         site.until(platform, "running")
     site.periods(4)

@@ -1,0 +1,109 @@
+"""What a platform asks of the moment in which it starts or resumes."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.policies.deadline import Purse
+from controllers.policies.suspension import REST
+from merkatd.database.platforms import Platform
+from merkatd.platforms.conditions import Answer, Offer, Terms, judged
+from merkatd.platforms.purses import terms_of
+from merkatd.platforms.reading import read_template
+from tests.platforms.site import VM, template
+
+NOW_S, INTERVAL_S = 1_000_000.0, 60.0
+PURSE = Purse(credits=1_000.0)
+
+
+def offer(cpu: float = 0.01, memory: float = 0.001) -> Offer:
+    """On a cloud of eight cores."""
+    return Offer(
+        now_s=NOW_S,
+        interval_s=INTERVAL_S,
+        prices={"cpu": cpu, "memory": memory},
+        capacity={"cpu": 800.0, "memory": 16_384.0},
+    )
+
+
+def terms(kind: str = "deadline", slo: str = "", start: str = "", **stored: Any) -> Terms:
+    """Of a platform of two VMs of two cores and 1,024 MiB."""
+    text = template(controller=f'[controller]\nkind = "{kind}"', slo=slo, start=start)
+    one = Platform(
+        token="t",  # noqa: S106 - a submission's name
+        owner=2,
+        name="weather",
+        account=None,
+        template=text,
+        vm_templates={"nodes": VM},
+        **{"state": "suspended", "why": "", "submitted_s": 0.0, "since_s": 0.0}
+        | {"sizes": {"nodes": 2}, "deadline_s": NOW_S + 6_000.0}
+        | stored,
+    )
+    return terms_of(one, read_template(text), PURSE)
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory"])
+def test_each_resource_has_its_price_ceiling(name: str) -> None:
+    """Above it a platform waits, and reads which one is too dear."""
+    ceiling = {"cpu": 0.02, "memory": 0.002}[name]
+    asked = terms(start=f"[start.price_ceiling]\n{name} = {ceiling}")
+    assert judged(asked, offer()).answer is Answer.START
+    found = judged(asked, offer(**{name: 1.5 * ceiling}))
+    assert found.answer is Answer.WAIT
+    assert found.why.startswith(f"{name} costs")
+    assert f"{name} at" in found.needs
+
+
+def test_work_that_is_done_needs_no_time_any_more() -> None:
+    """With half of it done, half of the ideal run is left, and the deadline can be met."""
+    slo = '[slo]\nideal_run = "3h"'
+    assert judged(terms(slo=slo), offer()).answer is Answer.CANCEL
+    half_done = terms(slo=slo, report={"done": 0.5})
+    assert half_done.ideal_s == 5_400.0
+    assert judged(half_done, offer(0.0001, 0.0)).answer is Answer.START
+    assert terms(slo=slo, report={"done": 2.0}).ideal_s == 0.0
+
+
+def test_without_an_ideal_run_the_daemon_goes_by_what_the_controller_has_learned() -> None:
+    """As the controller does: it would suspend the platform at once."""
+    assert terms().ideal_s is None
+    learned = terms(report={"done": 0.5, "work_left_s": 3_000.0})
+    assert learned.ideal_s == 3_000.0
+    assert judged(learned, offer(0.001, 0.0001)).answer is Answer.START
+    assert judged(learned, offer(1.0)).answer is Answer.WAIT
+
+
+def test_late_work_of_which_each_part_counts_goes_on_whatever_the_price() -> None:
+    """It was suspended, and less time is left than the ideal run."""
+    slo = '[slo]\nideal_run = "3h"'
+    performing = judged(terms("full_performance", slo), offer())
+    assert performing.answer is Answer.CANCEL
+    partial = terms("partial_deadline", slo)
+    assert judged(partial, offer()).answer is Answer.START
+    dear = judged(partial, offer(100.0))
+    assert dear.answer is Answer.WAIT
+    assert "needs 30%" in dear.why
+    assert judged(terms("deadline", f"{slo}\ngive_up = false"), offer(100.0)).answer is Answer.START
+
+
+@pytest.mark.parametrize("kind", ["partial_deadline", "full_performance"])
+def test_a_platform_waits_for_its_least_part(kind: str) -> None:
+    """Its parameter says which one it is."""
+    asked = terms(kind)
+    assert asked.least_part == 0.3
+    assert judged(asked, offer(1.0)).answer is Answer.WAIT
+    assert judged(replace(asked, least_part=0.01), offer(1.0)).answer is Answer.START
+    assert terms("deadline").least_part is None
+
+
+def test_a_platform_that_was_just_suspended_rests() -> None:
+    """It reads for how much longer."""
+    asked = terms(since_s=NOW_S - 4 * INTERVAL_S)
+    found = judged(asked, offer())
+    assert (found.answer, found.needs) == (Answer.WAIT, "6 m more")
+    rested = terms(since_s=NOW_S - REST * INTERVAL_S)
+    assert judged(rested, offer()).answer is Answer.START
+    started = terms(since_s=NOW_S, state="postponed")
+    assert judged(started, offer()).answer is Answer.START
