@@ -30,17 +30,21 @@ def offer(cpu: float = 0.01, memory: float = 0.001) -> Offer:
 def terms(kind: str = "deadline", slo: str = "", start: str = "", **stored: Any) -> Terms:
     """Of a platform of two VMs of two cores and 1,024 MiB."""
     text = template(controller=f'[controller]\nkind = "{kind}"', slo=slo, start=start)
-    one = Platform(
-        token="t",  # noqa: S106 - a submission's name
-        owner=2,
-        name="weather",
-        account=None,
-        template=text,
-        vm_templates={"nodes": VM},
-        **{"state": "suspended", "why": "", "submitted_s": 0.0, "since_s": 0.0}
-        | {"sizes": {"nodes": 2}, "deadline_s": NOW_S + 6_000.0}
-        | stored,
-    )
+    known: dict[str, Any] = {
+        "token": "1",
+        "owner": 2,
+        "name": "weather",
+        "account": None,
+        "template": text,
+        "vm_templates": {"nodes": VM},
+        "state": "suspended",
+        "why": "",
+        "submitted_s": 0.0,
+        "since_s": 0.0,
+        "deadline_s": NOW_S + 6_000.0,
+        "sizes": {"nodes": 2},
+    }
+    one = Platform(**(known | stored))
     return terms_of(one, read_template(text), PURSE)
 
 
