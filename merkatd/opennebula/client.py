@@ -35,6 +35,8 @@ _DEFAULT_DATASTORE = -1
 _SAVE = 0
 _APPEND = 1
 _ALL = (ALL_USERS, -1, -1)
+_STEPS = frozenset({"one.vm.allocate", "one.vm.deploy", "one.vm.migrate", "one.vm.action"})
+"""Steps of the plan. The period bounds how many are in flight (`period.in_flight`)."""
 _READS = re.compile(r"one\.\w+\.(info|infoextended|infoset|monitoring|version|config|raftstatus)")
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
@@ -57,14 +59,16 @@ class Client:
     ) -> None:
         """Speak as `session`, "user:password", of which `origin` says where it was found.
 
-        At most `in_flight` calls are under way at once. A call that may be repeated is made up to
-        `attempts` times within its time, after pauses that `jitter` draws from 0 to 1.
+        At most `in_flight` reads are under way at once, and as many calls that write; steps of the
+        plan are not bounded here. So a call that hangs holds up none of another kind. A call
+        that may be repeated is made up to `attempts` times within its time, after pauses that
+        `jitter` draws from 0 to 1.
         """
         self._transport = transport
         self._session = session
         self._clock = clock
         self._timeout_s = timeout_s
-        self._turns = DeferredSemaphore(in_flight)
+        self._reads, self._writes = DeferredSemaphore(in_flight), DeferredSemaphore(in_flight)
         self._attempts = attempts
         self._origin = origin
         self._jitter = jitter
@@ -106,13 +110,22 @@ class Client:
     async def _once(
         self, method: str, arguments: tuple[Any, ...], about: str, limit_s: float
     ) -> Any:
-        await self._turns.acquire()
+        turns = self._turns(method)
+        if turns is not None:
+            await turns.acquire()
         try:
             return value_of(await self._reply(method, arguments, about, limit_s), method, about)
         except (AuthenticationError, ForbiddenError) as error:
             raise self._advised(error) from None
         finally:
-            self._turns.release()
+            if turns is not None:
+                turns.release()
+
+    def _turns(self, method: str) -> DeferredSemaphore | None:
+        """What bounds the calls of this kind; None for the plan's steps."""
+        if method in _STEPS:
+            return None
+        return self._reads if _READS.fullmatch(method) else self._writes
 
     def _advised(self, error: OneError) -> OneError:
         """The error with what would be right."""

@@ -89,10 +89,17 @@ async def ask(
         lambda: DeferredSemaphore(world.rhythm.in_flight_per_host)
     )
 
+    host_of = {vm: host for host, vms in known.items() for vm in vms}
+
     def begin(step: Step) -> Deferred[None]:
-        host = on_host[getattr(step, "host", -1)]
-        # The host's turn first: who waits for a slow host must not use up the turns of all.
-        return host.run(lambda: in_all.run(lambda: ensureDeferred(one(step))))
+        def send() -> Deferred[None]:
+            return in_all.run(lambda: ensureDeferred(one(step)))
+
+        host = getattr(step, "host", host_of.get(step.vm))
+        if host is None:  # the creation of a VM, or the end of one that waits, concerns no host
+            return send()
+        # The host's turn first: a step that waits for a slow host must not hold a turn of all.
+        return on_host[host].run(send)
 
     async def one(step: Step) -> None:
         send = world.retry if step.id in retries else world.cloud.send

@@ -59,7 +59,7 @@ class Frontend:
 
     def start_daemon(self) -> None:
         """A daemon, the first or after one was killed: it has the database, nothing else."""
-        client = Client(self.transport, SESSION, self.clock)
+        client = self.client = Client(self.transport, SESSION, self.clock)
         rng = np.random.default_rng(3)
         world = World(
             cloud=OpenNebulaCloud(client, self.clock, Inline()),

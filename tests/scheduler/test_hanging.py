@@ -1,0 +1,116 @@
+"""Calls that are never answered: the calls beside them go on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from merkatd.cluster import Step, Suspend
+from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.faults import Fault, Kind
+from merkatd.scheduler.settings import Rhythm
+from tests.scheduler.frontend import Frontend
+
+HOSTS = 24
+IN_FLIGHT = 16
+
+
+class Counted:
+    """A transport that counts the calls of each method that are under way."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self.most: dict[str, int] = {}
+        self._now: dict[str, int] = {}
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """As the other transport."""
+        now = self._now[method] = self._now.get(method, 0) + 1
+        self.most[method] = max(self.most.get(method, 0), now)
+        try:
+            return await self._transport.call(method, *arguments)
+        finally:
+            self._now[method] -= 1
+
+
+@pytest.fixture
+def frontend() -> Any:
+    """A host for each VM, so that hosts' own limits hold nothing up."""
+    made = Frontend(HOSTS, HostSize(200, 2048), rhythm=Rhythm(in_flight=IN_FLIGHT))
+    counted = Counted(made.transport)
+    made.transport = counted
+    made.start_daemon()
+    yield made, counted
+    made.close()
+
+
+def begin(frontend: Frontend) -> Deferred[Any]:
+    """A period that is under way; its reads, and all that is answered at once, are behind it."""
+    return ensureDeferred(frontend.scheduler.period())
+
+
+def running(frontend: Frontend, vms: list[int]) -> int:
+    """How many of these VMs have a host."""
+    return sum(bool(frontend.bench.vm(vm).history) for vm in vms)
+
+
+def proposing(steps: Sequence[Step]) -> Any:
+    """Asks the period for these steps."""
+
+    async def proposals(_database: object, seen: Any) -> Sequence[Step]:
+        return [replace(step, period=seen.period) for step in steps]
+
+    return proposals
+
+
+def test_deploys_that_hang_hold_up_no_other_deploy(frontend: tuple[Frontend, Counted]) -> None:
+    """Eight of 24 hang: the other sixteen are made before any of the eight is given up."""
+    site, _ = frontend
+    vms = [site.vm() for _ in range(HOSTS)]
+    site.cloud.faults.add(Fault(Kind.HANG, "one.vm.deploy", count=8))
+    period = begin(site)
+    site.clock.advance(1.0)
+    assert running(site, vms) == HOSTS - 8
+    site.result(period)
+    site.result(period)
+
+
+def test_as_many_calls_are_in_flight_as_the_configuration_says(
+    frontend: tuple[Frontend, Counted],
+) -> None:
+    """`period.in_flight` is the bound, and is reached; reads and messages go on beside them."""
+    site, counted = frontend
+    vms = [site.vm() for _ in range(HOSTS)]
+    site.cloud.faults.add(Fault(Kind.HANG, "one.vm.deploy"))
+    period = begin(site)
+    site.clock.advance(1.0)
+    assert counted.most["one.vm.deploy"] == IN_FLIGHT
+    answers: list[object] = []
+    ensureDeferred(site.client.vm(vms[0])).addBoth(answers.append)
+    ensureDeferred(site.client.append(vms[0], "A=1")).addBoth(answers.append)
+    site.clock.advance(1.0)
+    assert len(answers) == 2
+    assert isinstance(answers[0], str)
+    site.result(period)
+    site.result(period)
+
+
+def test_steps_of_vms_on_different_hosts_do_not_share_the_turns_of_one_host(
+    frontend: tuple[Frontend, Counted],
+) -> None:
+    """Terminations name no host; two that hang hold up none of a VM on another host."""
+    site, _ = frontend
+    owner = site.user("ann")
+    vms = [site.vm(owner=owner) for _ in range(8)]
+    site.periods(2)
+    steps = [Suspend(period=99, vm=vm, reason="a test") for vm in vms]
+    for vm in vms[:2]:
+        site.cloud.faults.add(Fault(Kind.HANG, "one.vm.action", vm=vm))
+    site.scheduler.world = replace(site.scheduler.world, proposals=proposing(steps))
+    period = begin(site)
+    site.clock.pump([0.1] * 20)
+    assert [vm for vm in vms if site.state(vm) == "RUNNING"] == vms[:2]
+    site.result(period)
+    site.result(period)
