@@ -96,6 +96,7 @@ class Period(Rhythm):
         "least_interval_s": Rules(above=0),
         "step_limit_s": Rules(above=0),
         "act_limit_s": Rules(above=0),
+        "tell_limit_s": Rules(above=0),
         "boot_retries": Rules(least=0, most=100),
         "in_flight": Rules(least=1),
         "in_flight_per_host": Rules(least=1),

@@ -19,6 +19,7 @@ from twisted.logger import Logger
 
 from merkatd.database import lease
 from merkatd.database.lease import Lease, LeaseLostError
+from merkatd.scheduler.outage import Outage
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.transactions import Transactions
 
@@ -62,6 +63,7 @@ class Leading:
         self._sure_s = self._wait_s = lease_s
         self._leads = leads
         self._now = now or clock.seconds
+        self._lease_away = Outage("The database with the lease")
         self._token: int | None = None
         self._surely_until_s = 0.0
         self._seen: Lease | None = None
@@ -113,8 +115,11 @@ class Leading:
     async def _look_and_wait(self) -> None:
         try:
             await self.look()
+            self._lease_away.answered()
+        except UnreachableError:
+            pass  # the period says so
         except Exception as error:  # noqa: BLE001 - a database that fails now may answer later
-            _log.warn("The lease can't be looked at: {error}", error=str(error))
+            self._lease_away.failed(str(error))
         self._in_hand = None
         if not self._ended:
             self._call = self._clock.callLater(self._sure_s / _LOOKS, self._again)

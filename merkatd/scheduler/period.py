@@ -28,11 +28,13 @@ from merkatd.scheduler.handing import Asking, Handed, Wanted
 from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.leave import Leave, Quiet
 from merkatd.scheduler.observe import Seen, look, observe
+from merkatd.scheduler.outage import Outage
 from merkatd.scheduler.outcome import Counter, Outcome
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.shadow import Shadow
 from merkatd.scheduler.subscribers import Subscribers
-from merkatd.scheduler.tell import Announcement, announced, tell
+from merkatd.scheduler.tell import Announcement, announced, due
+from merkatd.scheduler.telling import Telling
 from merkatd.scheduler.world import World
 
 _log = Logger()
@@ -67,7 +69,8 @@ class Scheduler:
         self._leading = leading
         self._listeners = Subscribers[[Announcement]]("finished periods")
         self._counters = Subscribers[[Outcome, float]]("outcomes of periods")
-        self._quiet, self._shadow = Quiet(), Shadow()
+        self._quiet, self._shadow, self._telling = Quiet(), Shadow(), Telling()
+        self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
         self._beat = Beat(world.clock, world.rhythm, self._due)
         if leading is not None:
@@ -123,6 +126,7 @@ class Scheduler:
         if self._quiet.begin(leave.mode) and leave.mode is not Mode.ASK:
             await world.database.run(lambda c: plans.withdraw(c, world.now()))
         seen = await observe(world)
+        self._cloud_away.answered()
         try:
             affordable = afforded(world, seen, await charge(world, seen))
             if leave.mode.watches:
@@ -140,7 +144,9 @@ class Scheduler:
         """What else is to be done, once a period has acted."""
         if not mode.watches:
             self._shadow.rest()
-            await tell(world, done.seen, done.decided)
+            # Where OpenNebula has a scheduler of its own, that one removes its messages itself.
+            told = due(done.seen, done.decided, withdraw=not world.handing)
+            await self._telling.tell(world, told, done.seen.observation.messages)
             await world.chores()
         await self._tidy(world, done.seen.period)
 
@@ -268,7 +274,7 @@ class Scheduler:
         except UnreachableError as unreachable:
             outcome, error = Outcome.UNREACHABLE, unreachable
             self.failures += 1
-            _log.warn("The cloud can't be reached: {error}", error=str(unreachable))
+            self._cloud_away.failed(str(unreachable))
         except Exception as failure:  # noqa: BLE001 - whatever it was, the next period goes on
             outcome, error = Outcome.FAILED, failure
             self.failures += 1
@@ -296,6 +302,7 @@ class Scheduler:
     async def _look_only(self, why: str) -> None:
         """See whether we could take over; what is seen is neither stored nor acted on."""
         looked = await look(self.world)
+        self._cloud_away.answered()
         _log.info(
             "Standing by, {vms} VMs on {hosts} hosts are seen: {why}",
             vms=len(looked.observation.vm_id),

@@ -67,6 +67,9 @@ class Rhythm:
     """and the most that concern one host."""
     act_limit_s: float = 30.0
     """How long a period sends steps and waits for answers; later ones are taken when they come."""
+    tell_limit_s: float = 5.0
+    """How long a period writes messages to VMs (SCHED_MESSAGE). The VMs that are left come first
+    in the next period."""
     boot_retries: int = 1
     """How often a VM that failed to boot is started once more, where it is. After that somebody
     has to see to it."""

@@ -1,4 +1,4 @@
-"""Tell: the price to whoever listens, and to each owner why a VM does not get what it wants."""
+"""Tell: the announcement of a period, and the message of each VM for its owner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,7 @@ from merkatd.database.orders import Mode
 from merkatd.scheduler.act import Acted
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.world import World
-
-MOST_MESSAGES = 50
-"""In one period: OpenNebula is asked for each, and nobody reads more."""
 
 _log = Logger()
 
@@ -68,21 +64,7 @@ def messages(seen: Seen, decided: Decided) -> dict[int, str]:
     return told
 
 
-def due(seen: Seen, told: Mapping[int, str], *, withdraw: bool) -> list[tuple[int, str]]:
-    """What is not shown yet; nothing at all where a message has had its time."""
-    shown = seen.observation.messages
-    new = [(vm, message) for vm, message in told.items() if shown.get(vm) != message]
-    old = [(vm, "") for vm in shown if vm not in told] if withdraw else []
-    return sorted(new)[:MOST_MESSAGES] + sorted(old)[:MOST_MESSAGES]
-
-
-async def tell(world: World, seen: Seen, decided: Decided) -> None:
-    """Show the messages; one that can't be shown is no reason to stop."""
-    told = messages(seen, decided)
-    # Where OpenNebula has a scheduler of its own, what that one said is not ours to withdraw.
-    for vm, message in due(seen, told, withdraw=not world.handing):
-        try:
-            await world.cloud.tell(vm, message)
-        except UnreachableError as error:
-            _log.warn("VM {vm} could not be told: {error}", vm=vm, error=str(error))
-            return
+def due(seen: Seen, decided: Decided, *, withdraw: bool) -> dict[int, str]:
+    """By VM id, the message that each VM should show; "" removes one that has had its time."""
+    gone = dict.fromkeys(seen.observation.messages, "") if withdraw else {}
+    return gone | messages(seen, decided)
