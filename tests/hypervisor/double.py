@@ -100,6 +100,7 @@ class DoubleConnection:
 
     def close(self) -> int:
         """Asks nobody."""
+        self.host.calls["close"] += 1
         self._lost = True
         return 0
 

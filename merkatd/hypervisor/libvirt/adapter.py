@@ -110,14 +110,13 @@ class LibvirtHypervisors:
 
     def meet(self, seen: Observation) -> None:
         """The hosts there are, by name, and the VMs whose pins are OpenNebula's."""
-        for host, name, cluster in zip(
-            seen.host_id.tolist(), seen.host_name, seen.host_cluster.tolist(), strict=True
-        ):
-            self._places[host] = Place(host, name, cluster)
+        rows = zip(seen.host_id.tolist(), seen.host_name, seen.host_cluster.tolist(), strict=True)
+        self._places = {host: Place(host, name, cluster) for host, name, cluster in rows}
         self._pinned_by_others = seen.pin_policy
         for gone in self._hosts.keys() - self._places.keys():
-            self._close(self._hosts.pop(gone))
-            self._away.pop(gone, None)
+            self.lines.remove(self._hosts.pop(gone).host)
+            if self._away.pop(gone, None) is not None:
+                _log.info("Host {host} was removed while it was away", host=gone)
 
     def topologies(self) -> Mapping[int, Topology]:
         """By host id, of those on which virtual CPUs are pinned and that were called before."""
@@ -137,7 +136,7 @@ class LibvirtHypervisors:
         self._turns += 1
         look = self._look._replace(turn=self._turns)
         self._where = dict(vms)
-        by_host = _grouped(vms)
+        by_host = {host: some for host, some in _grouped(vms).items() if self._is_there(host)}
         answers = await self._all(
             {host: partial(read_host, vms=some, look=look) for host, some in by_host.items()}
         )
@@ -156,7 +155,7 @@ class LibvirtHypervisors:
         by_host: dict[int, list[HostStep]] = {}
         for step in steps:
             host = self._where.get(step.vm)
-            if host is None:
+            if host is None or not self._is_there(host):
                 refused[step.id] = f"VM {step.vm} runs on no host"
             elif isinstance(step, Pin) and step.vm in self._pinned_by_others:
                 refused[step.id] = f"VM {step.vm} is pinned by OpenNebula (PIN_POLICY)"
@@ -266,12 +265,18 @@ class LibvirtHypervisors:
     def _close(self, known: _Known) -> None:
         self._ask(known, _closed, Progress())
 
+    def _is_there(self, host: int) -> bool:
+        """False for a host that OpenNebula no longer has."""
+        return not self._places or host in self._places
+
     def _place(self, host: int) -> Place:
         return self._places.get(host) or Place(host, str(host))
 
     def _mark(self, host: int, answer: Any) -> None:
         """Take note of who is away and who is back, and say so once."""
         name = self._place(host).name
+        if host not in self._hosts:  # it was removed meanwhile
+            return
         if not isinstance(answer, Exception):
             if self._away.pop(host, None) is not None:
                 _log.info("Host {host} answers again", host=name)

@@ -84,6 +84,8 @@ class _Line:
         self.failed = False
         """At the last try."""
         self.queued = False
+        self.removed = False
+        """The host was removed: its connection is closed when its last call returns."""
 
 
 class Lines:
@@ -127,6 +129,24 @@ class Lines:
         self._pump()
         return job.answer
 
+    def remove(self, host: Host) -> None:
+        """Begin no more calls to a host that was removed, and close its connection.
+
+        A call that hangs can't be taken back: the connection is closed when it returns.
+        """
+        line = self._lines.pop(host.place.id, None)
+        if line is None:
+            return
+        line.removed = True
+        waiting, line.waiting = list(line.waiting), deque()
+        for job in waiting:
+            job.steps.close()
+            job.fire(AbandonedError("the host was removed"))
+        if line.running is None:
+            self._start(host.close)
+        else:
+            line.running.progress.abandon()
+
     @property
     def stuck(self) -> int:
         """Threads given up at present."""
@@ -151,6 +171,8 @@ class Lines:
         while self._free and (self._ready or self._doubtful):
             line = (self._ready or self._doubtful).popleft()
             line.queued = False
+            if line.removed:
+                continue
             job = line.waiting.popleft()
             if job.progress.abandoned:
                 job.steps.close()
@@ -192,7 +214,10 @@ class Lines:
         if job.watch is not None and job.watch.active():
             job.watch.cancel()
         line.running = None
-        if outcome is _UNFINISHED:
+        if line.removed:
+            job.fire(AbandonedError("the host was removed"))
+            self._start(job.host.close)
+        elif outcome is _UNFINISHED:
             line.waiting.appendleft(job)
         else:
             line.failed = isinstance(outcome, AwayError)

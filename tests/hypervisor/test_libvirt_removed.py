@@ -1,0 +1,97 @@
+"""Hosts that were removed from OpenNebula: nothing is left of them."""
+
+import threading
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings
+from tests.hypervisor.bed import Bed
+from tests.hypervisor.double import DoubleHost
+from tests.opennebula.worlds import RealTime
+
+SETTINGS = LibvirtSettings(retry_least_s=10.0, retry_most_s=100.0)
+
+
+def pool(*hosts: int) -> Any:
+    """An observation of these hosts."""
+    return SimpleNamespace(
+        host_id=np.array(hosts, dtype=np.int64),
+        host_name=tuple(str(host) for host in hosts),
+        host_cluster=np.zeros(len(hosts), dtype=np.int64),
+        pin_policy=frozenset(),
+    )
+
+
+def two() -> tuple[Bed, DoubleHost, DoubleHost]:
+    """Two hosts with a VM each, both in the pool."""
+    one, other = DoubleHost(), DoubleHost()
+    one.start(0)
+    other.start(1)
+    bed = Bed({0: one, 1: other}, SETTINGS)
+    bed.adapter.meet(pool(0, 1))
+    return bed, one, other
+
+
+def test_a_host_that_is_removed_while_it_is_away_is_not_called_again() -> None:
+    """Nor is it among those that are away; the other host is asked as before."""
+    bed, one, other = two()
+    one.up = False
+    assert list(bed.read().away) == [0]
+    bed.adapter.meet(pool(1))
+    assert bed.adapter.reach().away == {}
+    tried = one.calls["open"]
+    for _ in range(20):
+        seen = bed.read()
+        assert seen.vm_id.tolist() == [1]
+        assert seen.away == {}
+    assert one.calls["open"] == tried
+    assert other.calls["open"] == 1
+    assert bed.adapter.reach().away == {}
+
+
+def test_the_connection_of_a_host_that_is_removed_is_closed() -> None:
+    """A host that is added again under its id is a new one."""
+    bed, one, _ = two()
+    bed.read()
+    bed.adapter.meet(pool(1))
+    assert one.calls["close"] == 1
+    bed.adapter.meet(pool(0, 1))
+    bed.read()
+    assert one.opened == 2
+
+
+def test_a_host_that_hangs_when_it_is_removed_is_counted_no_longer() -> None:
+    """Its thread ends, and its connection is closed, when its call returns."""
+    one, other = DoubleHost(), DoubleHost()
+    one.start(0)
+    other.start(1)
+    time = RealTime()
+    adapter = LibvirtHypervisors(
+        time.reactor,
+        lambda place: f"qemu:///{place.id}",
+        LibvirtSettings(call_limit_s=0.2),
+        opened=lambda address, keepalive: (one if address.endswith("0") else other).open(
+            address, keepalive
+        ),
+    )
+    adapter.meet(pool(0, 1))
+
+    async def read() -> Any:
+        return await adapter.read({0: 0, 1: 1})
+
+    time.run(read())
+    one.hold = threading.Event()
+    assert list(time.run(read()).away) == [0]
+    assert adapter.lines.stuck == 1
+    adapter.meet(pool(1))
+    assert adapter.lines.stuck == 0
+    one.hold.set()
+    ending = monotonic() + 10
+    while not one.calls["close"]:
+        assert monotonic() < ending
+        time.wait(0.1)
+    time.run(adapter.close())
+    time.close()
