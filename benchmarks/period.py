@@ -43,7 +43,8 @@ from merkatd.scheduler.charge import charge
 from merkatd.scheduler.decide import decide
 from merkatd.scheduler.observe import observe
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.tell import tell
+from merkatd.scheduler.tell import due
+from merkatd.scheduler.telling import Telling
 from merkatd.scheduler.world import World
 from tests.daemon.large import ADMIN, BOOT_S, large_cloud
 
@@ -117,7 +118,8 @@ async def one_round(world: World, laps: Laps, passes: Callable[[], None]) -> Non
     await laps.of("charge", charge, world, seen)
     decided = await laps.of("decide", decide, world, seen)
     await laps.of("act", act, world, seen, decided)
-    await laps.of("tell", tell, world, seen, decided)
+    told, shown = due(seen, decided, withdraw=True), seen.observation.messages
+    await laps.of("tell", Telling().tell, world, told, shown)
     planned = await world.database.read(lambda connection: of_plan(connection, seen.period))
     if decided.steps or planned:
         raise AssertionError(f"{len(decided.steps)} steps: something has to change")

@@ -101,6 +101,7 @@ class Period(Rhythm):
         "in_flight": Rules(least=1),
         "in_flight_per_host": Rules(least=1),
         "keep_allocations": Rules(least=1),
+        "keep_history_s": Rules(least=86_400),
         "migration_limit_s": Rules(above=0),
         "most_periods_charged": Rules(least=1),
     }

@@ -31,8 +31,3 @@ def load(connection: sa.Connection, period: int) -> dict[str, npt.NDArray[Any]] 
     """The arrays of a period; None where it has none or they were forgotten."""
     data = connection.scalar(sa.select(ALLOCATIONS.c.data).where(ALLOCATIONS.c.period == period))
     return None if data is None else unpack(data)
-
-
-def forget(connection: sa.Connection, before: int) -> None:
-    """Drop the allocations of periods before this one."""
-    connection.execute(sa.delete(ALLOCATIONS).where(ALLOCATIONS.c.period < before))

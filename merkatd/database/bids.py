@@ -142,11 +142,6 @@ def forget(connection: sa.Connection, vms: Iterable[int]) -> None:
         connection.execute(sa.delete(BIDS).where(BIDS.c.vm.in_(some)))
 
 
-def forget_words(connection: sa.Connection, before_s: float) -> None:
-    """Drop from the record what was said before then."""
-    connection.execute(sa.delete(WORDS).where(WORDS.c.at_s < before_s))
-
-
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
     try:
         connection.execute(sa.insert(BIDS), rows)

@@ -107,11 +107,6 @@ def agreement(connection: sa.Connection) -> Agreement:
     return Agreement(*(int(number or 0) for number in connection.execute(query).one()))
 
 
-def forget(connection: sa.Connection, before: int) -> None:
-    """Drop those of periods before this one."""
-    connection.execute(sa.delete(COMPARISONS).where(COMPARISONS.c.period < before))
-
-
 _NAMES = tuple(Comparison.__dataclass_fields__)
 
 

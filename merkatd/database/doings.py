@@ -80,11 +80,6 @@ def recent(connection: sa.Connection, platform: int, limit: int = 20) -> tuple[D
     return tuple(_doing(row) for row in rows)
 
 
-def forget(connection: sa.Connection, before_s: float) -> None:
-    """Drop what was done before then."""
-    connection.execute(sa.delete(DOINGS).where(DOINGS.c.at_s < before_s))
-
-
 _NAMES = ("platform", "at_s", "who", "what", "text", "action", "refused")
 
 

@@ -97,13 +97,6 @@ def expire(connection: sa.Connection, why: Mapping[str, str], at_s: float) -> fr
     return _give_up(connection, StepState.EXPIRED, why, at_s)
 
 
-def forget(connection: sa.Connection, before: int) -> None:
-    """Drop the steps of periods before this one that have ended."""
-    connection.execute(
-        sa.delete(STEPS).where(STEPS.c.period < before, STEPS.c.state.not_in(OUTSTANDING))
-    )
-
-
 def _give_up(
     connection: sa.Connection, state: StepState, why: Mapping[str, str], at_s: float
 ) -> frozenset[str]:

@@ -186,15 +186,6 @@ def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
     return found
 
 
-def forget_memories(connection: sa.Connection, before: int) -> None:
-    """Drop what strategies remembered in periods before this one."""
-    connection.execute(
-        sa.update(PERIODS)
-        .where(PERIODS.c.number < before, PERIODS.c.memory.is_not(None))
-        .values(memory=None)
-    )
-
-
 def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:
     moved = connection.execute(
         sa.update(PERIODS)

@@ -43,7 +43,6 @@ from merkatd.scheduler.world import World
 
 _log = Logger()
 _LONGEST_MEMORY = 1_000_000
-_TIDY_PERIODS = 60
 
 Result = TypeVar("Result")
 Told = Callable[[sa.Connection, Platform], Result]
@@ -150,9 +149,6 @@ class Manager:
             await self._controllers.start(now[platform].assignment)
             self._running[platform] = now[platform]
         self._controllers.announce(markets, [now[platform].standing for platform in sorted(now)])
-        if announcement.period % _TIDY_PERIODS == 0:
-            before_s = world.now() - world.rhythm.keep_allocations * interval_s
-            await world.database.run(lambda connection: doings.forget(connection, before_s))
 
     def _end(self, platform: int) -> None:
         """Have a platform's processes end; however long they take, nobody waits for them."""

@@ -15,13 +15,13 @@ import sqlalchemy as sa
 from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.database import allocations, comparisons, journal, orders, periods, plans
+from merkatd.database import orders, periods, plans
 from merkatd.database.lease import LeaseLostError
 from merkatd.database.orders import Mode, Order
 from merkatd.database.periods import PeriodState
 from merkatd.scheduler.afford import afforded
 from merkatd.scheduler.beat import Beat
-from merkatd.scheduler.charge import charge, keep_books
+from merkatd.scheduler.charge import charge
 from merkatd.scheduler.doing import Done, carry_out, watch
 from merkatd.scheduler.draining import Draining
 from merkatd.scheduler.handing import Asking, Handed, Wanted
@@ -31,6 +31,7 @@ from merkatd.scheduler.observe import Seen, look, observe
 from merkatd.scheduler.outage import Outage
 from merkatd.scheduler.outcome import Counter, Outcome
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.retention import retain
 from merkatd.scheduler.shadow import Shadow
 from merkatd.scheduler.subscribers import Subscribers
 from merkatd.scheduler.tell import Announcement, announced, due
@@ -148,7 +149,7 @@ class Scheduler:
             told = due(done.seen, done.decided, withdraw=not world.handing)
             await self._telling.tell(world, told, done.seen.observation.messages)
             await world.chores()
-        await self._tidy(world, done.seen.period)
+        await retain(world, done.seen.period)
 
     def _fenced(self) -> World:
         """The world, open to us for as long as nobody else acts. Raises LeaseLostError."""
@@ -173,17 +174,6 @@ class Scheduler:
             _log.failure(
                 "Period {period} failed, and its failure could not be stored", period=seen.period
             )
-
-    async def _tidy(self, world: World, period: int) -> None:
-        """Now and then drop what is older than anybody asks for."""
-        before = period - world.rhythm.keep_allocations
-        if before > 0 and period % 60 == 0:
-            await world.database.run(lambda c: allocations.forget(c, before))
-            await world.database.run(lambda c: journal.forget(c, before))
-            await world.database.run(lambda c: periods.forget_memories(c, before))
-            await world.database.run(lambda c: comparisons.forget(c, before))
-        if period % 60 == 0:
-            await keep_books(world, period)
 
     async def between_periods(
         self, work: Callable[[], Awaitable[Result]], patience_s: float

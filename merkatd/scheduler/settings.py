@@ -76,7 +76,9 @@ class Rhythm:
     most_periods_charged: float = 2.0
     """A charge is for the time that really passed, but for no more than so many periods."""
     keep_allocations: int = 10_080
-    """For how many periods allocations, memories and ended steps are kept (seven days)."""
+    """For how many periods details are kept: allocations, steps, words of bids (seven days)."""
+    keep_history_s: float = 366 * 86_400.0
+    """How long history is kept: prices, statements, orders, and platforms and groups that ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from merkatd.database import bids
 from merkatd.database.bids import Bid, BidSource
+from merkatd.database.retention import Horizon, tidy
 
 
 def word(vm: int, cpu: float, at_s: float, source: BidSource = BidSource.XMLRPC) -> Bid:
@@ -79,7 +80,7 @@ def test_a_vm_that_is_gone_bids_no_more(connection: sa.Connection) -> None:
     bids.forget(connection, [1])
     assert list(bids.current(connection)) == [2]
     assert len(bids.history(connection, 1)) == 1
-    bids.forget_words(connection, before_s=1.0)
+    tidy(connection, Horizon(0, 1.0, 0.0))
     assert bids.history(connection, 1) == ()
 
 

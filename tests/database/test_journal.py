@@ -21,6 +21,7 @@ from merkatd.cluster import (
 )
 from merkatd.database import decisions, journal
 from merkatd.database.decisions import Wanted
+from merkatd.database.retention import Horizon, tidy
 from merkatd.database.retrying import LostRaceError
 from merkatd.database.steps import STEPS, StepState, to_row
 from tests.database.begun import begun, deploy
@@ -218,7 +219,7 @@ def test_forgetting_spares_what_is_outstanding(connection: sa.Connection) -> Non
     begun(connection, 2)
     journal.record(connection, [deploy(1), deploy(2)], 0.0)
     journal.confirm(connection, [deploy(1).id], 1.0)
-    journal.forget(connection, before=2)
+    tidy(connection, Horizon(2, 0.0, 0.0))
     assert [one.step.vm for one in decisions.of_plan(connection, 1)] == [2]
 
 

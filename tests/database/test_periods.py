@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from merkatd.database import allocations, periods, prices
 from merkatd.database.periods import PeriodState, PeriodStateError
+from merkatd.database.retention import Horizon, tidy
 from merkatd.database.retrying import LostRaceError
 from tests.database.again import again
 
@@ -97,7 +98,7 @@ def test_memory_is_that_of_the_newest_decision_of_the_strategy(connection: sa.Co
     begin(connection)
     assert periods.memory(connection, "tabu") == {"version": 1, "kept": 2}
     assert periods.memory(connection, "apc") == {}
-    periods.forget_memories(connection, before=3)
+    tidy(connection, Horizon(3, 0.0, 0.0))
     assert periods.memory(connection, "tabu") == {}
     assert periods.memory(connection, "paper") == {"version": 1, "kept": 3}
 
@@ -116,7 +117,7 @@ def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:
     ids, given = np.arange(5), np.random.default_rng(1).random((5, 2))
     for _ in range(2):
         allocations.store(connection, begin(connection), {"vm": ids, "allocation": given})
-    allocations.forget(connection, before=2)
+    tidy(connection, Horizon(2, 0.0, 0.0))
     found = allocations.load(connection, 2)
     assert found is not None
     np.testing.assert_array_equal(found["allocation"], given)

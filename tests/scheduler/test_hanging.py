@@ -40,7 +40,7 @@ def frontend() -> Any:
     """A host for each VM, so that hosts' own limits hold nothing up."""
     made = Frontend(HOSTS, HostSize(200, 2048), rhythm=Rhythm(in_flight=IN_FLIGHT))
     counted = Counted(made.transport)
-    made.transport = counted
+    made.transport = counted  # type: ignore[assignment]  # it is called like the other
     made.start_daemon()
     yield made, counted
     made.close()

@@ -11,7 +11,7 @@ from tests.scheduler.test_leading import Daemon
 
 def lines(events: Sequence[dict[str, object]]) -> list[str]:
     """What an administrator reads."""
-    return [formatEvent(one) for one in events if one["log_level"] >= LogLevel.info]  # type: ignore[operator]
+    return [formatEvent(one) for one in events if one["log_level"] >= LogLevel.info]
 
 
 def test_an_outage_of_opennebula_is_two_lines_however_long_it_lasts(frontend: Frontend) -> None:

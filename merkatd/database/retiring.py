@@ -1,0 +1,114 @@
+"""Retiring: platforms, groups and applications that ended long ago go with all they had.
+
+Each function deletes at most `most` of what ended before a time, and returns how many it were.
+"""
+
+import sqlalchemy as sa
+
+from merkatd.database.accounts import ACCOUNTS, AccountKind
+from merkatd.database.budgets import BUDGETS
+from merkatd.database.carrying import hand_over
+from merkatd.database.charges import SHORTFALLS
+from merkatd.database.doings import DOINGS
+from merkatd.database.fleets import MEMBERS
+from merkatd.database.group_vms import GROUP_VMS
+from merkatd.database.groups import VM_GROUPS
+from merkatd.database.platforms import OVER, PLATFORMS
+from merkatd.database.schema import chunks
+from merkatd.database.uses import USES
+
+
+def drop_platform_vms(connection: sa.Connection, before_s: float, most: int) -> int:
+    """VMs that are gone; the highest number stays, as the next VM's is one more."""
+    highest = sa.select(sa.func.max(MEMBERS.c.number).label("number"), MEMBERS.c.platform)
+    last = highest.group_by(MEMBERS.c.platform).subquery()
+    kept = sa.select(MEMBERS.c.create_key).join(
+        last, (last.c.platform == MEMBERS.c.platform) & (last.c.number == MEMBERS.c.number)
+    )
+    old = MEMBERS.c.gone_s < before_s
+    found = _keys(connection, MEMBERS.c.create_key, old, kept, most)
+    for some in chunks(found):
+        connection.execute(sa.delete(MEMBERS).where(MEMBERS.c.create_key.in_(some)))
+    return len(found)
+
+
+def drop_group_vms(connection: sa.Connection, before_s: float, most: int) -> int:
+    """VMs that are gone, but for the highest number of each group."""
+    highest = sa.select(sa.func.max(GROUP_VMS.c.number).label("number"), GROUP_VMS.c.vm_group)
+    last = highest.group_by(GROUP_VMS.c.vm_group).subquery()
+    kept = sa.select(GROUP_VMS.c.create_key).join(
+        last, (last.c.vm_group == GROUP_VMS.c.vm_group) & (last.c.number == GROUP_VMS.c.number)
+    )
+    old = GROUP_VMS.c.gone_s < before_s
+    found = _keys(connection, GROUP_VMS.c.create_key, old, kept, most)
+    for some in chunks(found):
+        connection.execute(sa.delete(GROUP_VMS).where(GROUP_VMS.c.create_key.in_(some)))
+    return len(found)
+
+
+def _keys(
+    connection: sa.Connection,
+    column: sa.Column[str],
+    old: sa.ColumnElement[bool],
+    kept: sa.Select[tuple[str]],
+    most: int,
+) -> list[str]:
+    """Some of the old keys. MySQL deletes from no table that the same statement reads."""
+    return list(connection.scalars(sa.select(column).where(old, column.not_in(kept)).limit(most)))
+
+
+def drop_platforms(connection: sa.Connection, before_s: float, most: int) -> int:
+    """Those that ended, with their VMs and what was done."""
+    old = PLATFORMS.c.state.in_(OVER) & (PLATFORMS.c.since_s < before_s)
+    there = sa.select(MEMBERS.c.platform).where(MEMBERS.c.gone_s.is_(None))
+    query = sa.select(PLATFORMS.c.id).where(
+        old, PLATFORMS.c.id.not_in(there), PLATFORMS.c.id < _highest(connection, PLATFORMS.c.id)
+    )
+    query = query.limit(most)
+    found = list(connection.scalars(query))
+    for some in chunks(found):
+        connection.execute(sa.delete(DOINGS).where(DOINGS.c.platform.in_(some)))
+        connection.execute(sa.delete(MEMBERS).where(MEMBERS.c.platform.in_(some)))
+        connection.execute(sa.delete(PLATFORMS).where(PLATFORMS.c.id.in_(some)))
+    return len(found)
+
+
+def drop_vm_groups(connection: sa.Connection, before_s: float, most: int) -> int:
+    """Those that ended, with their VMs."""
+    there = sa.select(GROUP_VMS.c.vm_group).where(GROUP_VMS.c.gone_s.is_(None))
+    old = (VM_GROUPS.c.ended_s < before_s) & VM_GROUPS.c.id.not_in(there)
+    old &= VM_GROUPS.c.id < _highest(connection, VM_GROUPS.c.id)
+    found = list(connection.scalars(sa.select(VM_GROUPS.c.id).where(old).limit(most)))
+    for some in chunks(found):
+        connection.execute(sa.delete(GROUP_VMS).where(GROUP_VMS.c.vm_group.in_(some)))
+        connection.execute(sa.delete(VM_GROUPS).where(VM_GROUPS.c.id.in_(some)))
+    return len(found)
+
+
+def drop_accounts(connection: sa.Connection, before_s: float, most: int) -> int:
+    """Those of applications that ended, hold nothing, and belong to no platform that is kept."""
+    used = sa.select(PLATFORMS.c.account).where(PLATFORMS.c.account.is_not(None))
+    query = (
+        sa.select(ACCOUNTS.c.id)
+        .join(BUDGETS, BUDGETS.c.account == ACCOUNTS.c.id)
+        .where(
+            ACCOUNTS.c.kind == AccountKind.APPLICATION,
+            ACCOUNTS.c.balance == 0,
+            BUDGETS.c.ended_s < before_s,
+            ACCOUNTS.c.id < _highest(connection, ACCOUNTS.c.id),
+            ACCOUNTS.c.id.not_in(used),
+            ACCOUNTS.c.id.not_in(sa.select(USES.c.account)),
+            ACCOUNTS.c.id.not_in(sa.select(SHORTFALLS.c.account)),
+        )
+        .limit(most)
+    )
+    found = hand_over(connection, list(connection.scalars(query)))
+    for some in chunks(found):
+        connection.execute(sa.delete(BUDGETS).where(BUDGETS.c.account.in_(some)))
+        connection.execute(sa.delete(ACCOUNTS).where(ACCOUNTS.c.id.in_(some)))
+    return len(found)
+
+
+def _highest(connection: sa.Connection, column: sa.Column[int]) -> int:
+    """The highest id: SQLite would give it again, were its row deleted."""
+    return connection.scalar(sa.select(sa.func.max(column))) or 0

@@ -1,0 +1,112 @@
+"""Retention: what is too old goes, what is needed stays, and no credit with it."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from merkatd.database import accounts, entries, fleets, platforms, prices
+from merkatd.database.accounts import ACCOUNTS, AccountKind
+from merkatd.database.audit import audit
+from merkatd.database.entries import TRANSACTIONS, Posting, TransactionKind
+from merkatd.database.fleets import MEMBERS, Member
+from merkatd.database.periods import PERIODS
+from merkatd.database.platforms import Platform
+from merkatd.database.retention import KEPT, Horizon, tidy
+from merkatd.database.tables import METADATA
+from merkatd.ledger import Money, end_application, meet, open_application
+from tests.database.begun import begun
+
+LATE = Horizon(10**6, 1e12, 1e12)
+DOC = Path(__file__).resolve().parents[2] / "docs" / "administrator.md"
+
+
+def test_every_table_says_how_long_its_rows_are_kept() -> None:
+    """In the code and in the administrator's page: a table that is forgotten only grows."""
+    assert set(KEPT) == set(METADATA.tables)
+    page = DOC.read_text()
+    assert [name for name in KEPT if f"`{name}`" not in page] == []
+
+
+def platform(connection: sa.Connection, state: str, since_s: float, account: int | None) -> int:
+    """The id of a platform that came into its state then."""
+    return platforms.add(
+        connection,
+        Platform(
+            token=f"{state}{since_s}",
+            owner=2,
+            name="a",
+            account=account,
+            template="",
+            vm_templates={},
+            state=state,
+            submitted_s=0.0,
+            since_s=since_s,
+            deadline_s=None,
+            sizes={},
+        ),
+    ).id
+
+
+def test_a_platform_that_ended_goes_with_its_vms_and_its_account(
+    connection: sa.Connection,
+) -> None:
+    """The books are sound afterwards, and its tenant has what it had."""
+    money = Money(supply=1_000)
+    tenant = meet(connection, 2, money, 0.0)
+    application = open_application(connection, 2, "a", 5_000_000, 0, 0.0)
+    meet(connection, 3, money, 0.0)
+    end_application(connection, application.application, 10.0)
+    ended = platform(connection, "done", 20.0, application.application)
+    living = platform(connection, "running", 20.0, None)
+    for number, (one, gone_s) in enumerate([(ended, 15.0), (living, 15.0), (living, None)], 1):
+        member = Member(key=f"k{number}", platform=one, cluster="c", number=number, gone_s=gone_s)
+        fleets.add(connection, [member])
+    before = accounts.get(connection, [tenant.id])[tenant.id].balance
+    while tidy(connection, LATE, most=2):
+        pass
+    assert platforms.get(connection, ended) is None
+    assert platforms.get(connection, living) is not None
+    assert list(connection.scalars(sa.select(MEMBERS.c.create_key))) == ["k3"]
+    kinds = set(connection.scalars(sa.select(ACCOUNTS.c.kind)))
+    assert AccountKind.APPLICATION not in kinds
+    assert accounts.get(connection, [tenant.id])[tenant.id].balance == before
+    assert audit(connection).sound
+
+
+def test_old_transactions_become_one_a_kind(connection: sa.Connection) -> None:
+    """The sums by kind and account stay, and newer transactions are as they were."""
+    treasury, issuance = accounts.treasury(connection), accounts.issuance(connection)
+    for day in range(10):
+        moves = {issuance.id: -100 - day, treasury.id: 100 + day}
+        posting = Posting(TransactionKind.ISSUE, f"issue/{day}", moves)
+        entries.post(connection, [posting], float(day))
+    sums = entries.sums(connection, treasury.id, 0.0, None)
+    while tidy(connection, Horizon(0, 0.0, 8.0), most=3):
+        pass
+    found = set(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
+    assert found == {"carried/issue", "issue/8", "issue/9"}
+    assert entries.sums(connection, treasury.id, 0.0, None) == sums
+    assert audit(connection).sound
+
+
+def test_the_highest_number_of_a_platform_s_vms_is_never_given_again(
+    connection: sa.Connection,
+) -> None:
+    """The VM that had it may be gone; its row stays as long as the platform."""
+    one = platform(connection, "running", 0.0, None)
+    for number in (1, 2, 3):
+        member = Member(key=f"k{number}", platform=one, cluster="c", number=number, gone_s=5.0)
+        fleets.add(connection, [member])
+    tidy(connection, Horizon(0, 10.0, 0.0))
+    assert fleets.numbers(connection) == {one: 3}
+    assert list(connection.scalars(sa.select(MEMBERS.c.number))) == [3]
+
+
+def test_periods_go_last_and_never_while_something_is_kept_of_them(
+    connection: sa.Connection,
+) -> None:
+    """Charges that were not rolled up into days keep their periods."""
+    begun(connection, 3)
+    prices.store(connection, 1, {"default": {"cpu": 1.0}})
+    tidy(connection, LATE)
+    assert len(list(connection.scalars(sa.select(PERIODS.c.number)))) == 3
