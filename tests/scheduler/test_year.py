@@ -1,0 +1,90 @@
+"""Weeks, or a year, of periods with VMs, platforms and groups that come and go: nothing grows.
+
+`MERKAT_SOAK` makes it a year with a period an hour.
+"""
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.database import group_vms, groups
+from merkatd.database.audit import audit
+from merkatd.database.group_vms import GroupVm
+from merkatd.database.groups import Group
+from merkatd.database.tables import TABLES
+from merkatd.scheduler.retention import EVERY
+from merkatd.scheduler.settings import Rhythm
+from tests.platforms.site import BOB, Site
+
+DAY_S = 86_400.0
+SOAK = "MERKAT_SOAK" in os.environ
+INTERVAL_S = DAY_S / (24 if SOAK else 4)
+DAYS = 365 if SOAK else 60
+KEPT_DAYS, HISTORY_DAYS = 3, 6
+
+
+def churn(site: Site, day: int, living: list[tuple[int, int]], rng: np.random.Generator) -> None:
+    """What tenants do in a day: a VM, a platform and a group begin, and older ones end."""
+    if day % 3 == 0:
+        living.append((site.vm(owner=BOB), site.submit(top=f'name = "weather{day}"')))
+    at_s = site.clock.seconds()
+    site.wait(site.scheduler.world.database.run(lambda c: group(c, day, at_s, site.bob)))
+    if len(living) > 1:
+        vm, platform = living.pop(0)
+        site.bench.ok("one.vm.action", "terminate-hard", vm)
+        site.wait(site.manager.stop(platform, "ann"))
+    for _ in range(round(DAY_S / INTERVAL_S)):
+        site.bench.ok("one.vm.update", living[-1][0], f'MERKAT_BID_CPU="{rng.random()}"', 1)
+        site.period()
+        site.clock.pump([INTERVAL_S / 4] * 4)
+
+
+def group(connection: sa.Connection, day: int, at_s: float, owner: int) -> None:
+    """A group that was made and ended, with its VM."""
+    said: dict[str, Any] = {"token": f"{day}", "name": "g", "owner": owner, "user_group": 1}
+    said |= {"permissions": 0, "market": "default", "template": "CPU=1", "spending_rate": 1.0}
+    made = groups.add(connection, Group(**said, nvm=1, created_s=at_s, ended_s=at_s))
+    one = GroupVm(create_key=f"g{day}", vm_group=made.id, owner=owner, number=1, gone_s=at_s)
+    group_vms.add(connection, [one])
+
+
+def rows(connection: sa.Connection) -> dict[str, int]:
+    """How many rows each table has."""
+    count = sa.select(sa.func.count())
+    return {table.name: connection.scalar(count.select_from(table)) or 0 for table in TABLES}
+
+
+def test_neither_the_database_nor_the_time_of_a_period_grows() -> None:
+    """The last third of the time has no more rows than the second third, in every table."""
+    site = Site(
+        rhythm=Rhythm(
+            interval_s=INTERVAL_S,
+            keep_allocations=round(KEPT_DAYS * DAY_S / INTERVAL_S),
+            keep_history_s=HISTORY_DAYS * DAY_S,
+        )
+    )
+    rng = np.random.default_rng(1)
+    living: list[tuple[int, int]] = []
+    sizes: list[dict[str, int]] = []
+    took_s: list[float] = []
+    for day in range(DAYS):
+        begun_s = time.process_time()
+        churn(site, day, living, rng)
+        took_s.append(time.process_time() - begun_s)
+        sizes.append(site.read(rows))
+    third = DAYS // 3
+    grown = {}
+    for name in sizes[0]:
+        before = max(size[name] for size in sizes[third : 2 * third])
+        after = max(size[name] for size in sizes[2 * third :])
+        if after > before * 1.05 + 2:
+            grown[name] = (before, after)
+    assert grown == {}
+    assert np.median(took_s[2 * third :]) < 1.5 * np.median(took_s[third : 2 * third])
+    assert site.read(audit).sound
+    assert max(size["bid_words"] for size in sizes) > EVERY
+    site.agree()
+    site.close()
