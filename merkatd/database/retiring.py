@@ -3,6 +3,8 @@
 Each function deletes at most `most` of what ended before a time, and returns how many it were.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from merkatd.database.accounts import ACCOUNTS, AccountKind
@@ -50,7 +52,7 @@ def _keys(
     connection: sa.Connection,
     column: sa.Column[str],
     old: sa.ColumnElement[bool],
-    kept: sa.Select[tuple[str]],
+    kept: sa.Select[Any],
     most: int,
 ) -> list[str]:
     """Some of the old keys. MySQL deletes from no table that the same statement reads."""

@@ -68,6 +68,10 @@ def read_rules(pool: str) -> tuple[AclRule, ...]:
     return tuple(_each(pool, "ACL_POOL", "ACL", _rule))
 
 
+AUTOMATION = "ONE_DRS.AUTOMATION"
+"""Among a cluster's words. A requirement can't name it, for its dot."""
+
+
 def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
     """Names by id, and what their templates say to requirements. Raises BrokenError."""
     found = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
@@ -182,7 +186,11 @@ def _named(element: Element) -> tuple[int, str]:
 
 def _cluster(element: Element) -> tuple[int, str, Values]:
     parts = children(element)
-    return whole(parts, "ID"), text(parts, "NAME"), words_of(parts.get("TEMPLATE"))
+    words = words_of(parts.get("TEMPLATE"))
+    automation = (element.findtext("TEMPLATE/ONE_DRS/AUTOMATION") or "").strip().lower()
+    if automation:
+        words = {**words, AUTOMATION: [automation]}
+    return whole(parts, "ID"), text(parts, "NAME"), words
 
 
 def _rule(element: Element) -> AclRule:

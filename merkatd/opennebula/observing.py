@@ -10,6 +10,7 @@ import numpy as np
 from merkatd.cluster import Floats, Ints, VmState
 from merkatd.opennebula.chores import Scheduled
 from merkatd.opennebula.estate import Known
+from merkatd.opennebula.estate_pools import AUTOMATION
 from merkatd.opennebula.honour import LET_ONED_CHOOSE, Judged, judge
 from merkatd.opennebula.host_pool import HostRow, Load, with_facts
 from merkatd.opennebula.states import Look, host_state, look
@@ -20,6 +21,8 @@ from merkatd.scheduler.settings import FURTHER
 _UNITS_PER_CORE = 100
 _STILL = frozenset({VmState.RUNNING, VmState.SUSPENDED, VmState.POWERED_OFF})
 _NEVER = Load(np.nan, np.nan)
+_BALANCES = frozenset({"partial", "full"})
+"""Automation with which OneDRS migrates VMs by itself."""
 _BY_ID = attrgetter("id")
 _GOODS = {f"MERKAT_{name.upper()}": name for name in FURTHER}
 
@@ -186,6 +189,11 @@ def _observation(
         group_name=estate.group_names,
         owner_name={user.id: user.name for user in estate.users.values()},
         owner_group={user.id: user.groups[0] for user in estate.users.values() if user.groups},
+        balanced_clusters=frozenset(
+            cluster
+            for cluster, words in pools.known.cluster_words.items()
+            if words.get(AUTOMATION, ["manual"])[0] in _BALANCES
+        ),
         host_goods={host.id: said for host in hosts if (said := _goods(host.facts.values))},
     )
 

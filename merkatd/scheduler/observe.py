@@ -1,14 +1,14 @@
 """Observe: read the cloud and its hosts, judge what became of earlier steps, number the period."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.cluster import Snapshot, VmState
+from merkatd.cluster import Snapshot, Step, VmState
 from merkatd.database import bids, decisions, fleets, group_vms, journal, periods
 from merkatd.database.bids import Bid, BidSource
 from merkatd.database.group_vms import Rate
@@ -36,6 +36,8 @@ class Seen:
     use: Use
     rates: Mapping[int, Rate] = field(default_factory=dict)
     """By VM id: what the VMs of groups have of their spending rates."""
+    under_way: tuple[Step, ...] = ()
+    """The steps that were neither confirmed nor given up before this observation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +114,7 @@ async def observe(world: World) -> Seen:
     world.recent.met(looked.observation, looked.use)
     stored = await world.database.run(lambda connection: _store(connection, world, looked))
     _report(looked.observation, stored.verdicts)
-    return await world.executor.run(
+    seen = await world.executor.run(
         lambda: seen_from(
             world,
             stored.period,
@@ -123,6 +125,7 @@ async def observe(world: World) -> Seen:
             stored.rates,
         )
     )
+    return replace(seen, under_way=stored.under_way)
 
 
 def _said(observation: Observation, resources: tuple[str, ...]) -> Mapping[int, Wishes]:
@@ -136,6 +139,7 @@ class _Stored:
     bids: Mapping[int, Mapping[str, float]]
     applications: Mapping[int, int]
     rates: Mapping[int, Rate]
+    under_way: tuple[Step, ...]
 
 
 def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
@@ -157,7 +161,8 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     fleets.bind(connection, observation.keys, owners)
     group_vms.bind(connection, observation.keys, owners)
     applications, rates = fleets.applications(connection), group_vms.rates(connection)
-    return _Stored(number, verdicts, present, applications, rates)
+    under_way = tuple(stored.step for stored in outstanding)
+    return _Stored(number, verdicts, present, applications, rates, under_way)
 
 
 def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:

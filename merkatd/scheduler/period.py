@@ -24,6 +24,7 @@ from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.charge import charge
 from merkatd.scheduler.doing import Done, carry_out, watch
 from merkatd.scheduler.draining import Draining
+from merkatd.scheduler.foreign import NOWHERE, Foreign
 from merkatd.scheduler.handing import Asking, Handed, Wanted
 from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.leave import Leave, Quiet
@@ -67,6 +68,8 @@ class Scheduler:
         self.failures = 0
         """Periods that failed since the last one that did not."""
         self.latest: Announcement | None = None
+        self.foreign = Foreign()
+        """What places VMs beside this daemon."""
         self._leading = leading
         self._listeners = Subscribers[[Announcement]]("finished periods")
         self._counters = Subscribers[[Outcome, float]]("outcomes of periods")
@@ -128,6 +131,7 @@ class Scheduler:
             await world.database.run(lambda c: plans.withdraw(c, world.now()))
         seen = await observe(world)
         self._cloud_away.answered()
+        self._look_for_others(seen, leave)
         try:
             affordable = afforded(world, seen, await charge(world, seen))
             if leave.mode.watches:
@@ -140,6 +144,15 @@ class Scheduler:
         await self._after(world, leave.mode, done)
         self._quiet.end()
         return announced(world, done.seen, done.decided, done.acted, leave.mode)
+
+    def _look_for_others(self, seen: Seen, leave: Leave) -> None:
+        """Notice placements that are not ours; beside another scheduler they are expected."""
+        if leave.mode.watches:
+            self.foreign.interrupt()
+            return
+        vms = seen.snapshot.vms
+        managed = frozenset(vms.id[vms.market != NOWHERE].tolist())
+        self.foreign.look(seen.observation, seen.under_way, managed)
 
     async def _after(self, world: World, mode: Mode, done: Done) -> None:
         """What else is to be done, once a period has acted."""
@@ -279,11 +292,13 @@ class Scheduler:
         self.standby = None
         if self._leading is not None and not await self._leading.may_begin():
             self._quiet.interrupt()
+            self.foreign.interrupt()
             self.standby = self._leading.why_not
             await self._look_only(self.standby)
             return self.standby
         if self.paused:
             self._quiet.interrupt()
+            self.foreign.interrupt()
             return "it is paused"
         if asking and self.mode.watches:
             return f"its mode is {self.mode}: it decides, and does nothing"

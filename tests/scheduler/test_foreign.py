@@ -1,0 +1,97 @@
+"""Placements that are not this daemon's: noticed, told once, and put down to the likely cause."""
+
+from twisted.logger import capturedLogs, formatEvent
+
+from merkatd.database.orders import Order
+from tests.scheduler.frontend import Frontend
+
+
+def said(events: object) -> list[str]:
+    """The lines about it."""
+    return [line for line in map(formatEvent, events) if "not by this daemon" in line]  # type: ignore[call-overload]
+
+
+def waiting(frontend: Frontend) -> int:
+    """A VM that no host can take, as far as this daemon goes."""
+    return frontend.vm(SCHED_REQUIREMENTS="ID = 99")
+
+
+def test_our_own_placements_are_not_foreign(frontend: Frontend) -> None:
+    """Deployments, migrations from a drained host, and what comes late."""
+    for _ in range(6):
+        frontend.vm()
+    frontend.periods(3)
+    frontend.order(Order.DRAIN, 0)
+    frontend.periods(4)
+    foreign = frontend.scheduler.foreign
+    assert (foreign.why, foreign.deployments, foreign.migrations) == (None, 0, 0)
+
+
+def test_a_second_scheduler_is_noticed_and_told_once(frontend: Frontend) -> None:
+    """As the built-in scheduler deploys: a VM each minute. One line, and the state stays."""
+    vms = [waiting(frontend) for _ in range(4)]
+    frontend.periods(2)
+    with capturedLogs() as logged:
+        for vm in vms:
+            frontend.bench.ok("one.vm.deploy", vm, 1)
+            frontend.periods(2)
+    (line,) = said(logged)
+    assert "VM 0 was deployed on host 1" in line
+    assert "opennebula-scheduler" in line
+    assert frontend.scheduler.foreign.deployments == 4
+    assert "VM 3 was deployed on host 1" in str(frontend.scheduler.foreign.why)
+    frontend.periods(11)
+    assert frontend.scheduler.foreign.why is None
+
+
+def test_a_vm_that_is_made_and_deployed_between_two_looks_is_noticed(frontend: Frontend) -> None:
+    """It was never seen waiting."""
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.deploy", waiting(frontend), 1)
+    frontend.periods(1)
+    assert frontend.scheduler.foreign.deployments == 1
+
+
+def test_a_migration_is_put_down_to_onedrs_or_to_an_administrator(frontend: Frontend) -> None:
+    """By what the host's cluster says."""
+    vm = frontend.vm()
+    frontend.periods(3)
+    one = frontend.host_of(vm)
+    frontend.bench.ok("one.vm.migrate", vm, (one + 1) % 3, True, False, -1, 0)
+    frontend.clock.pump([10.0] * 12)
+    frontend.periods(1)
+    assert "an administrator's own call" in str(frontend.scheduler.foreign.why)
+    frontend.bench.ok("one.cluster.update", 0, 'ONE_DRS=[AUTOMATION="full"]', 1)
+    now = frontend.host_of(vm)
+    frontend.bench.ok("one.vm.migrate", vm, (now + 1) % 3, True, False, -1, 0)
+    frontend.clock.pump([10.0] * 12)
+    with capturedLogs() as logged:
+        frontend.periods(1)
+    assert "OneDRS" in str(frontend.scheduler.foreign.why)
+    assert len(said(logged)) == 1
+    assert frontend.scheduler.foreign.migrations == 2
+
+
+def test_what_happens_during_a_pause_is_not_foreign(frontend: Frontend) -> None:
+    """An administrator who paused the daemon places VMs by hand."""
+    vm = waiting(frontend)
+    frontend.scheduler.start()
+    frontend.clock.pump([10.0] * 12)
+    frontend.order(Order.PAUSE)
+    frontend.clock.pump([10.0] * 12)
+    frontend.bench.ok("one.vm.deploy", vm, 1)
+    frontend.clock.pump([10.0] * 12)
+    frontend.order(Order.RESUME)
+    frontend.clock.pump([10.0] * 18)
+    assert frontend.scheduler.latest is not None
+    assert frontend.scheduler.foreign.why is None
+    frontend.result(frontend.stopped())
+
+
+def test_a_vm_that_the_market_leaves_alone_is_anybody_s_to_place(frontend: Frontend) -> None:
+    """Its owner, or an administrator, wanted it so."""
+    vm = frontend.vm(MERKAT_MANAGED="NO")
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.deploy", vm, 1)
+    frontend.periods(2)
+    assert frontend.scheduler.foreign.why is None
