@@ -193,7 +193,7 @@ class Call:
         """A template that a caller sent."""
         try:
             return template.parse(text)
-        except template.TemplateError as error:
+        except template.ParseError as error:
             raise Refusal(INTERNAL, f"{before}{error}") from None
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from merkatd.embedded.access import Kind, Right, Target
 from merkatd.embedded.call import ALLOCATE, AUTHORIZATION, Call, Refusal, method
 from merkatd.embedded.calls_template import found
-from merkatd.embedded.calls_vm_allocate import check_restricted, new_vm
+from merkatd.embedded.calls_vm_allocate import new_vm
+from merkatd.embedded.restricted import of_change
+from merkatd.embedded.template import Template
 
 _WHERE = "Error allocating a new virtual machine template. "
 
@@ -17,7 +19,7 @@ def instantiate(call: Call, oid: int, name: str = "", hold: bool = False, extra:
     call.need(Right.CREATE, Target(Kind.VM, -1, call.user.id, call.user.gid))
     try:
         more = call.parse(extra)
-        check_restricted(call, more, "User Template")
+        _check_restricted(call, more, row.template)
         said = row.template.plus(more.attributes)
         called = name or f"{row.name}-{call.cloud.world.vms.next_id}"
         whole = said.plus([("NAME", called), ("TEMPLATE_ID", str(oid))])
@@ -28,3 +30,12 @@ def instantiate(call: Call, oid: int, name: str = "", hold: bool = False, extra:
         if refusal.code == AUTHORIZATION:
             raise
         raise Refusal(ALLOCATE, f"{_WHERE}{refusal.text}") from None
+
+
+def _check_restricted(call: Call, more: Template, base: Template) -> None:
+    """Refuse what would change an attribute that only administrators may set."""
+    restricted = call.cloud.world.settings.vm_restricted
+    touched = None if call.admin else of_change(more, base, restricted, append=True)
+    if touched is not None:
+        text = f"User Template includes a restricted attribute {touched}"
+        raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")

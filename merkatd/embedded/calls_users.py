@@ -47,7 +47,7 @@ def userpool_info(call: Call) -> str:
 @method("one.user.info", "?ib")
 def user_info(call: Call, oid: int = -1, decrypt: bool = False) -> str:  # noqa: ARG001
     """One user; -1 is the caller."""
-    user = call.user if oid == -1 else call.find(call.cloud.world.users, Kind.USER, oid)
+    user = call.find(call.cloud.world.users, Kind.USER, call.user.id if oid == -1 else oid)
     call.need(Right.USE, user_target(user))
     return user_xml(call.cloud.world, user, quotas=True)
 
@@ -102,7 +102,7 @@ def user_update(call: Call, oid: int, text: str, kind: int = 0) -> int:
 @method("one.user.passwd", "is")
 def user_passwd(call: Call, oid: int, password: str) -> int:
     """Change a password."""
-    user = call.user if oid == -1 else call.find(call.cloud.world.users, Kind.USER, oid)
+    user = call.find(call.cloud.world.users, Kind.USER, call.user.id if oid == -1 else oid)
     call.need(Right.MANAGE, user_target(user))
     if not password:
         raise Refusal(INTERNAL, "Password cannot be empty")

@@ -13,10 +13,13 @@ from merkatd.embedded.call import (
     check_name,
     image_target,
     method,
+    network_target,
+    vm_group_target,
 )
 from merkatd.embedded.completing import NOT_KEPT, completed
 from merkatd.embedded.images import named, with_images
 from merkatd.embedded.records import Vm, VmGroup
+from merkatd.embedded.restricted import of_new
 from merkatd.embedded.states import State
 from merkatd.embedded.template import number
 
@@ -42,6 +45,7 @@ def new_vm(call: Call, template: Template, *, hold: bool) -> int:
     _check_sizes(template)
     group = _group(call, template)
     _check_images(call, template)
+    _check_networks(call, template)
     vm = Vm(
         id=oid,
         uid=call.user.id,
@@ -62,9 +66,9 @@ def new_vm(call: Call, template: Template, *, hold: bool) -> int:
 
 def check_restricted(call: Call, template: Template, what: str) -> None:
     """Refuse what only administrators may set."""
-    restricted = sorted(template.names() & call.cloud.world.settings.vm_restricted)
-    if restricted and not call.admin:
-        text = f"{what} includes a restricted attribute {restricted[0]}"
+    restricted = of_new(template, call.cloud.world.settings.vm_restricted)
+    if restricted is not None and not call.admin:
+        text = f"{what} includes a restricted attribute {restricted}"
         raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")
 
 
@@ -85,6 +89,7 @@ def _group(call: Call, template: Template) -> VmGroup | None:
     group = call.cloud.world.vm_groups.get(int(number(wanted.get("VMGROUP_ID", ""), int, -1)))
     if group is None:
         raise Refusal(INTERNAL, "Cannot find VM Group to associate the VM")
+    call.need(Right.USE, vm_group_target(group))
     return group
 
 
@@ -98,6 +103,14 @@ def _check_images(call: Call, template: Template) -> None:
         if image is None:
             raise Refusal(INTERNAL, f"DISK {place}: Image with ID: {oid} does not exist")
         call.need(Right.USE, image_target(image))
+
+
+def _check_networks(call: Call, template: Template) -> None:
+    """Refuse networks that their owner keeps from others."""
+    for nic in template.vectors("NIC"):
+        network = call.cloud.world.networks.get(int(number(nic.get("NETWORK_ID", ""), int, -1)))
+        if network is not None:
+            call.need(Right.USE, network_target(network))
 
 
 def _join(call: Call, group: VmGroup, vm: Vm) -> None:

@@ -17,8 +17,9 @@ from merkatd.embedded.call import (
     user_target,
 )
 from merkatd.embedded.render_vm import sample_xml, vm_xml
+from merkatd.embedded.restricted import kept, of_change
 from merkatd.embedded.states import Lcm, State, state_name
-from merkatd.embedded.template import Attribute, Template, TemplateError, number, parse
+from merkatd.embedded.template import Attribute, ParseError, Template, number, parse
 
 if TYPE_CHECKING:
     from merkatd.embedded.records import Vm
@@ -64,7 +65,7 @@ def update(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
     _check_kind(kind)
     try:
         new = parse(text)
-    except TemplateError as error:
+    except ParseError as error:
         # This call alone says so with the code of a wrong state.
         raise Refusal(ACTION, str(error)) from None
     restricted = call.cloud.world.settings.vm_restricted
@@ -89,12 +90,10 @@ def _merged(
     call: Call, old: Template, new: Template, kind: int, restricted: frozenset[str]
 ) -> Template:
     guarded = frozenset[str]() if call.admin else restricted
-    for name in sorted(guarded & new.names()):
-        if new.only({name}) != old.only({name}):
-            raise Refusal(INTERNAL, f"Cannot update template. {_TOUCHED[kind]} {name}")
-    if kind == 1:
-        return old.plus(new.attributes)
-    return new.plus(old.only(guarded).attributes)
+    touched = of_change(new, old, guarded, append=kind == 1)
+    if touched is not None:
+        raise Refusal(INTERNAL, f"Cannot update template. {_TOUCHED[kind]} {touched}")
+    return old.plus(new.attributes) if kind == 1 else kept(new, old, guarded)
 
 
 @method("one.vm.updateconf", "is?i")

@@ -130,7 +130,7 @@ def _text(row: dict[str, Any], name: str, where: str, default: str | None = None
 def _template(row: dict[str, Any], where: str) -> Template:
     try:
         return template.parse(row.get("template", ""))
-    except (template.TemplateError, TypeError) as error:
+    except (template.ParseError, TypeError) as error:
         raise CloudFileError(f"{where}: template: {error}") from None
 
 

@@ -167,6 +167,17 @@ def _part(text: str, total: int) -> int:
 
 
 @dataclass(slots=True)
+class LoginToken:
+    """A password of a user that lasts for a while."""
+
+    text: str
+    until_s: int
+    """-1: for ever"""
+    group: int
+    """The group that a login with it is restricted to, -1: none."""
+
+
+@dataclass(slots=True)
 class User:
     """A login and its template."""
 
@@ -179,6 +190,7 @@ class User:
     driver: str = "core"
     enabled: bool = True
     template: Template = field(default_factory=Template)
+    tokens: list[LoginToken] = field(default_factory=list)
 
     @property
     def gid(self) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Datastore,
         Group,
         Image,
+        LoginToken,
         Network,
         User,
         VmGroup,
@@ -45,7 +46,15 @@ def user_xml(world: World, user: User, *, quotas: bool) -> str:
         f"<GNAME>{escape(world.group_name(user.gid))}</GNAME><NAME>{escape(user.name)}</NAME>"
         f"<PASSWORD>{cdata(user.password)}</PASSWORD>"
         f"<AUTH_DRIVER>{cdata(user.driver)}</AUTH_DRIVER><ENABLED>{int(user.enabled)}</ENABLED>"
+        f"{''.join(map(_token, user.tokens))}"
         f"{user.template.xml('TEMPLATE')}{QUOTAS if quotas else ''}</USER>"
+    )
+
+
+def _token(token: LoginToken) -> str:
+    return (
+        f"<LOGIN_TOKEN><TOKEN>{escape(token.text)}</TOKEN>"
+        f"<EXPIRATION_TIME>{token.until_s}</EXPIRATION_TIME><EGID>{token.group}</EGID></LOGIN_TOKEN>"
     )
 
 

@@ -99,6 +99,40 @@ class Guesting:
     """The part of its memory that a guest uses where its template doesn't say."""
 
 
+USER_RESTRICTED = frozenset({"VM_USE_OPERATIONS", "VM_MANAGE_OPERATIONS", "VM_ADMIN_OPERATIONS"})
+VM_RESTRICTED = frozenset(
+    {
+        "CPU_COST", "DEPLOY_ID", "DISK_COST", "EMULATOR", "MEMORY_COST", "PCI", "USER_PRIORITY",
+        "VCENTER_ESX_HOST", "VCENTER_VM_FOLDER",
+        "CONTEXT/FILES", "RAW/DATA", "TOPOLOGY/HUGEPAGE_SIZE", "TOPOLOGY/PIN_POLICY",
+        "USER_INPUTS/CPU", "USER_INPUTS/MEMORY", "USER_INPUTS/VCPU",
+        *(f"NIC_DEFAULT/{name}" for name in ("BRIDGE", "EXTERNAL", "FILTER", "MAC", "VLAN_ID")),
+        *(
+            f"DISK/{name}"
+            for name in ("OPENNEBULA_MANAGED", "ORIGINAL_SIZE", "SIZE_IOPS_SEC", "SIZE_PREV",
+                         "VCENTER_DS_REF", "VCENTER_INSTANCE_ID")
+        ),
+        *(
+            f"DISK/{way}_{what}_SEC{end}"
+            for way in ("READ", "TOTAL", "WRITE")
+            for what in ("BYTES", "IOPS")
+            for end in ("", "_MAX", "_MAX_LENGTH")
+        ),
+        *(
+            f"{nic}/{name}"
+            for nic in ("NIC", "NIC_ALIAS")
+            for name in ("BRIDGE", "INBOUND_AVG_BW", "INBOUND_PEAK_BW", "INBOUND_PEAK_KB", "MAC",
+                         "OPENNEBULA_MANAGED", "OUTBOUND_AVG_BW", "OUTBOUND_PEAK_BW",
+                         "OUTBOUND_PEAK_KB", "VCENTER_INSTANCE_ID", "VCENTER_PORTGROUP_TYPE",
+                         "VLAN_ID")
+        ),
+        "NIC/EXTERNAL", "NIC/FILTER", "NIC/FILTER_IP_SPOOFING", "NIC/FILTER_MAC_SPOOFING",
+        "NIC/VCENTER_NET_REF", "NIC_ALIAS/VCENTER_NET_REF",
+    }
+)  # fmt: skip
+"""What a new OpenNebula restricts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything about a world that is fixed when it is made."""
@@ -117,9 +151,11 @@ class Settings:
     raft_state: int = 0
     missing_methods: frozenset[str] = frozenset()
     """Calls that an older server wouldn't know."""
-    vm_restricted: frozenset[str] = frozenset({"EMULATOR", "RAW", "USER_PRIORITY"})
+    token_s: int = -1
+    """The longest life of a login token (MAX_TOKEN_TIME); -1: any, 0: there are none."""
+    vm_restricted: frozenset[str] = VM_RESTRICTED
     """Attributes of a VM that only administrators may set."""
-    user_restricted: frozenset[str] = frozenset({"VM_USE_OPERATIONS", "VM_ADMIN_OPERATIONS"})
+    user_restricted: frozenset[str] = USER_RESTRICTED
     """Attributes of a user that only administrators may set."""
     events_per_turn: int = 0
     """How many due events are worked off before the reactor gets its turn; 0 means all."""

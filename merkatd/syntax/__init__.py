@@ -1,0 +1,17 @@
+"""OpenNebula's template syntax: read as its own parser reads it, and written back."""
+
+from merkatd.syntax.parser import parse
+from merkatd.syntax.template import Attribute, ParseError, Template, Vector, cdata, xml_name
+from merkatd.syntax.writer import UnwritableError, written
+
+__all__ = [
+    "Attribute",
+    "ParseError",
+    "Template",
+    "UnwritableError",
+    "Vector",
+    "cdata",
+    "parse",
+    "written",
+    "xml_name",
+]

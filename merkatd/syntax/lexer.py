@@ -1,0 +1,156 @@
+"""The tokens of a template's text, as OpenNebula's lexer finds them.
+
+# Note [Two states and the longest match]
+The lexer has two states: a value follows `=`, names and brackets are found elsewhere. In each state
+the longest match wins, the first rule among equals, and a character that no rule matches is
+skipped. So `A=1 % B=2` is two attributes, `A="2"x` has a value with quotes in it (it is longer
+than `"2"`), and `A= # x` has the value `x`: a value has no comments.
+
+Every step takes time in proportion to the characters that it consumes. A text takes time in
+proportion to its length, whatever it says.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Kind(Enum):
+    """The kinds of tokens; the values are the names that error messages use."""
+
+    VARIABLE = "VARIABLE"
+    EQUAL = "EQUAL"
+    EQUAL_EMPTY = "EQUAL_EMPTY"
+    COMMA = "COMMA"
+    OPEN = "OBRACKET"
+    CLOSE = "CBRACKET"
+    STRING = "STRING"
+    CDATA = "CCDATA"
+    END = "$end"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token and its place in the text."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+
+CDATA_END: Final = "]]>"
+
+_SKIPPED: Final = re.compile(r"(?:[^A-Za-z0-9_=,\]#]+|#[^\n]*\n)+")
+"""Outside values: blanks, comments, and all that begins no token."""
+_SKIPPED_IN_LAST_LINE: Final = re.compile(r"[^A-Za-z0-9_=,\]]+")
+"""No comment ends there: # is skipped alone, and what follows it is read."""
+_VARIABLE: Final = re.compile(r"[A-Za-z0-9_]+")
+_EQUAL: Final = re.compile(r"=[ \t]*(\n?)")
+_BARE: Final = re.compile(r"[^=# \t\n,\[\]]+")
+_OPEN: Final = re.compile(r"\[[ \t\n]*")
+_SKIPPED_BEFORE_VALUE: Final = re.compile(r"[=#,\] \t\n]+")
+_MARKS: Final = {",": Kind.COMMA, "]": Kind.CLOSE}
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a text; the last one is END."""
+    return _Lexer(text).tokens()
+
+
+class _Lexer:
+    """Walks through a text from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._last_line = text.rfind("\n") + 1
+        self._last_quote = text.rfind('"')
+        self._line_end = -1
+        self._cdata = -1
+        self._cdata_line = 0
+
+    def tokens(self) -> Iterator[Token]:
+        """Yield each token."""
+        value = False
+        while (found := self._value() if value else self._other()) is not None:
+            self._at = found.end
+            value = found.kind is Kind.EQUAL
+            yield found
+        end = len(self._text)
+        yield Token(Kind.END, "", end, end)
+
+    def _other(self) -> Token | None:
+        """The next token outside values; None at the end."""
+        text = self._text
+        at = max(_end(_SKIPPED, text, self._at, self._last_line), self._at)
+        if at >= self._last_line:
+            at = max(_end(_SKIPPED_IN_LAST_LINE, text, at), at)
+        if at >= len(text):
+            return None
+        if text[at] in _MARKS:
+            return Token(_MARKS[text[at]], text[at], at, at + 1)
+        equal = _EQUAL.match(text, at)
+        if equal is not None:
+            kind = Kind.EQUAL_EMPTY if equal[1] else Kind.EQUAL
+            return Token(kind, equal[0], at, equal.end())
+        end = _end(_VARIABLE, text, at)
+        return Token(Kind.VARIABLE, text[at:end], at, end)
+
+    def _value(self) -> Token | None:
+        """The next token of a value; None at the end."""
+        text = self._text
+        while self._at < len(text):
+            found = self._value_here(self._at)
+            if found is not None:
+                return found
+            # No further than to a line with the end of a CDATA section, which is a token.
+            self._at = _end(_SKIPPED_BEFORE_VALUE, text, self._at, self._cdata_line)
+        return None
+
+    def _value_here(self, at: int) -> Token | None:
+        """The token that begins here; None where the character is skipped."""
+        text = self._text
+        quoted, line, bare = self._quoted(at), self._line_with_cdata(at), _end(_BARE, text, at)
+        if line > at and line >= max(quoted, bare):
+            return Token(Kind.CDATA, "", at, line)
+        if quoted > at and quoted >= bare:
+            return Token(Kind.STRING, text[at + 1 : quoted - 1], at, quoted)
+        if bare > at:
+            return Token(Kind.STRING, text[at:bare], at, bare)
+        end = _end(_OPEN, text, at)
+        return Token(Kind.OPEN, text[at:end], at, end) if end > at else None
+
+    def _quoted(self, at: int) -> int:
+        """Where the quoted string that begins here ends; -1 where none does.
+
+        A backslash escapes the quote behind it. Where no other quote follows, the last escaped
+        one ends the string.
+        """
+        if self._text[at] != '"' or self._last_quote <= at:
+            return -1
+        end = at
+        while (end := self._text.find('"', end + 1)) >= 0:
+            if self._text[end - 1] != "\\":
+                return end + 1
+        return self._last_quote + 1
+
+    def _line_with_cdata(self, at: int) -> int:
+        """The end of this line where it holds the end of a CDATA section; -1 elsewhere."""
+        if self._cdata < at:
+            found = self._text.find(CDATA_END, at)
+            self._cdata = len(self._text) if found < 0 else found
+            before = self._text.rfind("\n", at, self._cdata) + 1
+            self._cdata_line = before if found >= 0 else len(self._text)
+        if self._line_end < at:
+            end = self._text.find("\n", at)
+            self._line_end = len(self._text) if end < 0 else end
+        return self._line_end if at <= self._cdata < self._line_end else -1
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int, limit: int | None = None) -> int:
+    """Where a match that begins here ends; -1 where none does."""
+    match = pattern.match(text, at, len(text) if limit is None else limit)
+    return -1 if match is None else match.end()
