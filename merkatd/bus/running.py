@@ -18,6 +18,7 @@ from merkatd.bus.peer import CONTROLLER
 from merkatd.bus.settings import Settings
 from merkatd.platforms.ports import Assignment, Attendant, Kinds, MarketNow, Standing
 from merkatd.platforms.processes.backoff import Patience
+from merkatd.platforms.processes.last_words import last_words
 from merkatd.platforms.processes.program import SSH, Bounds, Program
 from merkatd.platforms.processes.supervisor import Ended, Supervisor
 
@@ -133,7 +134,7 @@ class PlatformProcesses:
                 **{name: os.environ[name] for name in _HANDED if name in os.environ},
             },
             secret=self._opened.passport(platform, role).written(),
-            log=str(self._home / "platforms" / str(platform) / f"{role}.log"),
+            log=str(self._log_of(platform, role)),
             log_bytes=int(settings.log_mib * 2**20),
             logs=settings.logs,
             bounds=Bounds(
@@ -143,11 +144,15 @@ class PlatformProcesses:
             ),
         )
 
+    def _log_of(self, platform: int, role: str) -> Path:
+        return self._home / "platforms" / str(platform) / f"{role}.log"
+
     def _ended(self, ended: Ended) -> None:
         platform, role = _parts(ended.name)
         if self._attendant is None or role != CONTROLLER:
             return
-        told = self._attendant.ended(platform, ended.why, final=ended.wait_s is None)
+        why = _with_log(ended.why, self._log_of(platform, role))
+        told = self._attendant.ended(platform, why, final=ended.wait_s is None)
         ensureDeferred(told).addErrback(
             lambda failure: _log.failure(
                 "The end of {name} was not noted", failure, name=ended.name
@@ -183,6 +188,12 @@ def _ssh(settings: Settings) -> str:
             "limits": limits,
         }
     )
+
+
+def _with_log(why: str, log: Path) -> str:
+    """Why a process ended, with its exception and the path of its log."""
+    said = last_words(log) if why.startswith("ended with code") else ""
+    return f"{why}{f': {said}' if said else ''} (log: {log})"
 
 
 def _name(platform: int, role: str) -> str:

@@ -39,6 +39,8 @@ def _texts(one: Any) -> Iterator[str]:
         if one["needs"]:
             yield f"What it would have taken: {one['needs']}."
         return
+    if one["trouble"]:
+        yield f"Its controller fails: {one['trouble']}. Its VMs bid nothing until it works again."
     yield from _track(one)
     money = f"Spent {_amount(one['spent'])} credits, {_amount(one['balance'])} left"
     yield f"{money} of {_amount(one['budget'])}{_refill(one)}."

@@ -14,6 +14,7 @@ from merkatd.database.bids import Bid, BidSource
 from merkatd.database.doings import Doing
 from merkatd.database.platforms import Platform
 from merkatd.platforms.conditions import CPU
+from merkatd.platforms.failing import recover
 from merkatd.platforms.life import ATTENDED, UP_OR_COMING, Event, State
 from merkatd.platforms.passing import passed, resized
 from merkatd.platforms.ports import (
@@ -65,6 +66,8 @@ def act(
         if isinstance(action, SetBids):
             _check_amounts(action.bids, goods)
         _TAKE[type(action)](connection, found, action_id, action, at_s)
+        if not isinstance(action, Report):  # a report takes the place of the last one
+            recover(connection, found)
     except ActionError as error:
         doing = _doing(found, action_id, _WORD[type(action)], str(error), at_s, refused=True)
         doings.add(connection, doing)

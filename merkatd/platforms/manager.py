@@ -19,13 +19,13 @@ from twisted.logger import Logger
 from controllers.policies.patience import Book
 from merkatd.cluster import Step
 from merkatd.database import doings, platforms
-from merkatd.database.doings import Doing
 from merkatd.database.platforms import Platform
 from merkatd.platforms import fitting, ordering
-from merkatd.platforms.acting import CONTROLLER, act
+from merkatd.platforms.acting import act
 from merkatd.platforms.announcing import Attended, attended, markets_now
 from merkatd.platforms.claims import claims_of
 from merkatd.platforms.conditions import CPU
+from merkatd.platforms.failing import fail
 from merkatd.platforms.fitting import Offered
 from merkatd.platforms.keeping import Circumstances, tend
 from merkatd.platforms.life import Event, State
@@ -276,16 +276,18 @@ class Manager:
         )
 
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
-        """A controller ended unasked; one that can't be kept running ends its platform."""
-        at_s = self._world.now()
+        """Record that a controller ended unasked: its VMs bid nothing until it works again.
+
+        A controller that can't be kept running ends its platform.
+        """
+        at_s, goods = self._world.now(), self._world.goods.resources
 
         def store(connection: sa.Connection) -> None:
             one = platforms.locked(connection, platform)
             if one is None:
                 return
+            fail(connection, one, why, at_s, goods)
             if not final:
-                doing = Doing(platform=platform, at_s=at_s, who=CONTROLLER, what="ended", text=why)
-                doings.add(connection, doing)
                 return
             event = Happening(
                 event=Event.STOP,

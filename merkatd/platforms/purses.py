@@ -8,6 +8,7 @@ from merkatd.currency import MICRO
 from merkatd.database.budgets import Budget
 from merkatd.database.platforms import Platform
 from merkatd.platforms.conditions import Terms
+from merkatd.platforms.failing import trouble_of
 from merkatd.platforms.life import WAITING, State
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.template import PATIENT, Cluster, Template
@@ -68,7 +69,12 @@ def wanted_by(cluster: Cluster, vm_template: str) -> dict[str, float]:
 
 
 def most_per_vm(platform: Platform, purse: Purse, now_s: float, interval_s: float) -> float:
-    """What may be bid for a VM in a period, so that the budget lasts (section 3.1.1)."""
+    """What may be bid for a VM in a period, so that the budget lasts (section 3.1.1).
+
+    Nothing while its controller fails.
+    """
+    if trouble_of(platform):
+        return 0.0
     deadline_s = platform.deadline_s
     left_s = _HORIZON_S if deadline_s is None else deadline_s - now_s
     return bid_max(purse, max(left_s, interval_s), interval_s, sum(platform.sizes.values()))

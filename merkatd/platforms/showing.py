@@ -16,6 +16,7 @@ from merkatd.platforms import ordering
 from merkatd.platforms.announcing import vms_now
 from merkatd.platforms.claims import book_without, capacities
 from merkatd.platforms.conditions import Answer
+from merkatd.platforms.failing import trouble_of
 from merkatd.platforms.ports import VmNow
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.scheduler.tell import Announcement
@@ -95,6 +96,7 @@ def summary(connection: sa.Connection, one: Platform) -> Row:
         "reference": report.get("reference"),
         "done": report.get("done"),
         "report": report.get("text") or None,
+        "trouble": trouble_of(one) or None,
         "application": one.account,
         "budget": 0.0 if budget is None else budget.initial / MICRO,
         "replenishment": 0.0 if budget is None else budget.replenishment / MICRO,

@@ -106,7 +106,10 @@ def test_a_controller_that_fails_each_time_is_given_up(tmp_path: Path) -> None:
             await until(lambda: len(house.notes.ends) == number, "an end")  # noqa: B023
             house.clock.advance(2.0)
         assert [final for *_, final in house.notes.ends] == [False, False, True]
-        said = (tmp_path / "platforms" / "1" / "controller.log").read_text()
+        log = tmp_path / "platforms" / "1" / "controller.log"
+        wanted = f"ended with code 1: RuntimeError: a bug of mine (log: {log})"
+        assert {why for _, why, _ in house.notes.ends} == {wanted}
+        said = log.read_text()
         assert said.count("RuntimeError: a bug of mine") == 3
 
     in_house(tmp_path, story, failing=FAILING)

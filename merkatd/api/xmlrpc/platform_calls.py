@@ -32,6 +32,8 @@ _SHORT = {
     "reference": "and what that should be.",
     "done": "The part of its work that is done.",
     "report": "The same in words.",
+    "trouble": "Why its controller fails, with its exception and the path of its log; nil where it"
+    " works. Meanwhile its VMs bid nothing.",
     "application": "Its application, which pays.",
     "budget": "What replenishment never lifts its balance above,",
     "replenishment": "what is added at every replenishment,",

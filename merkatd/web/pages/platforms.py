@@ -85,7 +85,7 @@ async def shown(
     forms = None if over else panel("Change", change_form(here, row, said or {}, wrong or {}))
     return [
         h("h1", row["name"], " ", h("small", f"platform {row['id']}", class_="quiet")),
-        h("p", row["report"] or row["why"] or "", class_="lead"),
+        h("p", _lead(row), class_="lead"),
         h(
             "div",
             panel(
@@ -98,6 +98,13 @@ async def shown(
         panel("VMs", _vms(row)),
         panel("History", _actions(row)),
     ]
+
+
+def _lead(row: Mapping[str, Any]) -> str:
+    """What is to be read first of a platform."""
+    if row["trouble"] and row["state"] not in OVER:
+        return f"Its controller fails: {row['trouble']}. Its VMs bid nothing until it works again."
+    return str(row["report"] or row["why"] or "")
 
 
 def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tuple[str, Part]]:

@@ -1,0 +1,47 @@
+"""A controller that fails: its tenant reads why, and its VMs bid nothing until it works again."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import sqlalchemy as sa
+
+from merkatd.database import bids, doings, fleets, platforms
+from merkatd.database.bids import Bid, BidSource
+from merkatd.database.doings import Doing
+from merkatd.database.platforms import Platform
+
+_TROUBLE: Final = "trouble"
+_CONTROLLER: Final = "controller"
+
+
+def trouble_of(platform: Platform) -> str:
+    """Return why the platform's controller fails now; empty where it works."""
+    return str((platform.report or {}).get(_TROUBLE) or "")
+
+
+def fail(
+    connection: sa.Connection, platform: Platform, why: str, at_s: float, goods: Sequence[str]
+) -> None:
+    """Record that the controller ended, and let the platform's VMs bid nothing.
+
+    Nobody looks after the bids any more: they would spend the budget on work that may not go on.
+    """
+    doing = Doing(platform=platform.id, at_s=at_s, who=_CONTROLLER, what="ended", text=why)
+    doings.add(connection, doing)
+    report = {**(platform.report or {}), _TROUBLE: why}
+    platforms.change(connection, platform.id, report=report)
+    nothing = dict.fromkeys(goods, 0.0)
+    members = fleets.present(connection, platform.id)
+    words = [
+        Bid(vm=one.vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s)
+        for one in members
+        if one.vm is not None
+    ]
+    bids.say(connection, words)
+
+
+def recover(connection: sa.Connection, platform: Platform) -> None:
+    """Forget the failure: the controller acts again."""
+    if trouble_of(platform):
+        report = {**(platform.report or {}), _TROUBLE: None}
+        platforms.change(connection, platform.id, report=report)

@@ -1,0 +1,93 @@
+"""A controller that fails: its tenant reads why, and the budget is not spent meanwhile."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.commands.platform_text import lines_of
+from merkatd.platforms.ports import Report, SetBids
+from merkatd.platforms.showing import Row, shown
+from tests.platforms.site import Site
+
+WHY = "ended with code 1: ValueError: no such cluster (log: /state/platforms/1/controller.log)"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """With a platform that bids."""
+    one = Site()
+    yield one
+    one.close()
+
+
+def running(site: Site) -> int:
+    """A platform whose VMs run."""
+    platform = site.submit(budget="[budget]\ncredits = 300")
+    site.until(platform, "running")
+    site.periods(2)
+    return platform
+
+
+def row_of(site: Site, platform: int) -> Row:
+    """What `platform show` answers."""
+    one, world, announcement = site.platform(platform), site.scheduler.world, site.period()
+    row: Row = site.read(lambda c: shown(c, one, world, announcement))
+    return row
+
+
+def fail(site: Site, platform: int, *, final: bool = False) -> None:
+    """As the bus tells it."""
+    site.wait(site.manager.ended(platform, WHY, final=final))
+
+
+def test_its_vms_bid_nothing_and_its_tenant_reads_why(site: Site) -> None:
+    """The exception and the path of the log are in the row and in the command's text."""
+    platform = running(site)
+    assert row_of(site, platform)["bids"] > 0
+    fail(site, platform)
+    site.periods(2)
+    row = row_of(site, platform)
+    assert row["trouble"] == WHY
+    assert row["bids"] == 0
+    text = " ".join(lines_of(row, None))
+    assert f"Its controller fails: {WHY}. Its VMs bid nothing until it works again." in text
+
+
+def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:
+    """New VMs bid nothing either."""
+    platform = running(site)
+    fail(site, platform)
+    site.periods(2)
+    before = row_of(site, platform)["balance"]
+    for vm in site.vms(platform):
+        site.bench.ok("one.vm.action", "terminate-hard", vm)
+    site.periods(20)
+    row = row_of(site, platform)
+    assert len(site.vms(platform)) == 2
+    assert row["bids"] == 0
+    assert before - row["balance"] < 1.0
+
+
+def test_a_controller_that_acts_again_ends_the_trouble(site: Site) -> None:
+    """By bids or by a report; what it had reported before is still there."""
+    platform = running(site)
+    assert site.act(platform, Report(done=0.5, text="half of it"), "1").accepted
+    fail(site, platform)
+    assert row_of(site, platform)["done"] == 0.5
+    bids = {vm: {"cpu": 1.0, "memory": 1.0} for vm in site.vms(platform)}
+    assert site.act(platform, SetBids(bids=bids), "2").accepted
+    row = row_of(site, platform)
+    assert (row["trouble"], row["done"]) == (None, 0.5)
+    assert row["bids"] == pytest.approx(4.0)
+    fail(site, platform)
+    assert site.act(platform, Report(text="on its way"), "3").accepted
+    assert row_of(site, platform)["trouble"] is None
+
+
+def test_one_that_is_given_up_says_why(site: Site) -> None:
+    """In the platform's own words."""
+    platform = running(site)
+    fail(site, platform, final=True)
+    site.until(platform, "failed")
+    row = row_of(site, platform)
+    assert row["why"] == f"its controller can't be kept running: {WHY}"
