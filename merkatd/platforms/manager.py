@@ -18,7 +18,7 @@ from twisted.logger import Logger
 
 from controllers.policies.patience import Book
 from merkatd.cluster import Step
-from merkatd.database import doings, platforms
+from merkatd.database import platforms
 from merkatd.database.platforms import Platform
 from merkatd.platforms import fitting, ordering
 from merkatd.platforms.acting import act
