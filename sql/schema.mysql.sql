@@ -7,17 +7,21 @@ CREATE TABLE accounts (
 	owner INTEGER NOT NULL,
 	name VARCHAR(128) NOT NULL,
 	balance BIGINT NOT NULL,
+	reserved BIGINT NOT NULL DEFAULT '0',
+	debt BIGINT NOT NULL DEFAULT '0',
 	CONSTRAINT pk_accounts PRIMARY KEY (id),
 	CONSTRAINT uq_accounts_kind UNIQUE (kind, owner, name),
 	CONSTRAINT ck_accounts_only_issuance_owes CHECK (kind = 'issuance' OR balance >= 0)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
+CREATE INDEX ix_accounts_debt ON accounts (debt);
+
 CREATE INDEX ix_accounts_owner ON accounts (owner);
 
 CREATE TABLE arrears (
-	vm INTEGER NOT NULL,
+	owner INTEGER NOT NULL,
 	periods INTEGER NOT NULL,
-	CONSTRAINT pk_arrears PRIMARY KEY (vm)
+	CONSTRAINT pk_arrears PRIMARY KEY (owner)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE bid_words (
@@ -267,6 +271,17 @@ CREATE TABLE prices (
 
 CREATE INDEX ix_prices_market_period ON prices (market, period);
 
+CREATE TABLE reservations (
+	period INTEGER NOT NULL,
+	account BIGINT NOT NULL,
+	amount BIGINT NOT NULL,
+	CONSTRAINT pk_reservations PRIMARY KEY (period, account),
+	CONSTRAINT fk_reservations_period FOREIGN KEY(period) REFERENCES periods (number),
+	CONSTRAINT fk_reservations_account FOREIGN KEY(account) REFERENCES accounts (id)
+)ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE INDEX ix_reservations_account ON reservations (account);
+
 CREATE TABLE shortfalls (
 	period INTEGER NOT NULL,
 	account BIGINT NOT NULL,
@@ -387,4 +402,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0010');
+INSERT INTO alembic_version VALUES ('0011');

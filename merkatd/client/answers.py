@@ -127,6 +127,8 @@ class Tenant:
     entitlement: float
     balance: float
     in_applications: float
+    reserved: float = 0.0
+    debt: float = 0.0
     name: str | None = None
     group: int | None = None
     group_name: str | None = None
@@ -143,6 +145,8 @@ class Budget:
     replenishment: float
     balance: float
     opened_s: float
+    reserved: float = 0.0
+    debt: float = 0.0
     ended_s: float | None = None
     owner_name: str | None = None
 
@@ -178,6 +182,7 @@ class Statement:
     missing: float
     movements: Mapping[str, float]
     vms: Sequence[StatementVm]
+    debt: float = 0.0
     name: str | None = None
 
 

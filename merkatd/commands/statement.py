@@ -101,6 +101,8 @@ def _text(answer: Any, cells: int | None) -> Sequence[str]:
     lines += [f"  {what:<14} {f'{amount / MICRO:,.6f}':>{width}}" for what, amount in sums]
     if answer["missing"]:
         lines.append(f"Not paid for want of credits: {answer['missing'] / MICRO:,.6f}")
+    if answer["debt"]:
+        lines.append(f"Owed now, and collected from what comes in: {answer['debt'] / MICRO:,.6f}")
     lines += ["", *to_text(present(TABLE.default(), answer["lines"]), answer["lines"], cells), ""]
     total = f"{answer['charged'] / MICRO:,.6f}"
     if answer["difference"]:

@@ -17,7 +17,7 @@ def affordable_bids(
     of its floor where that is more. Where the floors alone cost too much, nothing is bid.
     """
     paying = payers >= 0
-    least = np.where(floors > 0, np.where(np.isfinite(prices), prices, 0.0) * floors, 0.0)
+    least = _least(floors, prices)
     owed = _cost(np.ones(len(balances)), bids, least, payers, balances)
     short = owed > balances
     if not short[payers[paying]].any():
@@ -29,6 +29,18 @@ def affordable_bids(
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     part = np.where(short, low, 1.0)
     return np.where(paying[:, np.newaxis], bids * part[payers][:, np.newaxis], bids)
+
+
+def costs(bids: Floats, floors: Floats, prices: Floats, payers: Ints, count: int) -> Floats:
+    """[payers]: what these bids cost each of so many payers, or their floors where that is more."""
+    return _cost(np.ones(count), bids, _least(floors, prices), payers, np.zeros(count))
+
+
+def _least(floors: Floats, prices: Floats) -> Floats:
+    """[vms, resources]: what each floor costs."""
+    priced = np.where(np.isfinite(prices), prices, 0.0) * floors
+    found: Floats = np.where(floors > 0, priced, 0.0)
+    return found
 
 
 def _cost(part: Floats, bids: Floats, least: Floats, payers: Ints, balances: Floats) -> Floats:

@@ -1,51 +1,48 @@
-"""The ten-period rule: a VM that holds its floor without paying is warned, and then suspended."""
+"""The ten-period rule: an owner that does not pay is warned, and then its VMs are suspended.
 
-from collections.abc import Iterable, Mapping
+Arrears count per owner. A VM that is ended and made anew, or paid for by another account of
+the same owner, changes nothing about them.
+"""
 
-import numpy as np
-
-from merkatd.cluster import Bools, Ints
+from collections.abc import Collection, Mapping
 
 PATIENCE = 10
-"""Periods that a VM may hold its floor unpaid."""
-
-
-def unpaid(charged: Ints, owed: Ints, floor: Ints) -> Bools:
-    """[vms]: who paid less than both its floor costs and what it owed, or nothing at all.
-
-    Under the clearing rule a VM owes no more than its bid, which may be less than its floor
-    costs; that is a payment, unless the bid is nothing.
-    """
-    less: Bools = charged < np.minimum(owed, floor)
-    nothing: Bools = (charged == 0) & (floor > 0)
-    return less | nothing
+"""Periods in a row that an owner may leave charges unpaid."""
 
 
 def counted(
-    before: Mapping[int, int], unpaid: Iterable[int], paid: Iterable[int], present: Iterable[int]
+    before: Mapping[int, int], short: Collection[int], owing: Collection[int]
 ) -> dict[int, int]:
-    """By VM: for how many periods on end it has not paid for its floor.
+    """By owner: for how many periods in a row it has not paid in full.
 
-    Who pays starts anew, who is gone is forgotten. Who neither paid nor owed, since it did not
-    run, stays where it was: being suspended and resumed settles nothing.
+    `short` are the owners that could not pay for this period, `owing` all that are in debt now.
+    An owner out of debt starts anew. One that still owes, and ran nothing, stays where it was:
+    suspending and resuming a VM settles nothing.
     """
-    there, settled, owing = set(present), set(paid), set(unpaid)
-    kept = {vm: count for vm, count in before.items() if vm in there and vm not in settled}
-    return kept | {vm: before.get(vm, 0) + 1 for vm in owing}
+    return {owner: before.get(owner, 0) + (owner in short) for owner in owing}
 
 
 def suspended(counts: Mapping[int, int], patience: int = PATIENCE) -> frozenset[int]:
-    """The VMs that have held their floor unpaid for long enough."""
-    return frozenset(vm for vm, count in counts.items() if count >= patience)
+    """The owners that have not paid for long enough."""
+    return frozenset(owner for owner, count in counts.items() if count >= patience)
 
 
-def warning(count: int, patience: int = PATIENCE) -> str:
-    """What the owner of such a VM is told."""
+def warning(count: int, debt: float, patience: int = PATIENCE) -> str:
+    """What the owner reads at each of its running VMs; `debt` is in credits."""
+    owes = f"its owner owes {debt:g} credits for earlier periods"
     if count >= patience:
         return (
-            f"suspended: its floor was not paid for in {count} periods;"
-            " resume it once there are credits again"
+            f"suspended: {owes}, and has not paid in full for {count} periods;"
+            " resume it once the debt is paid"
         )
     left = patience - count
     periods = "period" if left == 1 else "periods"
-    return f"no credits: its floor was not paid for, and it is suspended in {left} {periods}"
+    return f"{owes}: VMs are suspended in {left} {periods} unless they are paid"
+
+
+def refusal(debt: float) -> str:
+    """Why no new VM of the owner is placed; `debt` is in credits."""
+    return (
+        f"not placed: its owner owes {debt:g} credits for earlier periods;"
+        " new VMs are placed once the debt is paid"
+    )

@@ -52,7 +52,9 @@ class Statement:
     lines: Sequence[StatementLine]
     """By VM and payer; together they are what was charged."""
     missing: int
-    """Owed in the month and not paid: nobody asks for it any more."""
+    """Owed in the month and not paid then: it became the tenant's debt."""
+    debt: int = 0
+    """What the tenant owes now, for this month and others."""
 
     @property
     def charged(self) -> int:

@@ -2,9 +2,13 @@
 
 A balance changes only together with the entries that explain it (`entries.post`). Issuance
 owes what all others hold, so the sum over all accounts is zero; no other account can owe.
+
+A payer's balance has a reserved part, which waits for charges of periods that are decided
+(`reservations`). A tenant's account also keeps the owner's debt (`debts`): what charges could
+not take. A debt is no entry, so it is no part of any balance.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -36,6 +40,8 @@ class AccountColumns(TypedColumns):
     owner: Named[int] = Column(sa.Integer())
     name: Named[str] = Column(sa.String(128))
     balance: Named[int] = Column(sa.BigInteger())
+    reserved: Named[int] = Column(sa.BigInteger(), server_default="0")
+    debt: Named[int] = Column(sa.BigInteger(), server_default="0")
 
 
 ACCOUNTS = table(
@@ -44,7 +50,10 @@ ACCOUNTS = table(
     sa.UniqueConstraint("kind", "owner", "name"),
     sa.CheckConstraint("kind = 'issuance' OR balance >= 0", name="only_issuance_owes"),
     sa.Index(None, "owner"),
+    sa.Index(None, "debt"),
 )
+
+_CHANGED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,15 @@ class Account:
     name: str
     balance: int
     """Micro-credits."""
+    reserved: int = 0
+    """The part of the balance that waits for charges."""
+    debt: int = 0
+    """On a tenant's account: micro-credits that the owner still owes for earlier periods."""
+
+    @property
+    def free(self) -> int:
+        """The part of the balance that may be moved."""
+        return self.balance - self.reserved
 
 
 def ensure(
@@ -113,18 +131,61 @@ def lock(connection: sa.Connection, ids: Iterable[int]) -> dict[int, Account]:
     return _selected(connection, ids, lock=True)
 
 
-def of_owner(connection: sa.Connection, owner: int) -> tuple[Account, ...]:
-    """The accounts of an OpenNebula user, oldest first."""
+def of_owner(connection: sa.Connection, owner: int, *, locked: bool = False) -> tuple[Account, ...]:
+    """The accounts of an OpenNebula user, oldest first: the tenant's own is the first."""
     query = sa.select(ACCOUNTS).where(ACCOUNTS.c.owner == owner).order_by(ACCOUNTS.c.id)
-    return tuple(_account(row) for row in connection.execute(query))
+    rows = connection.execute(query.with_for_update() if locked else query)
+    return tuple(_account(row) for row in rows)
 
 
-def every(connection: sa.Connection, kind: AccountKind | None = None) -> tuple[Account, ...]:
+def every(
+    connection: sa.Connection, kind: AccountKind | None = None, *, locked: bool = False
+) -> tuple[Account, ...]:
     """All accounts, or all of one kind, oldest first."""
     query = sa.select(ACCOUNTS).order_by(ACCOUNTS.c.id)
     if kind is not None:
         query = query.where(ACCOUNTS.c.kind == kind)
-    return tuple(_account(row) for row in connection.execute(query))
+    rows = connection.execute(query.with_for_update() if locked else query)
+    return tuple(_account(row) for row in rows)
+
+
+def lock_books(connection: sa.Connection) -> None:
+    """Wait until no other transaction moves credits, and keep others from it until the end.
+
+    # Note [One transaction at a time moves credits]
+    MariaDB reads a transaction's rows as they were at its first plain read. A transaction that
+    reads balances, waits for a lock and then posts would decide from what was true before the
+    wait. So every function that moves credits begins with this lock, and takes what it decides
+    from rows that it read for update (`lock`, `of_owner`, `every` with `locked`), which are
+    always the present ones. The row of the treasury is the lock.
+    """
+    treasury_row = sa.select(ACCOUNTS.c.id).where(
+        ACCOUNTS.c.kind == AccountKind.TREASURY,
+        ACCOUNTS.c.owner == NOBODY,
+        ACCOUNTS.c.name == "treasury",
+    )
+    if connection.scalar(treasury_row.with_for_update()) is None:
+        treasury(connection)
+
+
+def add(connection: sa.Connection, column: str, changes: Mapping[int, int]) -> None:
+    """Add to a column of the accounts with these ids."""
+    todo = [(account, change) for account, change in sorted(changes.items()) if change]
+    for first in range(0, len(todo), _CHANGED_AT_ONCE):
+        some = todo[first : first + _CHANGED_AT_ONCE]
+        # Written out: one statement for each account would be a round trip each.
+        whens = " ".join(f"WHEN {account:d} THEN {change:d}" for account, change in some)
+        which = ", ".join(f"{account:d}" for account, _ in some)
+        name = ACCOUNTS.c[column].name
+        connection.exec_driver_sql(
+            f"UPDATE accounts SET {name} = {name} + CASE id {whens} END WHERE id IN ({which})"  # noqa: S608 - a column of ours and whole numbers
+        )
+
+
+def debtors(connection: sa.Connection) -> tuple[Account, ...]:
+    """The accounts of all tenants that owe, locked."""
+    query = sa.select(ACCOUNTS).where(ACCOUNTS.c.debt > 0).order_by(ACCOUNTS.c.id)
+    return tuple(_account(row) for row in connection.execute(query.with_for_update()))
 
 
 def _selected(connection: sa.Connection, ids: Iterable[int], *, lock: bool) -> dict[int, Account]:
@@ -147,4 +208,6 @@ def _account(row: sa.Row[Any]) -> Account:
         owner=None if row.owner == NOBODY else row.owner,
         name=row.name,
         balance=row.balance,
+        reserved=row.reserved,
+        debt=row.debt,
     )

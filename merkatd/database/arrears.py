@@ -1,17 +1,17 @@
-"""Arrears: for how many periods on end a VM has not paid for its floor."""
+"""Arrears: for how many periods in a row an owner has not paid in full."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.database.schema import table
+from merkatd.database.schema import chunks, table
 
 
 class ArrearsColumns(TypedColumns):
-    """The columns of `arrears`; VMs that pay have no row."""
+    """The columns of `arrears`; owners without debt have no row."""
 
-    vm: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    owner: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
     periods: Named[int] = Column(sa.Integer())
 
 
@@ -19,16 +19,22 @@ ARREARS = table("arrears", ArrearsColumns)
 
 
 def load(connection: sa.Connection) -> dict[int, int]:
-    """By VM."""
-    rows = connection.execute(sa.select(ARREARS.c.vm, ARREARS.c.periods))
-    return {vm: count for vm, count in rows}  # noqa: C416 - rows are no pairs to mypy
+    """By owner."""
+    rows = connection.execute(sa.select(ARREARS.c.owner, ARREARS.c.periods))
+    return {owner: count for owner, count in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def replace(connection: sa.Connection, counts: Mapping[int, int]) -> None:
-    """These and no others from now on."""
+    """Keep these counts and no others from now on."""
     if load(connection) == dict(counts):
         return
     connection.execute(sa.delete(ARREARS))
     if counts:
-        rows = [{"vm": vm, "periods": count} for vm, count in sorted(counts.items())]
+        rows = [{"owner": owner, "periods": count} for owner, count in sorted(counts.items())]
         connection.execute(sa.insert(ARREARS), rows)
+
+
+def forget(connection: sa.Connection, owners: Iterable[int]) -> None:
+    """Drop the counts of these owners."""
+    for some in chunks(sorted(set(owners))):
+        connection.execute(sa.delete(ARREARS).where(ARREARS.c.owner.in_(some)))

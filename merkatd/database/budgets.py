@@ -1,13 +1,14 @@
 """Budgets: what each application was given at first, and how it is replenished."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.database.accounts import ACCOUNTS
-from merkatd.database.schema import table
+from merkatd.database.accounts import ACCOUNTS, AccountKind
+from merkatd.database.schema import chunks, table
 
 
 class BudgetColumns(TypedColumns):
@@ -24,6 +25,8 @@ class BudgetColumns(TypedColumns):
 
 BUDGETS = table("budgets", BudgetColumns)
 
+_TENANTS = ACCOUNTS.alias("tenant_accounts")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
@@ -38,6 +41,10 @@ class Budget:
     replenishment: int
     """What its tenant adds at every replenishment."""
     balance: int
+    reserved: int
+    """The part of the balance that waits for charges."""
+    debt: int
+    """What its owner owes for earlier periods, whichever account was short."""
     opened_s: float
     ended_s: float | None
 
@@ -66,10 +73,22 @@ def end(connection: sa.Connection, account: int, at_s: float) -> None:
     connection.execute(sa.update(BUDGETS).where(BUDGETS.c.account == account).values(ended_s=at_s))
 
 
-def get(connection: sa.Connection, application: int) -> Budget | None:
-    """The budget of this application."""
-    rows = connection.execute(_query().where(BUDGETS.c.account == application))
+def get(connection: sa.Connection, application: int, *, locked: bool = False) -> Budget | None:
+    """The budget of this application; `locked`: as it is now, until the transaction ends."""
+    query = _query().where(BUDGETS.c.account == application)
+    rows = connection.execute(query.with_for_update() if locked else query)
     return next((_budget(row) for row in rows), None)
+
+
+def ended_among(connection: sa.Connection, accounts: Iterable[int]) -> frozenset[int]:
+    """Those of these applications that are over."""
+    found: set[int] = set()
+    for some in chunks(sorted(set(accounts))):
+        query = sa.select(BUDGETS.c.account).where(
+            BUDGETS.c.account.in_(some), BUDGETS.c.ended_s.is_not(None)
+        )
+        found.update(connection.scalars(query.with_for_update()))
+    return frozenset(found)
 
 
 def of_owner(connection: sa.Connection, owner: int) -> tuple[Budget, ...]:
@@ -78,16 +97,28 @@ def of_owner(connection: sa.Connection, owner: int) -> tuple[Budget, ...]:
     return tuple(_budget(row) for row in rows)
 
 
-def open_ones(connection: sa.Connection) -> tuple[Budget, ...]:
+def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[Budget, ...]:
     """Of all applications that are not over."""
-    rows = connection.execute(_query().where(BUDGETS.c.ended_s.is_(None)))
+    query = _query().where(BUDGETS.c.ended_s.is_(None))
+    rows = connection.execute(query.with_for_update() if locked else query)
     return tuple(_budget(row) for row in rows)
 
 
 def _query() -> sa.Select[Any]:
     return (
-        sa.select(BUDGETS, ACCOUNTS.c.name, ACCOUNTS.c.owner, ACCOUNTS.c.balance)
+        sa.select(
+            BUDGETS,
+            ACCOUNTS.c.name,
+            ACCOUNTS.c.owner,
+            ACCOUNTS.c.balance,
+            ACCOUNTS.c.reserved,
+            _TENANTS.c.debt,
+        )
         .join(ACCOUNTS, ACCOUNTS.c.id == BUDGETS.c.account)
+        .join(
+            _TENANTS,
+            sa.and_(_TENANTS.c.owner == ACCOUNTS.c.owner, _TENANTS.c.kind == AccountKind.TENANT),
+        )
         .order_by(BUDGETS.c.account)
     )
 
@@ -100,6 +131,8 @@ def _budget(row: sa.Row[Any]) -> Budget:
         initial=row.initial,
         replenishment=row.replenishment,
         balance=row.balance,
+        reserved=row.reserved,
+        debt=row.debt,
         opened_s=row.opened_s,
         ended_s=row.ended_s,
     )

@@ -63,7 +63,7 @@ def reference_of(period: int, account: int) -> str:
 
 
 def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s: float) -> Charged:
-    """Take what is owed for a period from each account to the treasury, at most its balance.
+    """Take what is owed for a period from each account to the treasury, at most what is free.
 
     The first call for a period and an account settles it: later ones change nothing, also
     where the account could not pay then and could now.
@@ -83,7 +83,7 @@ def charge(connection: sa.Connection, period: int, owed: Mapping[int, int], at_s
         payer = payers.get(account)
         if payer is None or payer.kind not in _PAYERS:
             raise UnknownAccountError(f"there is no tenant or application with account {account}")
-        taken[account] = amount = min(due[account], payer.balance)
+        taken[account] = amount = min(due[account], max(payer.free, 0))
         if amount < due[account]:
             missing[account] = due[account] - amount
         moves = {account: -amount, treasury: amount} if amount else {}
@@ -106,6 +106,12 @@ def refund(connection: sa.Connection, period: int, at_s: float) -> int:
             postings.append(Posting(TransactionKind.REFUND, back, moves))
     posted = entries.post(connection, postings, at_s)
     return sum(-one.amounts[treasury] for one in postings if one.reference in posted)
+
+
+def payers_of(connection: sa.Connection, period: int) -> frozenset[int]:
+    """The accounts that were charged for a period."""
+    found = entries.under(connection, f"charge/{period}/")
+    return frozenset(int(reference.rpartition("/")[2]) for reference in found)
 
 
 def missing_between(connection: sa.Connection, account: int, since_s: float, until_s: float) -> int:

@@ -37,8 +37,8 @@ class Detail:
     vm: Ints
     account: Ints
     """Who paid."""
-    seconds: float
-    """For how long was charged."""
+    seconds: Floats
+    """[vms]: for how long each was charged."""
     allocation: Floats
     """[vms, resources]: of CPU and memory, or of network and disk too where one was sold."""
     charged: Ints
@@ -53,7 +53,7 @@ def store(connection: sa.Connection, detail: Detail) -> None:
         {
             "vm": detail.vm,
             "account": detail.account,
-            "seconds": np.array([detail.seconds]),
+            "seconds": detail.seconds,
             # Seven digits are enough for core-hours; credits are whole.
             "allocation": detail.allocation.astype(np.float32),
             "charged": detail.charged,
@@ -103,7 +103,8 @@ def _detail(row: sa.Row[Any]) -> Detail:
         at_s=row.at_s,
         vm=arrays["vm"],
         account=arrays["account"],
-        seconds=float(arrays["seconds"][0]),
+        # Earlier versions kept one number for all.
+        seconds=np.broadcast_to(arrays["seconds"], len(arrays["vm"])).astype(float),
         allocation=arrays["allocation"].astype(float),
         charged=arrays["charged"],
         names=text.split("\n") if len(arrays["vm"]) else [],

@@ -24,9 +24,6 @@ LARGEST = 2**62
 """No balance may go beyond this many micro-credits, in either direction."""
 
 
-_MOVED_AT_ONCE = 100
-
-
 class TransactionKind(StrEnum):
     """Why credits move."""
 
@@ -40,6 +37,8 @@ class TransactionKind(StrEnum):
     """Between a tenant and one of its applications."""
     REPLENISHMENT = "replenishment"
     CHARGE = "charge"
+    DEBT = "debt"
+    """From a tenant or one of its applications to the treasury: what the owner owed."""
     REFUND = "refund"
     CORRECTION = "correction"
 
@@ -148,7 +147,7 @@ def post_new(
         moved.update(posting.amounts)
     _check(connection, moved, held or {})
     _insert(connection, postings, at_s)
-    _move(connection, moved)
+    accounts.add(connection, "balance", moved)
     return references
 
 
@@ -215,10 +214,11 @@ def _check(
         if account is None:
             raise UnknownAccountError(f"there is no account {number}")
         balance = account.balance + amount
-        if balance < 0 and account.kind is not AccountKind.ISSUANCE:
+        if account.kind is not AccountKind.ISSUANCE and balance < account.reserved and amount < 0:
+            kept = f", {account.reserved} of them reserved for charges" if account.reserved else ""
             raise OverdrawnError(
                 f"account {number} ({account.kind} {account.name!r}) holds {account.balance}"
-                f" micro-credits; {-amount} can't be taken from it"
+                f" micro-credits{kept}; {-amount} can't be taken from it"
             )
         if abs(balance) > LARGEST:
             raise BookingError(f"account {number} can't hold {balance} micro-credits")
@@ -244,18 +244,6 @@ def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float)
     ]
     if entries:
         connection.execute(sa.insert(ENTRIES), entries)
-
-
-def _move(connection: sa.Connection, moved: Mapping[int, int]) -> None:
-    changes = [(account, change) for account, change in sorted(moved.items()) if change]
-    for first in range(0, len(changes), _MOVED_AT_ONCE):
-        some = changes[first : first + _MOVED_AT_ONCE]
-        # Written out, since a statement for each account would be a way to the server for each.
-        whens = " ".join(f"WHEN {account:d} THEN {change:d}" for account, change in some)
-        which = ", ".join(f"{account:d}" for account, _ in some)
-        connection.exec_driver_sql(
-            f"UPDATE accounts SET balance = balance + CASE id {whens} END WHERE id IN ({which})"  # noqa: S608 - whole numbers
-        )
 
 
 def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, Any]:

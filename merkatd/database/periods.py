@@ -27,6 +27,8 @@ class PeriodState(StrEnum):
     FAILED = "failed"
     WATCHED = "watched"
     """Decided, and nothing of it done: it is never charged."""
+    QUARANTINED = "quarantined"
+    """It could not be charged: later ones are, until an administrator makes it void."""
 
 
 _BEFORE: Final[Mapping[PeriodState, frozenset[PeriodState]]] = {
@@ -35,8 +37,14 @@ _BEFORE: Final[Mapping[PeriodState, frozenset[PeriodState]]] = {
     # A daemon that dies while it acts leaves VMs that ran and got their shares.
     PeriodState.CHARGED: frozenset({PeriodState.DECIDED, PeriodState.ACTED}),
     PeriodState.WATCHED: frozenset({PeriodState.OBSERVED}),
+    PeriodState.QUARANTINED: frozenset({PeriodState.DECIDED, PeriodState.ACTED}),
     PeriodState.FAILED: frozenset(
-        {PeriodState.OBSERVED, PeriodState.DECIDED, PeriodState.ACTED},
+        {
+            PeriodState.OBSERVED,
+            PeriodState.DECIDED,
+            PeriodState.ACTED,
+            PeriodState.QUARANTINED,
+        },
     ),
 }
 
@@ -146,6 +154,42 @@ def charged(connection: sa.Connection, number: int, at_s: float) -> None:
 def failed(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
     """Store that the period was given up, and why."""
     _advance(connection, number, PeriodState.FAILED, failed_s=at_s, failure=why)
+
+
+def quarantine(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
+    """Store that the period could not be charged, and why."""
+    _advance(connection, number, PeriodState.QUARANTINED, failed_s=at_s, failure=why)
+
+
+def close_quarantine(connection: sa.Connection, number: int, at_s: float, why: str) -> bool:
+    """End the quarantine of a period that is not to be charged; whether it was in quarantine."""
+    present = get(connection, number)
+    if present is None or present.state is not PeriodState.QUARANTINED:
+        return False
+    failed(connection, number, at_s, why)
+    return True
+
+
+def waits_for_charge(connection: sa.Connection, number: int) -> bool:
+    """Whether the period was decided and is still to be charged."""
+    present = get(connection, number)
+    return present is not None and present.state in {PeriodState.DECIDED, PeriodState.ACTED}
+
+
+def to_charge(connection: sa.Connection, before: int) -> tuple[Period, ...]:
+    """The periods before this one that are still to be charged, oldest first."""
+    due = [
+        period
+        for state in (PeriodState.DECIDED, PeriodState.ACTED)
+        for period in recent(connection, 100, state)
+        if period.number < before
+    ]
+    return tuple(sorted(due, key=lambda period: period.number))
+
+
+def quarantined(connection: sa.Connection) -> tuple[Period, ...]:
+    """The newest periods in quarantine, newest first."""
+    return recent(connection, 100, PeriodState.QUARANTINED)
 
 
 def get(connection: sa.Connection, number: int) -> Period | None:

@@ -20,6 +20,7 @@ from merkatd.database.periods import PERIODS
 from merkatd.database.plans import PLANS
 from merkatd.database.platforms import PLATFORMS
 from merkatd.database.prices import PRICES
+from merkatd.database.reservations import RESERVATIONS
 from merkatd.database.rollups import ROLLUPS
 from merkatd.database.rounds import ROUNDS
 from merkatd.database.schema import METADATA
@@ -47,6 +48,7 @@ TABLES = (
     PLANS,
     PLATFORMS,
     PRICES,
+    RESERVATIONS,
     ROLLUPS,
     ROUNDS,
     SHORTFALLS,

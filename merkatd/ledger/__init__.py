@@ -22,9 +22,11 @@ from merkatd.ledger.budgets import (
     set_budget,
 )
 from merkatd.ledger.charging import Bill, Settled, payers, settle, void
+from merkatd.ledger.debts import of_owners as debts_of
 from merkatd.ledger.errors import LedgerError, NotFoundError
 from merkatd.ledger.folding import fold, forget
 from merkatd.ledger.renewals import keep_supply, renew, renew_if_due
+from merkatd.ledger.reserving import release, reserve
 from merkatd.ledger.service import Ledger
 from merkatd.ledger.statements import statement
 from merkatd.ledger.tenants import (
@@ -66,6 +68,7 @@ __all__ = [
     "budget_of",
     "budgets_of",
     "credits_of",
+    "debts_of",
     "end_application",
     "fold",
     "forget",
@@ -79,9 +82,11 @@ __all__ = [
     "open_application",
     "parse_month",
     "payers",
+    "release",
     "renew",
     "renew_if_due",
     "replenish",
+    "reserve",
     "set_budget",
     "set_group_weight",
     "set_weight",

@@ -11,6 +11,7 @@ from merkatd.database.entries import LARGEST, Posting, TransactionKind
 from merkatd.database.notes import Note, NoteKind
 from merkatd.database.rounds import RoundKind
 from merkatd.ledger.errors import LedgerError, NotFoundError
+from merkatd.ledger.words import told
 
 
 def open_application(
@@ -27,6 +28,7 @@ def open_application(
     """
     if not 1 <= len(name) <= 128:
         raise LedgerError("an application's name has 1 to 128 characters")
+    accounts.lock_books(connection)
     tenant = accounts.find(connection, AccountKind.TENANT, owner)
     if tenant is None:
         raise NotFoundError(f"user {owner} is no tenant: nothing of it was seen or set yet")
@@ -67,7 +69,7 @@ def set_budget(
     What it then holds too much goes back to the tenant; what it lacks comes from there, or
     the whole is refused. `reference` is the asker's own: asked for again it changes nothing.
     """
-    before = budget_of(connection, application)
+    before = _locked(connection, application)
     if before.ended_s is not None:
         raise LedgerError(f"application {application} ({before.name}) is over")
     initial = before.initial if amount is None else amount
@@ -92,12 +94,15 @@ def set_budget(
 
 
 def end_application(connection: sa.Connection, application: int, at_s: float) -> int:
-    """The application is over; the micro-credits that went back to its tenant."""
-    budget = budget_of(connection, application)
+    """The application is over; the micro-credits that went back to its tenant.
+
+    What is reserved for its last charge follows when that is made.
+    """
+    budget = _locked(connection, application)
     if budget.ended_s is not None:
         return 0
     tenant = _tenant_of(connection, budget)
-    held = accounts.lock(connection, [application, tenant])[application].balance
+    held = accounts.lock(connection, [application, tenant])[application].free
     moves = {application: -held, tenant: held} if held else {}
     posting = Posting(TransactionKind.BUDGET, f"end/{application}", moves)
     entries.post(connection, [posting], at_s)
@@ -107,11 +112,12 @@ def end_application(connection: sa.Connection, application: int, at_s: float) ->
 
 def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
     """Replenish all budgets where an interval has passed; the micro-credits that were moved."""
+    accounts.lock_books(connection)
     if not rounds.due(connection, RoundKind.REPLENISHMENT, at_s, interval_s):
         return 0
     number = rounds.begin(connection, RoundKind.REPLENISHMENT, at_s)
     by_owner: dict[int, list[Budget]] = {}
-    for budget in budgets.open_ones(connection):
+    for budget in budgets.open_ones(connection, locked=True):
         by_owner.setdefault(budget.owner, []).append(budget)
     postings = []
     for owner, theirs in by_owner.items():
@@ -122,7 +128,7 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
             for one in theirs
         ]
         amounts = {
-            one: some for one, some in replenishments(held[tenant].balance, refills).items() if some
+            one: some for one, some in replenishments(held[tenant].free, refills).items() if some
         }
         if amounts:
             moves = {tenant: -sum(amounts.values()), **amounts}
@@ -130,6 +136,15 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
             postings.append(Posting(TransactionKind.REPLENISHMENT, reference, moves))
     entries.post(connection, postings, at_s)
     return sum(-min(posting.amounts.values()) for posting in postings)
+
+
+def _locked(connection: sa.Connection, application: int) -> Budget:
+    """The budget as it is now; no other transaction moves credits until this one ends."""
+    accounts.lock_books(connection)
+    found = budgets.get(connection, application, locked=True)
+    if found is None:
+        raise NotFoundError(f"there is no application {application}")
+    return found
 
 
 def _tenant_of(connection: sa.Connection, budget: Budget) -> int:
@@ -154,10 +169,11 @@ def _move(
 ) -> None:
     """Micro-credits to the application, or back to its tenant. Raises LedgerError."""
     held = accounts.lock(connection, [tenant, application])
-    if amount > held[tenant].balance:
+    source = held[tenant] if amount > 0 else held[application]
+    if abs(amount) > source.free:
+        name = "the tenant" if amount > 0 else f"application {application} ({source.name})"
         raise LedgerError(
-            f"{amount / MICRO:g} credits can't be moved: the tenant holds"
-            f" {held[tenant].balance / MICRO:g}"
+            f"{abs(amount) / MICRO:g} credits can't be moved: {name} holds {told(source)}"
         )
     moves = {tenant: -amount, application: amount} if amount else {}
     entries.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)

@@ -1,7 +1,7 @@
 """Charging: a period's bill is settled once, VM by VM to the micro-credit, and can be voided."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,15 +10,26 @@ import sqlalchemy as sa
 from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO, arrears
 from merkatd.currency.parts import dealt_out
-from merkatd.database import accounts, budgets, charges, details, notes
+from merkatd.database import (
+    accounts,
+    budgets,
+    charges,
+    details,
+    entries,
+    notes,
+    periods,
+    reservations,
+)
 from merkatd.database import arrears as stored_arrears
 from merkatd.database.accounts import AccountKind
 from merkatd.database.charges import Charged
 from merkatd.database.details import Detail
-from merkatd.database.entries import LARGEST, OverdrawnError
+from merkatd.database.entries import LARGEST, OverdrawnError, Posting, TransactionKind
 from merkatd.database.notes import Note, NoteKind
 from merkatd.database.rollups import rolled_up_to
+from merkatd.ledger import debts
 from merkatd.ledger.errors import LedgerError
+from merkatd.ledger.reserving import release, return_closed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,12 +42,10 @@ class Bill:
     """Who pays."""
     owed: Ints
     """[vms, resources]: micro-credits, for CPU and memory, or for network and disk too."""
-    floor: Ints
-    """[vms]: what its floor alone costs, micro-credits."""
     allocation: Floats
     """[vms, resources]"""
-    seconds: float
-    """For how long is charged."""
+    seconds: Floats
+    """[vms]: for how long each is charged."""
     names: Sequence[str]
 
     def by_account(self) -> dict[int, int]:
@@ -56,22 +65,23 @@ class Settled:
     taken: int
     """Micro-credits."""
     missing: int
-    arrears: Mapping[int, int]
-    """By VM: for how many periods on end it has not paid for its floor."""
+    """Owed and not taken: added to the debts of the owners."""
 
 
-def settle(connection: sa.Connection, bill: Bill, present: Iterable[int], at_s: float) -> Settled:
-    """Take what is owed, at most what each payer has; once, however often this is called.
+def settle(connection: sa.Connection, bill: Bill, at_s: float) -> Settled:
+    """Take what is owed from what is reserved and free, once, however often this is called.
 
-    `present` are all VMs there are: the arrears of others are forgotten.
+    What a payer lacks is its owner's debt from now on, and is collected at once from whatever else
+    the owner can move.
     """
-    before = stored_arrears.load(connection)
+    accounts.lock_books(connection)
     if bill.period <= rolled_up_to(connection) or details.known(connection, bill.period):
-        return Settled(0, 0, before)
+        release(connection, bill.period, at_s)
+        return Settled(0, 0)
+    freed = reservations.release(connection, bill.period)
     result = charges.charge(connection, bill.period, bill.by_account(), at_s)
     if result.before:
         raise LedgerError(f"period {bill.period} was charged before, without details")
-    charged = _charged(bill, result)
     details.store(
         connection,
         Detail(
@@ -81,14 +91,27 @@ def settle(connection: sa.Connection, bill: Bill, present: Iterable[int], at_s: 
             account=bill.account,
             seconds=bill.seconds,
             allocation=bill.allocation,
-            charged=charged,
+            charged=_charged(bill, result),
             names=bill.names,
         ),
     )
-    unpaid = arrears.unpaid(charged.sum(axis=1), bill.owed.sum(axis=1), bill.floor)
-    counts = arrears.counted(before, bill.vm[unpaid].tolist(), bill.vm[~unpaid].tolist(), present)
-    stored_arrears.replace(connection, counts)
-    return Settled(sum(result.taken.values()), sum(result.missing.values()), counts)
+    cause = f"charge/{bill.period}"
+    return_closed(connection, {*freed, *result.taken}, cause, at_s)
+    short = _owners(connection, result.missing)
+    debts.owe(connection, short)
+    owing = debts.collect(connection, cause, at_s)
+    before = stored_arrears.load(connection)
+    stored_arrears.replace(connection, arrears.counted(before, short.keys() & owing, owing))
+    return Settled(sum(result.taken.values()), sum(result.missing.values()))
+
+
+def _owners(connection: sa.Connection, missing: Mapping[int, int]) -> dict[int, int]:
+    """By owner: what its accounts could not pay together."""
+    found: Counter[int] = Counter()
+    for account in accounts.get(connection, missing).values():
+        if account.owner is not None:
+            found[account.owner] += missing[account.id]
+    return dict(found)
 
 
 def _charged(bill: Bill, result: Charged) -> Ints:
@@ -102,17 +125,53 @@ def _charged(bill: Bill, result: Charged) -> Ints:
 
 
 def void(connection: sa.Connection, period: int, why: str, who: str, at_s: float) -> int:
-    """Give back all that was charged for a period, once; the micro-credits that were."""
+    """Give back all that was charged for a period, once; the micro-credits that were.
+
+    A period in quarantine is closed by this: it will not be charged.
+    """
+    accounts.lock_books(connection)
     if period <= rolled_up_to(connection):
         raise LedgerError(f"period {period} is too long ago: its charges are kept by the day")
+    if periods.waits_for_charge(connection, period):
+        raise LedgerError(
+            f"period {period} is not charged yet: the next period charges it, then it can be void"
+        )
     try:
         amount = charges.refund(connection, period, at_s)
+        amount += _forgive(connection, period, at_s)
     except OverdrawnError as error:
         raise LedgerError(f"period {period} can't be given back yet: {error}") from None
+    if periods.close_quarantine(connection, period, at_s, f"void: {why}"):
+        text = f"period {period} is void and will not be charged: {why}"
+        notes.add(connection, Note(at_s=at_s, kind=NoteKind.VOID, who=who, text=text))
     if amount:
+        cause = f"refund/{period}"
+        return_closed(connection, charges.payers_of(connection, period), cause, at_s)
+        debts.collect(connection, cause, at_s)
         text = f"period {period} is void, {amount / MICRO:.6f} credits given back: {why}"
         notes.add(connection, Note(at_s=at_s, kind=NoteKind.VOID, who=who, text=text))
     return amount
+
+
+def _forgive(connection: sa.Connection, period: int, at_s: float) -> int:
+    """Take what could not be charged for a period off its owners' debts, once.
+
+    What of it was collected already is given back; how many micro-credits those are.
+    """
+    reference = f"refund/{period}/owed"
+    if entries.posted(connection, [reference]):
+        return 0
+    treasury = accounts.treasury(connection).id
+    forgiven: dict[int, int] = {}
+    back: dict[int, int] = {}
+    for owner, amount in _owners(connection, charges.shortfalls(connection, period)).items():
+        tenant = accounts.of_owner(connection, owner, locked=True)[0]
+        forgiven[tenant.id] = -min(amount, tenant.debt)
+        back[tenant.id] = amount - min(amount, tenant.debt)
+    moves = {treasury: -sum(back.values()), **back} if any(back.values()) else {}
+    entries.post(connection, [Posting(TransactionKind.REFUND, reference, moves)], at_s)
+    accounts.add(connection, "debt", forgiven)
+    return sum(back.values())
 
 
 def payers(

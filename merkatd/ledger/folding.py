@@ -43,8 +43,10 @@ def _of_day(day: int, found: Sequence[Detail]) -> list[Use]:
     keys, last, at = np.unique(key[::-1], return_index=True, return_inverse=True)
     at = at[::-1]
     names = [name for one in found for name in one.names]
-    seconds = np.concatenate([np.full(len(one.vm), one.seconds) for one in found])
-    used = np.concatenate([_of_all_goods(one.allocation) * one.seconds for one in found])
+    seconds = np.concatenate([one.seconds for one in found])
+    used = np.concatenate(
+        [_of_all_goods(one.allocation) * one.seconds[:, np.newaxis] for one in found]
+    )
     charged = np.concatenate([_of_all_goods(one.charged) for one in found])
     cost = np.zeros((len(keys), _GOODS), dtype=np.int64)
     np.add.at(cost, at, charged)

@@ -12,10 +12,12 @@ from merkatd.currency.settings import DAY_S, Money
 from merkatd.currency.supply import SupplyChange, supply_change
 from merkatd.database import accounts, entries, notes, prices, rounds
 from merkatd.database import tenants as stored
+from merkatd.database.accounts import AccountKind
 from merkatd.database.entries import Posting, TransactionKind
 from merkatd.database.notes import Note, NoteKind
 from merkatd.database.rounds import RoundKind
-from merkatd.ledger.tenants import FIRST_ISSUE, issue, supply_of, tenants
+from merkatd.ledger import debts
+from merkatd.ledger.tenants import FIRST_ISSUE, issue, standings, supply_of
 
 POLICY = "the supply policy"
 CONFIGURATION = "the configuration"
@@ -26,6 +28,7 @@ def renew_if_due(connection: sa.Connection, money: Money, at_s: float) -> int:
 
     The first interval begins with the first call: until its end all have what they started with.
     """
+    accounts.lock_books(connection)
     if rounds.newest(connection, RoundKind.RENEWAL) is None:
         rounds.begin(connection, RoundKind.RENEWAL, at_s)
     if not rounds.due(connection, RoundKind.RENEWAL, at_s, money.renewal_s):
@@ -35,24 +38,27 @@ def renew_if_due(connection: sa.Connection, money: Money, at_s: float) -> int:
 
 def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     """Top every tenant up to its part of the supply; the micro-credits that were paid out."""
+    accounts.lock_books(connection)
     number = rounds.begin(connection, RoundKind.RENEWAL, at_s)
-    treasury = accounts.treasury(connection).id
-    accounts.lock(connection, [one.id for one in accounts.every(connection)])
-    known = tenants(connection)
+    accounts.issuance(connection)
+    every = accounts.every(connection, locked=True)
+    known = standings(connection, every)
     account = {one.owner: one.account for one in known}
     claims = [Claim(one.owner, one.weight, one.holdings) for one in known]
-    held = accounts.get(connection, [treasury])[treasury].balance
-    paid = incomes(supply_of(connection), held, claims)
+    (treasury,) = (one for one in every if one.kind is AccountKind.TREASURY)
+    (issued,) = (-one.balance for one in every if one.kind is AccountKind.ISSUANCE)
+    paid = incomes(issued, treasury.balance, claims)
     postings = [
         Posting(
             TransactionKind.INCOME,
             f"income/{number}/{owner}",
-            {treasury: -amount, account[owner]: amount},
+            {treasury.id: -amount, account[owner]: amount},
         )
         for owner, amount in paid.items()
         if amount
     ]
     entries.post(connection, postings, at_s)
+    debts.collect(connection, f"income/{number}", at_s)
     total = sum(paid.values())
     text = f"renewal {number}: {total / MICRO:.6f} credits to {len(postings)} tenants"
     notes.add(connection, Note(at_s=at_s, kind=NoteKind.RENEWAL, who=who, text=text))
@@ -61,6 +67,7 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
 
 def keep_supply(connection: sa.Connection, money: Money, at_s: float) -> SupplyChange | None:
     """Once a day ask the policy; and follow the configuration, or the tenants and their weights."""
+    accounts.lock_books(connection)
     weights = [one.weight for one in stored.every(connection)]
     configured = money.supply_for(weights)
     if rounds.newest(connection, RoundKind.SUPPLY) is None:

@@ -37,6 +37,7 @@ def statement(connection: sa.Connection, owner: int, month: Month) -> Statement:
         movements=moved,
         closing=closing,
         lines=_lines(connection, theirs, month),
+        debt=standing.debt,
         missing=sum(
             charges.missing_between(connection, account, month.begin_s, month.end_s)
             for account in theirs

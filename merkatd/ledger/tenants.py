@@ -1,5 +1,6 @@
 """Tenants with their accounts: who they are, what they hold, what is set and given by hand."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,9 +13,11 @@ from merkatd.currency.settings import Money
 from merkatd.database import accounts, entries, notes
 from merkatd.database import tenants as stored
 from merkatd.database.accounts import Account, AccountKind
-from merkatd.database.entries import OverdrawnError, Posting, TransactionKind
+from merkatd.database.entries import Posting, TransactionKind
 from merkatd.database.notes import Note, NoteKind
+from merkatd.ledger import debts
 from merkatd.ledger.errors import LedgerError, NotFoundError
+from merkatd.ledger.words import told
 
 FIRST_ISSUE = "issue/first"
 """The reference of a supply's beginning."""
@@ -37,6 +40,10 @@ class Standing:
     balance: int
     in_applications: int
     """What its applications hold together."""
+    reserved: int = 0
+    """The part of its own account that waits for charges."""
+    debt: int = 0
+    """What it owes for earlier periods."""
 
     @property
     def holdings(self) -> int:
@@ -54,6 +61,7 @@ def meet(
     group: int | None = None,
 ) -> Account:
     """The tenant's account; opened with what everybody starts with where it is new."""
+    accounts.lock_books(connection)
     known = accounts.find(connection, AccountKind.TENANT, owner)
     stored.meet(connection, owner, at_s, name, group)
     if known is not None:
@@ -86,17 +94,28 @@ def issue(connection: sa.Connection, supply: int, reference: str, at_s: float) -
 
 def tenants(connection: sa.Connection) -> tuple[Standing, ...]:
     """All tenants, by id."""
+    return standings(connection, accounts.every(connection))
+
+
+def standings(connection: sa.Connection, every: Iterable[Account]) -> tuple[Standing, ...]:
+    """All tenants, by id, with what they hold in these accounts, which are all there are."""
     known = stored.every(connection)
-    account = {one.owner: one for one in accounts.every(connection, AccountKind.TENANT)}
-    inside: dict[int | None, int] = {}
-    for one in accounts.every(connection, AccountKind.APPLICATION):
-        inside[one.owner] = inside.get(one.owner, 0) + one.balance
+    account: dict[int, Account] = {}
+    inside: Counter[int] = Counter()
+    issued = 0
+    for one in every:
+        if one.kind is AccountKind.ISSUANCE:
+            issued = -one.balance
+        elif one.kind is AccountKind.TENANT and one.owner is not None:
+            account[one.owner] = one
+        elif one.owner is not None:
+            inside[one.owner] += one.balance
     claims = [
-        Claim(one.owner, one.weight, account[one.owner].balance + inside.get(one.owner, 0))
+        Claim(one.owner, one.weight, account[one.owner].balance + inside[one.owner])
         for one in known
         if one.owner in account
     ]
-    entitled = entitlements(supply_of(connection), claims)
+    entitled = entitlements(issued, claims)
     return tuple(
         Standing(
             owner=one.owner,
@@ -107,7 +126,9 @@ def tenants(connection: sa.Connection) -> tuple[Standing, ...]:
             entitlement=entitled[one.owner],
             account=account[one.owner].id,
             balance=account[one.owner].balance,
-            in_applications=inside.get(one.owner, 0),
+            in_applications=inside[one.owner],
+            reserved=account[one.owner].reserved,
+            debt=account[one.owner].debt,
         )
         for one in known
         if one.owner in account
@@ -168,26 +189,26 @@ def grant(
 
     `reference` is the asker's own for this one act: asked for again it changes nothing.
     """
-    standing = tenant(connection, owner)
+    accounts.lock_books(connection)
+    account = tenant(connection, owner).account
     if amount == 0:
         raise LedgerError("0 credits can't be granted")
-    treasury = accounts.treasury(connection)
-    posting = Posting(
-        TransactionKind.GRANT,
-        f"grant/{reference}",
-        {treasury.id: -amount, standing.account: amount},
-    )
-    try:
-        posted = entries.post(connection, [posting], at_s)
-    except OverdrawnError:
-        held = treasury.balance if amount > 0 else standing.balance
-        source = "the treasury holds" if amount > 0 else f"tenant {owner} holds"
+    full = f"grant/{reference}"
+    if entries.posted(connection, [full]):
+        return tenant(connection, owner)
+    treasury = accounts.treasury(connection).id
+    held = accounts.lock(connection, [treasury, account])
+    source = held[treasury] if amount > 0 else held[account]
+    if abs(amount) > source.free:
+        name = "the treasury" if amount > 0 else f"tenant {owner}"
         raise LedgerError(
-            f"{abs(amount) / MICRO:g} credits can't be moved: {source} {held / MICRO:g}"
-        ) from None
-    if posted:
-        text = f"{amount / MICRO:+.6f} credits"
-        notes.add(connection, Note(at_s=at_s, kind=NoteKind.GRANT, who=who, owner=owner, text=text))
+            f"{abs(amount) / MICRO:g} credits can't be moved: {name} holds {told(source)}"
+        )
+    moves = {treasury: -amount, account: amount}
+    entries.post(connection, [Posting(TransactionKind.GRANT, full, moves)], at_s)
+    debts.collect(connection, full, at_s)
+    text = f"{amount / MICRO:+.6f} credits"
+    notes.add(connection, Note(at_s=at_s, kind=NoteKind.GRANT, who=who, owner=owner, text=text))
     return tenant(connection, owner)
 
 

@@ -1,18 +1,22 @@
-"""Afford: bids lowered to what can be paid, warnings ahead, and who has not paid for too long."""
+"""Afford: bids lowered to what can be paid, warnings ahead, and owners that have not paid.
 
-from collections.abc import Iterable, Mapping, Sequence
+Only what can be charged in the coming period counts. VMs that run come first; VMs that wait
+divide what is left, so that a VM that waits never lowers the bid of one that runs.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from merkatd.cluster import Floats, Ints, Snapshot, Suspend, VmState
-from merkatd.currency import MICRO
-from merkatd.currency.affordable import affordable_bids
-from merkatd.currency.arrears import suspended, warning
+from merkatd.cluster import Bools, Floats, Ints, Snapshot, Suspend, VmState
+from merkatd.currency import MICRO, credits_of
+from merkatd.currency.affordable import affordable_bids, costs
+from merkatd.currency.arrears import refusal, suspended, warning
 from merkatd.currency.warning import stage, time_until_empty, words
 from merkatd.database.prices import Prices
 from merkatd.limits.cpu import UNITS_PER_CORE
-from merkatd.market.explain import BIDDING
+from merkatd.market.price import PriceRule
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
@@ -22,48 +26,66 @@ from merkatd.scheduler.world import World
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Afforded:
-    """A cloud in which nobody bids more than it can pay."""
+    """A cloud in which no VM bids more than its payer can pay."""
 
     seen: Seen
     messages: Mapping[int, str] = field(default_factory=dict)
     """By VM id: what its owner should know of its credits."""
     unpaid: frozenset[int] = frozenset()
-    """VMs that have held their floor for too long without paying."""
+    """VMs whose owners have not paid for too long."""
 
 
 def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
-    """The same cloud with bids that can be paid."""
-    snapshot = seen.snapshot
-    accounts = sorted(purse.balance)
+    """The same cloud with bids that can be paid, and without new VMs of owners in debt."""
+    vms = seen.snapshot.vms
+    if not len(vms):
+        return Afforded(seen)
+    inside = vms.market != NOWHERE
+    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & inside
+    owes = np.isin(vms.owner, list(purse.debt))
+    waits = (vms.state == VmState.PENDING) & inside & ~owes
+    refused = (vms.state == VmState.PENDING) & inside & owes
+    bids = vms.bid * _parts(world, seen, purse, runs, waits)
+    late = suspended(purse.arrears, world.money.unpaid_periods) & purse.unpaid
+    unpaid = runs & np.isin(vms.owner, list(late)) & (vms.floor > 0).any(axis=1)
+    told = _ahead(world, seen.snapshot, purse, runs)
+    lowered = vms.id[(bids < vms.bid).any(axis=1)].tolist()
+    told |= dict.fromkeys(lowered, "bids less than it was told to: its credits don't last")
+    told |= _owing(world, seen.snapshot, purse, runs, refused)
+    # A VM that is about to be suspended is not worth a migration.
+    changed = replace(
+        vms,
+        bid=bids,
+        movable=vms.movable & ~unpaid,
+        state=np.where(refused, int(VmState.ABSENT), vms.state),
+    )
+    snapshot = replace(seen.snapshot, vms=changed)
+    return Afforded(replace(seen, snapshot=snapshot), told, frozenset(vms.id[unpaid].tolist()))
+
+
+def _parts(world: World, seen: Seen, purse: Purse, runs: Bools, waits: Bools) -> Floats:
+    """[vms, 1]: the part of its bids that each VM can pay, for as long as a charge can be for."""
+    payer, balance = _payers(world, seen.snapshot, purse)
+    most = _most(world, seen)
+    price = _floor_prices(world, seen.snapshot, purse.prices)
+    floors = seen.snapshot.vms.floor
+    running = np.where(runs, payer, NOWHERE)
+    lowered = affordable_bids(most, floors, price, running, balance)
+    left = np.maximum(balance - costs(lowered, floors, price, running, len(balance)), 0.0)
+    lowered = affordable_bids(lowered, floors, price, np.where(waits, payer, NOWHERE), left)
+    return _part(lowered, most)
+
+
+def _payers(world: World, snapshot: Snapshot, purse: Purse) -> tuple[Ints, Floats]:
+    """[vms]: the row of each payer, NOWHERE without one; and credits for a period by row."""
+    accounts = sorted(purse.free)
     row_of = {account: row for row, account in enumerate(accounts)}
     payer = np.array(
         [row_of.get(purse.payer.get(vm, NOWHERE), NOWHERE) for vm in snapshot.vms.id.tolist()],
         dtype=np.int64,
     )
-    if not len(payer):
-        return Afforded(seen)
-    bidding = np.isin(snapshot.vms.state, BIDDING) & (snapshot.vms.market != NOWHERE)
-    payer = np.where(bidding, payer, NOWHERE)
-    balance = np.array([purse.balance[account] for account in accounts]) / MICRO
-    runs = np.isin(snapshot.vms.state, (VmState.RUNNING, VmState.BUSY))
-    price = _prices(snapshot, purse.prices)
-    floors = np.where(runs[:, np.newaxis], snapshot.vms.floor, 0.0)
-    most = _most(world, seen)
-    part = _part(affordable_bids(most, floors, price, payer, balance), most)
-    bids = snapshot.vms.bid * part
-    unpaid = suspended(purse.arrears, world.money.unpaid_periods) & purse.unpaid
-    # Whoever is about to be suspended is not worth a migration.
-    movable = snapshot.vms.movable & ~np.isin(snapshot.vms.id, list(unpaid))
-    lowered = np.flatnonzero((bids < snapshot.vms.bid).any(axis=1))
-    cost = np.maximum(most, price * floors).sum(axis=1)
-    told = _ahead(world, snapshot, payer, balance, cost)
-    told |= {
-        int(snapshot.vms.id[row]): "bids less than it was told to: its credits don't last"
-        for row in lowered
-    }
-    told |= {vm: warning(count, world.money.unpaid_periods) for vm, count in purse.arrears.items()}
-    vms = replace(snapshot.vms, bid=bids, movable=movable)
-    return Afforded(replace(seen, snapshot=replace(snapshot, vms=vms)), told, unpaid)
+    free = np.array([max(purse.free[account], 0) for account in accounts], dtype=np.float64)
+    return payer, free / MICRO / world.rhythm.most_periods_charged
 
 
 def _most(world: World, seen: Seen) -> Floats:
@@ -99,34 +121,53 @@ def suspensions(snapshot: Snapshot, unpaid: Iterable[int], patience: int) -> lis
         Suspend(
             period=snapshot.period,
             vm=vm,
-            reason=f"its floor was not paid for in {patience} periods on end",
+            reason=f"its owner has not paid in full for {patience} periods in a row",
         )
         for vm in snapshot.vms.id[wanted].tolist()
     ]
 
 
-def _prices(snapshot: Snapshot, prices: Prices) -> Floats:
-    """[vms, resources]: those of the period before, zero where they are not known."""
+def _floor_prices(world: World, snapshot: Snapshot, prices: Prices) -> Floats:
+    """[vms, resources]: what a unit of a floor costs at most, as far as that is known.
+
+    Under the clearing rule that is the reserve price, else the price of the period before.
+    """
     table = np.zeros((len(snapshot.markets) + 1, len(snapshot.resources)))
-    for row, market in enumerate(snapshot.markets.name):
-        known = prices.get(market, {})
-        table[row] = [known.get(name, 0.0) for name in snapshot.resources]
+    for row, market in enumerate(world.markets):
+        known = prices.get(market.name, {})
+        if market.pricing.rule is PriceRule.CLEARING:
+            table[row] = market.pricing.reserve_prices(snapshot.resources)
+        else:
+            table[row] = [known.get(name, 0.0) for name in snapshot.resources]
     found: Floats = np.where(np.isfinite(table), table, 0.0)[snapshot.vms.market]
     return found
 
 
-def _ahead(
-    world: World, snapshot: Snapshot, payer: Ints, balance: Sequence[float] | Floats, cost: Floats
-) -> dict[int, str]:
-    """By VM id: that its payer's credits don't last long, for those of whom that is so."""
-    paying = payer != NOWHERE
-    costs = np.bincount(payer[paying], cost[paying], len(balance))
-    stages = [
-        stage(time_until_empty(round(have * MICRO), spent * MICRO, world.rhythm.interval_s))
-        for have, spent in zip(balance, costs.tolist(), strict=True)
-    ]
+def _ahead(world: World, snapshot: Snapshot, purse: Purse, runs: Bools) -> dict[int, str]:
+    """By VM id: that its payer's credits don't last long, of VMs that run, where that is so."""
+    stages = {
+        account: stage(
+            time_until_empty(free, purse.cost.get(account, 0.0) * MICRO, world.rhythm.interval_s)
+        )
+        for account, free in purse.free.items()
+    }
     return {
         vm: words(limit)
-        for vm, row in zip(snapshot.vms.id.tolist(), payer.tolist(), strict=True)
-        if row != NOWHERE and (limit := stages[row]) is not None
+        for vm in snapshot.vms.id[runs].tolist()
+        if (limit := stages.get(purse.payer.get(vm, NOWHERE))) is not None
     }
+
+
+def _owing(
+    world: World, snapshot: Snapshot, purse: Purse, runs: Bools, refused: Bools
+) -> dict[int, str]:
+    """By VM id: what it means for each VM that its owner is in debt."""
+    vms, patience = snapshot.vms, world.money.unpaid_periods
+    debt = {owner: credits_of(amount) for owner, amount in purse.debt.items()}
+    warned = runs & np.isin(vms.owner, [owner for owner in purse.arrears if owner in debt])
+    owners = dict(zip(vms.id.tolist(), vms.owner.tolist(), strict=True))
+    found = {
+        vm: warning(purse.arrears[owners[vm]], debt[owners[vm]], patience)
+        for vm in vms.id[warned].tolist()
+    }
+    return found | {vm: refusal(debt[owners[vm]]) for vm in vms.id[refused].tolist()}

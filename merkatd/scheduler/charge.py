@@ -6,7 +6,7 @@ is posted once, however often this is tried. In the same transaction new tenants
 what is due to everybody is done: the supply, renewals, replenishment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,22 +18,20 @@ from merkatd import ledger
 from merkatd.cluster import Floats, Ints, VmState
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods, prices
-from merkatd.database.periods import Period, PeriodState
+from merkatd.database.periods import Period
 from merkatd.database.prices import Prices
+from merkatd.database.retrying import LostRaceError
 from merkatd.ledger import Bill, Person
-from merkatd.market.charge import charges as charges_of
 from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.owed import most_owed, owed_by_vm, whole
 from merkatd.scheduler.ports import Observation
-from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Market
-from merkatd.scheduler.using import CPU, Computed, by_use, core_periods, units
+from merkatd.scheduler.settings import ALL_GOODS
+from merkatd.scheduler.using import CPU, Computed, core_periods, units
 from merkatd.scheduler.world import World
 
 NOBODY = -1
 """The application of a VM that belongs to none, and the payer where nobody has an account yet."""
-
-_MOST = 2**61
-"""Micro-credits that a VM can owe for a resource: two of them still fit a whole number."""
 
 _log = Logger()
 
@@ -44,10 +42,14 @@ class Purse:
 
     payer: Mapping[int, int] = field(default_factory=dict)
     """By VM id: the account that pays for it."""
-    balance: Mapping[int, int] = field(default_factory=dict)
-    """By account: micro-credits."""
+    free: Mapping[int, int] = field(default_factory=dict)
+    """By account: micro-credits that no charge is to take already."""
+    cost: Mapping[int, float] = field(default_factory=dict)
+    """By account: credits for a period, by the newest decision and for the VMs that run now."""
+    debt: Mapping[int, int] = field(default_factory=dict)
+    """By owner: micro-credits that it owes for earlier periods."""
     arrears: Mapping[int, int] = field(default_factory=dict)
-    """By VM id: for how many periods on end it has not paid for its floor."""
+    """By owner: for how many periods in a row it has not paid in full."""
     unpaid: frozenset[int] = frozenset()
     """Those that did not pay for the newest period either: who was resumed has yet to show it."""
     prices: Prices = field(default_factory=dict)
@@ -64,31 +66,52 @@ async def charge(world: World, seen: Seen) -> Purse:
 
 def _charge(connection: sa.Connection, world: World, seen: Seen) -> tuple[int, Purse]:
     at_s = world.now()
+    accounts.lock_books(connection)
     before = arrears.load(connection)
     owners = seen.observation.vm_owner.tolist()
     ledger.met(connection, owners, world.money, at_s, _people(seen.observation))
     change = ledger.keep_supply(connection, world.money, at_s)
     if change is not None:
         _log.info("The supply changes: {reason}", reason=change.reason)
-    due = [
-        period
-        for state in (PeriodState.DECIDED, PeriodState.ACTED)
-        for period in periods.recent(connection, 100, state)
-        if period.number < seen.period
-    ]
-    due.sort(key=lambda period: period.number)
+    due = periods.to_charge(connection, seen.period)
     ends = [*due[1:], None][: len(due)]
     taken = sum(
-        _charge_one(connection, world, seen, period, end)
+        _guarded(connection, world, seen, period, end)
         for period, end in zip(due, ends, strict=True)
     )
     paid = ledger.renew_if_due(connection, world.money, at_s)
     if paid:
         _log.info("A renewal paid out {credits:.6f} credits", credits=paid / MICRO)
     ledger.replenish(connection, world.money.replenishment_s, at_s)
-    purse = purse_of(connection, seen.observation)
-    grown = frozenset(vm for vm, count in purse.arrears.items() if count > before.get(vm, 0))
+    purse = purse_of(connection, world, seen.observation)
+    grown = frozenset(one for one, count in purse.arrears.items() if count > before.get(one, 0))
     return taken, replace(purse, unpaid=grown)
+
+
+def _guarded(
+    connection: sa.Connection, world: World, seen: Seen, period: Period, end: Period | None
+) -> int:
+    """Charge one period; one that can't be charged goes into quarantine, and later ones go on."""
+    attempt = connection.begin_nested()
+    try:
+        taken = _charge_one(connection, world, seen, period, end)
+    except (sa.exc.SQLAlchemyError, LostRaceError):
+        raise  # the database failed, not the period: the whole transaction is run again
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one period, others go on
+        attempt.rollback()
+        why = f"it can't be charged: {type(error).__name__}: {error}"
+        at_s = world.now()
+        periods.quarantine(connection, period.number, at_s, why)
+        ledger.release(connection, period.number, at_s)
+        _log.error(
+            "Period {period} is in quarantine, {why}. Later periods are charged. `merkatd void"
+            " {period}` closes it.",
+            period=period.number,
+            why=why,
+        )
+        return 0
+    attempt.commit()
+    return taken
 
 
 def _people(seen: Observation) -> dict[int, Person]:
@@ -101,22 +124,49 @@ def _people(seen: Observation) -> dict[int, Person]:
     }
 
 
-def purse_of(connection: sa.Connection, seen: Observation) -> Purse:
-    """Who pays for the VMs that were seen, and with what."""
+def purse_of(
+    connection: sa.Connection, world: World, seen: Observation, *, charged: bool = True
+) -> Purse:
+    """Who pays for the VMs that were seen, and with what.
+
+    `charged`: whether the newest period was charged before. Where it was not, what it costs is
+    taken off.
+    """
     vms = seen.vm_id.tolist()
     of_platforms = fleets.applications(connection)
     applications = [of_platforms.get(vm, NOBODY) for vm in vms]
     payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
     newest = periods.newest_decided(connection)
-    held = {one.id: one.balance for one in accounts.every(connection)}
+    cost = {} if newest is None else _cost(connection, newest, world, seen)
+    held = {one.id: one.free for one in accounts.every(connection)}
+    if not charged:
+        held = {
+            one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0)
+            for one in accounts.every(connection)
+        }
     owing = arrears.load(connection)
     return Purse(
         payer=dict(zip(vms, payer, strict=True)),
-        balance={account: held[account] for account in set(payer) if account in held},
+        free={account: held[account] for account in set(payer) if account in held},
+        cost=cost,
+        debt=ledger.debts_of(connection),
         arrears=owing,
         unpaid=frozenset(owing),
         prices={} if newest is None else prices.load(connection, newest),
     )
+
+
+def _cost(
+    connection: sa.Connection, newest: int, world: World, seen: Observation
+) -> Mapping[int, float]:
+    """By account: what a period costs, of VMs that were decided about and run now."""
+    arrays = allocations.load(connection, newest)
+    if arrays is None or "account" not in arrays:
+        return {}
+    runs = np.isin(arrays["vm"], _running(seen))
+    alone = {**arrays, "runs": arrays["runs"] & runs, "placed": arrays["placed"] & runs}
+    found = most_owed(alone, world.markets, 1.0)
+    return {account: amount / MICRO for account, amount in found.items()}
 
 
 def _charge_one(
@@ -127,37 +177,45 @@ def _charge_one(
     at_s = world.now()
     if arrays is None:
         periods.failed(connection, period.number, at_s, "what was allocated is not known any more")
+        ledger.release(connection, period.number, at_s)
         return 0
     after = None if end is None else allocations.load(connection, end.number)
     running = _running_now(seen) if after is None else after["vm"][after["runs"]]
     until_s = seen.observation.at_s if end is None else end.observed_s
-    elapsed = (until_s - period.observed_s) / world.rhythm.interval_s
-    elapsed = min(max(elapsed, 0.0), world.rhythm.most_periods_charged)
-    rows, owed, floor = owed_by_vm(arrays, running, elapsed, world.markets)
+    passed = (until_s - period.observed_s) / world.rhythm.interval_s
+    passed = min(max(passed, 0.0), world.rhythm.most_periods_charged)
+    rows, owed = owed_by_vm(arrays, running, passed, world.markets)
+    elapsed = np.full(len(rows), passed)
     given = holding.given(arrays)[rows]
     if "rate" in arrays:
         now = _computed(seen, after)
         used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s)
         owed, given = _with_use(arrays, rows, owed, given, used, elapsed)
-    owners = arrays["owner"][rows].tolist()
-    there = "application" in arrays
-    applications = arrays["application"][rows].tolist() if there else [NOBODY] * len(rows)
-    ledger.met(connection, owners, world.money, at_s)
-    payers = ledger.payers(connection, owners, applications)
     names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
     bill = Bill(
         period=period.number,
         vm=arrays["vm"][rows],
-        account=np.array(payers, dtype=np.int64),
+        account=_payers(connection, world, arrays, rows),
         owed=_in_order(owed, arrays),
-        floor=floor,
         allocation=_in_order(given, arrays),
         seconds=elapsed * world.rhythm.interval_s,
         names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
     )
-    result = ledger.settle(connection, bill, names.keys() | seen.observation.ailing.keys(), at_s)
+    result = ledger.settle(connection, bill, at_s)
     periods.charged(connection, period.number, at_s)
     return result.taken
+
+
+def _payers(connection: sa.Connection, world: World, arrays: Mapping[str, Any], rows: Ints) -> Ints:
+    """[rows]: who pays, as it was when the period was decided: that is where it is reserved."""
+    if "account" in arrays:
+        account: Ints = arrays["account"][rows]
+        return account
+    owners = arrays["owner"][rows].tolist()
+    there = "application" in arrays
+    applications = arrays["application"][rows].tolist() if there else [NOBODY] * len(rows)
+    ledger.met(connection, owners, world.money, world.now())
+    return np.array(ledger.payers(connection, owners, applications), dtype=np.int64)
 
 
 def _computed(seen: Seen, after: Mapping[str, Any] | None) -> Computed:
@@ -168,23 +226,15 @@ def _computed(seen: Seen, after: Mapping[str, Any] | None) -> Computed:
 
 
 def _with_use(
-    arrays: Mapping[str, Any], rows: Ints, owed: Ints, given: Floats, used: Floats, elapsed: float
+    arrays: Mapping[str, Any], rows: Ints, owed: Ints, given: Floats, used: Floats, elapsed: Floats
 ) -> tuple[Ints, Floats]:
     """What is owed and was had, with the CPU that was used where use is charged."""
     rate = arrays["rate"][rows]
     charged = np.isfinite(rate)
     owed, given = owed.copy(), given.copy()
-    cost = np.minimum(np.rint(rate[charged] * used[charged] * MICRO), _MOST)
-    owed[charged, CPU] = cost.astype(np.int64)
-    given[charged, CPU] = units(used[charged], elapsed)
+    owed[charged, CPU] = whole(rate[charged] * used[charged])
+    given[charged, CPU] = units(used[charged], elapsed[charged])
     return owed, given
-
-
-def sold(arrays: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the goods of a period's columns, in their order."""
-    if "goods" not in arrays:
-        return RESOURCES
-    return tuple(ALL_GOODS[at] for at in arrays["goods"].tolist())
 
 
 def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
@@ -197,43 +247,13 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 def _running_now(seen: Seen) -> Ints:
-    runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
-    running: Ints = seen.observation.vm_id[runs & (seen.observation.vm_host >= 0)]
+    return _running(seen.observation)
+
+
+def _running(seen: Observation) -> Ints:
+    runs = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))
+    running: Ints = seen.vm_id[runs & (seen.vm_host >= 0)]
     return running
-
-
-def owed_by_vm(
-    arrays: Mapping[str, Any], running: Ints, elapsed: float, markets: Sequence[Market]
-) -> tuple[Ints, Ints, Ints]:
-    """Rows of the VMs that pay for a period of which these arrays were kept, in their order.
-
-    With them what each owes, [vms, resources], and what its floor alone costs, [vms], both in
-    micro-credits. Where use is charged that is nothing: what was used is not known here.
-    """
-    known = arrays["market"] < min(len(markets), len(arrays["price"]))
-    pays = arrays["runs"] & np.isin(arrays["vm"], running) & (arrays["market"] >= 0) & known
-    rows = np.flatnonzero(pays)
-    given = holding.given(arrays)
-    owed = np.zeros((len(rows), arrays["price"].shape[1]))
-    price = arrays["price"][arrays["market"][rows]]
-    price[by_use(markets, arrays["market"][rows])] = 0.0
-    least = arrays["floor"][rows] if "floor" in arrays else np.zeros_like(owed)
-    for at, market in enumerate(markets):
-        mine = arrays["market"][rows] == at
-        owed[mine] = charges_of(
-            market.pricing.rule,
-            arrays["bid"][rows[mine]],
-            given[rows[mine]],
-            price[mine],
-            elapsed,
-            most_periods=elapsed,
-            floors=least[mine],
-            reserve=market.pricing.reserve_prices(sold(arrays)),
-        )
-    with np.errstate(invalid="ignore"):
-        floor = np.where(least > 0, price * least * elapsed, 0.0).sum(axis=1)
-    whole = np.minimum(np.rint(owed * MICRO), _MOST).astype(np.int64)
-    return rows, whole, np.minimum(np.floor(floor * MICRO), _MOST).astype(np.int64)
 
 
 async def keep_books(world: World, period: int) -> None:

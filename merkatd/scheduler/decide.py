@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from merkatd import ledger
 from merkatd.cluster import Decision, Ints, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.steps import Step
-from merkatd.database import allocations, journal, periods, prices
+from merkatd.database import accounts, allocations, journal, periods, prices
 from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
@@ -20,6 +21,7 @@ from merkatd.scheduler.afford import suspensions
 from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
 from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.owed import most_owed
 from merkatd.scheduler.scarce import within_stock
 from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
 from merkatd.scheduler.trying import Trying
@@ -204,29 +206,14 @@ def _store(
     limits: Limits,
     leave: Leave,
 ) -> Recorded:
-    snapshot = seen.snapshot
     at_s = world.now()
+    if not leave.mode.watches:
+        accounts.lock_books(connection)
     steps = permitted(leave, _of_this_period(limits.plan))
     recorded = journal.record(connection, steps, at_s)
-    runs = np.isin(snapshot.vms.state, (VmState.RUNNING, VmState.BUSY))
-    allocations.store(
-        connection,
-        seen.period,
-        {
-            "vm": snapshot.vms.id,
-            "market": snapshot.vms.market,
-            "owner": snapshot.vms.owner,
-            "application": snapshot.vms.application,
-            "floor": snapshot.vms.floor,
-            "bid": snapshot.vms.bid,
-            "allocation": decision.allocations,
-            "price": decision.prices,
-            "runs": runs & (seen.observation.vm_host >= 0),
-            **kept(seen, world.markets),
-            **holding.kept(snapshot, limits),
-            **_goods(world.goods),
-        },
-    )
+    arrays = _kept(connection, world, seen, decision, limits)
+    allocations.store(connection, seen.period, arrays)
+    snapshot = seen.snapshot
     by_market = {
         market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(world.markets, decision.prices, strict=True)
@@ -235,5 +222,33 @@ def _store(
     if leave.mode.watches:
         periods.watched(connection, seen.period, at_s, label)
     else:
+        most = most_owed(arrays, world.markets, world.rhythm.most_periods_charged)
+        ledger.reserve(connection, seen.period, most)
         periods.decided(connection, seen.period, at_s, label, decision.memory)
     return recorded
+
+
+def _kept(
+    connection: sa.Connection, world: World, seen: Seen, decision: Decision, limits: Limits
+) -> Mapping[str, Any]:
+    """The columns that the charge of the period needs, and who pays for each VM."""
+    vms, market = seen.snapshot.vms, seen.snapshot.vms.market
+    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
+    payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
+    return {
+        "vm": vms.id,
+        "market": market,
+        "owner": vms.owner,
+        "application": vms.application,
+        "account": np.array(payers, dtype=np.int64),
+        "floor": vms.floor,
+        "bid": vms.bid,
+        "allocation": decision.allocations,
+        "price": decision.prices,
+        "runs": runs & (seen.observation.vm_host >= 0),
+        "placed": placed,
+        **kept(seen, world.markets),
+        **holding.kept(seen.snapshot, limits),
+        **_goods(world.goods),
+    }

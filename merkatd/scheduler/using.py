@@ -70,7 +70,7 @@ def kept(seen: Seen, markets: Sequence[Market]) -> Mapping[str, Any]:
 
 
 def core_periods(
-    arrays: Mapping[str, Any], rows: Ints, now: Computed, elapsed: float, interval_s: float
+    arrays: Mapping[str, Any], rows: Ints, now: Computed, elapsed: Floats, interval_s: float
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or as many periods as have `elapsed`.
 
@@ -85,6 +85,8 @@ def core_periods(
     return found
 
 
-def units(used: Floats, elapsed: float) -> Floats:
-    """The same as percent of a core over the time that passed."""
-    return used * UNITS_PER_CORE / elapsed if elapsed > 0 else np.zeros_like(used)
+def units(used: Floats, elapsed: Floats) -> Floats:
+    """The same as percent of a core over the time that each VM ran."""
+    whole = used * UNITS_PER_CORE
+    found: Floats = np.divide(whole, elapsed, out=np.zeros_like(used), where=elapsed > 0)
+    return found

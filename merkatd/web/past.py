@@ -14,7 +14,7 @@ from merkatd.cluster import Snapshot
 from merkatd.currency import MICRO
 from merkatd.database.periods import Period
 from merkatd.market.view import NOWHERE
-from merkatd.scheduler.charge import owed_by_vm
+from merkatd.scheduler.owed import owed_by_vm
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.using import by_use
 from merkatd.web.goals import Goal
@@ -147,7 +147,7 @@ def moment_before(
     order = np.argsort(arrays["vm"])
     count, resources = arrays["allocation"].shape
     cost = np.zeros(count)
-    rows, owed, _ = owed_by_vm(arrays, arrays["vm"], 1.0, markets)
+    rows, owed = owed_by_vm(arrays, arrays["vm"], 1.0, markets)
     cost[rows] = np.where(by_use(markets, arrays["market"][rows]), np.nan, owed.sum(axis=1) / MICRO)
     return Moment(
         period=period.number,

@@ -172,22 +172,24 @@ class TestArrears:
         counts: dict[int, int] = {}
         for period in range(1, 11):
             assert not arrears.suspended(counts)
-            counts = arrears.counted(counts, [7], [8], [7, 8])
+            counts = arrears.counted(counts, {7}, {7})
             assert counts == {7: period}
-            assert arrears.warning(period)
+            assert arrears.warning(period, 1.5)
         assert arrears.suspended(counts) == {7}
-        assert arrears.counted(counts, [], [], [7]) == {7: 10}
-        assert arrears.counted(counts, [7], [], [7]) == {7: 11}
-        assert arrears.counted(counts, [], [7], [7]) == {}
-        assert arrears.counted(counts, [], [], [8]) == {}
+        assert arrears.counted(counts, set(), {7}) == {7: 10}
+        assert arrears.counted(counts, {7}, {7}) == {7: 11}
+        assert arrears.counted(counts, set(), set()) == {}
 
-    def test_who_paid(self) -> None:
-        """All, the whole floor, a small bid of which more isn't owed; not a part of the floor."""
-        charged = np.array([9, 5, 2, 4, 0, 0])
-        owed = np.array([9, 9, 2, 9, 0, 9])
-        floor = np.array([5, 5, 5, 5, 5, 0])
-        unpaid = [False, False, False, True, True, False]
-        assert arrears.unpaid(charged, owed, floor).tolist() == unpaid
+    def test_each_owner_counts_alone(self) -> None:
+        """An owner out of debt is forgotten; the other one goes on counting."""
+        assert arrears.counted({7: 4, 8: 2}, {8}, {8}) == {8: 3}
+
+    def test_words_name_the_debt(self) -> None:
+        """What is owed, and what follows from it."""
+        assert "owes 1.5 credits" in arrears.warning(9, 1.5)
+        assert "suspended in 1 period unless" in arrears.warning(9, 1.5)
+        assert "resume it once the debt is paid" in arrears.warning(10, 1.5)
+        assert "not placed: its owner owes 1.5 credits" in arrears.refusal(1.5)
 
 
 class TestWarnings:

@@ -35,12 +35,11 @@ def filled(connection: sa.Connection) -> None:
             vm=np.arange(VMS),
             account=np.array(payers),
             owed=np.full((VMS, 2), 5),
-            floor=np.zeros(VMS, dtype=np.int64),
             allocation=np.ones((VMS, 2)),
-            seconds=60.0,
+            seconds=np.full(VMS, 60.0),
             names=["vm"] * VMS,
         )
-        settle(connection, bill, range(VMS), at_s)
+        settle(connection, bill, at_s)
         if number % 20 == 0:
             fold(connection)
 

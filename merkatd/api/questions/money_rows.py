@@ -34,6 +34,8 @@ def standing_row(one: Standing, names: Names) -> Row:
         "balance": one.balance / MICRO,
         "in_applications": one.in_applications / MICRO,
         "holdings": one.holdings / MICRO,
+        "reserved": one.reserved / MICRO,
+        "debt": one.debt / MICRO,
         "micro": one.holdings,
     }
 
@@ -48,6 +50,8 @@ def budget_row(one: Budget, owner_name: str | None) -> Row:
         "budget": one.initial / MICRO,
         "replenishment": one.replenishment / MICRO,
         "balance": one.balance / MICRO,
+        "reserved": one.reserved / MICRO,
+        "debt": one.debt / MICRO,
         "micro": one.balance,
         "opened_s": one.opened_s,
         "ended_s": one.ended_s,
@@ -79,6 +83,7 @@ def statement_row(found: Statement, names: Names) -> Row:
         "closing": found.closing,
         "charged": found.charged,
         "missing": found.missing,
+        "debt": found.debt,
         "difference": found.difference,
         "lines": [
             {

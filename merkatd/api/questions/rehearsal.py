@@ -43,7 +43,7 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
             decisions.outstanding(connection),
             periods.memory(connection, label),
             periods.newest(connection),
-            purse_of(connection, looked.observation),
+            purse_of(connection, world, looked.observation, charged=False),
             fleets.applications(connection),
             _rates(connection, looked),
         )

@@ -31,6 +31,8 @@ _STANDING = {
     "entitlement": "What a renewal tops its holdings up to.",
     "balance": "What its own account holds,",
     "in_applications": "and what its applications hold.",
+    "reserved": "The part of its own account that is reserved for charges.",
+    "debt": "What it owes for earlier periods.",
 }
 _BUDGET = {
     "application": "The application's id,",
@@ -40,6 +42,8 @@ _BUDGET = {
     "budget": "What replenishment never lifts the balance above.",
     "replenishment": "What is added at every replenishment.",
     "balance": "What it holds.",
+    "reserved": "The part of the balance that is reserved for charges, and can't be moved.",
+    "debt": "What its owner owes for earlier periods, whichever account was short.",
     "opened_s": "When it was opened, in seconds since the epoch,",
     "ended_s": "and when it ended, if it has.",
 }
@@ -122,7 +126,8 @@ async def budget_set(
             "opening": "What the tenant and its applications held when it began,",
             "closing": "and when it ended, or now.",
             "charged": "What all its VMs cost.",
-            "missing": "What was owed and could not be paid.",
+            "missing": "What was owed and could not be paid then: it became the tenant's debt.",
+            "debt": "What the tenant owes now.",
             "movements": "By kind, what came, or went where it is negative: a struct.",
             "vms": "By VM and payer, a struct:",
         },
@@ -194,6 +199,7 @@ def _statement(one: Statement) -> dict[str, Any]:
         "closing": one.closing / MICRO,
         "charged": one.charged / MICRO,
         "missing": one.missing / MICRO,
+        "debt": one.debt / MICRO,
         "movements": {kind: amount / MICRO for kind, amount in one.movements.items()},
         "vms": [
             {

@@ -1,0 +1,83 @@
+"""What VMs owe for a period, worked out from the columns that its decision kept. Pure.
+
+The same arithmetic says what the coming charge can come to at most, which the decision
+reserves, and what it comes to once it is known for how long each VM ran.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.currency import MICRO
+from merkatd.market.charge import charges as charges_of
+from merkatd.scheduler import holding
+from merkatd.scheduler.settings import Market
+from merkatd.scheduler.using import CPU, by_use
+
+MOST = 2**61
+"""Micro-credits that a VM can owe for a resource: two of them still fit a whole number."""
+
+Arrays = Mapping[str, Any]
+
+
+def chargeable(arrays: Arrays, markets: Sequence[Market]) -> Bools:
+    """[vms]: ran when the period was decided, or was placed by it, in a market that there is."""
+    known = arrays["market"] < min(len(markets), len(arrays["price"]))
+    there = arrays["runs"] | arrays["placed"] if "placed" in arrays else arrays["runs"]
+    found: Bools = there & (arrays["market"] >= 0) & known
+    return found
+
+
+def whole(credits_owed: Floats) -> Ints:
+    """The nearest whole micro-credits, as far as they can be counted."""
+    found: Ints = np.minimum(np.rint(credits_owed * MICRO), MOST).astype(np.int64)
+    return found
+
+
+def owed_by_vm(
+    arrays: Arrays, running: Ints, elapsed: float, markets: Sequence[Market]
+) -> tuple[Ints, Ints]:
+    """Rows of these VMs among those that can be charged, and what each owes for so long.
+
+    [vms, resources], micro-credits, of VMs that ran for `elapsed` periods. Where use is charged
+    that is nothing: what was used is not known here.
+    """
+    rows = np.flatnonzero(chargeable(arrays, markets) & np.isin(arrays["vm"], running))
+    return rows, whole(costs(arrays, rows, markets) * elapsed)
+
+
+def costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
+    """[rows, resources]: credits that each VM owes for one whole period of running."""
+    given = holding.given(arrays)
+    market = arrays["market"][rows]
+    owed = np.zeros((len(rows), arrays["price"].shape[1]))
+    price = arrays["price"][market]
+    price[by_use(markets, market)] = 0.0
+    for at, one in enumerate(markets):
+        mine = market == at
+        owed[mine] = charges_of(
+            one.pricing.rule, arrays["bid"][rows[mine]], given[rows[mine]], price[mine], 1.0
+        )
+    return owed
+
+
+def most_owed(arrays: Arrays, markets: Sequence[Market], most_periods: float) -> Mapping[int, int]:
+    """By account: the most that the charge of this period can come to, in micro-credits.
+
+    Every VM that can be charged runs for as long as a charge can be for, and where use is
+    charged it uses all its virtual CPUs.
+    """
+    rows = np.flatnonzero(chargeable(arrays, markets))
+    owed = costs(arrays, rows, markets)
+    if "rate" in arrays:
+        rate = arrays["rate"][rows]
+        used = np.isfinite(rate)
+        owed[used, CPU] = (rate * arrays["vcpus"][rows])[used]
+    each = np.minimum(whole(owed * most_periods).sum(axis=1), MOST)
+    found: dict[int, int] = {}
+    for account, amount in zip(arrays["account"][rows].tolist(), each.tolist(), strict=True):
+        if account >= 0:
+            found[account] = min(found.get(account, 0) + amount, MOST)
+    return found
