@@ -160,6 +160,8 @@ def _cost(
     connection: sa.Connection, newest: int, world: World, seen: Observation
 ) -> Mapping[int, float]:
     """By account: what a period costs, of VMs that were decided about and run now."""
+    if newest in {one.number for one in periods.quarantined(connection)}:
+        return {}
     arrays = allocations.load(connection, newest)
     if arrays is None or "account" not in arrays:
         return {}

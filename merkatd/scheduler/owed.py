@@ -13,7 +13,7 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.market.charge import charges as charges_of
 from merkatd.scheduler import holding
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Market
 from merkatd.scheduler.using import CPU, by_use
 
 MOST = 2**61
@@ -48,17 +48,31 @@ def owed_by_vm(
     return rows, whole(costs(arrays, rows, markets) * elapsed)
 
 
+def sold(arrays: Arrays) -> tuple[str, ...]:
+    """Return the goods of a period's columns, in their order."""
+    if "goods" not in arrays:
+        return RESOURCES
+    return tuple(ALL_GOODS[at] for at in arrays["goods"].tolist())
+
+
 def costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
     """[rows, resources]: credits that each VM owes for one whole period of running."""
     given = holding.given(arrays)
     market = arrays["market"][rows]
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
+    least = arrays["floor"][rows] if "floor" in arrays else np.zeros_like(owed)
     price = arrays["price"][market]
     price[by_use(markets, market)] = 0.0
     for at, one in enumerate(markets):
         mine = market == at
         owed[mine] = charges_of(
-            one.pricing.rule, arrays["bid"][rows[mine]], given[rows[mine]], price[mine], 1.0
+            one.pricing.rule,
+            arrays["bid"][rows[mine]],
+            given[rows[mine]],
+            price[mine],
+            1.0,
+            floors=least[mine],
+            reserve=one.pricing.reserve_prices(sold(arrays)),
         )
     return owed
 

@@ -1,0 +1,277 @@
+"""What a decision reserves can't be moved away before it is charged; debts follow their owner."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd.currency.settings import Money
+from merkatd.database import accounts, allocations, charges, fleets, periods
+from merkatd.database.accounts import AccountKind
+from merkatd.database.orders import Mode
+from merkatd.database.periods import PeriodState
+from merkatd.ledger import (
+    LedgerError,
+    end_application,
+    grant,
+    meet,
+    month_of,
+    open_application,
+    set_budget,
+    statement,
+    supply_of,
+    tenant,
+    void,
+)
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.settings import Acting, Market
+from tests.scheduler.frontend import START_S, Frontend
+
+MICRO = 10**6
+RESERVE = {"cpu": 0.001, "memory": 0.0001}
+
+
+@pytest.fixture
+def made() -> Iterator[Callable[..., Frontend]]:
+    """Frontends with money as each test wants it."""
+    all_: list[Frontend] = []
+
+    def make(money: Money, **world: Any) -> Frontend:
+        all_.append(Frontend(hosts=1, money=money, **world))
+        return all_[-1]
+
+    yield make
+    for one in all_:
+        one.agree()
+        one.close()
+
+
+@pytest.fixture
+def paid_by(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
+    """By VM: the application that it belongs to, as a platform would have it."""
+    belongs: dict[int, int] = {}
+    monkeypatch.setattr(fleets, "applications", lambda _connection: dict(belongs))
+    return belongs
+
+
+def account_of(connection: sa.Connection, owner: int) -> accounts.Account:
+    """The tenant's own account."""
+    found = accounts.find(connection, AccountKind.TENANT, owner)
+    assert found is not None
+    return found
+
+
+def missing(connection: sa.Connection) -> int:
+    """All that charges could not take so far."""
+    numbers = [one.number for one in periods.recent(connection, 1000)]
+    return sum(sum(charges.shortfalls(connection, number).values()) for number in numbers)
+
+
+def test_credits_moved_to_the_other_payer_pay_all_the_same(
+    made: Callable[..., Frontend], paid_by: dict[int, int]
+) -> None:
+    """After each decision the tenant moves what it can to the payer that owes less."""
+    frontend = made(Money(supply=1e6, starting_credits=100_000.0))
+    session = frontend.user("ann")
+    first = frontend.vm(4_000.0, owner=session)
+    second = frontend.vm(4_000.0, owner=session)
+    owner = int(frontend.bench.vm(first).uid)
+    frontend.read(lambda c: meet(c, owner, Money(starting_credits=100_000.0), START_S))
+    budget = frontend.read(lambda c: open_application(c, owner, "p", 50_000 * MICRO, 0, START_S))
+    application = budget.application
+    paid_by[second] = application
+
+    refusals: list[str] = []
+
+    def moved(connection: sa.Connection, number: int) -> None:
+        own, its = account_of(connection, owner), accounts.get(connection, [application])
+        whole = own.balance + its[application].balance
+        for wanted in (whole, 0) if number % 2 else (0, whole):
+            try:
+                set_budget(connection, application, wanted, None, f"{number}/{wanted}", "ann", 0.0)
+            except LedgerError as error:
+                refusals.append(str(error))
+
+    for number in range(12):
+        frontend.periods(1)
+        frontend.read(lambda c, n=number: moved(c, n))
+    assert frontend.read(missing) == 0
+    assert frontend.read(lambda c: tenant(c, owner)).holdings < 60_000 * MICRO
+    assert len(refusals) == sum("are reserved" in text for text in refusals) > 0
+
+
+def test_nothing_leaves_an_account_but_what_is_free(made: Callable[..., Frontend]) -> None:
+    """Grants back, and budgets, are refused with both amounts; what is free goes."""
+    frontend = made(Money(supply=1e6, starting_credits=100.0))
+    session = frontend.user("ann")
+    vm = frontend.vm(10.0, owner=session, MERKAT_BID_MEMORY=0)
+    frontend.vm(10.0, owner=frontend.user("bob"), MERKAT_BID_MEMORY=0)
+    owner = int(frontend.bench.vm(vm).uid)
+    frontend.periods(3)
+    held = frontend.read(lambda c: account_of(c, owner))
+    assert 0 < held.reserved < held.balance
+
+    def taken(amount: int) -> int:
+        found: int = frontend.read(
+            lambda c: grant(c, owner, -amount, str(amount), "root", 0.0)
+        ).balance
+        return found
+
+    with pytest.raises(LedgerError, match=r"holds [\d.]+, of which [\d.]+ are reserved"):
+        taken(held.free + 1)
+    assert taken(held.free) == held.reserved
+    frontend.periods(1)
+    assert frontend.read(missing) == 0
+
+
+def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_back(
+    made: Callable[..., Frontend], paid_by: dict[int, int]
+) -> None:
+    """What is reserved stays until the charge; nothing is left behind, also after a refund."""
+    frontend = made(Money(supply=1e6, starting_credits=1_000.0))
+    session = frontend.user("ann")
+    vm = frontend.vm(10.0, owner=session)
+    owner = int(frontend.bench.vm(vm).uid)
+    frontend.read(lambda c: meet(c, owner, Money(starting_credits=1_000.0), START_S))
+    budget = frontend.read(lambda c: open_application(c, owner, "p", 500 * MICRO, 0, START_S))
+    application = budget.application
+    paid_by[vm] = application
+    frontend.periods(3)
+    number = frontend.read(periods.newest).number
+    back = frontend.read(lambda c: end_application(c, application, START_S))
+    left = frontend.read(lambda c: accounts.get(c, [application]))[application]
+    assert left.balance == left.reserved > 0
+    assert back > 0
+    frontend.periods(1)
+    assert frontend.read(lambda c: accounts.get(c, [application]))[application].balance == 0
+    assert frontend.read(missing) == 0
+    before = frontend.read(lambda c: tenant(c, owner)).balance
+    given = frontend.read(lambda c: void(c, number, "test", "root", START_S))
+    assert given > 0
+    assert frontend.read(lambda c: accounts.get(c, [application]))[application].balance == 0
+    assert frontend.read(lambda c: tenant(c, owner)).balance == before + given
+
+
+def test_a_period_that_is_void_is_given_back_once(made: Callable[..., Frontend]) -> None:
+    """Void again it moves nothing; before its charge it can't be void."""
+    frontend = made(Money(supply=1e6, starting_credits=1_000.0))
+    vm = frontend.vm(10.0, owner=frontend.user("ann"))
+    owner = int(frontend.bench.vm(vm).uid)
+    frontend.periods(4)
+    newest = frontend.read(periods.newest).number
+    with pytest.raises(LedgerError, match="is not charged yet"):
+        frontend.read(lambda c: void(c, newest, "test", "root", START_S))
+    given = [
+        frontend.read(lambda c: void(c, newest - 1, "test", "root", START_S)) for _ in range(3)
+    ]
+    assert given[0] > 0
+    assert given[1:] == [0, 0]
+    entries = frontend.read(lambda c: tenant(c, owner)).holdings
+    assert entries <= 1_000 * MICRO
+
+
+def test_watching_reserves_nothing(made: Callable[..., Frontend]) -> None:
+    """A period of a dry run is never charged, so its tenants may move everything."""
+    frontend = made(Money(supply=1e6, starting_credits=1_000.0))
+    vm = frontend.vm(10.0, owner=frontend.user("ann"))
+    owner = int(frontend.bench.vm(vm).uid)
+    frontend.periods(3)
+    frontend.world_settings["acting"] = Acting(mode=Mode.DRY)
+    frontend.start_daemon()
+    frontend.periods(2)
+    assert frontend.read(lambda c: account_of(c, owner)).reserved == 0
+
+
+class TestDebts:
+    def poor(self, made: Callable[..., Frontend], unpaid: int = 10) -> tuple[Frontend, int, str]:
+        """A frontend with an owner that can't pay for the floor of its VM."""
+        money = Money(supply=1e6, starting_credits=1.0, renewal_s=1e9, unpaid_periods=unpaid)
+        frontend = made(money, markets=(Market(pricing=Pricing(reserve=RESERVE)),))
+        session = frontend.user("ann")
+        vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0, MERKAT_MIN_CPU=200)
+        return frontend, int(frontend.bench.vm(vm).uid), session
+
+    def test_what_is_missing_is_owed_and_collected(self, made: Callable[..., Frontend]) -> None:
+        """From whatever comes in next, once; the statement says what is owed."""
+        frontend, owner, _ = self.poor(made)
+        frontend.periods(10)
+        owed = frontend.read(lambda c: tenant(c, owner)).debt
+        assert 0 < owed == frontend.read(missing)
+        month = month_of(frontend.clock.seconds())
+        assert frontend.read(lambda c: statement(c, owner, month)).debt == owed
+        after = frontend.read(lambda c: grant(c, owner, owed + 70, "g", "root", 0.0))
+        assert (after.debt, after.balance) == (0, 70)
+        assert frontend.read(lambda c: statement(c, owner, month)).difference == 0
+
+    def test_a_debt_is_the_owner_s_whichever_account_was_short(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """Credits parked in an application that runs nothing pay for the tenant's own VM."""
+        frontend, owner, _ = self.poor(made)
+        frontend.read(lambda c: meet(c, owner, Money(supply=1e6, starting_credits=0.0), START_S))
+        frontend.read(lambda c: grant(c, owner, 100 * MICRO, "g", "root", 0.0))
+        frontend.read(lambda c: open_application(c, owner, "p", 100 * MICRO, 0, START_S))
+        frontend.periods(10)
+        standing = frontend.read(lambda c: tenant(c, owner))
+        assert standing.debt == 0
+        assert standing.holdings < 100 * MICRO
+
+    def test_no_new_vm_of_an_owner_in_debt_is_placed(self, made: Callable[..., Frontend]) -> None:
+        """It waits, and its owner reads why; paid, it is placed."""
+        frontend, owner, session = self.poor(made)
+        frontend.periods(10)
+        new = frontend.vm(1.0, owner=session)
+        other = frontend.vm(0.0, owner=frontend.user("bob"), MEMORY=512)
+        frontend.periods(4)
+        assert (frontend.state(new), frontend.state(other)) == ("PENDING", "RUNNING")
+        assert "not placed: its owner owes" in str(frontend.bench.vm(new).user_template)
+        frontend.read(lambda c: grant(c, owner, 1000 * MICRO, "g", "root", 0.0))
+        frontend.periods(4)
+        assert frontend.state(new) == "RUNNING"
+
+    def test_a_vm_that_is_made_anew_starts_no_new_count(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """Ended before the tenth period and made again: it is not placed, nothing is held."""
+        frontend, owner, session = self.poor(made)
+        ran = 0
+        vm = 0
+        for number in range(60):
+            frontend.periods(1)
+            ran += frontend.state(vm) == "RUNNING"
+            if number % 9 == 8 and frontend.state(vm) != "DONE":
+                frontend.bench.ok("one.vm.action", "terminate-hard", vm, session=session)
+                frontend.periods(1)
+                vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0, MERKAT_MIN_CPU=200)
+        assert ran <= 12
+        assert frontend.read(lambda c: tenant(c, owner)).debt > 0
+
+
+def test_a_period_that_can_t_be_charged_is_put_aside(
+    made: Callable[..., Frontend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later periods are decided and charged, and an administrator sees which one is left."""
+    frontend = made(Money(supply=1e6, starting_credits=1_000.0))
+    vm = frontend.vm(10.0, owner=frontend.user("ann"))
+    owner = int(frontend.bench.vm(vm).uid)
+    frontend.periods(3)
+    bad = frontend.read(periods.newest).number
+    whole = allocations.load
+
+    def load(connection: sa.Connection, period: int) -> Any:
+        if period == bad:
+            raise ValueError("a blob of arrays is damaged")
+        return whole(connection, period)
+
+    monkeypatch.setattr(allocations, "load", load)
+    before = frontend.read(lambda c: tenant(c, owner)).holdings
+    frontend.periods(4)
+    (one,) = frontend.read(periods.quarantined)
+    assert (one.number, one.state) == (bad, PeriodState.QUARANTINED)
+    assert "damaged" in (one.failure or "")
+    assert frontend.read(lambda c: periods.get(c, bad + 1)).state is PeriodState.CHARGED
+    assert frontend.read(lambda c: tenant(c, owner)).holdings < before
+    assert frontend.read(lambda c: void(c, bad, "its columns are damaged", "root", 0.0)) == 0
+    assert frontend.read(periods.quarantined) == ()
+    assert frontend.read(supply_of) == 1_000_000 * MICRO
