@@ -68,6 +68,8 @@ def _text(status: Any, _cells: int | None) -> Sequence[str]:
     lines = [f"{c.name.lower().replace('_', ' '):18} {c.text(status)}" for c in TABLE.columns]
     for host, why in status["hosts_away"].items():
         lines.append(f"{'host away':18} {host}: {why}")
+    for period, why in status["quarantined"].items():
+        lines.append(f"{'in quarantine':18} period {period}: {why}")
     for market, prices in (status["prices"] or {}).items():
         for resource, price in prices.items():
             said = "none clears" if price is None else f"{price:.6g}"

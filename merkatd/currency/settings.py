@@ -26,7 +26,8 @@ class Money:
     replenishment_s: float = 3600.0
     """How often applications get from their tenant what it chose to add to their budgets."""
     unpaid_periods: int = PATIENCE
-    """For how many periods on end a VM may hold its floor without paying; then it is suspended."""
+    """For how many periods in a row an owner may leave charges unpaid; then its VMs that hold a
+    floor are suspended."""
     policy: SupplyPolicy = field(default_factory=SupplyPolicy)
 
     def supply_for(self, weights: Iterable[float]) -> int:

@@ -104,8 +104,8 @@ def _guarded(
         periods.quarantine(connection, period.number, at_s, why)
         ledger.release(connection, period.number, at_s)
         _log.error(
-            "Period {period} is in quarantine, {why}. Later periods are charged. `merkatd void"
-            " {period}` closes it.",
+            "Period {period} is in quarantine, {why}. Later periods are charged."
+            " `merkatd tenant refund {period}` closes it.",
             period=period.number,
             why=why,
         )
@@ -186,7 +186,8 @@ def _charge_one(
     until_s = seen.observation.at_s if end is None else end.observed_s
     passed = (until_s - period.observed_s) / world.rhythm.interval_s
     passed = min(max(passed, 0.0), world.rhythm.most_periods_charged)
-    rows, owed = owed_by_vm(arrays, running, passed, world.markets)
+    at_both = running[np.isin(running, arrays["vm"][arrays["runs"]])]
+    rows, owed = owed_by_vm(arrays, at_both, passed, world.markets)
     elapsed = np.full(len(rows), passed)
     given = holding.given(arrays)[rows]
     if "rate" in arrays:

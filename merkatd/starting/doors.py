@@ -51,7 +51,7 @@ def open_to_scrapes(
         metadata.version("merkat"), loads, interval_s=lambda: scheduler.world.rhythm.interval_s
     )
     scheduler.listen(figures.announced)
-    scheduler.listen(Balances(world.database, figures.balances).announced)
+    scheduler.listen(Balances(world.database, figures.balances, figures.quarantined).announced)
     scheduler.listen(Fair(world.executor, figures.fair).announced)
     figures.states(
         {

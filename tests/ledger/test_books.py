@@ -215,7 +215,8 @@ class Books(RuleBasedStateMachine):
         payers = {one.id: one for one in accounts.every(self.connection) if one.owner is not None}
         if not payers:
             return
-        if self.reserved and data.draw(st.booleans()):
+        late = bool(data.draw(st.booleans()))
+        if self.reserved and late:
             number = data.draw(st.sampled_from(sorted(self.reserved)))
         else:
             number = periods.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)

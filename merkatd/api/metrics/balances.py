@@ -8,7 +8,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.currency import MICRO
-from merkatd.database import accounts, tenants
+from merkatd.database import accounts, periods, tenants
 from merkatd.database.accounts import AccountKind
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.transactions import Transactions
@@ -23,10 +23,15 @@ class Balances:
     """Reads them, and hands them on."""
 
     def __init__(
-        self, database: Transactions, tell: Callable[[Mapping[str, float], float], None]
+        self,
+        database: Transactions,
+        tell: Callable[[Mapping[str, float], float], None],
+        quarantined: Callable[[int], None],
     ) -> None:
+        """`tell` gets balances by group and the treasury, `quarantined` how many periods wait."""
         self._database = database
         self._tell = tell
+        self._quarantined = quarantined
 
     def announced(self, announcement: Announcement) -> None:
         """A period is over."""
@@ -35,6 +40,7 @@ class Balances:
     async def _read(self, names: Mapping[int, str]) -> None:
         try:
             of_groups, treasury = await self._database.read(balances)
+            waiting = await self._database.read(periods.quarantined)
         except Exception as error:  # noqa: BLE001 - the next period reads again, unless it ends
             _log.warn("Balances were not read for the figures: {error}", error=str(error))
             return
@@ -43,6 +49,7 @@ class Balances:
             for group, amount in of_groups.items()
         }
         self._tell(named, treasury / MICRO)
+        self._quarantined(len(waiting))
 
 
 def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:

@@ -104,6 +104,11 @@ class Figures:
             "What there is that nobody has, to be paid out",
             registry=self._registry,
         )
+        self._quarantined = Gauge(
+            "merkat_quarantined_periods",
+            "Periods that could not be charged and wait for an administrator",
+            registry=self._registry,
+        )
         self._mean_error, self._largest_error, self._shortfall = (
             Gauge(name, text, labelnames=("market",), registry=self._registry)
             for name, text in (
@@ -162,6 +167,10 @@ class Figures:
         for group, amount in by_group.items():
             self._balances.labels(group).set(amount)
         self._treasury.set(treasury)
+
+    def quarantined(self, count: int) -> None:
+        """How many periods could not be charged."""
+        self._quarantined.set(count)
 
     def fair(self, markets: Iterable[Fairness]) -> None:
         """How the VMs stand that the last period saw."""

@@ -49,6 +49,9 @@ class ItselfQuestions:
                 "newest_period": None if newest is None else newest.number,
                 "newest_state": None if newest is None else str(newest.state),
                 "accounts_sound": audit.total(connection) == 0,
+                "quarantined": {
+                    str(one.number): one.failure for one in periods.quarantined(connection)
+                },
             }
 
         stored = await scheduler.world.database.read(read)

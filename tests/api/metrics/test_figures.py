@@ -79,7 +79,7 @@ def test_balances_are_told_by_group_and_leave_nothing_out(frontend: Frontend) ->
     frontend.vm(5.0, owner=ann)
     figures = Figures("1")
     database = frontend.scheduler.world.database
-    Balances(database, figures.balances).announced(frontend.period())
+    Balances(database, figures.balances, figures.quarantined).announced(frontend.period())
     found = samples(figures)
     by_group = {key[1]: value for key, value in found.items() if key[0] == "merkat_balance_credits"}
     assert set(by_group) == {"oneadmin", "users"}
@@ -95,7 +95,7 @@ def test_a_daemon_that_ends_meanwhile_says_so_and_no_more(frontend: Frontend) ->
     latest = frontend.period()
     database = frontend.scheduler.world.database
     assert isinstance(database, Database)
-    balances = Balances(database, figures.balances)
+    balances = Balances(database, figures.balances, figures.quarantined)
     balances.announced(latest)
     before = samples(figures)
     frontend.result(ensureDeferred(database.close()))
