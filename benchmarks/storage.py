@@ -84,12 +84,11 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
         vm=vm,
         account=np.array(payers)[vm % APPLICATIONS],
         owed=rng.integers(1_000, 1_000_000, (VMS, 2)),
-        floor=np.zeros(VMS, dtype=np.int64),
         allocation=shares,
-        seconds=60.0,
+        seconds=np.full(VMS, 60.0),
         names=[f"vm-{one}" for one in range(VMS)],
     )
-    settle(connection, bill, vm.tolist(), number * 60.0)
+    settle(connection, bill, number * 60.0)
     periods.charged(connection, begun, number * 60.0)
 
 

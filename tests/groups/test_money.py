@@ -68,5 +68,5 @@ def test_counters_that_start_anew_and_those_that_nobody_could_read() -> None:
         "vcpus": np.array([2, 2, 2, 2, 2]),
     }
     now = Computed(np.array([1, 2, 3, 4]), np.array([160.0, 30.0, 50.0, 9_999.0]))
-    used = core_periods(arrays, np.arange(5), now, 1.0, 60.0)
+    used = core_periods(arrays, np.arange(5), now, np.ones(5), 60.0)
     assert used == pytest.approx([1.0, 0.5, 0.0, 2.0, 0.0])

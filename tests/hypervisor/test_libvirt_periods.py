@@ -10,7 +10,7 @@ from merkatd.currency import MICRO
 from merkatd.database import allocations
 from merkatd.database.orders import Order
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.scheduler.charge import owed_by_vm
+from merkatd.scheduler.owed import owed_by_vm
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.tell import Announcement
@@ -120,7 +120,7 @@ def test_a_guest_without_a_balloon_pays_for_what_it_holds(site: Site) -> None:
     assert decision.allocations[snapshot.vm_row(rigid), MEMORY] == 1024
     arrays = site.frontend.read(lambda connection: allocations.load(connection, snapshot.period))
     assert arrays is not None
-    rows, owed, _ = owed_by_vm(arrays, snapshot.vms.id, 1.0, [Market()])
+    rows, owed = owed_by_vm(arrays, snapshot.vms.id, 1.0, [Market()])
     mib = owed[:, MEMORY] / MICRO / decision.prices[0, MEMORY]
     paid = dict(zip(arrays["vm"][rows].tolist(), mib.tolist(), strict=True))
     assert paid[rigid] == pytest.approx(2048)

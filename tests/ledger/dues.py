@@ -62,7 +62,7 @@ class Dues:
         assert detail.vm.tolist() == arrays["vm"][running].tolist()
         assert len(running) <= VMS
         elapsed = _elapsed(one, stored)
-        assert detail.seconds == elapsed * INTERVAL_S
+        assert (detail.seconds == elapsed * INTERVAL_S).all()
         price: Floats = arrays["price"][arrays["market"][running]]
         owed = np.rint(price * arrays["allocation"][running] * elapsed * MICRO).astype(np.int64)
         due: Counter[int] = Counter()
