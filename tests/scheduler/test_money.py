@@ -139,7 +139,8 @@ class TestPoverty:
 
     def test_owners_are_warned_ahead(self, made: Callable[..., Frontend]) -> None:
         """A day, six hours and an hour before the end, and not before."""
-        frontend = made(Money(supply=1e6, starting_credits=2000.0))
+        paper = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
+        frontend = made(Money(supply=1e6, starting_credits=2000.0), paper)
         vm = frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
         frontend.periods(3)
         owner = owner_of(frontend, vm)

@@ -24,6 +24,7 @@ from merkatd.ledger import (
     tenant,
     void,
 )
+from merkatd.market.price import PriceRule
 from merkatd.placement.strategy import Pricing
 from merkatd.scheduler.settings import Acting, Market
 from tests.scheduler.frontend import START_S, Frontend
@@ -38,6 +39,10 @@ def made() -> Iterator[Callable[..., Frontend]]:
     all_: list[Frontend] = []
 
     def make(money: Money, **world: Any) -> Frontend:
+        # Under this rule every bid costs something, also without a rival.
+        world.setdefault(
+            "markets", (Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True)),)
+        )
         all_.append(Frontend(hosts=1, money=money, **world))
         return all_[-1]
 
