@@ -70,6 +70,10 @@ def _text(status: Any, _cells: int | None) -> Sequence[str]:
         lines.append(f"{'host away':18} {host}: {why}")
     for period, why in status["quarantined"].items():
         lines.append(f"{'in quarantine':18} period {period}: {why}")
+    for host, why in status.get("hosts_in_error", {}).items():
+        lines.append(f"{'host in error':18} {host}: {why}")
+    if status.get("others"):
+        lines.append(f"{'placed by others':18} {status['others']}")
     for market, prices in (status["prices"] or {}).items():
         for resource, price in prices.items():
             said = "none clears" if price is None else f"{price:.6g}"

@@ -13,7 +13,7 @@ from merkatd.opennebula.estate import Known
 from merkatd.opennebula.estate_pools import AUTOMATION
 from merkatd.opennebula.honour import LET_ONED_CHOOSE, Judged, judge
 from merkatd.opennebula.host_pool import HostRow, Load, with_facts
-from merkatd.opennebula.states import Look, host_state, look
+from merkatd.opennebula.states import TROUBLED, Look, host_state, look
 from merkatd.opennebula.vm_pool import KEY, NOWHERE, VmRow
 from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import FURTHER
@@ -21,6 +21,7 @@ from merkatd.scheduler.settings import FURTHER
 _UNITS_PER_CORE = 100
 _STILL = frozenset({VmState.RUNNING, VmState.SUSPENDED, VmState.POWERED_OFF})
 _NEVER = Load(np.nan, np.nan)
+_LONGEST_ERROR = 300
 _BALANCES = frozenset({"partial", "full"})
 """Automation with which OneDRS migrates VMs by itself."""
 _BY_ID = attrgetter("id")
@@ -189,6 +190,7 @@ def _observation(
         group_name=estate.group_names,
         owner_name={user.id: user.name for user in estate.users.values()},
         owner_group={user.id: user.groups[0] for user in estate.users.values() if user.groups},
+        host_trouble={host.id: said for host in hosts if (said := trouble(host)) is not None},
         balanced_clusters=frozenset(
             cluster
             for cluster, words in pools.known.cluster_words.items()
@@ -196,6 +198,15 @@ def _observation(
         ),
         host_goods={host.id: said for host in hosts if (said := _goods(host.facts.values))},
     )
+
+
+def trouble(host: HostRow) -> str | None:
+    """OpenNebula's state of a host that it can't monitor, with its error; None where it can."""
+    name = TROUBLED.get(host.state)
+    if name is None:
+        return None
+    error = " ".join((host.facts.values.get("ERROR") or [""])[-1].split())[:_LONGEST_ERROR]
+    return f"{name}: {error}" if error else name
 
 
 def _goods(values: Mapping[str, Sequence[str]]) -> Mapping[str, str]:

@@ -114,6 +114,10 @@ _HOSTS = {
 """Monitoring and monitored; disabled, also while it is monitored."""
 
 
+TROUBLED = {3: "ERROR", 5: "ERROR", 8: "OFFLINE"}
+"""Hosts that OpenNebula does not reach: in error, also while it tries again, and taken offline."""
+
+
 def host_state(state: int) -> HostState:
     """A host's state for the heart; off in error, offline, or not yet seen."""
     return _HOSTS.get(state, HostState.OFF)

@@ -94,6 +94,8 @@ class Observation:
     """and of users."""
     owner_group: Mapping[int, int] = field(default_factory=dict)
     """By user id: the user's primary group, which no user can change."""
+    host_trouble: Mapping[int, str] = field(default_factory=dict)
+    """By host id: OpenNebula's state of a host that it can't monitor, with its error."""
     balanced_clusters: frozenset[int] = frozenset()
     """Ids of the clusters whose VMs OneDRS migrates by itself."""
     host_goods: Mapping[int, Mapping[str, str]] = field(default_factory=dict)

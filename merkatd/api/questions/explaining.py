@@ -52,6 +52,7 @@ def explained(
             now.states[row],
             explanation,
             now.messages.get(vm),
+            now.trouble.get(now.host_name(row) or ""),
         ),
         "message": now.messages.get(vm),
         "why_here": _why_here(steps),

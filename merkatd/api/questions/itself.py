@@ -9,6 +9,7 @@ from merkatd.api.questions import limits
 from merkatd.api.questions.modes import ModeQuestions
 from merkatd.api.questions.ordering import order_host, who
 from merkatd.api.questions.prepared import Preparing
+from merkatd.api.questions.present import trouble_of
 from merkatd.api.questions.rehearsal import rehearsed
 from merkatd.api.questions.words import Arguments, finite
 from merkatd.cluster.json_form import dumps
@@ -73,6 +74,8 @@ class ItselfQuestions:
             "vms": None if latest is None else len(latest.seen.snapshot.vms),
             "hosts_away": {str(host): why for host, why in reach.away.items()},
             "drift": reach.drift,
+            "hosts_in_error": {} if latest is None else dict(trouble_of(latest.seen.observation)),
+            "others": scheduler.foreign.why,
         }
 
     async def _pause(self, arguments: Arguments) -> bool:

@@ -12,6 +12,7 @@ from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.market.charge import charges
 from merkatd.market.explain import BIDDING, hosts_after
 from merkatd.market.view import NOWHERE
+from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement, messages
 from merkatd.scheduler.using import CPU, charged_rates
@@ -40,6 +41,10 @@ class Present:
     """By VM id: what its owner is told."""
     owner_names: Mapping[int, str] = field(default_factory=dict)
     """Of users by their ids."""
+    charged_on: Mapping[int, str] = field(default_factory=dict)
+    """By id of a VM that holds nothing: the host that OpenNebula charges for it all the same."""
+    trouble: Mapping[str, str] = field(default_factory=dict)
+    """By name of a host that OpenNebula does not reach: its state and error."""
     rates: Mapping[int, Rate] = field(default_factory=dict)
     """By VM id: what VMs have of their groups' spending rates."""
 
@@ -61,7 +66,9 @@ class Present:
     def host_name(self, row: int) -> str | None:
         """The name of the VM's host."""
         at = int(self.host[row])
-        return None if at == NOWHERE else self.snapshot.hosts.name[at]
+        if at == NOWHERE:
+            return self.charged_on.get(int(self.snapshot.vms.id[row]))
+        return self.snapshot.hosts.name[at]
 
     def market_name(self, market: int) -> str | None:
         """The name of the market in this row; None for -1."""
@@ -91,8 +98,26 @@ def present(latest: Announcement, markets: Sequence[Market]) -> Present:
         rate=rate,
         messages=messages(latest.seen, decided),
         owner_names=latest.seen.observation.owner_name,
+        charged_on=charged_on(latest.seen.observation),
+        trouble=trouble_of(latest.seen.observation),
         rates=latest.seen.rates,
     )
+
+
+def charged_on(seen: Observation) -> Mapping[int, str]:
+    """By id of a VM that failed: the name of the host that OpenNebula charges for it."""
+    rows = np.flatnonzero((seen.vm_state == VmState.ABSENT) & (seen.vm_host >= 0))
+    if not len(rows):
+        return {}
+    names = dict(zip(seen.host_id.tolist(), seen.host_name, strict=True))
+    pairs = zip(seen.vm_id[rows].tolist(), seen.vm_host[rows].tolist(), strict=True)
+    return {vm: names[host] for vm, host in pairs if host in names}
+
+
+def trouble_of(seen: Observation) -> Mapping[str, str]:
+    """By name of a host that OpenNebula does not reach: its state and error."""
+    names = dict(zip(seen.host_id.tolist(), seen.host_name, strict=True))
+    return {names[host]: why for host, why in seen.host_trouble.items()}
 
 
 def costs(

@@ -28,10 +28,15 @@ def sentence(
     words: str,
     explanation: Explanation | None,
     message: str | None,
+    trouble: str | None = None,
 ) -> str:
-    """What it gets and why not more; `who` names the VM, `where` its host."""
-    if state is VmState.ABSENT:
-        return f"{who} is {words}: it holds nothing, bids nothing and pays nothing."
+    """What it gets and why not more; `who` names the VM, `where` its host.
+
+    `trouble` is the state and error of a host that OpenNebula does not reach.
+    """
+    idle = _idle(who, where, state, words, trouble)
+    if idle is not None:
+        return idle
     if explanation is None:
         return f"{who} belongs to no market: it keeps what its template asks for, at no price."
     if where is None:
@@ -48,6 +53,29 @@ def sentence(
         return f"{who} gets all that it can use on {where}: {all_}."
     worst = max(short, key=_lack)
     return f"{who} gets {_got(worst)} on {where}: {why_not_more(worst)}{_would_help(worst)}."
+
+
+def _idle(
+    who: str, where: str | None, state: VmState, words: str, trouble: str | None
+) -> str | None:
+    """What a VM is that the market neither serves nor charges; None for one that it does."""
+    if state is VmState.ABSENT and where is None:
+        return f"{who} is {words}: it holds nothing, bids nothing and pays nothing."
+    if state is VmState.ABSENT:
+        return (
+            f"{who} is {words} on {where}, whose room OpenNebula keeps for it: it bids nothing"
+            f" and pays nothing.{_trouble(where, trouble)}"
+        )
+    if trouble is not None:
+        return (
+            f"{who} is {words}. The market gives it nothing until its host is back."
+            f"{_trouble(where, trouble)}"
+        )
+    return None
+
+
+def _trouble(where: str | None, trouble: str | None) -> str:
+    return "" if trouble is None else f" Host {where} is in state {trouble}."
 
 
 def why_not_more(part: Part) -> str:

@@ -1,0 +1,81 @@
+"""Hosts in error, VMs that failed, and a second scheduler: what `status` and `explain` say."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.states import HostState, Lcm
+from tests.commands.asking import Daemon, Shell
+
+ERROR = "Error monitoring Host host000 (0): ssh: connect to host host000: No route to host"
+
+
+@pytest.fixture
+def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """Two hosts and two VMs that run."""
+    made = Daemon()
+    for number in range(2):
+        made.frontend.vm(NAME=f"web-{number}")
+    made.period(3)
+    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    yield made
+    made.frontend.close()
+
+
+def test_a_host_in_error_is_in_the_status_with_opennebula_s_words(
+    daemon: Daemon, shell: Shell
+) -> None:
+    """Nothing is said of it before and after."""
+    assert "host in error" not in shell.ok("status").out
+    frontend = daemon.frontend
+    host = frontend.cloud.world.hosts.rows[0]
+    frontend.bench.ok("one.host.update", 0, f'ERROR="{ERROR}"', 1)
+    host.state = HostState.ERROR
+    daemon.period()
+    out = " ".join(shell.ok("status").out.split())
+    assert f"host in error {host.name}: ERROR: {ERROR}" in out
+    host.state = HostState.MONITORED
+    frontend.bench.ok("one.host.update", 0, 'ERROR=""', 1)
+    daemon.period()
+    assert "host in error" not in shell.ok("status").out
+
+
+def test_the_vms_of_a_host_in_error_are_explained_by_it(daemon: Daemon, shell: Shell) -> None:
+    """They do belong to a market; OpenNebula knows nothing of them."""
+    frontend = daemon.frontend
+    vm = next(vm for vm in range(2) if frontend.host_of(vm) == 0)
+    frontend.bench.ok("one.host.update", 0, f'ERROR="{ERROR}"', 1)
+    name = frontend.cloud.world.hosts.rows[0].name
+    for state in (Lcm.RUNNING, Lcm.UNKNOWN):
+        frontend.cloud.world.hosts.rows[0].state = HostState.ERROR
+        frontend.bench.vm(vm).lcm = state
+        daemon.period()
+        out = " ".join(shell.ok(f"explain {vm}").out.split())
+        assert "belongs to no market" not in out
+        assert f"Host {name} is in state ERROR: {ERROR}" in out
+
+
+def test_a_failed_vm_shows_the_host_that_opennebula_charges(daemon: Daemon, shell: Shell) -> None:
+    """It holds room there, and the administrator must know where."""
+    frontend = daemon.frontend
+    frontend.cloud.faults.add(Fault(Kind.FAIL, lcm="BOOT"))
+    vm = frontend.vm(NAME="broken")
+    daemon.period(4)
+    assert frontend.state(vm) == "BOOT_FAILURE"
+    name = frontend.cloud.world.hosts.rows[frontend.host_of(vm)].name
+    answer = daemon.answer("explain", vm=str(vm))
+    assert answer["host"] == name
+    assert f"BOOT_FAILURE on {name}" in " ".join(shell.ok(f"explain {vm}").out.split())
+
+
+def test_a_second_scheduler_is_in_the_status(daemon: Daemon, shell: Shell) -> None:
+    """With the likely one named."""
+    vm = daemon.frontend.vm(SCHED_REQUIREMENTS="ID = 99")
+    daemon.period(2)
+    assert "placed by others" not in shell.ok("status").out
+    daemon.frontend.bench.ok("one.vm.deploy", vm, 1)
+    daemon.period()
+    out = " ".join(shell.ok("status").out.split())
+    assert f"placed by others VM {vm} was deployed on host 1, not by this daemon: prob" in out
+    assert "opennebula-scheduler" in out
