@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from merkatd.api.control import listen
 from merkatd.api.metrics.calls import Calls, Load
+from merkatd.api.metrics.reactor import Holds
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
@@ -139,9 +140,11 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         if config.web.enabled:
             page = open_to_browsers(reactor, config, scheduler, dispatch, closing)
     if config.metrics.enabled:
-        closing.add(
-            "the metrics", open_to_scrapes(reactor, config, scheduler, loads, processes.tasks_ended)
-        )
+        holds = Holds(reactor)
+        scrapes = open_to_scrapes(reactor, config, scheduler, loads, processes.tasks_ended, holds)
+        closing.add("the metrics", scrapes)
+        closing.add("the reactor's beat", holds.stop)
+        holds.start()
     if leading is not None:
         leaders.append(leading)
         closing.add("the lease", lambda: ensureDeferred(leading.stop()))

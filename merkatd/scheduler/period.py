@@ -131,9 +131,11 @@ class Scheduler:
             await world.database.run(lambda c: plans.withdraw(c, world.now()))
         seen = await observe(world)
         self._cloud_away.answered()
-        self._look_for_others(seen, leave)
+        # What goes through all VMs runs beside the reactor, which answers others meanwhile.
+        await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
-            affordable = afforded(world, seen, await charge(world, seen))
+            purse = await charge(world, seen)
+            affordable = await world.executor.run(lambda: afforded(world, seen, purse))
             if leave.mode.watches:
                 done = await watch(world, affordable, leave, self._shadow)
             else:
@@ -159,7 +161,8 @@ class Scheduler:
         if not mode.watches:
             self._shadow.rest()
             # Where OpenNebula has a scheduler of its own, that one removes its messages itself.
-            told = due(done.seen, done.decided, withdraw=not world.handing)
+            withdraw = not world.handing
+            told = await world.executor.run(lambda: due(done.seen, done.decided, withdraw=withdraw))
             await self._telling.tell(world, told, done.seen.observation.messages)
             await world.chores()
         await retain(world, done.seen.period)

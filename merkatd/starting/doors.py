@@ -13,6 +13,8 @@ from merkatd.api.metrics.calls import Load
 from merkatd.api.metrics.fairness import Fair
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import Health, health
+from merkatd.api.metrics.noticed import Noticed
+from merkatd.api.metrics.reactor import Holds
 from merkatd.api.metrics.server import PortError
 from merkatd.api.metrics.server import listen as listen_for_scrapes
 from merkatd.api.questions import DaemonQuestions
@@ -44,6 +46,7 @@ def open_to_scrapes(
     scheduler: Scheduler,
     loads: Mapping[str, Load],
     tasks_ended: Callable[[], int],
+    holds: Holds,
 ) -> Callable[[], Any]:
     """Count what happens, and open the port where the figures are read; what closes it."""
     world = scheduler.world
@@ -65,6 +68,8 @@ def open_to_scrapes(
     )
     scheduler.count(figures.ended)
     figures.bus(tasks_ended)
+    figures.also(Noticed(scheduler))
+    figures.also(holds)
     chosen = config.metrics
 
     def well() -> Health:

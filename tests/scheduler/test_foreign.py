@@ -3,6 +3,7 @@
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.database.orders import Order
+from merkatd.scheduler.foreign import Foreign
 from tests.scheduler.frontend import Frontend
 
 
@@ -89,9 +90,13 @@ def test_what_happens_during_a_pause_is_not_foreign(frontend: Frontend) -> None:
 
 
 def test_a_vm_that_the_market_leaves_alone_is_anybody_s_to_place(frontend: Frontend) -> None:
-    """Its owner, or an administrator, wanted it so."""
-    vm = frontend.vm(MERKAT_MANAGED="NO")
-    frontend.periods(2)
+    """An administrator wanted it so; only VMs of a market count."""
+    vm = waiting(frontend)
+    before = frontend.periods(1).seen.observation
     frontend.bench.ok("one.vm.deploy", vm, 1)
-    frontend.periods(2)
-    assert frontend.scheduler.foreign.why is None
+    after = frontend.periods(1).seen.observation
+    for managed, count in ((frozenset({vm}), 1), (frozenset[int](), 0)):
+        foreign = Foreign()
+        foreign.look(before, (), managed)
+        foreign.look(after, (), managed)
+        assert foreign.deployments == count

@@ -188,6 +188,10 @@ class Figures:
         """Ask at each scrape how many tasks of the bus have ended unasked."""
         self._registry.register(_Bus(tasks_ended))
 
+    def also(self, collector: Collector) -> None:
+        """Read this collector too at each scrape."""
+        self._registry.register(collector)
+
     def page(self) -> bytes:
         """The text that Prometheus reads."""
         return generate_latest(self._registry)

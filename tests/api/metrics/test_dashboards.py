@@ -13,6 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from merkatd.api.metrics.calls import SERVERS, Calls
 from merkatd.api.metrics.fairness import Fair
 from merkatd.api.metrics.figures import Figures
+from merkatd.api.metrics.noticed import Noticed
+from merkatd.api.metrics.reactor import Holds
 from merkatd.cli import parser
 from merkatd.database.executors import Inline
 from tests.scheduler.frontend import Frontend
@@ -38,6 +40,8 @@ def known() -> Iterator[dict[str, str]]:
     figures.balances({"users": 1.0}, 1.0)
     figures.states({"acting": lambda: 1})
     figures.bus(lambda: 0)
+    figures.also(Noticed(frontend.scheduler))
+    figures.also(Holds(frontend.clock))
     Fair(Inline(), figures.fair).announced(announcement)
     yield {
         family.name + ("_total" if family.type == "counter" else ""): family.type

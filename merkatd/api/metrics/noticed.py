@@ -1,0 +1,31 @@
+"""What the scheduler noticed since it started: placements by others, errors of subscribers."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from merkatd.scheduler.period import Scheduler
+
+
+class Noticed(Collector):
+    """Reads the scheduler at each scrape."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """From what was counted."""
+        foreign = CounterMetricFamily(
+            "merkat_foreign_placements",
+            "VMs that were placed, and not by this daemon",
+            labels=("kind",),
+        )
+        foreign.add_metric(("deploy",), self._scheduler.foreign.deployments)
+        foreign.add_metric(("migrate",), self._scheduler.foreign.migrations)
+        yield foreign
+        errors = CounterMetricFamily(
+            "merkat_subscriber_errors", "Calls at the end of a period that raised an exception"
+        )
+        errors.add_metric((), self._scheduler.subscriber_errors)
+        yield errors

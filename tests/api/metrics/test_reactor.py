@@ -1,0 +1,62 @@
+"""The reactor's holds: found, measured, named, and counted."""
+
+import time
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from merkatd.api.metrics.reactor import BEAT_S, Holds
+from tests.opennebula.worlds import RealTime
+
+
+@pytest.fixture
+def real_time() -> Any:
+    """A reactor of this test alone."""
+    made = RealTime()
+    yield made
+    made.close()
+
+
+def hold(seconds: float) -> None:
+    """Compute for so long."""
+    ending = time.monotonic() + seconds
+    while time.monotonic() < ending:
+        sum(range(100))
+
+
+def test_a_hold_is_measured_named_and_forgotten_after_a_scrape(real_time: RealTime) -> None:
+    """Its length within a beat or two of a busy machine; the name is the function's."""
+    holds = Holds(real_time.reactor)
+    holds.start()
+    real_time.wait(1.0)
+    holds.take()
+    real_time.reactor.callLater(0.02, hold, 0.2)
+    real_time.wait(6.0)
+    registry = CollectorRegistry()
+    holds.stop()
+    assert holds.longest_s >= 0.2 - BEAT_S * 2
+    registry.register(holds)
+    holds.longest_s, holds.where = 0.25, "here"
+    text = generate_latest(registry).decode()
+    assert 'merkat_reactor_longest_hold_seconds{where="here"} 0.25' in text
+    assert holds.longest_s == 0.0
+    assert "merkat_reactor_hold_seconds_bucket" in text
+
+
+def test_the_function_that_holds_the_reactor_is_named(real_time: RealTime) -> None:
+    """As far as it is one of the daemon's."""
+    module = {"__name__": "merkatd.slow", "time": time}
+    exec(  # noqa: S102 - a function of a module of the daemon
+        "def compute():\n end = time.monotonic() + 0.3\n while time.monotonic() < end: pass\n",
+        module,
+    )
+    holds = Holds(real_time.reactor)
+    holds.start()
+    real_time.wait(0.5)
+    real_time.reactor.callLater(0.02, module["compute"])
+    real_time.wait(8.0)
+    holds.stop()
+    longest_s, where = holds.take()
+    assert longest_s >= 0.25
+    assert where == "merkatd.slow.compute"
