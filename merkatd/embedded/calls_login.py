@@ -51,7 +51,7 @@ def login(call: Call, name: str, token: str, valid_s: int, group: int = _ALL_GRO
 
 def _check_group(call: Call, user: User, group: int) -> None:
     """Refuse a token for more than the caller's login has."""
-    own = user.groups if user.id != call.user.id else call.user.groups
+    own = set(user.groups) & set(call.user.groups)
     if group == _ALL_GROUPS and set(user.groups) != set(call.user.groups):
         raise Refusal(RPC_API, "Cannot create a full token with a specific group token")
     if group != _ALL_GROUPS and not call.admin and group not in own:

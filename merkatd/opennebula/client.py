@@ -9,6 +9,7 @@ import random
 import re
 import xmlrpc.client
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredSemaphore
@@ -74,6 +75,13 @@ class Client:
         self._jitter = jitter
         self._dialect: Dialect | None = None
         self._zone: int | None = None
+
+    def speaking_as(self, session: str) -> "Client":
+        """Return a client of another user, which shares this one's way, limits and turns."""
+        other = copy(self)
+        other._session = session  # noqa: SLF001 - its own
+        other._origin = ""  # noqa: SLF001 - its own
+        return other
 
     async def call(self, method: str, *arguments: Any, about: str = "", again: bool = False) -> Any:
         """The value that a call answers with; `again` where it may be made twice.
@@ -162,6 +170,12 @@ class Client:
         if self._dialect is None:
             self._dialect = dialect_of(await self._text("one.system.version"))
         return self._dialect
+
+    async def restricted(self) -> list[str]:
+        """Return the attributes of VMs that only administrators may set, every site's own too."""
+        text = await self._text("one.system.config")
+        found = one(text, "OPENNEBULA_CONFIGURATION").iterfind("VM_RESTRICTED_ATTR")
+        return [row.text for row in found if row.text]
 
     async def zone(self) -> int:
         """The server's own zone; 0 where it does not tell us."""

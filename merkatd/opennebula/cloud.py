@@ -16,6 +16,7 @@ from merkatd.opennebula.estate import EstatePools
 from merkatd.opennebula.glances import Glances
 from merkatd.opennebula.host_pool import HostPool, HostRow, Load, read_samples
 from merkatd.opennebula.observing import Destination, Pools, Shown, observed
+from merkatd.opennebula.owners import Owners
 from merkatd.opennebula.reading import read_vms
 from merkatd.opennebula.sending import send, sendable
 from merkatd.opennebula.transport import Executor
@@ -41,6 +42,7 @@ class OpenNebulaCloud:
         """`executor` takes pools apart; `page_rows` VMs are asked for at once."""
         self._client = client
         self._clock = clock
+        self._owners = Owners(client, clock)
         self._executor = executor
         self._page_rows = page_rows
         self._glances = Glances(client, clock)
@@ -70,7 +72,7 @@ class OpenNebulaCloud:
         """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""
         try:
             if isinstance(step, Create):
-                return await create(self._client, self._executor, self._shown, step)
+                return await create(self._client, self._owners, self._executor, self._shown, step)
             if sendable(step):
                 return await send(self._client, self._glances, step, self._destination(step))
         except WrongStateError as error:

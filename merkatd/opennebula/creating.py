@@ -4,31 +4,77 @@ from functools import partial
 
 from merkatd.cluster import Create
 from merkatd.opennebula.client import ANY_STATE, Client
-from merkatd.opennebula.elements import children, one, whole
+from merkatd.opennebula.elements import Element, children, one, text, whole
+from merkatd.opennebula.guarding import objection, variable
 from merkatd.opennebula.observing import Shown
+from merkatd.opennebula.owners import NoTokensError, Owner, Owners
 from merkatd.opennebula.reading import read_vms
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.vm_pool import KEY, VmRow, read_page, read_vm
 from merkatd.scheduler.ports import Answer, Reply
+from merkatd.syntax import ParseError, Template, parse
 
 _OWN = -1
 _ROWS = 1000
+_ADMINISTRATORS = 0
 
 
-async def create(client: Client, executor: Executor, shown: Shown | None, step: Create) -> Reply:
+class GuardedError(Exception):
+    """A VM that the daemon does not make with its own rights; the message says why."""
+
+
+async def create(
+    client: Client, owners: Owners, executor: Executor, shown: Shown | None, step: Create
+) -> Reply:
     """Make the VM, or finish what an earlier attempt has begun."""
     found = await _with_key(client, executor, shown, step.key)
-    user = children(one(await client.user(step.owner), "USER"))
-    owner, group = whole(user, "ID"), whole(user, "GID")
+    owner = _owner(one(await client.user(step.owner), "USER"))
     if found is not None:
-        if found.owner != owner:
-            await client.chown(found.id, owner, group)
+        if found.owner != owner.id:
+            await client.chown(found.id, owner.id, owner.group)
         return Reply(Answer.ACCEPTED, "it was there already", found.id)
     own = whole(children(one(await client.user(_OWN), "USER")), "ID")
-    vm = await client.allocate(with_key(step.template, step.key))
-    if owner != own:
-        await client.chown(vm, owner, group)
-    return Reply(Answer.ACCEPTED, vm=vm)
+    template = with_key(step.template, step.key)
+    if owner.id == own:
+        return Reply(Answer.ACCEPTED, vm=await client.allocate(template))
+    try:
+        return Reply(Answer.ACCEPTED, vm=await owners.allocate(owner, template))
+    except NoTokensError as error:
+        why = str(error)
+    try:
+        return Reply(Answer.ACCEPTED, vm=await _made_by_us(client, owner, template))
+    except GuardedError as error:
+        return Reply(Answer.REFUSED, f"{error}; the daemon has no login of the owner: {why}")
+
+
+def _owner(user: Element) -> Owner:
+    known = children(user)
+    groups = {row.text for row in user.iterfind("GROUPS/ID")}
+    uid = whole(known, "ID")
+    admin = uid == 0 or str(_ADMINISTRATORS) in groups
+    return Owner(uid, text(known, "NAME"), whole(known, "GID"), admin)
+
+
+async def _made_by_us(client: Client, owner: Owner, text_: str) -> int:
+    """Make a VM with the daemon's own rights and give it to its owner. Raise GuardedError."""
+    if not owner.admin:
+        try:
+            _guard(parse(text_), await client.restricted())
+        except ParseError as error:
+            raise GuardedError(str(error)) from None
+    vm = await client.allocate(text_)
+    await client.chown(vm, owner.id, owner.group)
+    return vm
+
+
+def _guard(template: Template, restricted: list[str]) -> None:
+    """Refuse what OpenNebula would refuse the owner. References were checked when it was stored."""
+    why = objection(template, restricted)
+    if why is not None:
+        raise GuardedError(why)
+    replaced = variable(template)
+    if replaced is not None:
+        raise GuardedError(f"{replaced!r} would be replaced by what the daemon may see")
 
 
 async def _with_key(

@@ -1,37 +1,24 @@
-"""OpenNebula's own VM templates, read as whoever submits a platform may read them.
+"""VM templates of tenants, read and checked in the name of the tenant who submits them.
 
-A platform's VMs are made by the daemon's account and given to their owner. What OpenNebula would
-refuse the owner must therefore be refused before: attributes that only administrators may set,
-and images and networks that the owner may not use.
+OpenNebula checks a VM again when it is made in its owner's name. What it would refuse then is
+refused here as well, so that the tenant learns it at once. A template is stored as text with one
+reading only, whatever the tenant wrote.
 """
 
-import re
 from typing import Final, Protocol
 
 from merkatd.opennebula.elements import BrokenError, Element, children, one, rows, whole
 from merkatd.opennebula.errors import OneError
+from merkatd.opennebula.guarding import objection, references
 from merkatd.platforms.asking import Ask
-from merkatd.platforms.attributes import attributes, escaped
 from merkatd.platforms.template import Template, TemplateError
 from merkatd.platforms.variables import with_own
+from merkatd.platforms.vm_text import read, rendered
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.syntax import Attribute, ParseError
+from merkatd.syntax import Template as VmTemplate
 
 _ALL: Final = (-2, -1, -1)
-_REFERS: Final = (
-    (re.compile(r"\bIMAGE_ID[ \t]*=[ \t]*\"?(\d{1,9})", re.IGNORECASE), "one.image.info"),
-    (re.compile(r"\bNETWORK_ID[ \t]*=[ \t]*\"?(\d{1,9})", re.IGNORECASE), "one.vn.info"),
-)
-_BY_NAME: Final = re.compile(
-    r"\b(IMAGE|IMAGE_UNAME|IMAGE_UID|NETWORK|NETWORK_UNAME|NETWORK_UID)[ \t]*=", re.IGNORECASE
-)
-_RESTRICTED: Final = re.compile(
-    r"\b(SOURCE|MAC|VLAN_ID|BRIDGE|BRIDGE_TYPE|PHYDEV|FILTER|FILES|FILES_DS|KERNEL_DS|INITRD_DS"
-    r"|RAW|EMULATOR|TM_MAD|DATASTORE_ID|DATASTORE|CLUSTER_ID|SCHED_DS_\w+|PIN_POLICY|NUMA_NODE"
-    r"|USER_PRIORITY|SCHED_RANK|PCI|USB|IMPORT_VM_ID|DEPLOY_ID|(?:CPU|MEMORY|DISK)_COST"
-    r"|(?:TOTAL|READ|WRITE)_(?:BYTES|IOPS)_SEC\w*|SIZE_IOPS_SEC|(?:INBOUND|OUTBOUND)_\w+"
-    r"|ORIGINAL_SIZE|OPENNEBULA_MANAGED|VCENTER_\w+)[ \t]*=",
-    re.IGNORECASE,
-)
 
 
 async def vm_templates(template: Template, ask: Ask, *, admin: bool) -> dict[str, str]:
@@ -59,26 +46,35 @@ class Source(Protocol):
 
 
 async def vm_template(where: str, source: Source, ask: Ask, *, admin: bool) -> str:
-    """The lines of a VM template, of which complaints say where. Raises TemplateError."""
-    text = source.template
-    if text is None:
-        text = await _text_of(where, source, ask)
-    text = await with_own(f"{where}VM template: ", text, ask)
-    if not admin:
-        await _check(where, text, ask)
-    return text
+    """Return the lines of a VM template, each value quoted. Raise TemplateError."""
+    try:
+        text = source.template
+        template = await _shown(where, source, ask) if text is None else read(text)
+        template = await with_own(f"{where}VM template: ", template, ask)
+        if not admin:
+            await _check(where, template, ask)
+        return rendered(template)
+    except ParseError as error:
+        raise TemplateError([f"{where}VM template: {error}"]) from None
 
 
-async def _text_of(where: str, source: Source, ask: Ask) -> str:
+async def _shown(where: str, source: Source, ask: Ask) -> VmTemplate:
+    """One of OpenNebula's own templates."""
     what = f"{where}VM template"
     try:
         wanted = source.template_id
         if wanted is None:
             wanted = await _id_of(source.template_name or "", ask)
         shown = one(str(await ask("one.template.info", wanted, False)), "VMTEMPLATE")
-        return _as_text(children(shown)["TEMPLATE"])
+        return VmTemplate.of(_attribute(row) for row in children(shown)["TEMPLATE"])
     except (OneError, BrokenError, LookupError, UnreachableError) as error:
         raise TemplateError([f"{what}: {error}"]) from None
+
+
+def _attribute(row: Element) -> Attribute:
+    if len(row):
+        return row.tag, tuple((part.tag, part.text or "") for part in row)
+    return row.tag, row.text or ""
 
 
 async def _id_of(name: str, ask: Ask) -> int:
@@ -97,39 +93,13 @@ def _own_id(row: Element) -> int:
     return whole(children(row), "ID")
 
 
-async def _check(where: str, text: str, ask: Ask) -> None:
+async def _check(where: str, template: VmTemplate, ask: Ask) -> None:
     """Whether its owner could have made such a VM. Raises TemplateError."""
-    restricted = _RESTRICTED.search(text)
-    if restricted is not None:
-        raise TemplateError([f"{where}{restricted[1]} is for administrators to set"])
-    by_name = _BY_NAME.search(_but_for_contexts(text))
-    if by_name is not None:
-        raise TemplateError(
-            [f"{where}{by_name[1]}: images and networks by IMAGE_ID and NETWORK_ID"]
-        )
-    for pattern, method in _REFERS:
-        for wanted in sorted(set(pattern.findall(text))):
-            try:
-                await ask(method, int(wanted), False)
-            except (OneError, UnreachableError) as error:
-                raise TemplateError([f"{where}{method} {wanted}: {error}"]) from None
-
-
-def _but_for_contexts(text: str) -> str:
-    """What a CONTEXT says is for the guest: there NETWORK="YES" names no network."""
-    found = attributes(text)
-    if found is None:
-        return text
-    return "\n".join(said for name, said in found if name != "CONTEXT")
-
-
-def _as_text(template: Element) -> str:
-    """The lines of a template that OpenNebula shows as XML."""
-    return "\n".join(_line(one) for one in template)
-
-
-def _line(one: Element) -> str:
-    if len(one):
-        inner = ", ".join(f'{part.tag}="{escaped(part.text)}"' for part in one)
-        return f"{one.tag}=[ {inner} ]"
-    return f'{one.tag}="{escaped(one.text)}"'
+    why = objection(template)
+    if why is not None:
+        raise TemplateError([f"{where}{why}"])
+    for method, wanted in sorted(references(template)):
+        try:
+            await ask(method, wanted, False)
+        except (OneError, UnreachableError) as error:
+            raise TemplateError([f"{where}{method} {wanted}: {error}"]) from None

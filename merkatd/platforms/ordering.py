@@ -20,7 +20,7 @@ from merkatd.platforms.purses import purse_of, terms_of
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import Moment, Template, TemplateError
 from merkatd.platforms.turning import Happening
-from merkatd.platforms.vm_text import wrong
+from merkatd.platforms.vm_text import canonical, wrong
 from merkatd.platforms.words import at, credit
 from merkatd.scheduler.settings import Market
 
@@ -223,13 +223,13 @@ def _vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str
     """Every cluster's own words."""
     texts: dict[str, str] = {}
     for cluster in template.clusters:
-        text = cluster.template if cluster.template is not None else given.get(cluster.name)
+        text = given.get(cluster.name, cluster.template)
         if text is None:
             raise TemplateError([f"cluster {cluster.name}: nobody could read its VM template"])
         problem = wrong(text)
         if problem is not None:
             raise TemplateError([f"cluster {cluster.name}: its VM template: {problem}"])
-        texts[cluster.name] = text
+        texts[cluster.name] = canonical(text)
     return texts
 
 

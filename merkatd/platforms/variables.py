@@ -6,43 +6,62 @@ may not learn anything, least of all `$USER[TEMPLATE]`.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from merkatd.opennebula.elements import BrokenError, Element, one
 from merkatd.opennebula.errors import OneError
 from merkatd.platforms.asking import Ask
-from merkatd.platforms.attributes import escaped
 from merkatd.platforms.template import TemplateError
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.syntax import Template as VmTemplate
 
 _SAID: Final = re.compile(r"\$(?:USER\[[ \t]*(\w+)[ \t]*\]|(UID|UNAME|GID|GNAME)(?!\w))", re.ASCII)
 _OF_THE_USER: Final = {"UID": "ID", "UNAME": "NAME", "GID": "GID", "GNAME": "GNAME"}
-_LEFT: Final = re.compile(r"\$USER\[[^\n]{0,20}", re.IGNORECASE)
+_LEFT: Final = re.compile(r"\$\n*USER\n*\[[^\n]{0,20}", re.IGNORECASE)
+"""OpenNebula passes over newlines in a variable."""
 _ME: Final = -1
 
 
-async def with_own(where: str, text: str, ask: Ask) -> str:
-    """The text with what it says of the user who asks. Raises TemplateError."""
-    if _SAID.search(text) is not None:
+async def with_own(where: str, template: VmTemplate, ask: Ask) -> VmTemplate:
+    """Return the template with what it says of the user who asks. Raise TemplateError."""
+    if any(_SAID.search(text) for text in _texts(template)):
         try:
             user = one(str(await ask("one.user.info", _ME)), "USER")
         except (OneError, BrokenError, UnreachableError) as error:
             raise TemplateError([f"{where}{error}"]) from None
-        text = _SAID.sub(lambda found: _value(user, found), text)
-    left = _LEFT.search(text)
+        template = _replaced(template, user)
+    left = next((found for text in _texts(template) if (found := _LEFT.search(text))), None)
     if left is not None:
         raise TemplateError(
             [f"{where}{left[0]}: $USER[NAME], with one of your attributes, is right"]
         )
-    return text
+    return template
+
+
+def _texts(template: VmTemplate) -> Iterator[str]:
+    for _, value in template.attributes:
+        yield from (value,) if isinstance(value, str) else (text for _, text in value)
+
+
+def _replaced(template: VmTemplate, user: Element) -> VmTemplate:
+    def own(text: str) -> str:
+        return _SAID.sub(lambda found: _value(user, found), text)
+
+    return VmTemplate(
+        tuple(
+            (name, own(value) if isinstance(value, str) else tuple((k, own(v)) for k, v in value))
+            for name, value in template.attributes
+        )
+    )
 
 
 def _value(user: Element, found: re.Match[str]) -> str:
-    """As it stands between quotes; nothing where the user has no such attribute."""
+    """What the user is; nothing where the user has no such attribute."""
     if found[2] is not None:
         said = user.findtext(_OF_THE_USER[found[2]])
     elif found[1] == "TEMPLATE":
         return found[0]
     else:
         said = user.findtext(f"TEMPLATE/{found[1].upper()}")
-    return escaped(said)
+    return said or ""

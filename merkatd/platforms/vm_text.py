@@ -3,29 +3,63 @@
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
-_OURS = re.compile(r"^[ \t]*(MERKAT\w*)[ \t]*=", re.IGNORECASE | re.MULTILINE)
-_VALUE = r'[ \t]*=[ \t]*"?([0-9]+(?:\.[0-9]+)?)"?[ \t]*$'
+from merkatd.syntax import ParseError, Template, UnwritableError, parse, written
+
+MOST_VALUES = 1000
+"""Values in the text of one template."""
+
+_OURS = re.compile(r"MERKAT\w*")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_TEXTS = 1024
 
 
 def wrong(text: str) -> str | None:
     """Why this can't be the template of a platform's VMs; None where it can."""
-    if text.lstrip().startswith("<"):
-        return 'lines like CPU="1" are right, not XML'
-    found = _OURS.search(text)
+    try:
+        template = _parsed(text)
+        rendered(template)
+    except ParseError as error:
+        return str(error)
+    found = next((name for name in sorted(template.names()) if _OURS.fullmatch(name)), None)
     if found is not None:
-        return f"{found[1]} is not for it: floor, ceiling and market stand beside it"
-    if _number(text, "MEMORY") is None:
+        return f"{found} is not for it: floor, ceiling and market stand beside it"
+    if _number(template, "MEMORY") is None:
         return 'MEMORY="1024", in MiB, is missing'
-    if _number(text, "CPU") is None and _number(text, "VCPU") is None:
+    if _number(template, "CPU") is None and _number(template, "VCPU") is None:
         return 'CPU="1" or VCPU="1" is missing'
     return None
 
 
+def canonical(text: str) -> str:
+    """Return a text that reads the same and has one reading only. Raise ParseError."""
+    return rendered(_parsed(text))
+
+
+def rendered(template: Template) -> str:
+    """Return a template's text. Raise ParseError where a value has no text."""
+    try:
+        return written(template.attributes)
+    except UnwritableError as error:
+        raise ParseError(str(error)) from None
+
+
+def read(text: str) -> Template:
+    """Return the template of a tenant's text. Raise ParseError."""
+    if text.lstrip().startswith("<"):
+        raise ParseError('lines like CPU="1" are right, not XML')
+    return parse(text, MOST_VALUES)
+
+
+_parsed = lru_cache(_TEXTS)(read)
+
+
 def size(text: str) -> dict[str, float]:
     """All that such a VM can use: CPU in percent of a core, memory in MiB."""
-    cores = _number(text, "VCPU") or math.ceil(_number(text, "CPU") or 1.0)
-    return {"cpu": cores * 100.0, "memory": _number(text, "MEMORY") or 0.0}
+    template = _stored(text)
+    cores = _number(template, "VCPU") or math.ceil(_number(template, "CPU") or 1.0)
+    return {"cpu": cores * 100.0, "memory": _number(template, "MEMORY") or 0.0}
 
 
 def with_attributes(text: str, attributes: Mapping[str, str]) -> str:
@@ -36,9 +70,19 @@ def with_attributes(text: str, attributes: Mapping[str, str]) -> str:
 
 def named(text: str) -> bool:
     """Whether the VM has a name already."""
-    return re.search(r"^[ \t]*NAME[ \t]*=", text, re.IGNORECASE | re.MULTILINE) is not None
+    return "NAME" in _stored(text).names()
 
 
-def _number(text: str, name: str) -> float | None:
-    found = re.findall(rf"^[ \t]*{name}{_VALUE}", text, re.IGNORECASE | re.MULTILINE)
-    return float(found[-1]) if len(found) == 1 else None
+def _stored(text: str) -> Template:
+    """A text that was taken before; one that does not parse says nothing."""
+    try:
+        return _parsed(text)
+    except ParseError:
+        return Template()
+
+
+def _number(template: Template, name: str) -> float | None:
+    found = [value for key, value in template.attributes if key == name]
+    if len(found) != 1 or not isinstance(found[0], str):
+        return None
+    return float(found[0]) if _NUMBER.fullmatch(found[0]) else None

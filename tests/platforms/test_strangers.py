@@ -23,7 +23,8 @@ class TestStrangers:
         """The platform says so and fails, with its budget back."""
         before = site.balances()[site.ann]
         platform = site.submit(
-            cluster='[[cluster]]\nname = "nodes"\ntemplate = """\nCPU="1"\nMEMORY="64"\nNIC=["""'
+            cluster='[[cluster]]\nname = "nodes"\ntemplate = """\nCPU="1"\nMEMORY="64"\n'
+            'DISK=[IMAGE_ID="99"]"""'
         )
         found = site.until(platform, "failed", 30)
         assert "can't be made" in found.why

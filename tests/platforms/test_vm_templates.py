@@ -1,19 +1,17 @@
 """VM templates as OpenNebula reads them: whose attributes they may speak of, and which networks."""
 
 import asyncio
-import re
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from merkatd.embedded.template import parse
-from merkatd.platforms.attributes import attributes
 from merkatd.platforms.inventory import vm_template
 from merkatd.platforms.template import TemplateError
-from merkatd.platforms.variables import with_own
+from merkatd.platforms.vm_text import size, with_attributes, wrong
+from merkatd.syntax import parse
+from tests.syntax.texts import TEXTS
 
 USER = """<USER><ID>7</ID><GID>1</GID><GNAME>users</GNAME><NAME>ann</NAME><TEMPLATE>
 <SSH_PUBLIC_KEY>ssh-ed25519 AAAA "ann"</SSH_PUBLIC_KEY><SLY>$USER[TEMPLATE]</SLY><OPEN>x\\</OPEN>
@@ -42,72 +40,40 @@ def done(coroutine: Coroutine[Any, Any, str]) -> str:
     return asyncio.run(coroutine)
 
 
-class TestAttributes:
-    def test_each_with_its_text(self) -> None:
-        """Comments, blanks, vectors over lines, values with and without quotes, none at all."""
-        text = (
-            '# all\nCPU = 1 MEMORY="64"\nNIC=[ NETWORK_ID=0,\n MODEL = "a]b" ]\nempty=\n  # end\n'
-        )
-        assert attributes(text) == [
-            ("CPU", "CPU = 1"),
-            ("MEMORY", 'MEMORY="64"'),
-            ("NIC", 'NIC=[ NETWORK_ID=0,\n MODEL = "a]b" ]'),
-            ("EMPTY", "empty="),
-        ]
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            'A="b',
-            'A="b\\"',
-            "A=b # c\n",
-            'A=b"c\n',
-            "A=[B=[C=1]]",
-            "A",
-            'A="1"B="2"',
-            "<VM/>",
-        ],
-    )
-    def test_what_is_not_certain_is_not_known(self, text: str) -> None:
-        """Where readers could differ, who asks must take it for anything."""
-        assert attributes(text) is None
-
-    def test_a_quote_behind_two_backslashes_is_escaped(self) -> None:
-        """As in OpenNebula, whose strings end at the first quote without a backslash before it."""
-        text = 'A="x\\\\"\nCONTEXT=[B="\nNIC=[NETWORK=\\"secret\\"]"]\n'
-        found = attributes(text)
-        assert found is None or not any("NIC" in said for name, said in found if name == "CONTEXT")
-
-    @given(st.text('AB=[]", \n#1$', max_size=60))
-    def test_it_is_never_read_otherwise(self, text: str) -> None:
-        """What is known has the names that a reader of the whole finds, which knows all of it."""
-        found = attributes(text)
-        if found is None:
-            return
-        some = {name for name, said in found if not re.search(r"=\s*\[\s*\]$", said)}
-        assert {name.removeprefix("ONE_") for name in parse(text).names()} == some
+def read(text: str) -> str:
+    """Return what is stored of a tenant's text."""
+    return done(vm_template("", Source(text), ask, admin=False))
 
 
 class TestUser:
     def test_what_is_said_of_the_user_is_the_tenants(self) -> None:
         """Not the account's that makes the VM; quotes stay inside their quotes."""
-        said = done(with_own("", CONTEXT + 'X="$UNAME $UID $GNAME$GID $UIDX $USER[NOTHING]"', ask))
+        said = read(CONTEXT + 'X="$UNAME $UID $GNAME$GID $UIDX $USER[NOTHING]"')
         assert 'SSH_PUBLIC_KEY="ssh-ed25519 AAAA \\"ann\\""' in said
         assert 'X="ann 7 users1 $UIDX "' in said
 
     def test_no_value_opens_its_quotes(self) -> None:
         """One that ends with a backslash would swallow what comes behind it."""
-        said = done(with_own("", SIZE + 'A="$USER[OPEN]"\nB="1"\n', ask))
+        said = read(SIZE + 'A="$USER[OPEN]"\nB="1"\n')
         assert parse(said).get("B") == "1"
 
     @pytest.mark.parametrize(
         "text",
-        ["$USER[TEMPLATE]", "$USER[ TEMPLATE ]", "$USER[SLY]", "$USER[A,B=1]", "$user[A, B]"],
+        [
+            "$\nUSER[SSH_PUBLIC_KEY]",
+            "$USER\n[X]",
+            "$USER[\nX]",
+            "$USER[TEMPLATE]",
+            "$USER[ TEMPLATE ]",
+            "$USER[SLY]",
+            "$USER[A,B=1]",
+            "$user[A, B]",
+        ],
     )
     def test_nothing_of_another_user_is_ever_said(self, text: str) -> None:
         """Not all that there is of one, and nothing that comes in by the back door."""
         with pytest.raises(TemplateError, match="is right"):
-            done(with_own("", f'CONTEXT=[X="{text}"]', ask))
+            read(f'CONTEXT=[X="{text}"]')
 
     def test_who_says_nothing_of_users_is_not_looked_up(self) -> None:
         """A call less."""
@@ -115,33 +81,106 @@ class TestUser:
         async def nobody(*_: Any) -> str:
             raise AssertionError
 
-        assert done(with_own("", SIZE, nobody)) == SIZE
+        assert parse(done(vm_template("", Source(SIZE), nobody, admin=False))) == parse(SIZE)
 
 
 class TestNetworks:
     def test_a_context_names_none(self) -> None:
         """Though nearly every one says NETWORK="YES"."""
-        lines = done(vm_template("", Source(SIZE + CONTEXT), ask, admin=False))
-        assert 'NETWORK="YES"' in lines
+        assert 'NETWORK="YES"' in read(SIZE + CONTEXT)
 
     @pytest.mark.parametrize(
         "text",
         [
             'NIC=[NETWORK="secret"]\n',
+            'NIC\n=[NETWORK # x\n="secret"]\n',
             'CONTEXT=[A="b"]\nNIC=[NETWORK="secret"]\n',
             '# CONTEXT=[\nNIC=[NETWORK="secret"]\n',
             'A="\nCONTEXT=[B="\nNIC=[NETWORK="secret"]\n',
-            'A="x\\\\"\nCONTEXT=[B="\nNIC=[NETWORK="secret"]\n"]\n',
-            'CONTEXT=[A=b"c]\nNIC=[NETWORK="secret"]\nD="]"',
             'CONTEXT = [ A="[" ] NIC = [ NETWORK = "secret" ]',
+            'A="1" % NIC=[NETWORK="secret"]',
         ],
     )
     def test_nothing_hides_one(self, text: str) -> None:
         """Whatever is written around it."""
         with pytest.raises(TemplateError, match="by IMAGE_ID and NETWORK_ID"):
-            done(vm_template("", Source(SIZE + text), ask, admin=False))
+            read(SIZE + text)
 
-    def test_files_of_the_front_end_are_restricted_in_a_context_too(self) -> None:
-        """They would be read with the front end's rights."""
-        with pytest.raises(TemplateError, match="FILES is for administrators"):
-            done(vm_template("", Source(SIZE + 'CONTEXT=[FILES="/x"]'), ask, admin=False))
+    @pytest.mark.parametrize("written", [" 12", "+12", "0000000000012", "12 ", "1e1", "", "-1"])
+    def test_an_id_is_written_in_one_way(self, written: str) -> None:
+        """OpenNebula reads some of the others as the same number."""
+        for name in ("DISK=[IMAGE_ID", "NIC=[NETWORK_ID", 'VMGROUP=[ROLE="a",VMGROUP_ID'):
+            with pytest.raises(TemplateError, match="an id is a whole number"):
+                read(f'{SIZE}{name}="{written}"]')
+
+    def test_every_object_that_is_named_is_asked_for(self) -> None:
+        """In the tenant's name, VM groups too."""
+        asked = []
+
+        async def note(method: str, *arguments: Any) -> str:
+            asked.append((method, arguments[0]))
+            return ""
+
+        text = f"{SIZE}DISK=[IMAGE_ID=3] NIC=[NETWORK_ID=4] VMGROUP=[VMGROUP_ID=5]"
+        done(vm_template("", Source(text), note, admin=False))
+        assert asked == [("one.image.info", 3), ("one.vmgroup.info", 5), ("one.vn.info", 4)]
+
+
+class TestRestricted:
+    @pytest.mark.parametrize(
+        ("text", "named"),
+        [
+            ('CONTEXT=[FILES="/x"]', "FILES"),
+            ('RAW\n=[DATA="x"]', "RAW"),
+            ('RAW # x\n =[DATA="x"]', "RAW"),
+            ('A="x" RAW=[DATA="x"]', "RAW"),
+            ('! RAW=[DATA="x"]', "RAW"),
+            ('DISK=[SIZE=1,SOURCE="/x"]', "SOURCE"),
+            ('VMGROUP=[VMGROUP_NAME="x"]', "VMGROUP_NAME"),
+        ],
+    )
+    def test_no_way_of_writing_hides_one(self, text: str, named: str) -> None:
+        """What OpenNebula would refuse the owner is refused at once."""
+        with pytest.raises(TemplateError, match=f"{named} is for administrators"):
+            read(SIZE + text)
+
+    @given(TEXTS)
+    def test_what_is_stored_has_one_reading(self, text: str) -> None:
+        """It holds what the text says, with further attributes behind it or without."""
+        try:
+            stored = done(vm_template("", Source(text), ask, admin=True))
+        except TemplateError:
+            return
+        assert parse(stored) == parse(text)
+        more = parse(with_attributes(stored, {"MERKAT_PLATFORM": "7"}))
+        assert more == parse(stored).plus([("MERKAT_PLATFORM", "7")])
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        "text", ['A="x" MERKAT_MANAGED="NO"', "merkat_min_cpu\n=1", "A=1 % MERKAT=[BID_CPU=9]"]
+    )
+    def test_our_attributes_are_found_wherever_they_stand(self, text: str) -> None:
+        """On a line with others, over lines, behind what OpenNebula passes over."""
+        assert "MERKAT" in (wrong(SIZE + text) or "")
+
+    def test_sizes_are_read_as_opennebula_reads_them(self) -> None:
+        """Several on a line, in any case, with comments between."""
+        text = 'cpu # of a core\n= 0.5 Memory="64" VCPU\t=2'
+        assert wrong(text) is None
+        assert size(text) == {"cpu": 200.0, "memory": 64.0}
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("<VM/>", "not XML"),
+            ("CPU=1 MEMORY=64 NIC=[", "Parse error"),
+            ("CPU=1 MEMORY=64 MEMORY=1", "MEMORY"),
+            ("CPU=1 MEMORY=6e9", "MEMORY"),
+            ("CPU=1 MEMORY=64 " + "A=1 " * 1000, "more than 1000 values"),
+            ('CPU=1 MEMORY=64 A="x y\\"', "backslash"),
+        ],
+    )
+    def test_what_it_can_not_be(self, text: str, why: str) -> None:
+        """The message says why."""
+        assert why in (wrong(text) or "")
