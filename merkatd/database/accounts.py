@@ -138,6 +138,16 @@ def of_owner(connection: sa.Connection, owner: int, *, locked: bool = False) -> 
     return tuple(_account(row) for row in rows)
 
 
+def of_tenants(connection: sa.Connection, owners: Iterable[int]) -> dict[int, int]:
+    """By user id: the account of each of these users, where the user is a tenant."""
+    found: dict[int, int] = {}
+    for some in chunks(sorted(set(owners))):
+        query = sa.select(ACCOUNTS.c.owner, ACCOUNTS.c.id)
+        mine = (ACCOUNTS.c.kind == AccountKind.TENANT) & ACCOUNTS.c.owner.in_(some)
+        found.update((owner, account) for owner, account in connection.execute(query.where(mine)))
+    return found
+
+
 def every(
     connection: sa.Connection, kind: AccountKind | None = None, *, locked: bool = False
 ) -> tuple[Account, ...]:

@@ -36,6 +36,7 @@ from merkatd.database.orders import ORDERS
 from merkatd.database.periods import PERIODS, PeriodState
 from merkatd.database.plans import PLANS
 from merkatd.database.prices import PRICES
+from merkatd.database.reservations import RESERVATIONS
 from merkatd.database.retiring import (
     drop_accounts,
     drop_group_vms,
@@ -84,6 +85,7 @@ KEPT: Mapping[str, Kept] = {
     "platform_vms": Kept.DETAILS,
     "platforms": Kept.HISTORY,
     "prices": Kept.HISTORY,
+    "reservations": Kept.PRESENT,
     "rollups": Kept.PRESENT,
     "rounds": Kept.DETAILS,
     "shortfalls": Kept.HISTORY,
@@ -205,7 +207,7 @@ def _periods(connection: sa.Connection, horizon: Horizon, most: int) -> int:
     number = PERIODS.c.number
     used = [
         number.in_(sa.select(table.c.period))
-        for table in (ALLOCATIONS, DETAILS, STEPS, PRICES, SHORTFALLS)
+        for table in (ALLOCATIONS, DETAILS, STEPS, PRICES, SHORTFALLS, RESERVATIONS)
     ]
     old = (number <= _last_period(connection, horizon)) & PERIODS.c.state.in_(_ENDED)
     found = list(connection.scalars(sa.select(number).where(old, ~sa.or_(*used)).limit(most)))

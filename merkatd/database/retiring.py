@@ -16,6 +16,7 @@ from merkatd.database.fleets import MEMBERS
 from merkatd.database.group_vms import GROUP_VMS
 from merkatd.database.groups import VM_GROUPS
 from merkatd.database.platforms import OVER, PLATFORMS
+from merkatd.database.reservations import RESERVATIONS
 from merkatd.database.schema import chunks
 from merkatd.database.uses import USES
 
@@ -96,11 +97,13 @@ def drop_accounts(connection: sa.Connection, before_s: float, most: int) -> int:
         .where(
             ACCOUNTS.c.kind == AccountKind.APPLICATION,
             ACCOUNTS.c.balance == 0,
+            ACCOUNTS.c.debt == 0,
             BUDGETS.c.ended_s < before_s,
             ACCOUNTS.c.id < _highest(connection, ACCOUNTS.c.id),
             ACCOUNTS.c.id.not_in(used),
             ACCOUNTS.c.id.not_in(sa.select(USES.c.account)),
             ACCOUNTS.c.id.not_in(sa.select(SHORTFALLS.c.account)),
+            ACCOUNTS.c.id.not_in(sa.select(RESERVATIONS.c.account)),
         )
         .limit(most)
     )

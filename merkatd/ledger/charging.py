@@ -21,7 +21,6 @@ from merkatd.database import (
     reservations,
 )
 from merkatd.database import arrears as stored_arrears
-from merkatd.database.accounts import AccountKind
 from merkatd.database.charges import Charged
 from merkatd.database.details import Detail
 from merkatd.database.entries import LARGEST, OverdrawnError, Posting, TransactionKind
@@ -181,7 +180,7 @@ def payers(
 
     An application that is over, or is somebody else's, pays for nothing.
     """
-    tenant = {one.owner: one.id for one in accounts.every(connection, AccountKind.TENANT)}
+    tenant = accounts.of_tenants(connection, owners)
     running = {one.application: one.owner for one in budgets.open_ones(connection)}
     return [
         application if running.get(application) == owner else tenant.get(owner, -1)

@@ -138,11 +138,11 @@ def purse_of(
     payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
     newest = periods.newest_decided(connection)
     cost = {} if newest is None else _cost(connection, newest, world, seen)
-    held = {one.id: one.free for one in accounts.every(connection)}
+    concerned = accounts.get(connection, payer).values()
+    held = {one.id: one.free for one in concerned}
     if not charged:
         held = {
-            one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0)
-            for one in accounts.every(connection)
+            one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0) for one in concerned
         }
     owing = arrears.load(connection)
     return Purse(

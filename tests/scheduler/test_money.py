@@ -211,3 +211,17 @@ def test_what_can_t_be_counted_is_bounded() -> None:
     rows, owed = owed_by_vm(arrays, np.array([4]), 1.0, clearing)
     assert (rows.tolist(), owed.tolist()) == ([0], [[10**6, 2**61]])
     assert most_owed(arrays, clearing, 2.0) == {3: 2**61}
+
+
+def test_a_period_reads_the_accounts_of_those_who_pay_and_no_others(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many tenants there are; all of them are read for a renewal, when it is due."""
+    frontend.vm()
+    frontend.periods(2)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("all accounts are read")
+
+    monkeypatch.setattr("merkatd.database.accounts.every", refuse)
+    frontend.periods(2)
