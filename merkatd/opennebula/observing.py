@@ -186,6 +186,7 @@ def _observation(
         vm_priority=np.array([vm.priority for vm in vms], dtype=np.float64),
         vm_leaves=np.array([vm.leaves for vm in vms], dtype=bool),
         messages=messages,
+        vm_error={vm.id: vm.error for vm in vms if vm.error},
         cluster_name=estate.clusters,
         group_name=estate.group_names,
         owner_name={user.id: user.name for user in estate.users.values()},

@@ -39,6 +39,8 @@ NAMELESS = -1
 
 KEY = "MERKAT_KEY"
 MESSAGE = "SCHED_MESSAGE"
+ERROR = "ERROR"
+_MOST_OF_AN_ERROR = 500
 _OURS = "MERKAT"
 _BIDS = frozenset({"CPU", "MEMORY", "NETWORK", "DISK"})
 _NO = frozenset({"", "NO", "FALSE", "0"})
@@ -91,6 +93,8 @@ class VmRow(NamedTuple):
     actions: tuple[Mapping[str, str], ...] = ()
     """Its scheduled actions."""
     made_s: float = 0.0
+    error: str = ""
+    """What OpenNebula last said that went wrong with it."""
 
 
 @dataclass(slots=True)
@@ -197,6 +201,7 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
         priority=measured(said(user, "USER_PRIORITY")),
         actions=actions_of(parts["TEMPLATE"], template) + actions_of(parts["USER_TEMPLATE"], user),
         made_s=measured(said(parts, "STIME")),
+        error=said(user, ERROR)[:_MOST_OF_AN_ERROR],
     )
 
 

@@ -22,7 +22,7 @@ from merkatd.placement.evacuate import evacuate, must_leave, send_away
 from merkatd.placement.even import climb, host_bids, host_loads, relieve
 from merkatd.placement.exhaustive import Exhaustive, small_enough
 from merkatd.placement.game import Game
-from merkatd.placement.hold import Held
+from merkatd.placement.hold import held
 from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS
 from merkatd.placement.order import in_order
 from merkatd.placement.paper import walk
@@ -65,18 +65,19 @@ class TabuSettings(MarketSettings):
 def tabu(
     snapshot: Snapshot,
     settings: TabuSettings,
-    memory: Mapping[str, Any],
+    memory: Mapping[str, Any],  # noqa: ARG001 - the snapshot knows when VMs were moved
     rng: np.random.Generator,  # noqa: ARG001 - ties go to the lowest id, nothing is drawn
 ) -> Decision:
     """Improve each market of the snapshot, within the limits."""
-    held = Held.recall(snapshot, memory, settings.hold_s)
-    decision = play(snapshot, settings.pricing, lambda game: improve(game, settings, held))
-    return replace(decision, memory=held.remember(snapshot, decision.plan))
+    stay = held(snapshot, settings.hold_s)
+    by_error = settings.objective is Objective.ERROR
+    objective = LARGEST_ERROR if by_error else SUM_OF_SHORTFALLS
+    return play(snapshot, settings.pricing, lambda game: improve(game, settings, stay), objective)
 
 
-def improve(game: Game, settings: TabuSettings, held: Held) -> Ints:
+def improve(game: Game, settings: TabuSettings, stay: Bools) -> Ints:
     """The best placement found, by the chosen objective. An order counts before hold times."""
-    movable = game.movable & (~held.vms[game.view.vms] | must_leave(game))
+    movable = game.movable & (~stay[game.view.vms] | must_leave(game))
     if settings.objective is Objective.ERROR:
         return _least_error(game, settings, movable)
     return _least_shortfall(game, settings, movable)
@@ -99,6 +100,7 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     least_gain = settings.least_gain * _mean_bid(game)
     search = Search(game, game.board, movable, SUM_OF_SHORTFALLS, limits)
     evacuate(search)
+    before = float(search.scores.sum())
     free = descend(search, _moves_of(search), settings.n_iter)
     trim(search, least_gain)
     if free.least <= 0 or limits.m_max < settings.load_m_max:
@@ -113,7 +115,7 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     even.most_load = most_load  # after the orders to leave: an uneven host is no reason to stay
     relieve(even)
     descent = descend(even, _moves_of(even), settings.n_iter)
-    if descent.least > (1.0 + settings.load_price) * free.least:
+    if descent.least > min((1.0 + settings.load_price) * free.least, before):
         return search.board.place
     trim(even, least_gain)
     return even.board.place

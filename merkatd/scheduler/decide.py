@@ -18,6 +18,7 @@ from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
 from merkatd.scheduler import holding
 from merkatd.scheduler.afford import suspensions
+from merkatd.scheduler.failing import failing_to_leave
 from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
 from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
@@ -119,6 +120,7 @@ def _why(world: World, seen: Seen, reasons: Mapping[int, str]) -> Mapping[int, s
     rules = seen.observation.constraints
     known = {} if rules is None else rules.unplaceable
     said = {vm: known.get(vm, why) for vm, why in reasons.items()}
+    said |= failing_to_leave(seen.snapshot, seen.moves)
     return {**said, **outside(seen.observation, seen.snapshot.vms.market, world.markets)}
 
 

@@ -9,10 +9,12 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import Snapshot, Step, VmState
-from merkatd.database import bids, decisions, fleets, group_vms, journal, periods
+from merkatd.database import bids, decisions, fleets, group_vms, journal, moves, periods
 from merkatd.database.bids import Bid, BidSource
 from merkatd.database.group_vms import Rate
+from merkatd.database.moves import Moves
 from merkatd.limits import InForce
+from merkatd.scheduler.failing import resting, window_s
 from merkatd.scheduler.ports import Observation, Use
 from merkatd.scheduler.snapshot import Known, in_force_of, snapshot_of
 from merkatd.scheduler.verdict import Verdicts, judge
@@ -38,6 +40,8 @@ class Seen:
     """By VM id: what the VMs of groups have of their spending rates."""
     under_way: tuple[Step, ...] = ()
     """The steps that were neither confirmed nor given up before this observation."""
+    moves: Moves = field(default_factory=Moves)
+    """What became of recent migrations."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,17 +78,21 @@ def seen_from(
     amounts: Mapping[int, Mapping[str, float]],
     applications: Mapping[int, int],
     rates: Mapping[int, Rate],
+    known_moves: Moves,
 ) -> Seen:
     """What a period of this number starts from.
 
     By VM id, `amounts` are the bids in force, `applications` what VMs belong to, and `rates` what
-    the VMs of groups have instead of a bid of their own.
+    the VMs of groups have instead of a bid of their own. `known_moves` is what became of recent
+    migrations.
     """
     known = Known(
         bids={**amounts, **{vm: {"cpu": rate.bid} for vm, rate in rates.items()}},
         wishes=looked.said,
         waiting=verdicts.waiting,
         applications=applications,
+        moved_at_s=known_moves.moved_at_s,
+        resting=resting(known_moves, looked.observation.at_s, world.rhythm.interval_s),
     )
     seen, use = looked.observation, looked.use
     return Seen(
@@ -105,6 +113,7 @@ def seen_from(
         wishes=looked.said,
         use=use,
         rates=rates,
+        moves=known_moves,
     )
 
 
@@ -123,6 +132,7 @@ async def observe(world: World) -> Seen:
             stored.bids,
             stored.applications,
             stored.rates,
+            stored.moves,
         )
     )
     return replace(seen, under_way=stored.under_way)
@@ -140,6 +150,7 @@ class _Stored:
     applications: Mapping[int, int]
     rates: Mapping[int, Rate]
     under_way: tuple[Step, ...]
+    moves: Moves
 
 
 def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
@@ -162,7 +173,8 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     group_vms.bind(connection, observation.keys, owners)
     applications, rates = fleets.applications(connection), group_vms.rates(connection)
     under_way = tuple(stored.step for stored in outstanding)
-    return _Stored(number, verdicts, present, applications, rates, under_way)
+    known_moves = moves.recent(connection, at_s, window_s(world))
+    return _Stored(number, verdicts, present, applications, rates, under_way, known_moves)
 
 
 def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:

@@ -98,6 +98,8 @@ class Observation:
     """By host id: OpenNebula's state of a host that it can't monitor, with its error."""
     balanced_clusters: frozenset[int] = frozenset()
     """Ids of the clusters whose VMs OneDRS migrates by itself."""
+    vm_error: Mapping[int, str] = field(default_factory=dict)
+    """By VM id: what OpenNebula last said that went wrong with it (ERROR)."""
     host_goods: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """By host id: what MERKAT_NETWORK and MERKAT_DISK say there, by `network` and `disk`."""
 

@@ -5,6 +5,7 @@ step takes it. While a migration is under way the host it leaves keeps its floor
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,6 +53,10 @@ class Known:
     """Steps under way."""
     applications: Mapping[int, int] = field(default_factory=dict)
     """By VM id: the application that it belongs to, of those that belong to one."""
+    moved_at_s: Mapping[int, float] = field(default_factory=dict)
+    """By VM id: when its last confirmed migration ended."""
+    resting: AbstractSet[int] = frozenset()
+    """Ids of the VMs whose last migration failed: they are not moved for a while."""
 
 
 def snapshot_of(
@@ -229,8 +234,8 @@ def _vms(
         application=_applications(seen, known),
         owner=seen.vm_owner,
         vcpus=seen.vm_vcpus,
-        moved_at_s=np.full(count, np.nan),
-        movable=movable(seen),
+        moved_at_s=_moved_at_s(seen, known.moved_at_s),
+        movable=movable(seen) & ~np.isin(seen.vm_id, list(known.resting)),
         requirement=nowhere if rules is None else rules.vm_class,
         role=nowhere if rules is None else rules.vm_role,
         dirty_mib_s=np.full(count, np.nan),
@@ -244,6 +249,14 @@ def _applications(seen: Observation, known: Known) -> Ints:
     if not known.applications:
         return np.full(len(seen.vm_id), NOWHERE)
     return np.array([known.applications.get(vm, NOWHERE) for vm in seen.vm_id.tolist()])
+
+
+def _moved_at_s(seen: Observation, moved_at_s: Mapping[int, float]) -> Floats:
+    found = np.full(len(seen.vm_id), np.nan)
+    rows = _rows_of(seen.vm_id, np.array(list(moved_at_s), dtype=np.int64))
+    there = rows != NOWHERE
+    found[rows[there]] = np.array(list(moved_at_s.values()))[there]
+    return found
 
 
 def movable(seen: Observation) -> Bools:

@@ -82,6 +82,8 @@ def judge(
             outcome = _OUTCOMES[stored.step.kind](stored.step, vm)
             if handing and isinstance(stored.step, Deploy) and _waits(vm):
                 outcome = None
+            if isinstance(outcome, str) and stored.step.vm in seen.vm_error:
+                outcome = f"{outcome}; OpenNebula says: {seen.vm_error[stored.step.vm]}"
         else:  # steps on hosts are answered by the hosts; this one was cut off by a crash
             outcome = "the daemon ended before the host answered"
         unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing

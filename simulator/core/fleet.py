@@ -68,6 +68,7 @@ def snapshot_of(
     )
     host = np.concatenate([one.host for one in there]) if there else np.zeros(0, dtype=np.int64)
     until = np.concatenate([one.busy_until_s for one in there]) if there else np.zeros(0)
+    moved_at_s = np.concatenate([one.moved_at_s for one in there]) if there else np.zeros(0)
     state = np.where(host == NOWHERE, _PENDING, _RUNNING)
     state[until > now_s] = _BUSY
     memory = columns.spread([one.application.memory_mib for one in there])
@@ -87,7 +88,7 @@ def snapshot_of(
         application=application,
         owner=application,
         vcpus=np.ones(count, dtype=np.int64),
-        moved_at_s=np.full(count, np.nan),
+        moved_at_s=moved_at_s,
         movable=np.ones(count, dtype=bool),
         requirement=np.full(count, NOWHERE),
         role=np.full(count, NOWHERE),
@@ -107,6 +108,7 @@ def act(cloud: Cloud, columns: Columns, decision: Decision, now_s: float) -> int
     for move in migrations:
         one, task = owner[move.vm]
         one.host[task] = move.host
+        one.moved_at_s[task] = now_s
         one.busy_until_s[task] = now_s + cloud.costs.migrate_s(one.application.memory_mib)
     return len(migrations)
 

@@ -50,6 +50,8 @@ class Tenancy:
     """By task, NOWHERE while pending."""
     busy_until_s: Floats = field(default_factory=lambda: np.zeros(0))
     """By task: when its start or migration is over."""
+    moved_at_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """By task: when it was migrated last, NaN for never."""
     starting_until_s: float = inf
     """When the last of its VMs has started; infinite while one is pending."""
     speed: float = 0.0
@@ -70,6 +72,7 @@ class Tenancy:
         self.phase = Phase.PLACED
         self.host = np.full(self.application.tasks, NOWHERE)
         self.busy_until_s = np.zeros(self.application.tasks)
+        self.moved_at_s = np.full(self.application.tasks, np.nan)
         self.starting_until_s = inf
         self.speed = 0.0
 

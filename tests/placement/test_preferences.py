@@ -110,10 +110,8 @@ class TestLeaving:
     def test_an_order_counts_before_the_time_that_a_migrated_vm_is_held(self) -> None:
         """Somebody wants the host, now."""
         tabu = strategy_named("tabu")
-        sent = tabu.decide(self.snapshot(), RNG)
-        assert sent.memory
-        back = self.snapshot(host=np.array([1]))
-        (step,) = tabu.decide(replace(back, now_s=60.0), RNG, sent.memory).plan
+        back = self.snapshot(host=np.array([1]), moved_at_s=np.array([50.0]))
+        (step,) = tabu.decide(replace(back, now_s=60.0), RNG).plan
         assert isinstance(step, Migrate)
         assert step.host == 0
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.cluster import HostState, Ints, Migrate, Snapshot
+from merkatd.cluster import HostState, Ints, Migrate, Snapshot, VmState
 from merkatd.market.assess import assess
 from merkatd.market.error import errors, weighted_shortfall
 from merkatd.market.view import MarketView, view_of
@@ -95,12 +95,19 @@ def test_with_the_papers_objective_never_worse_than_the_paper(seed: int) -> None
 @pytest.mark.parametrize("seed", range(60))
 def test_never_more_shortfall_than_before(seed: int) -> None:
     """Of a cloud in which nothing is new and no host is drained, whatever is in the way."""
-    snapshot = tangled(seed)
-    running = (snapshot.vms.host >= 0) & (snapshot.hosts.state != HostState.DRAINED).all()
+    snapshot = tangled(seed, hosts=4 + seed % 5, vms=12 + seed)
+    hosts, vms = snapshot.hosts, snapshot.vms
+    drained, waits = hosts.state == HostState.DRAINED, vms.state == VmState.PENDING
+    snapshot = replace(
+        snapshot,
+        hosts=replace(hosts, state=np.where(drained, int(HostState.ON), hosts.state)),
+        vms=replace(vms, state=np.where(waits, int(VmState.ABSENT), vms.state)),
+    )
     before = assess(snapshot, snapshot.vms.host).shortfall
-    after = assess(snapshot, placed(snapshot, tabu(snapshot, TabuSettings(), {}, RNG))).shortfall
-    if running.all():
-        assert (after <= before * (1 + 1e-9) + 1e-12).all()
+    decision = tabu(snapshot, TabuSettings(), {}, RNG)
+    after = assess(snapshot, placed(snapshot, decision)).shortfall
+    assert (after <= before * (1 + 1e-9) + 1e-12).all()
+    assert not decision.plan or after.sum() < before.sum()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -148,23 +155,17 @@ class TestLimits:
         assert touched.max() <= 2
 
     def test_a_vm_that_was_moved_is_held(self) -> None:
-        """By the strategy's memory, for the hold time and no longer."""
+        """From the end of its migration on, for the hold time and no longer."""
         snapshot = crowded(20, 0)
         entry = strategy_named("tabu")
-        first = entry.decide(snapshot, RNG)
-        moved = {step.vm for step in first.plan.of(Migrate)}
-        assert moved
-        again = entry.decide(snapshot, RNG, first.memory)
-        assert not moved & {step.vm for step in again.plan.of(Migrate)}
-        late = Snapshot(
-            now_s=601.0,
-            period=2,
-            resources=snapshot.resources,
-            markets=snapshot.markets,
-            hosts=snapshot.hosts,
-            vms=snapshot.vms,
-        )
-        assert {step.vm for step in entry.decide(late, RNG, first.memory).plan.of(Migrate)} == moved
+        wanted = {step.vm for step in entry.decide(snapshot, RNG).plan.of(Migrate)}
+        assert wanted
+        moved_at_s = np.where(np.isin(snapshot.vms.id, list(wanted)), 100.0, np.nan)
+        for now_s, held in ((100.0, True), (699.0, True), (700.0, False)):
+            vms = replace(snapshot.vms, moved_at_s=moved_at_s)
+            later = replace(snapshot, now_s=now_s, vms=vms)
+            moved = {step.vm for step in entry.decide(later, RNG).plan.of(Migrate)}
+            assert moved.isdisjoint(wanted) if held else moved == wanted
 
     def test_a_migration_that_gains_too_little_is_not_made(self) -> None:
         """The least gain is in parts of what a VM bids on average."""
@@ -182,6 +183,14 @@ class TestLimits:
             snapshot.hosts, vms_table(**columns, movable=np.zeros(len(snapshot.vms), dtype=bool))
         )
         assert len(tabu(still, TabuSettings(), {}, RNG).plan) == 0
+
+    def test_a_plan_that_was_not_carried_out_holds_nothing(self) -> None:
+        """Steps that were refused or never sent leave their VMs free in the next period."""
+        snapshot = crowded(20, 0)
+        entry = strategy_named("tabu")
+        first = entry.decide(snapshot, RNG)
+        assert first.plan.of(Migrate)
+        assert entry.decide(snapshot, RNG, first.memory).plan == first.plan
 
     def test_a_memory_of_another_kind_is_forgotten(self) -> None:
         """Nothing that an older version stored can break a decision."""

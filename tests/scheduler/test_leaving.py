@@ -1,10 +1,19 @@
 """Leaving a host: a disabled host keeps its VMs, and only an order to empty it moves them."""
 
+import itertools
+from typing import Any
+
 import pytest
 
-from merkatd.api.questions.lists import HOST_STATES
+from merkatd.api.questions.lists import HOST_STATES, hosts
+from merkatd.api.questions.present import present
 from merkatd.cluster import HostState
+from merkatd.database import decisions, moves
+from merkatd.database.moves import REMEMBERED_S
 from merkatd.database.orders import Order
+from merkatd.embedded.faults import Fault, Kind
+from merkatd.scheduler.failing import LONGEST_REST_S
+from merkatd.scheduler.tell import Announcement
 from tests.scheduler.frontend import Frontend
 
 
@@ -71,6 +80,134 @@ class TestDisabled:
             frontend.bench.ok("one.vm.action", "resched", vm)
         frontend.periods(4)
         assert on(frontend, 0, vms) == there[-1:]
+
+
+WORDS = "[one.vm.migrate] Cannot migrate: the CPU model differs"
+
+
+def crowd(count: int = 12) -> tuple[Frontend, list[int]]:
+    """Two hosts, of which one runs all the VMs."""
+    frontend = Frontend(hosts=3)
+    vms = [frontend.vm(VCPU=1, MEMORY=256) for _ in range(count)]
+    for vm in vms:
+        frontend.bench.ok("one.vm.deploy", vm, 0)
+    frontend.clock.advance(60)
+    return frontend, vms
+
+
+def refuse(frontend: Frontend, vms: list[int]) -> None:
+    """OpenNebula refuses to migrate these VMs."""
+    for vm in vms:
+        frontend.cloud.faults.add(
+            Fault(Kind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=WORDS)
+        )
+
+
+def migrations(frontend: Frontend, vm: int) -> list[Any]:
+    """Its migrations, oldest first."""
+    rows = frontend.read(lambda c: decisions.history(c, vm, 1000))
+    return [row for row in reversed(rows) if row.step.kind == "migrate"]
+
+
+def shown(frontend: Frontend, latest: Announcement) -> dict[int, Any]:
+    """By host id: what `merkatd list hosts` notes."""
+    drained = frontend.scheduler.drained
+    rows = hosts(present(latest, frontend.scheduler.world.markets), drained)
+    return {row["id"]: row["note"] for row in rows}
+
+
+class TestFailing:
+    def test_vms_that_fail_to_leave_keep_no_other_from_leaving(self) -> None:
+        """Eight VMs with the lowest ids can't move; the limit is five migrations a period."""
+        frontend, vms = crowd(12)
+        refuse(frontend, vms[:8])
+        frontend.order(Order.DRAIN, 0)
+        latest = frontend.periods(10)
+        assert on(frontend, 0, vms) == vms[:8]
+        told = latest.decided.decision.reasons
+        for vm in vms[:8]:
+            assert "fails to leave host000" in told[vm]
+            assert WORDS in told[vm]
+        assert shown(frontend, latest)[0].startswith("VM 0 fails to leave (and 7 others): ")
+        assert WORDS in shown(frontend, latest)[0]
+        frontend.agree()
+        frontend.close()
+
+    def test_moves_for_gain_go_on_beside_vms_that_fail_to_leave(self) -> None:
+        """What may be migrated in a period is not spent on VMs that failed in the last one."""
+        frontend, vms = crowd(8)
+        refuse(frontend, vms)
+        frontend.order(Order.DRAIN, 0)
+        frontend.periods(4)
+        busy = [frontend.vm(cpu_bid=9.0, VCPU=4, MEMORY=256) for _ in range(4)]
+        for vm in busy:
+            frontend.bench.ok("one.vm.deploy", vm, 1)
+        frontend.clock.advance(60)
+        frontend.periods(6)
+        assert on(frontend, 2, busy)
+        frontend.close()
+
+    def test_each_attempt_comes_later_than_the_one_before(self) -> None:
+        """Two periods, then twice as long, but never longer than an hour."""
+        frontend, vms = crowd(1)
+        refuse(frontend, vms)
+        frontend.order(Order.DRAIN, 0)
+        frontend.periods(180)
+        tried = [row.sent_s for row in migrations(frontend, vms[0])]
+        gaps = [later - sooner for sooner, later in itertools.pairwise(tried)]
+        assert gaps == [120.0, 240.0, 480.0, 960.0, 1920.0, LONGEST_REST_S]
+        frontend.close()
+
+    def test_a_vm_that_leaves_at_last_is_told_nothing_more(self) -> None:
+        """The message goes, and what failed before counts no more."""
+        frontend, vms = crowd(1)
+        refuse(frontend, vms)
+        frontend.order(Order.DRAIN, 0)
+        shown_now = frontend.periods(4).seen.observation.messages
+        assert "fails to leave" in shown_now[vms[0]]
+        frontend.cloud.faults.clear()
+        latest = frontend.periods(10)
+        assert on(frontend, 0, vms) == []
+        assert latest.decided.decision.reasons == {}
+        assert frontend.period().seen.observation.messages == {}
+        assert shown(frontend, latest)[0] == "drained and empty"
+        frontend.close()
+
+    def test_what_a_driver_reported_is_said(self) -> None:
+        """A live migration that fails on its way leaves ERROR in the VM's template."""
+        frontend, vms = crowd(1)
+        frontend.cloud.faults.add(Fault(Kind.FAIL, vm=vms[0], lcm="MIGRATE"))
+        frontend.bench.ok("one.vm.update", vms[0], 'ERROR="Error live migrating: no bridge"', 1)
+        frontend.order(Order.DRAIN, 0)
+        frontend.periods(3)
+        [first, *_] = migrations(frontend, vms[0])
+        assert first.reply.endswith("OpenNebula says: Error live migrating: no bridge")
+        frontend.close()
+
+
+class TestHeld:
+    def test_confirmed_migrations_hold_and_others_do_not(self) -> None:
+        """The journal knows both for as long as they count, whatever came in between."""
+        frontend, vms = crowd(6)
+        refuse(frontend, vms[:2])
+        frontend.order(Order.DRAIN, 0)
+        frontend.periods(2)
+        frontend.order(Order.UNDRAIN, 0)
+        latest = frontend.periods(3)
+        moved_at_s = latest.seen.snapshot.vms.moved_at_s
+        for row, vm in enumerate(vms):
+            ended = [one.ended_s for one in migrations(frontend, vm) if one.state == "confirmed"]
+            if vm in vms[:2]:
+                assert not ended
+                assert moved_at_s[row] != moved_at_s[row]
+            else:
+                assert moved_at_s[row] == ended[-1]
+        found = frontend.read(lambda c: moves.recent(c, frontend.clock.seconds(), 2400.0))
+        assert set(found.failing) == set(vms[:2])
+        assert set(found.moved_at_s) == set(vms[2:])
+        later = frontend.clock.seconds() + REMEMBERED_S
+        assert frontend.read(lambda c: moves.recent(c, later, 2400.0)) == moves.Moves({}, {})
+        frontend.close()
 
 
 @pytest.mark.parametrize("state", HostState)

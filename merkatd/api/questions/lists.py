@@ -45,6 +45,7 @@ def hosts(now: Present, drained: AbstractSet[int] = frozenset()) -> list[Row]:
             "market": now.market_name(int(table.market[row])),
             "vms": int(count[row]),
             "note": now.limits.overfull.get(int(table.id[row]))
+            or now.failing_to_leave.get(int(table.id[row]))
             or _drained(int(table.id[row]) in drained, int(count[row])),
         }
         for row in range(len(table))

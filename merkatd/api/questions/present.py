@@ -13,6 +13,7 @@ from merkatd.market.charge import charges
 from merkatd.market.explain import BIDDING, hosts_after
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.failing import notes
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement, messages
 from merkatd.scheduler.using import CPU, charged_rates
@@ -47,6 +48,8 @@ class Present:
     """By name of a host that OpenNebula does not reach: its state and error."""
     rates: Mapping[int, Rate] = field(default_factory=dict)
     """By VM id: what VMs have of their groups' spending rates."""
+    failing_to_leave: Mapping[int, str] = field(default_factory=dict)
+    """By host id: the VMs that fail to leave it, and why."""
 
     def given(self) -> Floats:
         """[vms, resources]: what each gets where it is now.
@@ -101,6 +104,7 @@ def present(latest: Announcement, markets: Sequence[Market]) -> Present:
         charged_on=charged_on(latest.seen.observation),
         trouble=trouble_of(latest.seen.observation),
         rates=latest.seen.rates,
+        failing_to_leave=notes(snapshot, latest.seen.moves),
     )
 
 

@@ -11,13 +11,14 @@ import sqlalchemy as sa
 from merkatd.api.questions.plans import Costs, plan_value
 from merkatd.api.questions.present import costs
 from merkatd.api.questions.words import QuestionError
-from merkatd.database import bids, decisions, fleets, group_vms, periods
+from merkatd.database import bids, decisions, fleets, group_vms, moves, periods
 from merkatd.database.group_vms import Rate
 from merkatd.database.steps import StoredStep
 from merkatd.market.explain import hosts_after
 from merkatd.scheduler.afford import Afforded, afforded, beside
 from merkatd.scheduler.charge import purse_of
 from merkatd.scheduler.decide import left_alone, with_leave
+from merkatd.scheduler.failing import window_s
 from merkatd.scheduler.leave import ALL, Leave
 from merkatd.scheduler.observe import Look, look, new_words, seen_from
 from merkatd.scheduler.ports import UnreachableError
@@ -46,15 +47,18 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
             purse_of(connection, world, looked.observation, charged=False),
             fleets.applications(connection),
             _rates(connection, looked),
+            moves.recent(connection, looked.observation.at_s, window_s(world)),
         )
     )
-    present, outstanding, memory, newest, purse, applications, rates = stored
+    present, outstanding, memory, newest, purse, applications, rates, known_moves = stored
     number = 1 if newest is None else newest.number + 1
     own = replace(world, rng=copy.deepcopy(world.rng))  # the real period draws the same again
 
     def could() -> Afforded:
         verdicts = judge(outstanding, looked.observation, own.rhythm, handing=own.handing)
-        look_from = seen_from(own, number, looked, verdicts, present, applications, rates)
+        look_from = seen_from(
+            own, number, looked, verdicts, present, applications, rates, known_moves
+        )
         return afforded(own, look_from, purse)
 
     affordable = await world.executor.run(could)
