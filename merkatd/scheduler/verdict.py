@@ -82,8 +82,7 @@ def judge(
             outcome = _OUTCOMES[stored.step.kind](stored.step, vm)
             if handing and isinstance(stored.step, Deploy) and _waits(vm):
                 outcome = None
-            if isinstance(outcome, str) and stored.step.vm in seen.vm_error:
-                outcome = f"{outcome}; OpenNebula says: {seen.vm_error[stored.step.vm]}"
+            outcome = _with_its_error(outcome, seen.vm_error.get(stored.step.vm))
         else:  # steps on hosts are answered by the hosts; this one was cut off by a crash
             outcome = "the daemon ended before the host answered"
         unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing
@@ -112,6 +111,13 @@ def _look(seen: Observation, vm: int) -> _Look | None:
         return None
     state = VmState(int(seen.vm_state[row]))
     return _Look(state, seen.vm_words[row], int(seen.vm_host[row]))
+
+
+def _with_its_error(outcome: _Outcome, error: str | None) -> _Outcome:
+    """Return why a step did not happen with what OpenNebula says of its VM."""
+    if error is None or not isinstance(outcome, str):
+        return outcome
+    return f"{outcome}; OpenNebula says: {error}"
 
 
 def _waits(vm: _Look | None) -> bool:
