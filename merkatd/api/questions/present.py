@@ -12,8 +12,8 @@ from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.market.charge import charges
 from merkatd.market.explain import BIDDING, hosts_after
 from merkatd.market.view import NOWHERE
-from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.failing import notes
+from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement, messages
 from merkatd.scheduler.using import CPU, charged_rates
