@@ -19,6 +19,8 @@ HEADERS = (
     ("Permissions-Policy", "camera=(), geolocation=(), microphone=()"),
 )
 """On every answer, whatever it is."""
+LOOK_AGAIN = (("Retry-After", "5"), ("Refresh", "5"))
+"""For what can't be shown now and soon can: before the first period, or while a server is away."""
 HTML = "text/html; charset=utf-8"
 
 

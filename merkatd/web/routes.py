@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import sqlalchemy as sa
+
 from merkatd.api.questions import NotNowError
 from merkatd.api.questions.prepared import Prepared
 from merkatd.api.questions.present import Present
@@ -14,8 +16,11 @@ from merkatd.api.xmlrpc.table import MOST, Caller, House
 from merkatd.web.answers import Answer, Asked, Live
 from merkatd.web.goals import Goals
 from merkatd.web.past import Moment, Past
+from merkatd.web.recall import NEEDED, Reading
 
 _LONGEST_ID = 10
+_READING = frozenset({"history", "info", "list"})
+"""The last parts of the names of methods that change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Here:
     prepared: Prepared | None
     """The period that all of the page is of, whatever ends while it is made; None where there
     was none yet."""
+    reading: Reading
+    """What the page reads from the database with."""
 
     @property
     def now(self) -> Present:
@@ -67,16 +74,57 @@ class Here:
         """The visitor's."""
         return self.caller.identity.name
 
-    async def call(self, method: str, *arguments: Any) -> Any:
-        """What a tenant's call of this name answers this visitor: rights are looked at there."""
+    async def call(self, method: str, *arguments: Any, default: Any = NEEDED) -> Any:
+        """Return what a tenant's call of this name answers this visitor, rights included."""
         found = METHODS[method]
         if found.admin:
             need_admin(self.caller.identity, method)
-        return await found.function(self.house, self.caller, *found.completed(list(arguments)))
+
+        async def call() -> Any:
+            said = found.completed(list(arguments))
+            return await found.function(self.house, self.caller, *said)
+
+        if method.rpartition(".")[2] not in _READING:
+            return await call()
+        return await self.read((method, *arguments), call, default)
 
     async def ask(self, question: str, **arguments: Any) -> Any:
-        """What the daemon answers to anybody: the page must have looked at rights before."""
+        """Return the daemon's answer; the page must have checked the rights before."""
         return await self.house.questions.answer(question, arguments)
+
+    async def read(
+        self, key: tuple[Any, ...], read: Callable[[], Awaitable[Any]], default: Any = NEEDED
+    ) -> Any:
+        """Return what is read from the database, or what it was for this visitor before.
+
+        A form is never answered with what was before.
+        """
+        if self.asked.method == "POST":
+            return await read()
+        return await self.reading.get((self.caller.identity, *key), read, default)
+
+    async def stored(
+        self, key: tuple[Any, ...], work: Callable[[sa.Connection], Any], default: Any = NEEDED
+    ) -> Any:
+        """Return what a function of a connection reads."""
+        return await self.read(key, lambda: self.house.world.database.read(work), default)
+
+    async def status(self) -> dict[str, Any]:
+        """Return how the daemon is: what it knows itself is always of now."""
+        stored = await self.read(("status",), lambda: self.ask("status"), {"waiting_plan": None})
+        found: dict[str, Any] = {**stored, **self.house.questions.in_memory()}
+        return found
+
+    async def platforms(self) -> list[dict[str, Any]]:
+        """Return the visitor's platforms in short, or all."""
+        there = self.house.questions.platforms
+        if there is None:
+            return []
+        owner = None if self.admin else self.uid
+        rows: list[dict[str, Any]] = await self.read(
+            ("platforms",), lambda: there.listed(owner), []
+        )
+        return rows
 
 
 Function = Callable[[Here], Awaitable[Answer | Live]]

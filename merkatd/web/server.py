@@ -12,6 +12,7 @@ from merkatd.web.goals import Goals
 from merkatd.web.hosts import OwnHosts, certificate_names
 from merkatd.web.keeping import Keeping
 from merkatd.web.listening import Listeners
+from merkatd.web.recall import Recall
 from merkatd.web.sessions import Sessions
 from merkatd.web.settings import Settings
 from merkatd.web.site import Site
@@ -76,7 +77,8 @@ def serve(
         idle_s=settings.session_idle_s,
         most_per_user=settings.sessions_per_user,
     )
-    site = Site(dispatch, sessions, listeners, cookie=cookie, secure=secure)
+    recall = Recall(reactor, dispatch.house.world.now)
+    site = Site(dispatch, sessions, listeners, recall=recall, cookie=cookie, secure=secure)
     hosts = OwnHosts([settings.address, *(settings.hosts or ())])
     proxies = Proxies(settings.trusted_proxies or ())
     factory = VisitFactory(reactor, bounds, site, cookie, hosts, proxies, secure=secure)

@@ -1,6 +1,6 @@
 """A request from its address to its answer: who asks, whether they may, and what goes wrong."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from secrets import compare_digest
@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from merkatd.api.once import Once
 from merkatd.api.questions import NotNowError, QuestionError
 from merkatd.api.questions.prepared import Prepared
 from merkatd.api.xmlrpc.dispatch import Dispatch, refusal_of
@@ -15,14 +16,17 @@ from merkatd.api.xmlrpc.identity import Identity
 from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.table import Caller
 from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.database import periods
 from merkatd.ledger import LedgerError
 from merkatd.web import pages
-from merkatd.web.answers import Answer, Asked, Live, go, page
+from merkatd.web.answers import LOOK_AGAIN, Answer, Asked, Live, go, page
 from merkatd.web.assets import asset
 from merkatd.web.goals import Goals
 from merkatd.web.listening import Listener, Listeners
+from merkatd.web.pages.frame import not_now
 from merkatd.web.pages.signin import SIGN_IN, sign_in_page, wrong_page
 from merkatd.web.past import Past
+from merkatd.web.recall import NotStoredError, Reading, Recall
 from merkatd.web.routes import Here, Route, find
 from merkatd.web.sessions import Session, Sessions
 
@@ -39,9 +43,6 @@ _STATUS: Mapping[Code, HTTPStatus] = {
     Code.INTERNAL: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-_LOOK_AGAIN = (("Retry-After", "5"), ("Refresh", "5"))
-"""What can't be shown now, soon can: before the first period, or while something is away."""
-
 _log = Logger()
 _HOLD_ROUTES = pages
 
@@ -55,6 +56,7 @@ class Site:
         sessions: Sessions,
         listeners: Listeners,
         *,
+        recall: Recall,
         cookie: str,
         secure: bool,
     ) -> None:
@@ -63,6 +65,7 @@ class Site:
         self._admission = dispatch.admission.apart()
         self._sessions = sessions
         self._listeners = listeners
+        self._recall = recall
         self._cookie = cookie
         self._more = "; Secure" if secure else ""
         self.goals = Goals()
@@ -104,15 +107,40 @@ class Site:
             return await self._shown(asked, session, caller, *found)
 
         try:
+            if asked.method == "POST":
+                return await self._ordered(asked, session, work)
             return await self._admission.admitted(session.login, asked.address, work)
         except Exception as error:  # noqa: BLE001 - each visitor is answered, the daemon lives on
             return self._refused(asked, session, error)
+
+    async def _ordered(
+        self, asked: Asked, session: Session, work: Callable[[Caller], Awaitable[Answer | Live]]
+    ) -> Answer | Live:
+        """Return the answer to an order; it goes on where the database hangs under it."""
+        if self._recall.hangs:
+            return wrong_page(
+                "The database does not answer. Nothing was done; try again in a moment.",
+                HTTPStatus.SERVICE_UNAVAILABLE,
+            )
+        running = Once(self._admission.admitted(session.login, asked.address, work))
+        if await self._recall.outlast(running, self._look):
+            return await running.result()
+        return wrong_page(
+            "The database does not answer. The order may still be carried out: look again before"
+            " you repeat it.",
+            HTTPStatus.SERVICE_UNAVAILABLE,
+        )
+
+    async def _look(self) -> object:
+        """Read something small."""
+        return await self._house.world.database.read(periods.newest)
 
     async def _shown(
         self, asked: Asked, session: Session, caller: Caller, found: Route, id_: int
     ) -> Answer | Live:
         if found.admin:
             need_admin(caller.identity, found.path)
+        reading = self._recall.reading()
         here = Here(
             house=self._house,
             goals=self.goals,
@@ -121,21 +149,25 @@ class Site:
             asked=asked,
             form=session.form,
             id=id_,
-            prepared=await self._prepared(),
+            prepared=await self._prepared(reading),
+            reading=reading,
         )
-        answer = await found.function(here)
+        try:
+            answer = await found.function(here)
+        except NotStoredError as error:
+            return await not_now(here, str(error))
         if found.changes:
             self._listeners.changed()
         return answer
 
-    async def _prepared(self) -> Prepared | None:
+    async def _prepared(self, reading: Reading) -> Prepared | None:
         """The latest period; None where there was none yet."""
         preparing = self._house.preparing
         try:
             found = await preparing.prepared()
         except NotNowError:
             return None
-        await self.past.settled()
+        await reading.settle(self.past.adding)
         return found
 
     def _listen(self, caller: Caller, session: Session) -> Answer | Live:
@@ -175,7 +207,7 @@ class Site:
             return _nothing()
         answer = wrong_page(refusal.text, status)
         if status is HTTPStatus.SERVICE_UNAVAILABLE and asked.method == "GET":
-            return replace(answer, headers=_LOOK_AGAIN)
+            return replace(answer, headers=LOOK_AGAIN)
         return answer
 
     def _with_cookie(self, answer: Answer, token: str, *, gone: bool = False) -> Answer:

@@ -36,8 +36,8 @@ MEMORY = "256"
 class PageSite(Site):
     """VM 0 is Ann's, VM 1 Bob's; Ann has another VM, and a platform, of names that tell."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, _CONFIG)
+    def __init__(self, folder: Path, more: str = "") -> None:
+        super().__init__(folder, _CONFIG + more)
         try:
             self._fill()
         except BaseException:

@@ -7,9 +7,9 @@ import pytest
 from merkatd.web import assets
 from merkatd.web.answers import POLICY
 from merkatd.web.assets import asset
-from merkatd.web.routes import ROUTES
 from merkatd.web.sessions import Sessions
 from tests.api.xmlrpc.site import ANN, BOB
+from tests.web.routes import ROUTES
 from tests.web.site import PageSite
 
 HEADERS = {

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from merkatd.web.routes import ROUTES
 from tests.api.xmlrpc.site import ANN
 from tests.web.browser import Browser
+from tests.web.routes import ROUTES
 from tests.web.site import PageSite
 
 _FORM = "application/x-www-form-urlencoded"

@@ -23,7 +23,17 @@ def test_a_page_knows_of_nothing_that_came_later() -> None:
     prepared: Any = SimpleNamespace(now=now)
     past = Past()
     asked = Asked("GET", "/", {}, {}, "", by_hand=True, own=True, address="")
-    here = Here(_NOTHING, _NOTHING, past, _NOTHING, asked, form="", id=-1, prepared=prepared)
+    here = Here(
+        _NOTHING,
+        _NOTHING,
+        past,
+        _NOTHING,
+        asked,
+        form="",
+        id=-1,
+        prepared=prepared,
+        reading=_NOTHING,
+    )
     for period in (here.period - 1, here.period, here.period + 1):
         past.add(moment(period))
     assert [one.period for one in here.moments] == [here.period - 1, here.period]

@@ -61,6 +61,10 @@ class DaemonQuestions:
         """The world with the rules in force, those of a reloaded configuration included."""
         return self._scheduler.world
 
+    def in_memory(self) -> dict[str, Any]:
+        """Return what of the status is known without the database."""
+        return self._itself.in_memory()
+
     async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
         """The answer to a question of this name."""
         found = self._known.get(question)

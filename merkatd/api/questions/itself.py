@@ -39,9 +39,6 @@ class ItselfQuestions:
 
     async def status(self, _arguments: Arguments) -> dict[str, Any]:
         """How the daemon is, and the latest prices."""
-        scheduler = self._scheduler
-        latest = scheduler.latest
-        reach = scheduler.world.hypervisors.reach()
 
         def read(connection: sa.Connection) -> dict[str, Any]:
             newest = periods.newest(connection)
@@ -55,11 +52,17 @@ class ItselfQuestions:
                 },
             }
 
-        stored = await scheduler.world.database.read(read)
+        stored = await self._scheduler.world.database.read(read)
         how = await self._modes.present()
-        return stored | {
-            "mode": how["mode"],
-            "waiting_plan": how["waiting_plan"],
+        return stored | self.in_memory() | {"waiting_plan": how["waiting_plan"]}
+
+    def in_memory(self) -> dict[str, Any]:
+        """Return what of the status is known without the database."""
+        scheduler = self._scheduler
+        latest = scheduler.latest
+        reach = scheduler.world.hypervisors.reach()
+        return {
+            "mode": str(scheduler.mode),
             "configuration": scheduler.configuration,
             "paused": scheduler.paused,
             "standby": scheduler.standby,

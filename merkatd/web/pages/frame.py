@@ -1,11 +1,12 @@
 """What is around every page: head, navigation, and how the daemon is."""
 
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from merkatd.web.answers import Answer, page
+from merkatd.web.answers import LOOK_AGAIN, Answer, page
 from merkatd.web.markup import Markup, Part, h, joined
-from merkatd.web.pages.parts import credits_, since
+from merkatd.web.pages.parts import credits_, moment, since
 from merkatd.web.routes import Here
 
 _PLACES = (
@@ -50,9 +51,16 @@ def document(title: str, navigation: Part, *main: Part, live: bool = False) -> s
 
 async def framed(here: Here, title: str, *main: Part, status: int = 200) -> Answer:
     """A page of who is signed in."""
-    how = await here.ask("status")
+    how = await here.status()
     parts = (_strip(here, how), _banner(here, how), *main)
     return page(document(title, _navigation(here, how), *parts, live=True), status)
+
+
+async def not_now(here: Here, why: str) -> Answer:
+    """Return the frame around a sentence: what is asked for can't be shown at present."""
+    text = f"This page can't be shown now: {why}. It is tried again by itself."
+    answer = await framed(here, "Not now", h("h1", "Not now"), h("p", text), status=503)
+    return replace(answer, headers=LOOK_AGAIN)
 
 
 def form(here: Here, action: str, *parts: Part, class_: str | None = None) -> Markup:
@@ -127,8 +135,21 @@ def _fact(name: str, value: Part, more: str) -> Markup:
     return h("div", h("dt", name), said)
 
 
+def _old(here: Here) -> Part:
+    """Return what is said of a page that shows what the database said before."""
+    reading = here.reading
+    if reading.old_s is None and not reading.missing:
+        return None
+    text: list[Part] = ["The database does not answer. "]
+    if reading.old_s is not None:
+        text += ["This page is old: it shows what was stored at ", moment(reading.old_s), " UTC."]
+    if reading.missing:
+        text.append(" Some of it is missing.")
+    return h("p", text, class_="banner warn", data_old=True)
+
+
 def _banner(here: Here, how: dict[str, Any]) -> Markup:
-    said: list[Part] = []
+    said: list[Part] = [_old(here)]
     if how["mode"] in _DRY:
         said.append(h("p", _DRY[how["mode"]], class_="banner"))
     if how["waiting_plan"] is not None and here.admin:

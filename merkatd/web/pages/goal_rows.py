@@ -27,10 +27,7 @@ async def goals_of(here: Here) -> list[Goal]:
     The visitor's own, or all.
     """
     goals = [goal for goal in here.goals.told() if here.admin or goal.owner == here.uid]
-    platforms = here.house.questions.platforms
-    if platforms is not None:
-        rows = await platforms.listed(None if here.admin else here.uid)
-        goals += [of_platform(row) for row in rows]
+    goals += [of_platform(row) for row in await here.platforms()]
     world = here.house.world
     since_s = world.now() - _LATELY_PERIODS * world.rhythm.interval_s
     under_way = [goal for goal in goals if goal.ended_s is None]

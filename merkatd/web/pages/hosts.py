@@ -64,7 +64,7 @@ async def undrain(here: Here) -> Answer:
 
 
 async def _rows(here: Here) -> list[dict[str, Any]]:
-    drained = frozenset((await here.ask("status"))["drained_hosts"])
+    drained = frozenset((await here.status())["drained_hosts"])
     rows = lists.hosts(here.now, drained)
     if here.admin:
         return rows

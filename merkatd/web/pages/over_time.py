@@ -92,8 +92,8 @@ async def tenant_charts(here: Here) -> Charts:
     """Of a tenant that the visitor may see."""
     moments = here.moments
     since_s = moments[0].at_s if moments else here.house.world.now()
-    balance, moved = await here.house.world.database.read(
-        lambda connection: held(connection, here.id, since_s)
+    balance, moved = await here.stored(
+        ("held", here.id), lambda connection: held(connection, here.id, since_s)
     )
     return of_tenant(moments, here.id, balance, moved, here.house.world.goods.resources)
 

@@ -79,7 +79,7 @@ async def overview(here: Here) -> Answer:
 async def _hosts(here: Here) -> Part:
     """Where the script draws hosts as bars of VMs: for tenants, what is theirs of it."""
     now = here.now
-    drained = frozenset((await here.ask("status"))["drained_hosts"])
+    drained = frozenset((await here.status())["drained_hosts"])
     owner = None if here.admin else here.uid
     work = partial(hosts_of, now, drained, owner, _MOST_DRAWN)
     found = await here.house.world.executor.run(work)

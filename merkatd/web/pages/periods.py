@@ -58,7 +58,7 @@ async def prices_(here: Here) -> Answer:
 @route("GET", "/periods/{}")
 async def period(here: Here) -> Answer:
     """One period: its prices, and its decisions."""
-    found, cost = await here.house.world.database.read(partial(_read, number=here.id))
+    found, cost = await here.stored(("period", here.id), partial(_read, number=here.id))
     if found is None or here.id > here.period:
         raise Refusal(Code.NO_EXISTS, f"There was no period {here.id}.", here.id)
     moment_ = await moment_at(here)

@@ -50,7 +50,7 @@ async def _shown(here: Here, wrong: str = "") -> Answer:
     problem = h("p", wrong, class_="wrong", role="alert") if wrong else None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     try:
-        found = await here.ask("standing_plan")
+        found = await here.read(("plan",), lambda: here.ask("standing_plan"))
     except QuestionError as error:
         text = h("p", str(error), class_="quiet")
         return await framed(here, "Plan", h("h1", "Plan"), problem, text, status=status)

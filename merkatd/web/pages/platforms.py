@@ -34,9 +34,7 @@ _OUTLOOK = {"start": "it can run", "wait": "it would wait", "cancel": "it would 
 @route("GET", "/platforms")
 async def platforms(here: Here) -> Answer:
     """All platforms that the visitor may see, also those that are over."""
-    there = here.house.questions.platforms
-    rows = [] if there is None else await there.listed(None if here.admin else here.uid)
-    rows = sorted(rows, key=lambda row: -row["id"])
+    rows = sorted(await here.platforms(), key=lambda row: -row["id"])
     names = here.now.owner_names
     shown = partial(_table, names=names, now_s=here.house.world.now())
     new = h("a", "New platform", href="/platforms/new", class_="action")

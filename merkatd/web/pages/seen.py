@@ -36,7 +36,7 @@ def _places(which: Bools) -> list[int]:
 
 async def prices(here: Here) -> list[Row]:
     """The prices of the newest periods; of one that is under way the database has some too."""
-    rows: list[Row] = await here.call("merkat.price.history", PRICED)
+    rows: list[Row] = await here.call("merkat.price.history", PRICED, default=[])
     return [row for row in rows if row["period"] <= here.period]
 
 
@@ -74,13 +74,17 @@ async def explained(here: Here) -> Row:
         raise no_vm(here.id)
     identity, session = here.caller.identity, here.caller.session
     await need_vm(identity, here.house.logins, session, here.id, int(vms.owner[row]), USE)
-    return await explanation(here.house.world, here.now, row)
+    world, now = here.house.world, here.now
+    found: Row = await here.read(("explained", here.id), lambda: explanation(world, now, row))
+    return found
 
 
 async def platform(here: Here) -> Row:
     """The platform that the address names, at the prices of the page. Raises Refusal."""
     await here.call("merkat.platform.info", here.id)  # whose it is, is looked at there
     world, latest = here.house.world, None if here.prepared is None else here.prepared.latest
-    return await world.database.read(
-        lambda connection: showing.shown(connection, found(connection, here.id), world, latest)
+    row: Row = await here.stored(
+        ("platform", here.id),
+        lambda connection: showing.shown(connection, found(connection, here.id), world, latest),
     )
+    return row

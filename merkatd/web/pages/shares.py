@@ -21,7 +21,9 @@ async def moment_at(here: Here) -> Moment | None:
     if kept is not None:
         return kept
     world = here.house.world
-    return await world.database.read(partial(_read, world=world, number=here.id))
+    read = partial(_read, world=world, number=here.id)
+    found: Moment | None = await here.stored(("shares", here.id), read, None)
+    return found
 
 
 def _read(connection: sa.Connection, world: World, number: int) -> Moment | None:

@@ -40,20 +40,23 @@ async def steps(
         last_period=here.period if period is None else period,
     )
     own = None if here.admin else now.snapshot.vms.id[own_rows(now, here.uid)].tolist()
-    return await _read(here, now, partial(_found, wanted=wanted, vms=own, limit=limit))
+    key = ("steps", limit, kinds, host, period)
+    return await _read(here, now, key, partial(_found, wanted=wanted, vms=own, limit=limit))
 
 
 async def steps_of_vm(here: Here, vm: int, limit: int) -> list[dict[str, Any]]:
     """What was done with a VM that the visitor may see."""
     now = here.now
     wanted = Wanted(vm=vm, last_period=here.period)
-    return await _read(here, now, partial(_found, wanted=wanted, vms=None, limit=limit))
+    key = ("steps of", vm, limit)
+    return await _read(here, now, key, partial(_found, wanted=wanted, vms=None, limit=limit))
 
 
-async def _read(here: Here, now: Present, found: Any) -> list[dict[str, Any]]:
-    return await here.house.world.database.read(
-        lambda connection: step_rows(found(connection), now.snapshot)
+async def _read(here: Here, now: Present, key: tuple[Any, ...], found: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = await here.stored(
+        key, lambda connection: step_rows(found(connection), now.snapshot), []
     )
+    return rows
 
 
 def _found(

@@ -18,7 +18,7 @@ _LONG_S = 1e9
 
 async def tenant_rows(here: Here) -> list[dict[str, Any]]:
     """What tenants bid, get, pay and have left, who pays most first; the visitor's own, or all."""
-    standing: Sequence[Mapping[str, Any]] = await here.call("merkat.tenant.list")
+    standing: Sequence[Mapping[str, Any]] = await here.call("merkat.tenant.list", default=[])
     now = here.now
     shares = await here.house.world.executor.run(partial(_shares, now))
     all_cpu = sum(one.cpu for one in shares.values())

@@ -1,0 +1,7 @@
+"""Every route of the page, whatever else a test has imported."""
+
+from merkatd.web import pages, routes
+
+ROUTES = routes.ROUTES
+assert pages.__name__, "importing the pages fills the table"
+assert len(ROUTES) > 20, "the table of routes is not filled"

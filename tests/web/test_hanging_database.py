@@ -1,0 +1,110 @@
+"""While the database hangs, every page answers soon from what is in memory, and says so."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.xmlrpc.site import ANN, BOB, until
+from tests.servers import MariaDb
+from tests.web.browser import Answer, Browser
+from tests.web.routes import ROUTES
+from tests.web.site import PageSite
+
+_SOON_S = 2.0
+_OLD = "data-old"
+_PAGES = [route.path for route in ROUTES if route.method == "GET"]
+
+
+@pytest.fixture(scope="module")
+def frozen(
+    mariadb: MariaDb, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[PageSite, Browser, Browser]]:
+    """A daemon whose MariaDB hangs; an administrator who has seen all, and Bob who has not."""
+    url = mariadb.make("hanging")
+    made = PageSite(tmp_path_factory.mktemp("hanging"), f'[database]\nurl = "{url}"')
+    try:
+        admin, bob = made.browser(made.admin), made.browser(BOB)
+        secrets = [admin.secret(), bob.secret()]
+        assert all(secrets)
+        for path in addresses(made):
+            assert admin.get(path).status == 200, path
+        mariadb.freeze()
+        yield made, admin, bob
+    finally:
+        mariadb.thaw()
+        made.end()
+
+
+def addresses(site: PageSite) -> list[str]:
+    """Every page there is, of something that there is."""
+    ids = {"platforms": site.platform, "vms": site.vm, "tenants": site.users["ann"]}
+    found = []
+    for path in _PAGES:
+        number = ids.get(path.split("/")[1], 1 if path.startswith("/periods") else 0)
+        found.append(path.replace("{}", str(number)))
+    return found
+
+
+def soon(browser: Browser, method: str, path: str, **form: str) -> Answer:
+    """An answer that does not take long."""
+    begin = time.monotonic()
+    answer = browser.post(path, **form) if method == "POST" else browser.get(path)
+    assert time.monotonic() - begin < _SOON_S, path
+    return answer
+
+
+def test_pages_that_were_read_before_are_shown_as_old(
+    frozen: tuple[PageSite, Browser, Browser],
+) -> None:
+    """In their frame, with what they showed, and with the time of that."""
+    site, admin, _ = frozen
+    for path in addresses(site):
+        answer = soon(admin, "GET", path)
+        assert answer.status == 200, path
+        assert _OLD in answer.text, path
+        assert "This page is old: it shows what was stored at" in answer.text, path
+        assert 'aria-label="Pages"' in answer.text, path
+    assert "anns-secret-platform" in admin.get(f"/platforms/{site.platform}").text
+
+
+def test_a_visitor_who_has_seen_nothing_sees_what_is_in_memory(
+    frozen: tuple[PageSite, Browser, Browser],
+) -> None:
+    """Hosts, VMs and prices of the last period; for the rest the frame with a sentence."""
+    site, _, bob = frozen
+    for path in ("/", "/hosts", "/vms", "/hosts/0", "/platforms", "/prices", "/decisions"):
+        answer = soon(bob, "GET", path)
+        assert answer.status == 200, path
+        assert _OLD in answer.text, path
+    assert '<a href="/vms/1">b</a>' in bob.get("/vms").text
+    for path in ("/vms/1", f"/tenants/{site.users['bob']}"):
+        answer = soon(bob, "GET", path)
+        assert answer.status == 503, path
+        assert 'aria-label="Pages"' in answer.text, path
+        assert "This page can&#x27;t be shown now" in answer.text, path
+
+
+def test_signing_in_and_orders_answer_too(frozen: tuple[PageSite, Browser, Browser]) -> None:
+    """An order is refused rather than left hanging, and many at once change nothing."""
+    site, admin, bob = frozen
+    ann = site.browser()
+    begin = time.monotonic()
+    assert ann.sign_in(ANN).status == 303
+    assert time.monotonic() - begin < _SOON_S
+    for _ in range(20):
+        answer = soon(bob, "POST", "/vms/1/bid", cpu="3")
+        assert answer.status == 503
+        assert "The database does not answer." in answer.text
+    assert soon(admin, "POST", "/orders/pause").status == 503
+
+
+def test_afterwards_all_is_as_before(
+    frozen: tuple[PageSite, Browser, Browser], mariadb: MariaDb
+) -> None:
+    """Pages are new again, and orders are done."""
+    _, admin, bob = frozen
+    mariadb.thaw()
+    until(lambda: _OLD not in admin.get("/").text, "a page that is not old")
+    until(lambda: bob.post("/vms/1/bid", cpu="3").status == 303, "an order that is done")
+    assert bob.get("/vms/1").status == 200
