@@ -1,16 +1,22 @@
 """Iterations, counted: from the lines of a log, or from what a simulated guest tells. Pure."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+import re2
 
 from controllers.applications.replacing import ABSENT
 
 PATTERN: Final = r"\bstep\s+(?P<step>\d+)\b.*?(?P<seconds>\d+(?:\.\d+)?)\s*s\b"
 """A line of a log that tells of an iteration, unless the template says otherwise."""
+LONGEST: Final = 1_000
+"""Characters of an expression."""
+_SHOWN: Final = 60
+_DIGITS: Final = 40
+_MOST: Final = 1e15
 LATEST: Final = 5
 """An iteration's time is the median of so many: one that a suspension fell into says nothing."""
 
@@ -31,18 +37,37 @@ class Count:
         return median(self.took_s) if self.took_s else None
 
 
-def pattern_of(text: str) -> re.Pattern[str]:
-    """ValueError where it is no expression, or names no `step`."""
+class Pattern(Protocol):
+    """A compiled expression."""
+
+    def search(self, line: str, /) -> Any:
+        """The first match of a line, None where there is none."""
+
+
+def pattern_of(text: str) -> Pattern:
+    """Return the expression. Raise ValueError if it is none, or names no `step`.
+
+    RE2 matches in time that is proportional to the line, whatever a tenant's expression is. It
+    knows neither lookarounds nor backreferences.
+    """
+    shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+    if len(text) > LONGEST:
+        raise ValueError(f"pattern {shown}: at most {LONGEST} characters are right")
+    options = re2.Options()
+    options.log_errors = False
     try:
-        found = re.compile(text)
-    except re.error as error:
-        raise ValueError(f"pattern {text!r}: {error}") from None
+        found = re2.compile(text, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        why = error.args[0]
+        said = why.decode("utf-8", "replace") if isinstance(why, bytes) else error
+        raise ValueError(f"pattern {shown}: {said}") from None
     if "step" not in found.groupindex:
-        raise ValueError(f"pattern {text!r}: it needs a group (?P<step>...)")
-    return found
+        raise ValueError(f"pattern {shown}: it needs a group (?P<step>...)")
+    compiled: Pattern = found
+    return compiled
 
 
-def counted(before: Count, lines: Iterable[str], pattern: re.Pattern[str], now_s: float) -> Count:
+def counted(before: Count, lines: Iterable[str], pattern: Pattern, now_s: float) -> Count:
     """After these lines too. A step may be told again, by an application that was started anew."""
     done, took, at_s = before.done, list(before.took_s), before.at_s
     for line in lines:
@@ -50,10 +75,25 @@ def counted(before: Count, lines: Iterable[str], pattern: re.Pattern[str], now_s
         if found is None:
             continue
         groups = found.groupdict()
-        done, at_s = int(groups["step"]), now_s
-        if groups.get("seconds") is not None:
-            took.append(float(groups["seconds"]))
+        step = _number(groups["step"])
+        if step is None:
+            continue
+        done, at_s = int(step), now_s
+        seconds = _number(groups.get("seconds"))
+        if seconds is not None:
+            took.append(seconds)
     return Count(done=done, took_s=tuple(took[-LATEST:]), at_s=at_s)
+
+
+def _number(text: str | None) -> float | None:
+    """The number from 0 on that a group holds, None where it holds none."""
+    if text is None or len(text) > _DIGITS:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number <= _MOST else None
 
 
 def of_guest(told: Mapping[str, Any]) -> Count:

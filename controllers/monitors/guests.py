@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from controllers.controller import Hand
+from controllers.monitors.addresses import check_address
 from controllers.monitors.ssh import Heard, Limits, Place, Pool, key_of
 from merkatd.bus.messages import Latest, Look
 from merkatd.platforms.guest_keys import GuestKeys, guest_keys
@@ -25,6 +26,8 @@ class Reach:
 
     address: str
     """`{vm}` stands for the VM's id."""
+    allowed: tuple[str, ...] = ()
+    """Other addresses that a template may name."""
     user: str = "root"
     port: int = 22
     limits: Limits = field(default_factory=Limits)
@@ -33,12 +36,21 @@ class Reach:
     def read(cls, text: str) -> "Reach":
         """What the daemon wrote."""
         values = json.loads(text)
-        return cls(**{**values, "limits": Limits(**values["limits"])})
+        return cls(
+            **{
+                **values,
+                "allowed": tuple(values["allowed"]),
+                "limits": Limits(**values["limits"]),
+            }
+        )
 
     def but(self, parameters: Mapping[str, Any]) -> "Reach":
-        """As a template's monitor wants it."""
+        """As a template's monitor wants it. Raise ValueError for an address that is not allowed."""
+        address = str(parameters.get("address", self.address))
+        check_address(address, (self.address, *self.allowed))
         return Reach(
-            address=str(parameters.get("address", self.address)),
+            address=address,
+            allowed=self.allowed,
             user=str(parameters.get("user", self.user)),
             port=int(parameters.get("port", self.port)),
             limits=self.limits,

@@ -3,11 +3,10 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from re import Pattern
 from typing import Any, Final
 
 from controllers.monitors import signs, tail
-from controllers.monitors.counting import PATTERN, Count, counted, pattern_of
+from controllers.monitors.counting import PATTERN, Count, Pattern, counted, pattern_of
 from controllers.monitors.guests import Guests
 from controllers.monitors.looking import Known, Notebook, Seen
 from controllers.monitors.signs import Signs
@@ -23,7 +22,7 @@ class Watched:
     """What a template's monitor says is to be watched."""
 
     log: str
-    pattern: Pattern[str]
+    pattern: Pattern
     status: str = ""
     """The file with the application's exit code, once there is one."""
     configure: str = "true"

@@ -67,7 +67,15 @@ class PlatformProcesses:
 
     def kinds(self) -> Kinds:
         """Those that come with Merkat, and the files in the site's own folder."""
-        return Kinds(known(self._folder, CONTROLLERS), known(self._folder, MONITORS))
+        settings = self._settings
+        return Kinds(
+            known(self._folder, CONTROLLERS),
+            known(self._folder, MONITORS),
+            addresses=(settings.ssh_address, *settings.ssh_allowed.split()),
+            tenant_processes=min(
+                settings.tenant_processes, settings.tenant_memory_mib // settings.memory_mib
+            ),
+        )
 
     async def start(self, assignment: Assignment) -> None:
         """Have the platform's controller and monitors run; what runs for it already stays."""
@@ -183,6 +191,7 @@ def _ssh(settings: Settings) -> str:
     return json.dumps(
         {
             "address": settings.ssh_address,
+            "allowed": settings.ssh_allowed.split(),
             "user": settings.ssh_user,
             "port": settings.ssh_port,
             "limits": limits,

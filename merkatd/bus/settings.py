@@ -37,9 +37,17 @@ class Settings:
     """How much of the output of each process is kept in a file,"""
     logs: int = 4
     """and in how many files."""
+    tenant_processes: int = 40
+    """How many controllers and monitors the platforms of one tenant may have together."""
+    tenant_memory_mib: int = 40_960
+    """The address space of all of them: with more, a further platform is refused."""
     ssh_address: str = ""
-    """Where monitors reach a VM over SSH: {vm} stands for its id, as in "10.0.0.{vm}". A template's
-    monitor may say otherwise. Empty: guests of the embedded cloud are asked through it."""
+    """Where monitors reach a VM over SSH: {vm} stands for its id, as in "10.0.0.{vm}". Empty:
+    guests of the embedded cloud are asked through it."""
+    ssh_allowed: str = ""
+    """Other addresses that the monitor of a tenant's template may name, separated by blanks: *
+    stands for any characters, as in "10.1.* *.vms.example.org". Empty: monitors connect to the
+    platform's own VMs alone."""
     ssh_user: str = "root"
     """Whom monitors log in as,"""
     ssh_port: int = 22

@@ -2,6 +2,7 @@
 
 import argparse
 
+from merkatd.commands.private import keep_private
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.embedded import command
 
@@ -15,5 +16,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
+    keep_private()
     asyncio_reactor()
     return command.run(arguments)

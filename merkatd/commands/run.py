@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from merkatd.api.ask import ControlError
 from merkatd.commands.complaints import CONFIGURATION, complain
 from merkatd.commands.configured import INSTALLED, add_config, loaded, read_config
+from merkatd.commands.private import close_to_others, keep_private
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.commands.supervisor import Supervisor
 from merkatd.commands.written import Written
@@ -47,9 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     At SIGHUP the configuration is read anew; one with mistakes leaves the old one in force. At
     the start it has an exit code of its own, after which systemd does not try again.
     """
+    keep_private()
     config = read_config("run", arguments.config)
     if config is None:
         return CONFIGURATION
+    close_to_others(config.state_directory)
     reactor = asyncio_reactor()
     _use_daemon_threads(reactor)
     try:

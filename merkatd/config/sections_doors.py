@@ -98,6 +98,8 @@ class Bus(bus.Settings):
         "files": Rules(least=32),
         "log_mib": Rules(above=0),
         "logs": Rules(least=1, most=100),
+        "tenant_processes": Rules(least=1),
+        "tenant_memory_mib": Rules(least=1),
         "ssh_port": Rules(least=1, most=65535),
         "ssh_pool": Rules(least=1, most=200),
         "ssh_connect_s": Rules(above=0),

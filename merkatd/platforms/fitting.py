@@ -1,8 +1,11 @@
 """Whether a site can keep a platform: its kinds of controllers, its markets, what is sold there."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from controllers.monitors.addresses import check_address
+from controllers.monitors.counting import pattern_of
 from merkatd.fields import listed
 from merkatd.platforms.ports import Kinds
 from merkatd.platforms.template import NOBODY, Cluster, Template, TemplateError
@@ -37,8 +40,23 @@ def _problems(template: Template, offered: Offered) -> Iterator[str]:
 def _cluster_problems(path: str, cluster: Cluster, offered: Offered) -> Iterator[str]:
     if cluster.monitor is not None:
         yield from _unknown(f"{path}.monitor.kind", cluster.monitor.kind, offered.kinds.monitors)
+        for problem in _monitor_problems(cluster.monitor.parameters, offered.kinds.addresses):
+            yield f"{path}.monitor.parameters: {problem}"
     yield from _unsold(f"{path}.floor", cluster.floor, offered.goods)
     yield from _unsold(f"{path}.ceiling", cluster.ceiling, offered.goods)
+
+
+def _monitor_problems(
+    parameters: Mapping[str, Any], addresses: Sequence[str] | None
+) -> Iterator[str]:
+    """What a monitor would refuse to begin with."""
+    try:
+        if "pattern" in parameters:
+            pattern_of(str(parameters["pattern"]))
+        if "address" in parameters and addresses is not None:
+            check_address(str(parameters["address"]), addresses)
+    except ValueError as error:
+        yield str(error)
 
 
 def _unknown(key: str, given: str, there: Sequence[str]) -> Iterator[str]:

@@ -203,10 +203,15 @@ class Manager:
     def _submission(
         self, owner: int, text: str, vm_templates: dict[str, str], who: str
     ) -> Callable[[sa.Connection], Platform]:
-        given = Submission(
-            token=uuid4().hex, owner=owner, text=text, vm_templates=vm_templates, who=who
-        )
         world, at_s, offered = self._world, self._world.now(), self._offered()
+        given = Submission(
+            token=uuid4().hex,
+            owner=owner,
+            text=text,
+            vm_templates=vm_templates,
+            who=who,
+            most_processes=offered.kinds.tenant_processes,
+        )
 
         def submitted(connection: sa.Connection) -> Platform:
             fitting.check(read_template(text), offered)

@@ -43,6 +43,8 @@ class Submission:
     vm_templates: Mapping[str, str]
     """By cluster, for those whose template is OpenNebula's."""
     who: str
+    most_processes: int | None = None
+    """How many processes all platforms of the owner may have; None: any number."""
 
 
 def submit(connection: sa.Connection, given: Submission, money: Money, at_s: float) -> Platform:
@@ -57,6 +59,7 @@ def submit(connection: sa.Connection, given: Submission, money: Money, at_s: flo
     ]
     if len(living) >= MOST_LIVING:
         raise OrderError(f"a tenant has at most {MOST_LIVING} platforms that are not over")
+    _check_processes(template, living, given.most_processes)
     deadline = template.goal.deadline
     stored = platforms.add(
         connection,
@@ -217,6 +220,16 @@ def outlook(
     over = State(one.state) in {*ENDS, State.STOPPING}
     found = Judged(Answer.START) if over else judged(terms, offer)
     return Outlook(found, cost_of_all(terms, offer))
+
+
+def _check_processes(template: Template, living: Sequence[Platform], most: int | None) -> None:
+    """Raise OrderError if the tenant's platforms would have too many processes."""
+    running = sum(parsed(one.template).processes for one in living)
+    if most is not None and template.processes and running + template.processes > most:
+        raise OrderError(
+            f"a tenant's platforms have at most {most} controllers and monitors together"
+            f" (yours have {running}, this one needs {template.processes}): stop another one first"
+        )
 
 
 def _vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str]:

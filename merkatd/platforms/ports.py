@@ -237,6 +237,10 @@ class Kinds:
 
     controllers: tuple[str, ...]
     monitors: tuple[str, ...]
+    addresses: tuple[str, ...] | None = None
+    """What a monitor's `address` may be, * standing for any characters; None: anything."""
+    tenant_processes: int | None = None
+    """How many processes the platforms of one tenant may have; None: any number."""
 
 
 class Attendant(Protocol):

@@ -125,3 +125,10 @@ class Template:
     budget: Budget
     start: Start = field(default_factory=Start)
     clusters: tuple[Cluster, ...]
+
+    @property
+    def processes(self) -> int:
+        """How many controllers and monitors it has."""
+        if self.controller == NOBODY:
+            return 0
+        return 1 + sum(one.monitor is not None for one in self.clusters)

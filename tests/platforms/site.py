@@ -60,6 +60,7 @@ class Notes:
         self.started: list[Assignment] = []
         self.stopped: list[tuple[int, float]] = []
         self.news: list[News] = []
+        self.offered = Kinds(("notes",), ("steps",))
 
     def attend(self, attendant: Attendant) -> None:
         """Whom to ask."""
@@ -67,7 +68,7 @@ class Notes:
 
     def kinds(self) -> Kinds:
         """Such as this one."""
-        return Kinds(("notes",), ("steps",))
+        return self.offered
 
     async def start(self, assignment: Assignment) -> None:
         """Write it down."""

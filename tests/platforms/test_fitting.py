@@ -1,11 +1,17 @@
 """What a site can't keep is refused when it is submitted, with what there is instead."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from merkatd.api.questions.platforms import PlatformQuestions
+from merkatd.bus.running import PlatformProcesses
+from merkatd.bus.settings import Settings
+from merkatd.platforms.ordering import OrderError
 from merkatd.platforms.ports import SetBids
 from merkatd.platforms.template import TemplateError
 from merkatd.scheduler.settings import Goods
@@ -53,6 +59,56 @@ class TestKinds:
                 controller='[controller]\nkind = "x"', start="[start.price_ceiling]\ndisk = 1"
             )
         assert len(raised.value.problems) == 2
+
+
+class TestMonitors:
+    MONITOR = "[cluster.monitor]\nkind = 'steps'\nparameters"
+
+    @pytest.mark.parametrize(
+        ("parameters", "said"),
+        [
+            ('{ log = "l", pattern = "(?P<step>a)(?=b)" }', "invalid perl operator"),
+            ('{ log = "l", pattern = "a" }', "needs a group"),
+            ('{ log = "l", address = "192.0.2.1" }', r"allows '10.0.0.\{vm\}'"),
+        ],
+    )
+    def test_what_a_monitor_would_not_begin_with_is_refused(
+        self, site: Site, parameters: str, said: str
+    ) -> None:
+        """When it is submitted: nobody has to look into the log of a monitor."""
+        site.notes.offered = replace(site.notes.offered, addresses=("10.0.0.{vm}",))
+        with pytest.raises(TemplateError, match=said):
+            site.submit(cluster=f"{CLUSTER}\n{self.MONITOR} = {parameters}")
+        site.submit(
+            cluster=f'{CLUSTER}\n{self.MONITOR} = {{ log = "l", address = "10.0.0.{{vm}}" }}'
+        )
+
+
+class TestProcesses:
+    def test_a_tenant_has_only_so_many(self, site: Site) -> None:
+        """Controllers and monitors of all its platforms together; others' do not count."""
+        site.notes.offered = replace(site.notes.offered, tenant_processes=5)
+        watched = f"{CLUSTER}\n[cluster.monitor]\nkind = 'steps'"
+        first = site.submit(cluster=watched)
+        site.submit(cluster=watched)
+        with pytest.raises(OrderError, match="at most 5 controllers and monitors"):
+            site.submit(cluster=watched)
+        site.submit(controller='[controller]\nkind = "none"', cluster=watched)
+        site.submit(site.bob, cluster=watched)
+        site.submit()
+        site.wait(site.manager.stop(first, "ann"))
+        site.submit(cluster=watched)
+
+    @pytest.mark.parametrize(
+        ("settings", "most"),
+        [({}, 40), ({"tenant_memory_mib": 3_000}, 2), ({"tenant_processes": 7}, 7)],
+    )
+    def test_memory_bounds_their_number_too(
+        self, tmp_path: Path, settings: dict[str, Any], most: int
+    ) -> None:
+        """Each may take as much as it is configured to."""
+        processes = PlatformProcesses(tmp_path, None, np.random.default_rng(), Settings(**settings))
+        assert processes.kinds().tenant_processes == most
 
 
 class TestGoods:

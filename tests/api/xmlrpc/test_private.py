@@ -1,0 +1,52 @@
+"""What a daemon that is started by hand writes is for its own user alone."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from merkatd.commands.private import close_to_others, keep_private
+from tests.api.xmlrpc.site import Site
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def test_nobody_else_can_read_the_state(site: Site) -> None:
+    """The database with its VM templates, logins, keys, logs, sockets."""
+    umask = os.umask(0)
+    os.umask(umask)
+    assert not umask & stat.S_IROTH, "the shell of this test keeps others out already"
+    found = [path for path in site.state.rglob("*") if not path.is_symlink()]
+    assert site.state / "merkat.db" in found
+    open_ = {str(path) for path in found if stat.S_IMODE(path.stat().st_mode) & OTHERS}
+    assert not open_
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(0o022, 0o077), (0o002, 0o077), (0, 0o077), (0o027, 0o027), (0o007, 0o007)],
+)
+def test_a_mask_that_keeps_others_out_stays(before: int, after: int) -> None:
+    """The service's lets its group read."""
+    kept = os.umask(before)
+    try:
+        keep_private()
+        assert os.umask(0) == after
+    finally:
+        os.umask(kept)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0o755, 0o750), (0o700, 0o700), (0o750, 0o750), (0o1777, 0o1777)]
+)
+def test_a_state_directory_of_an_earlier_version_is_closed(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    """One that many share stays as it is."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(before)
+    close_to_others(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == after
+    close_to_others(tmp_path / "missing")
