@@ -18,8 +18,12 @@ _WHY = "limits are set by nobody (hypervisor.kind = none)"
 class UntouchedHypervisors:
     """Implements `merkatd.scheduler.ports.Hypervisors`."""
 
+    def __init__(self) -> None:
+        self._hosts: tuple[int, ...] = ()
+
     def meet(self, seen: Observation) -> None:
-        """Nobody is to be met."""
+        """Remember the hosts: none of them is told anything."""
+        self._hosts = tuple(seen.host_id.tolist())
 
     async def read(self, vms: Mapping[int, int]) -> Use:
         """Nothing is known of any VM, and nobody may be told anything."""
@@ -34,7 +38,7 @@ class UntouchedHypervisors:
             balloon=np.zeros(0, dtype=bool),
             pin_policy=np.zeros(0, dtype=bool),
         )
-        away = dict.fromkeys(vms.values(), _WHY)
+        away = dict.fromkeys((*self._hosts, *vms.values()), _WHY)
         return Use(nobody, nothing, nothing, nothing, in_force, away)
 
     async def apply(self, steps: Sequence[OnHost]) -> Mapping[str, str]:

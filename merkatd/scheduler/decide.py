@@ -9,7 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.cluster import Decision, Ints, OnHost, Plan, Snapshot, VmState
+from merkatd.cluster import Decision, Deploy, Ints, Migrate, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.steps import Step
 from merkatd.database import accounts, allocations, journal, periods, prices
 from merkatd.database.journal import Recorded
@@ -107,12 +107,18 @@ def worked_out(
 
 
 def left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
-    """The same cloud; nobody moves a VM about which something else is proposed."""
+    """Return the same cloud, in which no strategy places or moves a VM with a proposed step."""
     if not proposed:
         return seen
     vms = seen.snapshot.vms
-    movable = vms.movable & ~np.isin(vms.id, [step.vm for step in proposed])
-    return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, movable=movable)))
+    spoken_for = np.isin(vms.id, [step.vm for step in proposed])
+    waits = spoken_for & (vms.state == int(VmState.PENDING))
+    vms = replace(
+        vms,
+        movable=vms.movable & ~spoken_for,
+        state=np.where(waits, int(VmState.ABSENT), vms.state),
+    )
+    return replace(seen, snapshot=replace(seen.snapshot, vms=vms))
 
 
 def _why(world: World, seen: Seen, reasons: Mapping[int, str]) -> Mapping[int, str]:
@@ -153,12 +159,21 @@ def _decide_markets(
 
 
 def _on_hosts_that_answer(limits: Limits, seen: Seen) -> Limits:
-    """VMs on hosts that can't be asked keep the limits they have."""
+    """Return the limits without steps of VMs that are on hosts without an answer, or go there."""
+    if not seen.use.away:
+        return limits
     away = np.isin(seen.observation.vm_host, list(seen.use.away))
     vms = set(seen.observation.vm_id[away].tolist())
-    if not vms:
-        return limits
-    kept = [step for step in limits.plan if step.vm not in vms or not isinstance(step, OnHost)]
+    arrivals = {
+        step.id
+        for step in limits.plan
+        if isinstance(step, Deploy | Migrate) and step.host in seen.use.away
+    }
+    kept = [
+        step
+        for step in limits.plan
+        if not isinstance(step, OnHost) or not (step.vm in vms or arrivals & set(step.after))
+    ]
     return replace(limits, plan=Plan(tuple(kept)))
 
 

@@ -10,8 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Decision, Deploy, Migrate, Plan, Snapshot, VmState
+from merkatd.cluster import Decision, Deploy, Migrate, Plan, Snapshot, Step, VmState
 from merkatd.scheduler.constraints import Stock
+
+MOST_ROUNDS = 8
+"""How often a period decides anew; after that, steps without stock are left out of the plan."""
 
 
 def within_stock(
@@ -23,12 +26,29 @@ def within_stock(
     if stock is None:
         return decide(snapshot)
     late: dict[int, str] = {}
-    while True:
-        decision = decide(_without(snapshot, late))
+    decision = decide(snapshot)
+    for _ in range(MOST_ROUNDS):
         more = too_late(snapshot, decision.plan, stock())
         if not more:
             return replace(decision, reasons={**decision.reasons, **late})
         late |= more
+        decision = decide(_without(snapshot, late))
+    late |= too_late(snapshot, decision.plan, stock())
+    plan = _without_steps(decision.plan, late)
+    return replace(decision, plan=plan, reasons={**decision.reasons, **late})
+
+
+def _without_steps(plan: Plan, late: Mapping[int, str]) -> Plan:
+    """Return the plan without the arrivals of these VMs and all steps that come after them."""
+    kept: list[Step] = []
+    dropped: set[str] = set()
+    for step in plan:
+        arrives = isinstance(step, Deploy | Migrate) and step.vm in late
+        if arrives or dropped & set(step.after):
+            dropped.add(step.id)
+        else:
+            kept.append(step)
+    return Plan(tuple(kept))
 
 
 def too_late(snapshot: Snapshot, plan: Plan, stock: Stock) -> Mapping[int, str]:

@@ -20,7 +20,10 @@ def test_vms_are_placed_and_charged_and_limited_by_nobody(frontend: Frontend) ->
     """Period after period, also where VMs contend."""
     ann = frontend.user("ann")
     vms = [frontend.vm(1.0 + at, owner=ann, VCPU=4) for at in range(6)]
-    frontend.periods(2)
+    first = frontend.period()
+    assert [step.kind for step in first.decided.limits.plan] == ["deploy"] * len(vms)
+    frontend.clock.advance(60)
+    frontend.periods(1)
     before = [frontend.limits(vm) for vm in vms]
     latest = frontend.periods(3)
     assert {frontend.state(vm) for vm in vms} == {"RUNNING"}

@@ -1,0 +1,75 @@
+"""One plan: a VM that is to end is not started, and what is scarce is decided in few rounds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Decision, Deploy, Plan, Snapshot, Terminate, VmState
+from merkatd.database import decisions
+from merkatd.scheduler.scarce import MOST_ROUNDS, too_late, within_stock
+from tests.clouds import cloud, hosts_table, vms_table
+from tests.scheduler.frontend import Frontend
+
+NONE_LEFT = "no device is left"
+
+
+def test_a_vm_that_is_to_end_is_not_started_before() -> None:
+    """It waits, and its group is deleted: its end is the only step of the plan."""
+
+    async def proposals(_database: Any, seen: Any) -> Sequence[Terminate]:
+        return [Terminate(period=seen.period, vm=0, reason="its group is deleted")]
+
+    frontend = Frontend(proposals=proposals)
+    vms = [frontend.vm() for _ in range(2)]
+    latest = frontend.period()
+    kinds = {vm: [s.kind for s in latest.decided.steps if s.vm == vm] for vm in vms}
+    assert kinds[0] == ["terminate"]
+    assert kinds[1][0] == "deploy"
+    frontend.clock.advance(60)
+    assert frontend.state(0) == "DONE"
+    history = frontend.read(lambda c: decisions.history(c, 0))
+    assert [row.step.kind for row in history] == ["terminate"]
+    frontend.close()
+
+
+class _First:
+    """Stock that the VM with the lowest id of each round finds empty."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def take(self, vm: int, host: int) -> str | None:
+        """Refuse the first one that asks."""
+        del vm, host
+        first, self._asked = not self._asked, True
+        return NONE_LEFT if first else None
+
+
+def _deploy_all(snapshot: Snapshot) -> Decision:
+    waits = snapshot.vms.id[snapshot.vms.state == VmState.PENDING].tolist()
+    steps = [Deploy(period=1, vm=vm, host=0, reason="") for vm in waits]
+    return Decision(Plan(tuple(steps)), np.zeros((60, 2)), np.zeros((1, 2)), {})
+
+
+def test_what_is_scarce_is_decided_in_few_rounds() -> None:
+    """However many VMs turn out to be late one by one; none gets what there is not."""
+    snapshot = cloud(
+        hosts_table(np.full((1, 2), 1e4)),
+        vms_table(np.full(60, -1), np.ones((60, 2)), np.ones((60, 2))),
+    )
+    rounds: list[Snapshot] = []
+
+    def decide(one: Snapshot) -> Decision:
+        rounds.append(one)
+        assert len(rounds) <= MOST_ROUNDS + 1
+        return _deploy_all(one)
+
+    decision = within_stock(snapshot, decide, _First)
+    placed = {step.vm for step in decision.plan}
+    late = set(decision.reasons)
+    assert set(decision.reasons.values()) == {NONE_LEFT}
+    assert placed.isdisjoint(late)
+    assert placed | late == set(range(60))
+    assert len(rounds) == MOST_ROUNDS + 1
+    assert too_late(snapshot, Plan(), _First()) == {}
