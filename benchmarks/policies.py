@@ -9,15 +9,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures
-from controllers.forecast import smoothed
 from controllers.policies.bound import Prices, upper_bound
-from controllers.policies.combined import combine
 from controllers.policies.deadline import Purse, Work, bid_max, performance
 from controllers.policies.horizontal import Fleet, scale
+from controllers.policies.suspension import Case, suspends
 from controllers.policies.vertical import Means, Performance, Standing, adapt
 
 MOST_S = 50e-6
-ROUNDS, CALLS, VMS = 30, 300, 10
+ROUNDS, CALLS = 30, 300
 PRICES = Prices(others=(1.0, 0.1), capacity=(7000.0, 235520.0))
 SIZE = (100.0, 900.0)
 SLOW = Performance(value=1.3, reference=1.0, low=0.75, high=0.95)
@@ -28,6 +27,7 @@ MEANS = Means(bid_min=1e-6, bid_max=1000.0)
 FLEET = Fleet(vms=40, most=200, size=SIZE)
 WORK = Work(steps=1000, done=400, ideal_step_s=2.0)
 PURSE = Purse(credits=1000.0, renewal=100.0, renewal_s=3600.0)
+CASE = Case(purse=PURSE, left_s=3000.0, work_s=1200.0, full=SIZE, prices=PRICES, interval_s=60.0)
 
 
 def each_s(call: Callable[[], Any]) -> float:
@@ -55,18 +55,9 @@ def main() -> int:
         "Algorithm 3, up to 200 VMs": lambda: upper_bound(200, 20000.0, SIZE, PRICES),
         "Algorithm 4, a cluster of 40 VMs": lambda: scale(FLEET, SLOW, 20000.0, PRICES),
         "deadline: pace, what may be spent": deadline,
-        "forecast from 60 prices": lambda: smoothed([1.0 + row % 7 for row in range(60)], 1),
+        "whether to suspend": lambda: suspends(CASE),
     }
-    standings = dict.fromkeys(range(VMS), STANDING)
-    traces = dict.fromkeys(range(VMS), known)
-    fleet = Fleet(vms=VMS, most=200, size=SIZE)
-
-    def both() -> None:
-        combine(fleet, standings, SLOW, MEANS, PRICES, traces)
-
     figures = Figures()
-    name = f"policies: both, each of {VMS + 1} decisions for {VMS} VMs, microseconds"
-    figures.at_most(name, each_s(both) / (VMS + 1) * 1e6, MOST_S * 1e6)
     for name, call in decisions.items():
         figures.at_most(f"policies: {name}, microseconds", each_s(call) * 1e6, MOST_S * 1e6)
     return figures.exit_code()

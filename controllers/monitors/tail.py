@@ -65,10 +65,12 @@ def read(position: Position, answer: bytes) -> Read:
     inode = int(words[1]) if len(words) == 3 else 0
     whole = data.rfind(b"\n") + 1
     lines = tuple(data[:whole].decode("utf-8", "replace").splitlines())
+    if whole == 0 and len(data) >= MOST:  # a line longer than one read is left out
+        whole = len(data)
     if state == "old":
         # Nobody writes there any more: its last line is whole, or will never be.
         done = len(data) < MOST
         at = Position() if done else Position(inode=position.inode, offset=offset + whole)
         return Read(at, lines, more=True)
     at = Position(inode=inode, offset=offset + whole)
-    return Read(at, lines, more=len(data) >= MOST and whole > 0, begun_anew=state == "cut")
+    return Read(at, lines, more=len(data) >= MOST, begun_anew=state == "cut")

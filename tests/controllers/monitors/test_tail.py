@@ -102,3 +102,26 @@ def test_what_is_no_answer_is_refused() -> None:
     """A login banner, say."""
     with pytest.raises(ValueError, match="not an answer"):
         tail.read(Position(), b"Welcome to Debian\nsame 1 2\n")
+
+
+def test_a_rotated_log_longer_than_one_read_is_read_to_its_end(log: Log) -> None:
+    """However many commands that takes; the new one follows."""
+    log.write("one\n")
+    assert log.read() == ["one"]
+    lines = [f"line {number} {'x' * 60}" for number in range(3 * tail.MOST // 70)]
+    log.write("\n".join(lines) + "\n")
+    log.path.rename(f"{log.path}.1")
+    log.write("after\n")
+    assert log.read() == [*lines, "after"]
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_a_line_longer_than_one_read_holds_up_nothing(log: Log, rotated: bool) -> None:
+    """It is left out; lines after it are read."""
+    log.write("one\n")
+    assert log.read() == ["one"]
+    log.write("x" * (tail.MOST + 9) + "\ntwo\n")
+    if rotated:
+        log.path.rename(f"{log.path}.1")
+        log.write("three\n")
+    assert log.read()[1:] == (["two", "three"] if rotated else ["two"])

@@ -65,7 +65,7 @@ def test_three_deadlines_are_met_and_the_tighter_is_the_dearer(
     for _ in range(CROWD):
         site.burning(BID, vcpus=1)
     runs = {
-        deadline_s: Run(site, name, steps * 6 // 5, deadline_s, processes=1)
+        deadline_s: Run(site, name, steps * 3 // 5, deadline_s, processes=2)
         for name, deadline_s in (("ann", 50.0), ("bob", 90.0), ("cid", 130.0))
     }
     for run in runs.values():
