@@ -78,10 +78,10 @@ def test_steps_that_are_answered_badly_are_judged_by_what_is_seen(
 
 
 @EACH_ROUND
-def test_a_vm_that_was_made_and_not_given_away_becomes_its_owners(site: Site, turn: int) -> None:
-    """Making it and giving it away are two calls; a creation is both."""
+def test_logins_of_owners_that_hang_leave_no_vm_behind(site: Site, turn: int) -> None:
+    """To log in and to make the VM are two calls; a creation is both."""
     del turn
-    site.fault("hang", "one.vm.chown")
+    site.fault("hang", "one.user.login")
     site.busy_for(2 * ILL_S)
 
 

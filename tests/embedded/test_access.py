@@ -202,3 +202,21 @@ def test_changing_owner_and_group() -> None:
     groups = xml(bench.ok("one.grouppool.info"))
     assert groups.findtext("GROUP[NAME='team']/USERS/ID") == "2"
     assert bench.refused("one.vm.chown", vm_id, 77, -1)[0] == 1024
+
+
+def test_secondary_groups_have_rights() -> None:
+    """By a VM's permissions for its group, and by rules, as the user's own group has."""
+    bench = Bench()
+    team = int(bench.ok("one.group.allocate", "team"))
+    ann, bob = bench.user("ann"), bench.user("bob")
+    vm = bench.new(session=ann)
+    bench.ok("one.vm.chown", vm, -1, team)
+    bench.ok("one.vm.chmod", vm, -1, -1, -1, 1, -1, -1, -1, -1, -1)
+    assert bench.refused("one.vm.info", vm, session=bob)[0] == 512
+    assert bench.refused("one.host.info", 0, session=bob)[0] == 512
+    user = bench.cloud.world.users.named("bob")
+    assert user is not None
+    bench.ok("one.user.addgroup", user.id, team)
+    bench.ok("one.vm.info", vm, session=bob)
+    rule(bench, GROUP | team, HOST | ALL, USE)
+    bench.ok("one.host.info", 0, session=bob)

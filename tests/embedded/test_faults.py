@@ -232,3 +232,17 @@ def test_faults_on_the_socket() -> None:
                 line.recv(1)
         assert cloud.ok("one.system.version")
         assert cloud.terminate() == 0
+
+
+def test_two_delays_of_a_call_add_up() -> None:
+    """A call that two faults delay takes both times."""
+    bench = Bench()
+    for seconds in (2, 3):
+        bench.cloud.faults.add(Fault(Kind.DELAY, "one.vm.allocate", seconds=seconds))
+    deferred = bench.transport.call("one.vm.allocate", ADMIN, SMALL).send(None)
+    answered: list[object] = []
+    deferred.addCallback(answered.append)
+    bench.advance(4.9)
+    assert not answered
+    bench.advance(0.2)
+    assert answered

@@ -268,3 +268,16 @@ def test_jitter_comes_from_the_generator_alone() -> None:
 
     assert times(1) == times(1)
     assert len({tuple(times(seed)) for seed in range(5)}) > 1
+
+
+def test_a_resize_keeps_the_wish_to_be_rescheduled() -> None:
+    """A resize moves nothing; a migration answers the wish."""
+    bench = Bench()
+    vm_id = bench.running()
+    bench.ok("one.vm.action", "resched", vm_id)
+    bench.ok("one.vm.resize", vm_id, "CPU=2 MEMORY=1024 VCPU=2", False)
+    bench.advance(10)
+    assert bench.vm(vm_id).resched == 1
+    bench.ok("one.vm.migrate", vm_id, 1, True)
+    bench.advance(10)
+    assert bench.vm(vm_id).resched == 0

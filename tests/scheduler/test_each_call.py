@@ -34,7 +34,7 @@ CALLS = frozenset({
     "one.userpool.info",
     "one.vm.action",
     "one.vm.allocate",
-    "one.vm.chown",
+    "one.user.login",
     "one.vm.deploy",
     "one.vm.info",
     "one.vm.migrate",
