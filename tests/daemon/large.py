@@ -42,11 +42,11 @@ def large_cloud(
     return cloud
 
 
-def prepared(state: Path, pending: int) -> None:
+def prepared(state: Path, pending: int, hosts: int = HOSTS, vms: int = VMS) -> None:
     """A state file of the cloud as the daemon might find it: all run, and some more wait."""
     clock = Clock()
     clock.advance(time.time() - 2 * BOOT_S)
-    cloud = large_cloud(clock, SqliteStore(state))
+    cloud = large_cloud(clock, SqliteStore(state), hosts, vms)
     clock.advance(BOOT_S)
     allocate(cloud, pending, pending)
     cloud.close()

@@ -13,6 +13,7 @@ from twisted.internet import task
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
+from merkatd.api.metrics.reactor import Holds
 from merkatd.config.load import parse
 from merkatd.daemon import start
 from tests.daemon.large import ADMIN
@@ -71,6 +72,8 @@ async def probe(directory: Path, endpoint: str) -> dict[str, Any]:
         """
     )
     heart = Heartbeat()
+    holds = Holds(reactor)
+    holds.start()
     found: dict[str, Any] = {"reference_s": reference_s(), "periods": []}
     await task.deferLater(reactor, 0.5, lambda: None)
     heart.take()
@@ -81,7 +84,12 @@ async def probe(directory: Path, endpoint: str) -> dict[str, Any]:
     def listen(announcement: Announcement) -> None:
         steps = Counter(step.kind for step in announcement.decided.steps)
         found["periods"].append(
-            {"held_s": heart.take(), "refused": announcement.acted.refused, **steps}
+            {
+                "held_s": heart.take(),
+                "where": holds.take()[1],
+                "refused": announcement.acted.refused,
+                **steps,
+            }
         )
         if len(found["periods"]) == PERIODS:
             enough.callback(None)
@@ -89,6 +97,7 @@ async def probe(directory: Path, endpoint: str) -> dict[str, Any]:
     daemon.scheduler.listen(listen)
     await enough
     await daemon.stop()
+    holds.stop()
     # Others may have come to the machine meanwhile.
     found["reference_s"] = max(found["reference_s"], reference_s())
     return found
