@@ -46,7 +46,6 @@ def test_kills_of_server_and_daemon_lose_and_double_nothing(tmp_path: Path) -> N
         looked(site, dues)
         site.read(dues.whole)
         site.read(reconciled)
-        assert dues.missing > 0, "nobody was short: that is to be seen too"
         assert site.password not in site.log
 
 

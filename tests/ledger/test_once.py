@@ -1,0 +1,115 @@
+"""What is done once stays done once, by one tenant at a time: intervals, payers, races."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from merkatd.currency.settings import Money
+from merkatd.database import accounts, service
+from merkatd.database.accounts import AccountKind
+from merkatd.database.audit import audit
+from merkatd.database.engine import make_engine
+from merkatd.database.retrying import passes
+from merkatd.database.tables import METADATA
+from merkatd.ledger import (
+    LedgerError,
+    grant,
+    met,
+    open_application,
+    payers,
+    renew,
+    replenish,
+    set_budget,
+    tenants,
+)
+from tests.servers import MariaDb
+
+MICRO = 10**6
+MONEY = Money(supply=10_000.0, starting_credits=1_000.0)
+
+
+@pytest.fixture
+def connection() -> Iterator[sa.Connection]:
+    """Books in memory with the tenants 1 and 2."""
+    engine = make_engine("sqlite://")
+    METADATA.create_all(engine)
+    with engine.connect() as found:
+        met(found, [1, 2], MONEY, 0.0)
+        yield found
+    engine.dispose()
+
+
+def test_replenishment_waits_for_its_interval(connection: sa.Connection) -> None:
+    """Asked for in every period it moves credits once an interval."""
+    one = open_application(connection, 1, "web", 100 * MICRO, 10 * MICRO, 0.0).application
+    assert replenish(connection, 3600.0, 0.0) == 0
+    set_budget(connection, one, 20 * MICRO, None, "r", "test", 0.0)
+    set_budget(connection, one, None, 10 * MICRO, "s", "test", 0.0)
+    moved = []
+    for at_s in (60.0, 3599.0, 3600.0, 3660.0, 7199.0, 7200.0):
+        connection.execute(sa.text("UPDATE budgets SET initial = 100000000"))
+        moved.append(replenish(connection, 3600.0, at_s))
+    assert moved == [0, 0, 10 * MICRO, 0, 0, 10 * MICRO]
+
+
+def test_another_tenant_s_application_pays_for_nothing(connection: sa.Connection) -> None:
+    """A VM that says it belongs there is paid for by its own owner."""
+    application = open_application(connection, 1, "web", 100 * MICRO, 0, 0.0).application
+    own = [accounts.ensure(connection, AccountKind.TENANT, owner).id for owner in (1, 2)]
+    assert payers(connection, [1, 2, 3], [application] * 3) == [application, own[1], -1]
+
+
+def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
+    """Renewals, grants and budgets of four threads: none fails bare, and no credit is lost."""
+    engine = make_engine(mariadb.make("races"), connections=5)
+    METADATA.create_all(engine)
+    service.transaction(engine, lambda c: met(c, [1, 2, 3], MONEY, 0.0))
+    found = [
+        service.transaction(engine, lambda c, o=o: open_application(c, o, "a", 0, 0, 0.0))
+        for o in (1, 2, 3)
+    ]
+    errors: list[Exception] = []
+
+    def one(thread: int) -> None:
+        rng = np.random.default_rng(thread)
+        for act in range(25):
+            kind, which = int(rng.integers(3)), int(rng.integers(3))
+            amount = int(rng.integers(1, 4_000)) * MICRO
+            name = f"{thread}/{act}"
+            for _ in range(20):
+                try:
+                    service.transaction(
+                        engine,
+                        lambda c, k=kind, w=which, a=amount, n=name: (
+                            renew(c, "test", 1.0)
+                            if k == 0
+                            else grant(c, w + 1, a if a % (2 * MICRO) else -a // 3, n, "test", 1.0)
+                            if k == 1
+                            else set_budget(c, found[w].application, a, None, n, "test", 1.0)
+                        ),
+                    )
+                except LedgerError:
+                    break
+                except Exception as error:  # noqa: BLE001 - what a thread raises is looked at below
+                    if not passes(error):
+                        errors.append(error)
+                        break
+                else:
+                    break
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    try:
+        assert errors == []
+        assert service.transaction(engine, audit).sound
+        held = service.transaction(engine, tenants)
+        assert all(one.balance >= 0 and one.in_applications >= 0 for one in held)
+    finally:
+        engine.dispose()
+        mariadb.drop("races")
