@@ -1,6 +1,7 @@
 """What is done once stays done once, by one tenant at a time: intervals, payers, races."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -113,3 +114,41 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
     finally:
         engine.dispose()
         mariadb.drop("races")
+
+
+def test_a_renewal_that_waited_sees_what_it_waited_for(mariadb: MariaDb) -> None:
+    """A grant takes what the treasury has while the renewal waits: it pays out the rest."""
+    engine = make_engine(mariadb.make("waiting"), connections=3)
+    METADATA.create_all(engine)
+    service.transaction(engine, lambda c: met(c, [1, 2], MONEY, 0.0))
+    errors: list[Exception] = []
+
+    def renewal() -> None:
+        try:
+            service.transaction(engine, lambda c: renew(c, "test", 1.0))
+        except Exception as error:  # noqa: BLE001 - what the thread raises is looked at below
+            errors.append(error)
+
+    waits = threading.Thread(target=renewal)
+    with engine.begin() as connection:
+        grant(connection, 1, 7_900 * MICRO, "g", "test", 1.0)
+        waits.start()
+        _until_it_waits(engine)
+    waits.join()
+    try:
+        assert [error for error in errors if not passes(error)] == []
+        assert service.transaction(engine, audit).sound
+    finally:
+        engine.dispose()
+        mariadb.drop("waiting")
+
+
+def _until_it_waits(engine: sa.Engine) -> None:
+    """The server looks at its transactions anew only after a tenth of a second of quiet."""
+    query = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+    for _ in range(50):
+        time.sleep(0.12)
+        with engine.connect() as connection:
+            if connection.exec_driver_sql(query).scalar():
+                return
+    raise AssertionError("the renewal does not wait for the grant")
