@@ -11,7 +11,7 @@ from merkatd.currency import supply
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import DEFAULT, STRATEGIES
 from merkatd.scheduler import settings
-from merkatd.scheduler.settings import ALL_GOODS, RESOURCES
+from merkatd.scheduler.settings import ALL_GOODS
 
 
 def _known_strategy(name: str) -> str | None:
@@ -51,11 +51,12 @@ class Market(settings.Market):
     capacity; a VM can pay more than its bid. Under both a bid counts only as far as its VM could
     use what it buys."""
     reserve_prices: Mapping[str, float] = field(
-        default_factory=lambda: dict.fromkeys(RESOURCES, 0.0),
+        default_factory=lambda: {"cpu": 0.001, "memory": 0.0001},
         metadata=rules(check=_known_resources),
     )
     """The least price by resource, in credits per unit and period, 0 for one that is left out. A
-    unit is a hundredth of a core, or a MiB."""
+    unit is a hundredth of a core, or a MiB. A floor costs at least this much: at 0 a VM that bids
+    nothing holds its floor for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
