@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from merkatd.database.engine import make_engine
 from merkatd.database.retrying import passes
 from merkatd.database.tables import METADATA
 from merkatd.ledger import (
+    Budget,
     LedgerError,
     grant,
     met,
@@ -63,15 +64,32 @@ def test_another_tenant_s_application_pays_for_nothing(connection: sa.Connection
     assert payers(connection, [1, 2, 3], [application] * 3) == [application, own[1], -1]
 
 
+def _opening(owner: int) -> Callable[[sa.Connection], Budget]:
+    return lambda c: open_application(c, owner, "a", 0, 0, 0.0)
+
+
+def _act(
+    kind: int, owner: int, application: int, amount: int, name: str
+) -> Callable[[sa.Connection], object]:
+    """A renewal, a grant there or back, or another budget."""
+    given = amount if amount % (2 * MICRO) else -amount // 3
+
+    def act(connection: sa.Connection) -> object:
+        if kind == 0:
+            return renew(connection, "test", 1.0)
+        if kind == 1:
+            return grant(connection, owner, given, name, "test", 1.0)
+        return set_budget(connection, application, amount, None, name, "test", 1.0)
+
+    return act
+
+
 def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
     """Renewals, grants and budgets of four threads: none fails bare, and no credit is lost."""
     engine = make_engine(mariadb.make("races"), connections=5)
     METADATA.create_all(engine)
     service.transaction(engine, lambda c: met(c, [1, 2, 3], MONEY, 0.0))
-    found = [
-        service.transaction(engine, lambda c, o=o: open_application(c, o, "a", 0, 0, 0.0))
-        for o in (1, 2, 3)
-    ]
+    found = [service.transaction(engine, _opening(owner)) for owner in (1, 2, 3)]
     errors: list[Exception] = []
 
     def one(thread: int) -> None:
@@ -82,16 +100,8 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
             name = f"{thread}/{act}"
             for _ in range(20):
                 try:
-                    service.transaction(
-                        engine,
-                        lambda c, k=kind, w=which, a=amount, n=name: (
-                            renew(c, "test", 1.0)
-                            if k == 0
-                            else grant(c, w + 1, a if a % (2 * MICRO) else -a // 3, n, "test", 1.0)
-                            if k == 1
-                            else set_budget(c, found[w].application, a, None, n, "test", 1.0)
-                        ),
-                    )
+                    application = found[which].application
+                    service.transaction(engine, _act(kind, which + 1, application, amount, name))
                 except LedgerError:
                     break
                 except Exception as error:  # noqa: BLE001 - what a thread raises is looked at below
