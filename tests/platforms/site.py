@@ -14,6 +14,8 @@ from merkatd.database.doings import Doing
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.ledger import Ledger
+from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ports import (
     Action,
@@ -26,6 +28,7 @@ from merkatd.platforms.ports import (
     Standing,
 )
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.settings import Market
 from tests.scheduler.frontend import PASSWORD, Frontend
 
 BOB = f"bob:{PASSWORD}"
@@ -97,7 +100,10 @@ class Site(Frontend):
     """Two users, `ann` and `bob`, with credits."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**({"money": Money(supply=10_000_000)} | settings))
+        # Under this rule every bid costs something, also without a rival.
+        paper = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
+        given = {"money": Money(supply=10_000_000), "markets": (paper,)}
+        super().__init__(**(given | settings))
         self.ann = self._tenant("ann")
         self.bob = self._tenant("bob")
 
