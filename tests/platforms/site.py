@@ -102,7 +102,7 @@ class Site(Frontend):
     def __init__(self, **settings: Any) -> None:
         # Under this rule every bid costs something, also without a rival.
         paper = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
-        given = {"money": Money(supply=10_000_000), "markets": (paper,)}
+        given: dict[str, Any] = {"money": Money(supply=10_000_000), "markets": (paper,)}
         super().__init__(**(given | settings))
         self.ann = self._tenant("ann")
         self.bob = self._tenant("bob")
