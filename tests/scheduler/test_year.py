@@ -80,7 +80,7 @@ def test_neither_the_database_nor_the_time_of_a_period_grows() -> None:
     for name in sizes[0]:
         before = max(size[name] for size in sizes[third : 2 * third])
         after = max(size[name] for size in sizes[2 * third :])
-        if after > before * 1.05 + 2:
+        if after > before * 1.15 + 3:  # rows go in jumps, after each 60th period
             grown[name] = (before, after)
     assert grown == {}
     assert np.median(took_s[2 * third :]) < 1.5 * np.median(took_s[third : 2 * third])
