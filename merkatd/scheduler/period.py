@@ -19,9 +19,9 @@ from merkatd.database import orders, periods, plans
 from merkatd.database.lease import LeaseLostError
 from merkatd.database.orders import Mode, Order
 from merkatd.database.periods import PeriodState
-from merkatd.scheduler.afford import afforded
 from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.charge import charge
+from merkatd.scheduler.claiming import affordable_cloud
 from merkatd.scheduler.doing import Done, carry_out, watch
 from merkatd.scheduler.draining import Draining
 from merkatd.scheduler.foreign import NOWHERE, Foreign
@@ -135,11 +135,11 @@ class Scheduler:
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
             purse = await charge(world, seen)
-            affordable = await world.executor.run(lambda: afforded(world, seen, purse))
+            paid_for = await world.executor.run(lambda: affordable_cloud(world, seen, purse))
             if leave.mode.watches:
-                done = await watch(world, affordable, leave, self._shadow)
+                done = await watch(world, paid_for, leave, self._shadow)
             else:
-                done = await carry_out(world, affordable, leave, asking)
+                done = await carry_out(world, paid_for, leave, asking)
         except Exception as error:
             await self._give_up(world, seen, error)
             raise

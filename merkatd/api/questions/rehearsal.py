@@ -15,8 +15,9 @@ from merkatd.database import bids, decisions, fleets, group_vms, moves, periods
 from merkatd.database.group_vms import Rate
 from merkatd.database.steps import StoredStep
 from merkatd.market.explain import hosts_after
-from merkatd.scheduler.afford import Afforded, afforded, beside
+from merkatd.scheduler.afford import Afforded, beside
 from merkatd.scheduler.charge import purse_of
+from merkatd.scheduler.claiming import affordable_cloud
 from merkatd.scheduler.decide import left_alone, with_leave
 from merkatd.scheduler.failing import window_s
 from merkatd.scheduler.leave import ALL, Leave
@@ -59,7 +60,7 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
         look_from = seen_from(
             own, number, looked, verdicts, present, applications, rates, known_moves
         )
-        return afforded(own, look_from, purse)
+        return affordable_cloud(own, look_from, purse)
 
     affordable = await world.executor.run(could)
     proposed = await world.proposals(Trying(world.database), affordable.seen)

@@ -1,0 +1,112 @@
+"""Under `clearing` a quote is what the bid is then charged, to the micro-credit."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.questions import DaemonQuestions
+from merkatd.cluster import Snapshot, VmState
+from merkatd.currency import MICRO
+from merkatd.market.quote import Quotes
+from merkatd.placement.paper import paper
+from merkatd.placement.strategy import MarketSettings, Pricing
+from merkatd.scheduler.charge import owed_by_vm
+from merkatd.scheduler.settings import Market
+from tests.clouds import crowded, tangled
+from tests.scheduler.frontend import Frontend
+
+PRICING = Pricing(reserve={"cpu": 0.001, "memory": 1e-5})
+RESERVE = PRICING.reserve_prices(("cpu", "memory"))
+
+
+def still(snapshot: Snapshot) -> Snapshot:
+    """The same cloud; no VM waits or moves, so that the bid alone changes."""
+    vms = snapshot.vms
+    waits = vms.state == VmState.PENDING
+    state = np.where(waits, int(VmState.ABSENT), vms.state)
+    fixed = np.zeros(len(vms), dtype=bool)
+    return replace(snapshot, vms=replace(vms, state=state, movable=fixed))
+
+
+def charged(snapshot: Snapshot, row: int) -> int:
+    """What the daemon charges this VM for the period that it decides now, in micro-credits."""
+    settings_ = MarketSettings(pricing=PRICING)
+    decision = paper(snapshot, settings_, {}, np.random.default_rng(0))
+    vms = snapshot.vms
+    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    arrays: dict[str, Any] = {
+        "vm": vms.id,
+        "market": vms.market,
+        "owner": vms.owner,
+        "bid": vms.bid,
+        "floor": vms.floor,
+        "allocation": decision.allocations,
+        "price": decision.prices,
+        "runs": runs & (vms.host >= 0),
+    }
+    markets = [Market(name=name, pricing=PRICING) for name in snapshot.markets.name]
+    rows, owed, *_ = owed_by_vm(arrays, vms.id[runs], 1.0, markets)
+    found: int = owed[rows.tolist().index(row)].sum()
+    return found
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    pick=st.floats(0, 1, exclude_max=True),
+    bid=st.tuples(*[st.one_of(st.just(0.0), st.floats(1e-6, 1e3))] * 2),
+)
+def test_a_quote_is_what_is_charged(seed: int, pick: float, bid: tuple[float, float]) -> None:
+    """On clouds with every kind of host, VM and state."""
+    snapshot = still(tangled(seed) if seed % 2 else crowded(4, seed))
+    vms, hosts = snapshot.vms, snapshot.hosts
+    here = np.where(vms.host >= 0, hosts.market[vms.host], -1)
+    mine = (here == 0) & (vms.market == 0) & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    rows = np.flatnonzero(mine)
+    if not len(rows):
+        return
+    row = int(rows[int(pick * len(rows))])
+    quotes = Quotes.of(snapshot, 0, vms.host, PRICING.rule, RESERVE)
+    place = quotes.place_of(row)
+    if place is None:
+        return
+    quoted = [round(one.cost * MICRO) for one in quotes.quote(place, bid)]
+    bids = vms.bid.copy()
+    bids[row] = bid
+    found = charged(replace(snapshot, vms=replace(vms, bid=bids)), row)
+    assert abs(found - sum(quoted)) <= 2, (found, quoted)
+    most = np.maximum(bid, RESERVE * np.array(place.floor)).sum()
+    assert found <= round(most * MICRO) + 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_wish_takes_is_what_it_costs(seed: int) -> None:
+    """`quote --want-cpu 300`, the bid that it names, and the ledger a period later."""
+    rng = np.random.default_rng(seed)
+    frontend = Frontend(hosts=1, markets=(Market(pricing=PRICING),))
+    ann = frontend.user("ann")
+    vm = frontend.vm(1.0, owner=ann, VCPU=4)
+    for bid in rng.uniform(0.5, 5.0, 1 + seed):
+        frontend.vm(round(float(bid), 3), VCPU=4)
+    questions = DaemonQuestions(frontend.scheduler)
+    frontend.scheduler.latest = frontend.periods(4)
+
+    def ask(what: str, **arguments: Any) -> Any:
+        return frontend.result(ensureDeferred(questions.answer(what, arguments)))
+
+    quoted = ask("quote", vm=str(vm), want_cpu=150.0)
+    bid = quoted["resources"][0]["bid"]
+    ask("bid", vm=str(vm), cpu=bid)
+    owner = int(frontend.bench.vm(vm).uid)
+    frontend.periods(2)
+    before = frontend.balances()[owner]
+    frontend.periods(1)
+    cost = before - frontend.balances()[owner]
+    assert cost == pytest.approx(quoted["cost"], abs=2.5e-6)
+    assert quoted["resources"][0]["cost"] <= bid + 1e-6
+    frontend.close()
