@@ -17,6 +17,8 @@ Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
 _SAFE: dict[str, Any] = {
     "resolve_entities": False,
+    # Tenants write texts of any length: libxml2 takes 10 MB of one at most unless it is told.
+    "huge_tree": True,
     "no_network": True,
     "remove_comments": True,
     "remove_pis": True,

@@ -5,7 +5,7 @@ The whole daemon runs on the embedded cloud. What counts is what guests really c
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -20,7 +20,7 @@ from merkatd.market.price import PriceRule
 from merkatd.placement.strategy import Pricing
 from merkatd.scheduler.settings import Market
 from tests.platforms.site import Site, template
-from tests.scheduler.frontend import PASSWORD
+from tests.scheduler.frontend import PASSWORD, START_S
 
 PERIOD_S = 60.0
 TICK_S = 5.0
@@ -45,43 +45,47 @@ Play = Callable[["Player"], Generator[float, None, None]]
 
 
 class Arena(Site):
-    """One host, four VMs of honest tenants, and a player with an account like theirs."""
+    """One host, VMs of honest tenants that contend for all of it, and players."""
 
-    def __init__(self, rule: PriceRule, *, hosts: int = 1, money: Money | None = None) -> None:
+    def __init__(self, rule: PriceRule, *, money: Money | None = None) -> None:
         pricing = Pricing(rule=rule, reserve={"cpu": RESERVE})
         super().__init__(
-            hosts=hosts,
+            hosts=1,
             size=HostSize(CORES * 100, 256 * 1024),
             markets=(Market(pricing=pricing),),
-            money=money or Money(supply=10_000_000, renewal_s=1e9),
+            money=money or Money(supply=100_000_000, renewal_s=1e9),
         )
         self.core_s: dict[int, float] = defaultdict(float)
         """By VM: what its guest has computed, over all its boots."""
+        self.ran_s: dict[int, float] = defaultdict(float)
+        """By VM: for how long its guest ran."""
+        self._sampled_s = START_S
         self._counter: dict[int, float] = {}
+        self._before: dict[int, float] = {}
         self.begun_s = self.clock.seconds()
-        self.eve = self._tenant("eve")
-        self.honest: list[int] = []
-        for number in range(NEIGHBOURS * hosts):
-            owner = ("ann", "bob")[number % 2]
-            session = f"{owner}:{PASSWORD}"
-            self.honest.append(fair_vm(self, session))
+        self.honest = [
+            fair_vm(self, f"{('ann', 'bob')[number % 2]}:{PASSWORD}")
+            for number in range(NEIGHBOURS)
+        ]
 
-    def play(self, strategy: Play, periods: int) -> "Outcome":
-        """Three periods without the player, then so many with it."""
+    def tenant(self, name: str) -> int:
+        """A new tenant, with credits."""
+        return self._tenant(name)
+
+    def play(self, strategies: Mapping[str, Play], periods: int) -> "dict[str, Outcome]":
+        """Three periods without the players, then so many with them."""
         self._periods(3)
-        self._forget()
-        player = Player(self)
-        moves, due_s = strategy(player), 0.0
+        players = {name: Player(self, name) for name in strategies}
+        self._forget([one.owner for one in players.values()])
+        moves = {name: play(players[name]) for name, play in strategies.items()}
+        due_s = dict.fromkeys(moves, 0.0)
         for tick in range(round(periods * PERIOD_S / TICK_S)):
-            if moves is not None and due_s <= tick * TICK_S:
-                try:
-                    due_s = tick * TICK_S + next(moves)
-                except StopIteration:
-                    moves = None
+            for name in [name for name, at_s in due_s.items() if at_s <= tick * TICK_S]:
+                due_s[name] += next(moves[name])
             self._tick()
             if (tick + 1) * TICK_S % PERIOD_S == 0:
                 self._look()
-        return self._outcome()
+        return {name: self._outcome(one.owner) for name, one in players.items()}
 
     def _periods(self, count: int) -> None:
         for _ in range(count):
@@ -101,15 +105,18 @@ class Arena(Site):
     def sample(self) -> None:
         """Count what all guests have computed since the last time."""
         for vm, usage in self.cloud.guests.read().items():
+            self.ran_s[vm] += max(self.clock.seconds() - self._sampled_s, 0.0)
             before = self._counter.get(vm, 0.0)
             self.core_s[vm] += usage.cpu_s - before if usage.cpu_s >= before else usage.cpu_s
             self._counter[vm] = usage.cpu_s
+        self._sampled_s = self.clock.seconds()
 
-    def _forget(self) -> None:
+    def _forget(self, players: Sequence[int]) -> None:
         """Count from now on."""
         self.core_s.clear()
+        self.ran_s.clear()
         self.begun_s = self.clock.seconds()
-        self._before = {owner: self.paid(owner) for owner in (self.ann, self.bob, self.eve)}
+        self._before = {owner: self.paid(owner) for owner in (self.ann, self.bob, *players)}
 
     def paid(self, owner: int) -> float:
         """Credits that the tenant's accounts lost to charges, those of ended platforms too."""
@@ -127,20 +134,26 @@ class Arena(Site):
 
     def computed(self, *owners: int) -> float:
         """Core-seconds of these tenants' VMs."""
-        rows = self.cloud.world.vms.rows
-        return sum(used for vm, used in self.core_s.items() if rows[vm].uid in owners)
+        return self._sum(self.core_s, owners)
 
-    def _outcome(self) -> "Outcome":
-        spent = {owner: self.paid(owner) - self._before[owner] for owner in self._before}
+    def _sum(self, by_vm: Mapping[int, float], owners: Sequence[int]) -> float:
+        rows = self.cloud.world.vms.rows
+        return sum(amount for vm, amount in by_vm.items() if rows[vm].uid in owners)
+
+    def _outcome(self, player: int) -> "Outcome":
+        fair = (self.ann, self.bob)
         periods = (self.clock.seconds() - self.begun_s) / PERIOD_S
-        fair = spent[self.ann] + spent[self.bob]
         return Outcome(
-            core_s=self.computed(self.eve),
-            paid=spent[self.eve],
-            fair_core_s=self.computed(self.ann, self.bob),
-            fair_paid=fair,
+            core_s=self.computed(player),
+            ran_s=self._sum(self.ran_s, [player]),
+            paid=self._spent(player),
+            fair_core_s=self.computed(*fair),
+            fair_paid=self._spent(*fair),
             fair_bids=FAIR_BID * len(self.honest) * periods,
         )
+
+    def _spent(self, *owners: int) -> float:
+        return sum(self.paid(owner) - self._before[owner] for owner in owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +161,8 @@ class Outcome:
     """What a strategy came to."""
 
     core_s: float
+    ran_s: float
+    """How long the player's VMs ran, together."""
     paid: float
     fair_core_s: float
     fair_paid: float
@@ -161,20 +176,27 @@ class Outcome:
 
     @property
     def got_something(self) -> bool:
-        """Whether the player computed at all, a core-minute at least."""
-        return self.core_s > 60.0
+        """Whether the player computed more than a host can keep it from.
+
+        A host enforces no less than a hundredth of a core for each virtual processor.
+        """
+        return self.core_s > 60.0 and self.core_s > 0.012 * self.ran_s
 
 
 class Player:
     """What a tenant can do: its own VMs, its platforms, its money; and it knows the time."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, arena: Arena, name: str) -> None:
         self.arena = arena
-        self.session = f"eve:{PASSWORD}"
+        self.owner = arena.tenant(name)
+        self.session = f"{name}:{PASSWORD}"
 
     def vm(self, bid: float | None = FAIR_BID, **attributes: object) -> int:
-        """A VM that burns what it gets, of as many cores as there are."""
-        return fair_vm(self.arena, self.session, bid, **attributes)
+        """A VM that burns what it gets, of as many cores as there are; -1 where it is refused."""
+        answer = self.arena.bench.raw(
+            "one.vm.allocate", vm_text(bid, **attributes), session=self.session
+        )
+        return int(answer[1]) if answer[0] is True else -1
 
     def set(self, vm: int, **attributes: object) -> None:
         """Change the VM's user template."""
@@ -203,7 +225,7 @@ class Player:
         parts = {"budget": f"[budget]\ncredits = {credits_}", "cluster": cluster} | changes
         arena = self.arena
         text = template(**parts)
-        return int(arena.wait(arena.manager.submit(arena.eve, text, {}, "eve")).id)
+        return int(arena.wait(arena.manager.submit(self.owner, text, {}, "player")).id)
 
     def bid(self, platform: int, bid: float) -> None:
         """What each VM of the platform bids from now on."""
@@ -217,7 +239,7 @@ class Player:
     def stop(self, platform: int) -> None:
         """The platform ends; what is left of its budget comes back."""
         self.arena.sample()
-        self.arena.wait(self.arena.manager.stop(platform, "eve"))
+        self.arena.wait(self.arena.manager.stop(platform, "player"))
 
     @property
     def ledger(self) -> Ledger:
@@ -228,7 +250,7 @@ class Player:
     @property
     def credits(self) -> float:
         """What is in the account, the budgets of platforms apart."""
-        return self.arena.balances()[self.arena.eve]
+        return self.arena.balances()[self.owner]
 
     def everything_to(self, platform: int) -> None:
         """All credits but one go to the platform."""
@@ -242,7 +264,7 @@ class Player:
         account = self.arena.platform(platform).account
         assert account is not None
         try:
-            self.arena.wait(self.ledger.set_budget(account, micro(credits_), None, "eve"))
+            self.arena.wait(self.ledger.set_budget(account, micro(credits_), None, "player"))
         except LedgerError:
             return False
         return True
@@ -256,8 +278,13 @@ EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
 """
 
 
-def fair_vm(arena: Arena, session: str, bid: float | None = FAIR_BID, **attributes: object) -> int:
-    """A VM of as many cores as a host has; memory is plenty, and nobody bids for it."""
+def fair_vm(arena: Arena, session: str) -> int:
+    """A VM of an honest tenant."""
+    return arena.bench.new(vm_text(FAIR_BID), session=session)
+
+
+def vm_text(bid: float | None, **attributes: object) -> str:
+    """A VM of as many cores as a host has; memory is plenty, and no VM bids for it."""
     values: dict[str, object] = {
         "CPU": 1,
         "VCPU": CORES,
@@ -271,4 +298,4 @@ def fair_vm(arena: Arena, session: str, bid: float | None = FAIR_BID, **attribut
         if value is not None
     ]
     work = 'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]'
-    return arena.bench.new("\n".join([*lines, work]), session=session)
+    return "\n".join([*lines, work])

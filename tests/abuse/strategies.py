@@ -14,6 +14,9 @@ BEFORE_S = 5.0
 """So long before a period a strategy prepares for it."""
 AFTER_S = PERIOD_S - BEFORE_S
 
+LARGE = 10_500_000
+"""Characters: more than a reader of XML takes in one piece, unless it is told to."""
+
 LATER = "[start]\nnot_before = 2030-01-01T00:00:00Z"
 """Of a platform that does not start."""
 
@@ -44,7 +47,7 @@ def fair(me: Player) -> Moves:
 @strategy
 def cautious(me: Player) -> Moves:
     """A tenth of what the neighbours bid."""
-    me.vm(FAIR_BID / 10)
+    me.vm(FAIR_BID / 10, VCPU=1)
     yield from _forever()
 
 
@@ -56,7 +59,7 @@ def phantom(me: Player) -> Moves:
     """Each period a new VM with a high bid that can use next to nothing; a fair one beside it."""
     me.vm()
     while True:
-        high = me.vm(9000, MERKAT_MAX_CPU=1)
+        high = me.vm(9000, MERKAT_MAX_CPU=1, VCPU=1)
         yield PERIOD_S + 10
         me.end(high)
         yield PERIOD_S - 10
@@ -67,38 +70,38 @@ def phantoms(me: Player) -> Moves:
     """Ten of them, which stay."""
     me.vm()
     for _ in range(10):
-        me.vm(900, MERKAT_MAX_CPU=1)
+        me.vm(900, MERKAT_MAX_CPU=1, VCPU=1)
     yield from _forever()
 
 
 @strategy
 def bids_high_early_and_low_late(me: Player) -> Moves:
     """A high bid when the period decides, a low one when it is charged."""
-    vm = me.vm(5 * FAIR_BID)
+    vm = me.vm(3 * FAIR_BID)
     while True:
         yield 5
         me.set(vm, MERKAT_BID_CPU=0.01)
         yield AFTER_S - 5
-        me.set(vm, MERKAT_BID_CPU=5 * FAIR_BID)
+        me.set(vm, MERKAT_BID_CPU=3 * FAIR_BID)
         yield BEFORE_S
 
 
 @strategy
 def bids_low_and_high_in_turns(me: Player) -> Moves:
     """A high bid in one period, none in the next."""
-    vm = me.vm(5 * FAIR_BID)
+    vm = me.vm(3 * FAIR_BID)
     while True:
         yield PERIOD_S
         me.set(vm, MERKAT_BID_CPU=0)
         yield PERIOD_S
-        me.set(vm, MERKAT_BID_CPU=5 * FAIR_BID)
+        me.set(vm, MERKAT_BID_CPU=3 * FAIR_BID)
 
 
 @strategy
 def bids_nonsense(me: Player) -> Moves:
     """Numbers that are none."""
     for text in ("-5", "nan", "1e400", "0x10", "1,5"):
-        me.vm(None, MERKAT_BID_CPU=text)
+        me.vm(None, MERKAT_BID_CPU=text, VCPU=1)
     yield from _forever()
 
 
@@ -106,14 +109,14 @@ def bids_nonsense(me: Player) -> Moves:
 def splits(me: Player) -> Moves:
     """Many small VMs instead of a large one."""
     for _ in range(10):
-        me.vm(FAIR_BID / 10)
+        me.vm(FAIR_BID / 10, VCPU=1)
     yield from _forever()
 
 
 @strategy
 def merges(me: Player) -> Moves:
     """One with a bid for many."""
-    me.vm(10 * FAIR_BID)
+    me.vm(4 * FAIR_BID)
     yield from _forever()
 
 
@@ -121,7 +124,7 @@ def merges(me: Player) -> Moves:
 def rounds_down(me: Player) -> Moves:
     """Bids below half a micro-credit, which a charge rounds to nothing."""
     for _ in range(20):
-        me.vm(4e-7)
+        me.vm(4e-7, VCPU=1)
     yield from _forever()
 
 
@@ -156,7 +159,7 @@ def floor_with_money_parked(me: Player) -> Moves:
     """The same, with all money in a platform that does not start."""
     me.platform(CREDITS - 1, start=LATER)
     while True:
-        vm = me.vm(1, MERKAT_MIN_CPU=400)
+        vm = me.vm(4, VCPU=4, MERKAT_MIN_CPU=400)
         yield 9 * PERIOD_S
         me.end(vm)
 
@@ -164,7 +167,7 @@ def floor_with_money_parked(me: Player) -> Moves:
 @strategy
 def floor_above_the_bid(me: Player) -> Moves:
     """A small bid, and a claim to more than it buys."""
-    me.vm(1, MERKAT_MIN_CPU=300)
+    me.vm(4, MERKAT_MIN_CPU=300, VCPU=3)
     yield from _forever()
 
 
@@ -228,7 +231,7 @@ def stops_before_each_look(me: Player) -> Moves:
 @strategy
 def reboots_after_each_look(me: Player) -> Moves:
     """A guest that boots has no limits until the next period."""
-    vm = me.vm(0.1)
+    vm = me.vm(1, VCPU=2)
     yield PERIOD_S + 10
     while True:
         me.act(vm, "reboot-hard")
@@ -238,7 +241,7 @@ def reboots_after_each_look(me: Player) -> Moves:
 @strategy
 def off_and_on_after_each_look(me: Player) -> Moves:
     """The same by the power."""
-    vm = me.vm(0.1)
+    vm = me.vm(1, VCPU=2)
     yield PERIOD_S + 10
     while True:
         me.act(vm, "poweroff-hard")
@@ -322,10 +325,13 @@ def bids_the_same_credits_often(me: Player) -> Moves:
 
 @strategy
 def spends_before_the_renewal(me: Player) -> Moves:
-    """Bids all it has, for whoever has nothing is topped up."""
-    for _ in range(3):
-        me.vm(CREDITS / 10)
-    yield from _forever()
+    """Bids more than it has left, for a renewal tops up an account that is empty."""
+    me.platform(CREDITS - 500, start=LATER)
+    while True:
+        vms = [me.vm(2 * FAIR_BID) for _ in range(2)]
+        yield 6 * PERIOD_S
+        for vm in vms:
+            me.end(vm)
 
 
 @strategy
@@ -353,14 +359,14 @@ def unmanaged(me: Player) -> Moves:
 @strategy
 def unmanaged_from_the_start(me: Player) -> Moves:
     """The same on one that waits."""
-    me.vm(0.1, MERKAT_MANAGED="NO", MERKAT="[MANAGED=NO]")
+    me.vm(2, VCPU=2, MERKAT_MANAGED="NO", MERKAT="[MANAGED=NO]")
     yield from _forever()
 
 
 @strategy
 def of_another_market(me: Player) -> Moves:
     """One that there is not."""
-    me.vm(0.1, MERKAT_MARKET="elsewhere")
+    me.vm(2, VCPU=2, MERKAT_MARKET="elsewhere")
     yield from _forever()
 
 
@@ -379,7 +385,7 @@ def unreadable(me: Player) -> Moves:
     """A text that is too large to be read, on a VM that runs."""
     vm = me.vm()
     yield PERIOD_S + 10
-    me.set(vm, LONG="x" * 10_500_000)
+    me.set(vm, LONG="x" * LARGE)
     yield from _forever()
 
 
@@ -390,7 +396,7 @@ def unreadable_while_looked_at(me: Player) -> Moves:
     yield PERIOD_S
     while True:
         yield AFTER_S
-        me.set(vm, LONG="x" * 10_500_000)
+        me.set(vm, LONG="x" * LARGE)
         yield BEFORE_S
         me.set(vm, LONG="")
 
@@ -411,5 +417,5 @@ def resized_after_each_look(me: Player) -> Moves:
 def not_to_be_moved(me: Player) -> Moves:
     """A fair VM that is pinned by its owner, and a low one."""
     me.vm(MERKAT_PINNED="YES")
-    me.vm(0.5, MERKAT_PINNED="YES")
+    me.vm(2, VCPU=1, MERKAT_PINNED="YES")
     yield from _forever()
