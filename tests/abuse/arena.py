@@ -128,9 +128,11 @@ class Arena(Site):
             )
             mine = ACCOUNTS.c.owner == owner
             use = TRANSACTIONS.c.kind.not_in([str(kind) for kind in _OWN_MOVES])
-            return int(connection.scalar(sa.select(amount).select_from(joined).where(mine & use)))
+            query = sa.select(amount).select_from(joined).where(mine & use)
+            return int(connection.scalar(query) or 0)
 
-        return -self.read(total) / MICRO
+        lost: int = self.read(total)
+        return -lost / MICRO
 
     def computed(self, *owners: int) -> float:
         """Core-seconds of these tenants' VMs."""

@@ -15,7 +15,7 @@ from merkatd.currency import MICRO
 from merkatd.market.quote import Quotes
 from merkatd.placement.paper import paper
 from merkatd.placement.strategy import MarketSettings, Pricing
-from merkatd.scheduler.charge import owed_by_vm
+from merkatd.scheduler.owed import owed_by_vm
 from merkatd.scheduler.settings import Market
 from tests.clouds import crowded, tangled
 from tests.scheduler.frontend import Frontend
