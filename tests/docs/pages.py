@@ -40,6 +40,7 @@ STANDS_FOR: Mapping[str, str] = {
 """What is written in capitals where a reader writes one of their own."""
 
 NO_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "CONTRIBUTING.md": ("LISTEN_ADDRESS", "NETWORK = ["),
     "README.md": ("merkat demo",),
     "commands.md": ("VM 0 (web-0)",),
     "controllers.md": (),

@@ -11,13 +11,12 @@ from merkatd.database import allocations
 from merkatd.database.orders import Order
 from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.scheduler.owed import owed_by_vm
-from merkatd.scheduler.settings import Market
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.tell import Announcement
 from tests.hypervisor.bed import Bed
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.handle import NO_QUOTA
-from tests.scheduler.frontend import Frontend
+from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 ON_HOST = (Limit, Pin, Balloon)
 SETTINGS = LibvirtSettings(
@@ -31,7 +30,7 @@ class Site:
     def __init__(self) -> None:
         self.hosts = {0: DoubleHost(cores=4), 1: DoubleHost(cores=4)}
         self.bed = Bed(self.hosts, SETTINGS)
-        self.frontend = Frontend(hosts=2, hypervisors=self.bed.adapter)
+        self.frontend = Frontend(hosts=2, hypervisors=self.bed.adapter, markets=(PAPER_MARKET,))
         self.vms: list[int] = []
         self.rigid: set[int] = set()
         """Those whose guests have no balloon."""
@@ -120,7 +119,7 @@ def test_a_guest_without_a_balloon_pays_for_what_it_holds(site: Site) -> None:
     assert decision.allocations[snapshot.vm_row(rigid), MEMORY] == 1024
     arrays = site.frontend.read(lambda connection: allocations.load(connection, snapshot.period))
     assert arrays is not None
-    rows, owed = owed_by_vm(arrays, snapshot.vms.id, 1.0, [Market()])
+    rows, owed = owed_by_vm(arrays, snapshot.vms.id, 1.0, [PAPER_MARKET])
     mib = owed[:, MEMORY] / MICRO / decision.prices[0, MEMORY]
     paid = dict(zip(arrays["vm"][rows].tolist(), mib.tolist(), strict=True))
     assert paid[rigid] == pytest.approx(2048)

@@ -75,6 +75,7 @@ host_memory = "8GiB"
 speed = {speed}
 [market.default]
 strategy = "paper"
+price_rule = "paper"
 [database]
 url = "{url}"
 [money]

@@ -8,7 +8,7 @@ from merkatd.api.questions import DaemonQuestions
 from merkatd.database.orders import Mode
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.scheduler.handing import Room, Wanted
-from tests.scheduler.frontend import Frontend
+from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 READS = ("config", "info", "infoset", "infoextended", "monitoring", "table", "version")
 
@@ -28,6 +28,9 @@ class Heard(MemoryTransport):
 
 class Site(Frontend):
     """The embedded cloud, a scheduler and an administrator, in virtual time."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**({"markets": (PAPER_MARKET,)} | settings))
 
     def start_daemon(self) -> None:
         """A daemon, the first or after one was killed, and who asks it."""

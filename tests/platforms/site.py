@@ -14,8 +14,6 @@ from merkatd.database.doings import Doing
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.ledger import Ledger
-from merkatd.market.price import PriceRule
-from merkatd.placement.strategy import Pricing
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ports import (
     Action,
@@ -28,8 +26,7 @@ from merkatd.platforms.ports import (
     Standing,
 )
 from merkatd.scheduler.ports import UnreachableError
-from merkatd.scheduler.settings import Market
-from tests.scheduler.frontend import PASSWORD, Frontend
+from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, Frontend
 
 BOB = f"bob:{PASSWORD}"
 
@@ -100,9 +97,8 @@ class Site(Frontend):
     """Two users, `ann` and `bob`, with credits."""
 
     def __init__(self, **settings: Any) -> None:
-        # Under this rule every bid costs something, also without a rival.
-        paper = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
-        given: dict[str, Any] = {"money": Money(supply=10_000_000), "markets": (paper,)}
+        money = Money(supply=10_000_000)
+        given: dict[str, Any] = {"money": money, "markets": (PAPER_MARKET,)}
         super().__init__(**(given | settings))
         self.ann = self._tenant("ann")
         self.bob = self._tenant("bob")

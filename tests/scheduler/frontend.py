@@ -21,9 +21,11 @@ from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.states import Lcm, State
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.hypervisor import EmbeddedHypervisors
+from merkatd.market.price import PriceRule
 from merkatd.opennebula import Client, OpenNebulaCloud
+from merkatd.placement.strategy import Pricing
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.settings import Market, Rhythm
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.world import World
 from tests.embedded.support import Bench
@@ -31,6 +33,10 @@ from tests.embedded.support import Bench
 PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as a test
 SESSION = f"oneadmin:{PASSWORD}"
 START_S = 1_000_000.0
+
+
+PAPER_MARKET = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
+"""Under this rule every bid costs something, also without a rival."""
 
 
 class Frontend:

@@ -92,13 +92,13 @@ def test_all_goods_are_charged_and_accounted_for(frontend: Frontend) -> None:
 
 
 def test_a_host_says_what_it_has_and_a_vm_what_it_can_use(frontend: Frontend) -> None:
-    """MERKAT_NETWORK and MERKAT_DISK of a host; MAX and MIN of a VM as for CPU."""
+    """MERKAT_NETWORK and MERKAT_DISK of a host; a claim (MIN) holds as far as the bid pays."""
     frontend.bench.ok("one.host.update", 0, 'MERKAT_NETWORK="400"\nMERKAT_DISK="none"', 1)
     capped = frontend.vm(MERKAT_BID_NETWORK=9, MERKAT_MAX_NETWORK=50, MERKAT_MIN_DISK=150)
     rest = frontend.vm(MERKAT_BID_NETWORK=1, MERKAT_BID_DISK=9)
     ran(frontend, 3)
-    assert throttled(frontend, capped) == (50 * 125, 150 * 1024)
-    assert throttled(frontend, rest) == (350 * 125, 50 * 1024)
+    assert throttled(frontend, capped) == (50 * 125, 20 * 1024)
+    assert throttled(frontend, rest) == (350 * 125, 180 * 1024)
 
 
 def test_who_bids_nothing_is_not_cut_off(frontend: Frontend) -> None:

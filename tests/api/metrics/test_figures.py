@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
@@ -219,7 +220,7 @@ def test_a_scrape_asks_nobody(frontend: Frontend) -> None:
 
 
 def test_servers_and_queues_are_those_that_there_are(frontend: Frontend) -> None:
-    """A database counts for itself: what was done, what failed, and that nobody waits."""
+    """A database counts calls that it answered, calls that failed, and calls that wait."""
     database = frontend.scheduler.world.database
     assert isinstance(database, Database)
     frontend.period()
@@ -227,14 +228,19 @@ def test_servers_and_queues_are_those_that_there_are(frontend: Frontend) -> None
     before = samples(figures)["merkat_calls_total", "answered", "database"]
     assert before > 0
 
-    def wrong(_: object) -> None:
+    def refused(_: object) -> None:
         raise ValueError("on purpose")
 
+    def failed(_: object) -> None:
+        raise sa.exc.IntegrityError("on purpose", None, Exception("on purpose"))
+
     with pytest.raises(ValueError, match="on purpose"):
-        frontend.result(ensureDeferred(database.run(wrong)))
+        frontend.result(ensureDeferred(database.run(refused)))
+    with pytest.raises(sa.exc.IntegrityError, match="on purpose"):
+        frontend.result(ensureDeferred(database.run(failed)))
     found = samples(figures)
     assert found["merkat_calls_total", "failed", "database"] == 1
-    assert found["merkat_calls_total", "answered", "database"] == before
+    assert found["merkat_calls_total", "answered", "database"] == before + 1
     assert found["merkat_queue_depth", "database"] == 0
 
 
