@@ -17,7 +17,8 @@ from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend
 from merkatd.database.executors import Executor, Inline, Threads
 from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.server import serve
-from merkatd.embedded.settings import Delays, Settings
+from merkatd.embedded.settings import MEASURED, Delays, Settings
+from merkatd.embedded.states import Lcm
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport
 from merkatd.scheduler.ports import Answer, Reply
@@ -229,7 +230,9 @@ def in_memory(hosts: int = 3, settings: Settings | None = None) -> World:
 
 def over_http(time: RealTime, hosts: int = 3) -> Iterator[World]:
     """A world behind a socket."""
-    delays = Delays(factor=1 / time.faster)
+    # A suspended VM is on its way for so long that an observation can see it.
+    by_state = {**MEASURED, Lcm.PROLOG_MIGRATE_SUSPEND: 3.5}
+    delays = Delays(factor=1 / time.faster, by_state=by_state)
     cloud = founded(time.reactor, hosts, Settings(delays=delays, monitor_interval_s=0))
     server = serve(cloud, time.reactor)
     threads = Threads(time.reactor, 2)
