@@ -52,7 +52,7 @@ def pattern_of(text: str) -> Pattern:
     """
     shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
     if len(text) > LONGEST:
-        raise ValueError(f"pattern {shown}: at most {LONGEST} characters are right")
+        raise ValueError(f"pattern must have at most {LONGEST} characters (got {shown})")
     options = re2.Options()
     options.log_errors = False
     try:
