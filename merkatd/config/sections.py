@@ -104,6 +104,7 @@ class Period(Rhythm):
         "keep_history_s": Rules(least=86_400),
         "migration_limit_s": Rules(above=0),
         "most_periods_charged": Rules(least=1),
+        "least_charge_s": Rules(least=0),
     }
 
     grace_s: float = 30.0

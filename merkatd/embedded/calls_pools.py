@@ -9,7 +9,7 @@ from merkatd.embedded.call import RPC_API, Call, Refusal, host_target, method, v
 from merkatd.embedded.pages import Form, Pool
 from merkatd.embedded.records import Host, Vm
 from merkatd.embedded.render_host import host_sample_xml
-from merkatd.embedded.render_vm import sample_xml
+from merkatd.embedded.render_vm import accounting_xml, sample_xml
 from merkatd.embedded.states import State
 
 if TYPE_CHECKING:
@@ -110,6 +110,22 @@ def vmpool_monitoring(call: Call, flag: int, seconds: int = -1) -> Pool:
         )
 
     return Pool("MONITORING_DATA", _vms(call, flag, -1), text)
+
+
+@method("one.vmpool.accounting", "iii")
+def vmpool_accounting(call: Call, flag: int, start_s: int, end_s: int) -> str:
+    """History records of VMs, done or not, that reach into a time; -1: without a bound."""
+    if flag < MY_GROUPS:
+        raise Refusal(RPC_API, "Incorrect filter_flag")
+    rows = sorted(_vms(call, flag, ANY), key=lambda vm: vm.id)
+    found = [
+        accounting_xml(call.cloud.world, vm, item)
+        for vm in rows
+        for item in vm.history
+        if (start_s == -1 or item.etime > start_s or not item.etime)
+        and (end_s == -1 or item.stime < end_s)
+    ]
+    return f"<HISTORY_RECORDS>{''.join(found)}</HISTORY_RECORDS>"
 
 
 @method("one.hostpool.info")

@@ -10,7 +10,6 @@ from merkatd.embedded.states import Action, Lcm, State, state_name
 
 _CLOSING = {
     "suspend": Action.SUSPEND,
-    "resume": Action.RESUME,
     "stop": Action.STOP,
     "undeploy": Action.UNDEPLOY,
     "undeploy-hard": Action.UNDEPLOY_HARD,
@@ -86,7 +85,7 @@ def _operate(call: Call, name: str, vm: Vm) -> bool:
     if vm.run is not None and not vm.run.failed:
         # oned accepts it, and drops it when its turn comes: the VM has moved on by then.
         return True
-    if vm.history and operation != "resume-stopped":
+    if vm.history and plain != "resume":
         vm.history[-1].action = _CLOSING[name]
         mark(call, vm.history[-1])
     lifecycle.begin(vm, operation, at_once=operation == "resume-stopped")

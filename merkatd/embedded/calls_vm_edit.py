@@ -13,12 +13,14 @@ from merkatd.embedded.call import (
     Refusal,
     check_name,
     group_target,
+    mark,
     method,
     user_target,
 )
+from merkatd.embedded.history import split
 from merkatd.embedded.render_vm import sample_xml, vm_xml
 from merkatd.embedded.restricted import kept, of_change
-from merkatd.embedded.states import Lcm, State, state_name
+from merkatd.embedded.states import Action, Lcm, State, state_name
 from merkatd.embedded.template import Attribute, ParseError, Template, number, parse
 
 if TYPE_CHECKING:
@@ -155,6 +157,9 @@ def resize(call: Call, vm_id: int, text: str, _enforce: bool) -> int:
         vm.template = before.plus(sizes.items())
 
     call.cloud.lifecycle.resize(vm, change)
+    if vm.history:
+        split(vm, call.cloud.world.stamp(), Action.RESIZE)
+        mark(call, vm.history[-2])
     call.cloud.world.changed("vm", vm_id)
     if running:
         vm.undo = before

@@ -287,4 +287,4 @@ class Hypervisors:
         """A guest has ended by itself, and monitoring sees that."""
         vm = self._world.vms.get(vm_id)
         if vm is not None and vm.lcm is Lcm.RUNNING and vm.run is None:
-            self._lifecycle.move(vm, State.POWEROFF)
+            self._lifecycle.power_off(vm)

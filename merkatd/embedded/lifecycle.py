@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from merkatd.embedded import devices, leases
+from merkatd.embedded import devices, history, leases
 from merkatd.embedded.operations import FAILURE, OPERATIONS, Effect, Step
 from merkatd.embedded.records import Host, Run, Vm
 from merkatd.embedded.states import FAILURES, Action, Lcm, State
@@ -19,6 +19,8 @@ Watcher: TypeAlias = "Callable[[Vm, State, Lcm], None]"
 
 _HOSTLESS = frozenset({Lcm.CLEANUP_DELETE, Lcm.CLEANUP_RESUBMIT, Lcm.EPILOG})
 """What ends well even if the host is dead."""
+
+_RESUMED_IN_PLACE = frozenset({"resume-suspended", "resume-off"})
 
 _BOTH_HOSTS = frozenset({Lcm.MIGRATE, Lcm.SAVE_MIGRATE})
 """What needs the host before the last as well."""
@@ -94,6 +96,7 @@ class Lifecycle:
         if run is None or target is None:
             return
         held = target.lcm in FAILURES
+        history.fail(vm, self._world.stamp())
         vm.run = Run(run.operation, run.step, 0.0, 0, failed=True) if held else None
         self._apply(vm, target)
         self.move(vm, target.state, target.lcm)
@@ -180,6 +183,8 @@ class Lifecycle:
         if index == 0 and run.operation != "resize":
             # Whatever moves a VM answers the wish to have it rescheduled.
             vm.resched = 0
+        if index == 0 and run.operation in _RESUMED_IN_PLACE:
+            history.begin_again(vm, self._world.stamp())
         self._apply(vm, step)
         if index == len(steps) - 1:
             vm.run = None
@@ -221,7 +226,7 @@ class Lifecycle:
         for effect in step.effects:
             if effect in effects:
                 effects[effect](vm)
-        self._stamp(vm, step)
+        history.enter(vm, step, self._world.stamp())
 
     def _charge_target(self, vm: Vm) -> None:
         host = self._world.hosts.get(vm.history[-1].host)
@@ -229,30 +234,20 @@ class Lifecycle:
             self.charge(vm, host)
 
     def _leave(self, vm: Vm) -> None:
-        old, new = vm.history[-2], vm.history[-1]
-        now = self._world.stamp()
-        old.etime = old.retime = now
-        new.rstime = now
-        if old.host != new.host:
-            self.release(vm, old.host)
+        history.leave(vm, self._world.stamp())
+        if vm.history[-2].host != vm.history[-1].host:
+            self.release(vm, vm.history[-2].host)
 
     def _release_all(self, vm: Vm) -> None:
         for host_id in list(vm.charged):
             self.release(vm, host_id)
-        if vm.history and not vm.history[-1].etime:
-            last = vm.history[-1]
-            last.etime = last.eetime = self._world.stamp()
-            last.retime = last.retime or last.etime
+        history.end(vm, self._world.stamp())
 
     def _return(self, vm: Vm) -> None:
         old, failed = vm.history[-2], vm.history[-1]
-        now = self._world.stamp()
-        failed.etime = now
         if failed.host != old.host:
             self.release(vm, failed.host)
-        back = type(old)(failed.seq + 1, old.host, old.hostname, old.cluster, old.datastore, now)
-        back.rstime = now
-        vm.history.append(back)
+        history.come_back(vm, self._world.stamp())
 
     def _undo_resize(self, vm: Vm) -> None:
         before = vm.undo
@@ -264,18 +259,6 @@ class Lifecycle:
 
         self.resize(vm, change)
         vm.undo = None
-
-    def _stamp(self, vm: Vm, step: Step) -> None:
-        if not vm.history:
-            return
-        last, now = vm.history[-1], self._world.stamp()
-        if step.lcm.name.startswith("PROLOG"):
-            last.pstime = now
-        elif step.lcm.name.startswith("BOOT") and step.lcm not in FAILURES:
-            last.petime = last.petime or now
-            last.rstime = now
-        elif step.lcm.name.startswith("EPILOG"):
-            last.retime = last.estime = now
 
     def _pin(self, vm: Vm, host: Host) -> None:
         if vm.pinned:
@@ -296,5 +279,9 @@ class Lifecycle:
         if alive:
             self.move(vm, State.ACTIVE, Lcm.RUNNING)
         else:
-            vm.history[-1].action = Action.POWEROFF
-            self.move(vm, State.POWEROFF)
+            self.power_off(vm)
+
+    def power_off(self, vm: Vm) -> None:
+        """Monitoring sees that the guest is off."""
+        vm.history[-1].action, vm.history[-1].retime = Action.MONITOR, self._world.stamp()
+        self.move(vm, State.POWEROFF)

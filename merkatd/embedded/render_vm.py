@@ -84,7 +84,12 @@ def _records(vm: Vm, history: Sequence[History]) -> str:
     return f"<HISTORY_RECORDS>{''.join(_record(vm, item) for item in history)}</HISTORY_RECORDS>"
 
 
-def _record(vm: Vm, item: History) -> str:
+def accounting_xml(world: World, vm: Vm, item: History) -> str:
+    """A history record as `one.vmpool.accounting` sends it: with the VM inside."""
+    return _record(vm, item, vm_xml(world, vm, (), "", 0))
+
+
+def _record(vm: Vm, item: History, inside: str = "") -> str:
     times = zip(
         _TIMES,
         (item.pstime, item.petime, item.rstime, item.retime, item.estime, item.eetime),
@@ -98,7 +103,7 @@ def _record(vm: Vm, item: History) -> str:
         "<VM_MAD><![CDATA[dummy]]></VM_MAD><TM_MAD><![CDATA[dummy]]></TM_MAD>"
         f"<DS_ID>{item.datastore}</DS_ID>{stages}<ACTION>{item.action:d}</ACTION>"
         f"<UID>{item.uid}</UID><GID>{item.gid}</GID>"
-        f"<REQUEST_ID>{item.request_id}</REQUEST_ID></HISTORY>"
+        f"<REQUEST_ID>{item.request_id}</REQUEST_ID>{inside}</HISTORY>"
     )
 
 

@@ -98,6 +98,8 @@ class Action(IntEnum):
     POWEROFF_HARD = 20
     TERMINATE = 27
     TERMINATE_HARD = 28
+    RESIZE = 35
+    MONITOR = 44
     POFF_MIGRATE = 48
     POFF_HARD_MIGRATE = 49
 

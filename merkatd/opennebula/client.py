@@ -252,6 +252,10 @@ class Client:
         """One VM with all its history."""
         return await self._text("one.vm.info", vm, about=f"VM {vm}")
 
+    async def accounting(self, since_s: int) -> str:
+        """The history records of all VMs, done or not, that ended later than this or not at all."""
+        return await self._text("one.vmpool.accounting", ALL_USERS, since_s, -1)
+
     async def vm_set(self, vms: Sequence[int]) -> str:
         """The outlines of these VMs, those left out that are not there or not ours to see."""
         return await self._text("one.vmpool.infoset", ",".join(map(str, vms)), False)

@@ -1,6 +1,6 @@
 """The cloud that the period sees and acts on, as an OpenNebula behind XML-RPC."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from xml.sax.saxutils import escape
 
@@ -14,6 +14,7 @@ from merkatd.opennebula.elements import BrokenError, UnreadableError
 from merkatd.opennebula.errors import OneError, WrongStateError
 from merkatd.opennebula.estate import EstatePools
 from merkatd.opennebula.glances import Glances
+from merkatd.opennebula.history import read_histories
 from merkatd.opennebula.host_pool import HostPool, HostRow, Load, read_samples
 from merkatd.opennebula.observing import Destination, Pools, Shown, observed
 from merkatd.opennebula.owners import Owners
@@ -22,7 +23,7 @@ from merkatd.opennebula.sending import send, sendable
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.vm_pool import MESSAGE, VmRow, read_page
 from merkatd.opennebula.waiting import Time, in_parallel
-from merkatd.scheduler.ports import Answer, Observation, Reply, UnreachableError
+from merkatd.scheduler.ports import Answer, Histories, Observation, Reply, UnreachableError
 
 _log = Logger()
 
@@ -67,6 +68,15 @@ class OpenNebulaCloud:
         observation, shown = await self._executor.run(put_together)
         self._shown, self._messages = shown, dict(shown.messages)
         return observation
+
+    async def histories(self, vms: Collection[int], since_s: float) -> Histories:
+        """Read the history records of these VMs. Raises UnreachableError."""
+        try:
+            return await read_histories(self._client, self._executor, vms, since_s)
+        except OneError as error:
+            raise UnreachableError(f"history records can't be read: {error}") from error
+        except (BrokenError, UnreadableError) as error:
+            raise UnreachableError(f"a history record is no XML, or not whole: {error}") from error
 
     async def send(self, step: Step) -> Reply:
         """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""

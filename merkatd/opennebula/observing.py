@@ -15,7 +15,7 @@ from merkatd.opennebula.honour import LET_ONED_CHOOSE, Judged, judge
 from merkatd.opennebula.host_pool import HostRow, Load, with_facts
 from merkatd.opennebula.states import TROUBLED, Look, host_state, look
 from merkatd.opennebula.vm_pool import KEY, NOWHERE, VmRow
-from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.ports import Observation, Records
 from merkatd.scheduler.settings import FURTHER
 
 _UNITS_PER_CORE = 100
@@ -197,6 +197,12 @@ def _observation(
             for cluster, words in pools.known.cluster_words.items()
             if words.get(AUTOMATION, ["manual"])[0] in _BALANCES
         ),
+        records=Records(
+            seq=_ints(vm.record.seq for vm in vms),
+            ran_from_s=_ints(vm.record.ran_from_s for vm in vms),
+            ran_until_s=_ints(vm.record.ran_until_s for vm in vms),
+        ),
+        ended={vm.id: vm.record for vm in pools.done},
         host_goods={host.id: said for host in hosts if (said := _goods(host.facts.values))},
     )
 

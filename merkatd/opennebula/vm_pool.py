@@ -24,6 +24,7 @@ from merkatd.opennebula.elements import (
     text,
     whole,
 )
+from merkatd.opennebula.history import last_record
 from merkatd.opennebula.vm_words import (
     Record,
     actions_of,
@@ -32,6 +33,8 @@ from merkatd.opennebula.vm_words import (
     wants_of,
 )
 from merkatd.opennebula.wanted import Member, Stay, Wants
+from merkatd.scheduler.ports import NO_RECORD
+from merkatd.scheduler.ports import Record as RunRecord
 
 NOWHERE = -1
 NAMELESS = -1
@@ -95,6 +98,8 @@ class VmRow(NamedTuple):
     made_s: float = 0.0
     error: str = ""
     """What OpenNebula last said that went wrong with it."""
+    record: RunRecord = NO_RECORD
+    """When it ran, by its last history record."""
 
 
 @dataclass(slots=True)
@@ -202,6 +207,7 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
         actions=actions_of(parts["TEMPLATE"], template) + actions_of(parts["USER_TEMPLATE"], user),
         made_s=measured(said(parts, "STIME")),
         error=said(user, ERROR)[:_MOST_OF_AN_ERROR],
+        record=last_record(parts.get("HISTORY_RECORDS")),
     )
 
 

@@ -1,7 +1,7 @@
 """Charge: what was given in a period is paid for at the start of the next.
 
-Only VMs that were seen running at both observations are charged, for the time that really
-passed, at most two periods. A charge has the period and the account in its reference, so it
+A VM is charged for as long as it ran between two observations, by OpenNebula's history records
+(`running.py`), at most two periods. A charge has the period and the account in its reference, so it
 is posted once, however often this is tried. In the same transaction new tenants are met, and
 what is due to everybody is done: the supply, renewals, replenishment.
 """
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import Floats, Ints, VmState
+from merkatd.cluster import Bools, Floats, Ints, VmState
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods, prices
 from merkatd.database.periods import Period
@@ -24,8 +24,9 @@ from merkatd.database.retrying import LostRaceError
 from merkatd.ledger import Bill, Person
 from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.owed import most_owed, owed_by_vm, whole
-from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.owed import in_a_market, most_owed, owed_for, whole
+from merkatd.scheduler.ports import Histories, Observation
+from merkatd.scheduler.running import at_least, lacking, look_back, look_of, seconds_run
 from merkatd.scheduler.settings import ALL_GOODS
 from merkatd.scheduler.using import CPU, Computed, core_periods, units
 from merkatd.scheduler.world import World
@@ -57,14 +58,53 @@ class Purse:
 
 
 async def charge(world: World, seen: Seen) -> Purse:
-    """Charge every period before this one that is still to be charged; what everybody has left."""
-    taken, purse = await world.database.run(lambda connection: _charge(connection, world, seen))
+    """Charge every period before this one that is still to be charged; what everybody has left.
+
+    Raises UnreachableError where OpenNebula does not say when VMs ran.
+    """
+    histories = await _histories(world, seen)
+    taken, purse = await world.database.run(
+        lambda connection: _charge(connection, world, seen, histories)
+    )
     if taken:
         _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
     return purse
 
 
-def _charge(connection: sa.Connection, world: World, seen: Seen) -> tuple[int, Purse]:
+async def _histories(world: World, seen: Seen) -> Histories:
+    """Read all records of the VMs whose last record does not say for how long they ran."""
+    if seen.observation.records is None:
+        return {}
+    since_s, vms = await world.database.read(lambda c: _wanted_histories(c, world, seen))
+    return await world.cloud.histories(vms, since_s)
+
+
+def _wanted_histories(
+    connection: sa.Connection, world: World, seen: Seen
+) -> tuple[float, list[int]]:
+    """Since when, and of which VMs, histories are needed."""
+    due = periods.to_charge(connection, seen.period)
+    vms: set[int] = set()
+    now = look_of(seen.observation, _runs(seen.observation))
+    for period in reversed(due):
+        arrays = allocations.load(connection, period.number)
+        before = look_back(arrays, period.observed_s)
+        if arrays is not None and before is not None and now is not None:
+            concerned = in_a_market(arrays, world.markets) & _could_run(arrays)
+            vms.update(lacking(before, now, concerned))
+        now = before
+    return min((one.observed_s for one in due), default=seen.observation.at_s), sorted(vms)
+
+
+def _could_run(arrays: Mapping[str, Any]) -> Bools:
+    """[vms]: was on a host before, or placed: may have run until the next observation."""
+    found: Bools = arrays["runs"] | arrays["placed"] | (arrays["record"][:, 0] >= 0)
+    return found
+
+
+def _charge(
+    connection: sa.Connection, world: World, seen: Seen, histories: Histories
+) -> tuple[int, Purse]:
     at_s = world.now()
     accounts.lock_books(connection)
     before = arrears.load(connection)
@@ -76,7 +116,7 @@ def _charge(connection: sa.Connection, world: World, seen: Seen) -> tuple[int, P
     due = periods.to_charge(connection, seen.period)
     ends = [*due[1:], None][: len(due)]
     taken = sum(
-        _guarded(connection, world, seen, period, end)
+        _guarded(connection, world, seen, period, end, histories)
         for period, end in zip(due, ends, strict=True)
     )
     paid = ledger.renew_if_due(connection, world.money, at_s)
@@ -89,12 +129,17 @@ def _charge(connection: sa.Connection, world: World, seen: Seen) -> tuple[int, P
 
 
 def _guarded(
-    connection: sa.Connection, world: World, seen: Seen, period: Period, end: Period | None
+    connection: sa.Connection,
+    world: World,
+    seen: Seen,
+    period: Period,
+    end: Period | None,
+    histories: Histories,
 ) -> int:
     """Charge one period; one that can't be charged goes into quarantine, and later ones go on."""
     attempt = connection.begin_nested()
     try:
-        taken = _charge_one(connection, world, seen, period, end)
+        taken = _charge_one(connection, world, seen, period, end, histories)
     except (sa.exc.SQLAlchemyError, LostRaceError):
         raise  # the database failed, not the period: the whole transaction is run again
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one period, others go on
@@ -172,7 +217,12 @@ def _cost(
 
 
 def _charge_one(
-    connection: sa.Connection, world: World, seen: Seen, period: Period, end: Period | None
+    connection: sa.Connection,
+    world: World,
+    seen: Seen,
+    period: Period,
+    end: Period | None,
+    histories: Histories,
 ) -> int:
     """Charge one period up to the next one that came as far, or up to now."""
     arrays = allocations.load(connection, period.number)
@@ -182,13 +232,10 @@ def _charge_one(
         ledger.release(connection, period.number, at_s)
         return 0
     after = None if end is None else allocations.load(connection, end.number)
-    running = _running_now(seen) if after is None else after["vm"][after["runs"]]
-    until_s = seen.observation.at_s if end is None else end.observed_s
-    passed = (until_s - period.observed_s) / world.rhythm.interval_s
-    passed = min(max(passed, 0.0), world.rhythm.most_periods_charged)
-    at_both = running[np.isin(running, arrays["vm"][arrays["runs"]])]
-    rows, owed = owed_by_vm(arrays, at_both, passed, world.markets)
-    elapsed = np.full(len(rows), passed)
+    seconds = _seconds(world, seen, period, arrays, (end, after), histories)
+    rows = np.flatnonzero(in_a_market(arrays, world.markets) & (seconds > 0))
+    elapsed = seconds[rows] / world.rhythm.interval_s
+    owed = owed_for(arrays, rows, elapsed, world.markets)
     given = holding.given(arrays)[rows]
     if "rate" in arrays:
         now = _computed(seen, after)
@@ -201,12 +248,38 @@ def _charge_one(
         account=_payers(connection, world, arrays, rows),
         owed=_in_order(owed, arrays),
         allocation=_in_order(given, arrays),
-        seconds=elapsed * world.rhythm.interval_s,
+        seconds=seconds[rows],
         names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
     )
     result = ledger.settle(connection, bill, at_s)
     periods.charged(connection, period.number, at_s)
     return result.taken
+
+
+def _seconds(
+    world: World,
+    seen: Seen,
+    period: Period,
+    arrays: Mapping[str, Any],
+    until: tuple[Period | None, Mapping[str, Any] | None],
+    histories: Histories,
+) -> Floats:
+    """[vms]: for how long each is charged, up to the later period that is given, or up to now."""
+    end, after = until
+    until_s = seen.observation.at_s if end is None else end.observed_s
+    passed_s = max(until_s - period.observed_s, 0.0)
+    before = look_back(arrays, period.observed_s)
+    if end is None:
+        now = look_of(seen.observation, _runs(seen.observation))
+    else:
+        now = look_back(after, until_s)
+    if before is not None and now is not None:
+        ran = at_least(seconds_run(before, now, histories), world.rhythm.least_charge_s, passed_s)
+    else:
+        running = _running(seen.observation) if after is None else after["vm"][after["runs"]]
+        ran = np.where(arrays["runs"] & np.isin(arrays["vm"], running), passed_s, 0.0)
+    found: Floats = np.minimum(ran, world.rhythm.most_periods_charged * world.rhythm.interval_s)
+    return found
 
 
 def _payers(connection: sa.Connection, world: World, arrays: Mapping[str, Any], rows: Ints) -> Ints:
@@ -249,13 +322,15 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
     return found
 
 
-def _running_now(seen: Seen) -> Ints:
-    return _running(seen.observation)
+def _runs(seen: Observation) -> Bools:
+    """[vms]: runs, or is on its way on a host."""
+    moves = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))
+    runs: Bools = moves & (seen.vm_host >= 0)
+    return runs
 
 
 def _running(seen: Observation) -> Ints:
-    runs = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))
-    running: Ints = seen.vm_id[runs & (seen.vm_host >= 0)]
+    running: Ints = seen.vm_id[_runs(seen)]
     return running
 
 

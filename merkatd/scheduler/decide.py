@@ -16,7 +16,7 @@ from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
-from merkatd.scheduler import holding
+from merkatd.scheduler import holding, running
 from merkatd.scheduler.afford import suspensions
 from merkatd.scheduler.failing import failing_to_leave
 from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
@@ -265,6 +265,7 @@ def _kept(
         "price": decision.prices,
         "runs": runs & (seen.observation.vm_host >= 0),
         "placed": placed,
+        **running.kept(seen.observation),
         **kept(seen, world.markets),
         **holding.kept(seen.snapshot, limits),
         **_goods(world.goods),

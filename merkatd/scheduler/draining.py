@@ -1,13 +1,13 @@
 """The hosts that an administrator ordered Merkat to drain: every strategy empties them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
 
 from merkatd.cluster import HostState, Step
-from merkatd.scheduler.ports import Cloud, Observation, Reply
+from merkatd.scheduler.ports import Cloud, Histories, Observation, Reply
 
 
 class Draining:
@@ -26,6 +26,10 @@ class Draining:
         if not leaving.any():
             return seen
         return replace(seen, host_state=np.where(leaving, int(HostState.DRAINED), seen.host_state))
+
+    async def histories(self, vms: Collection[int], since_s: float) -> Histories:
+        """Read the history records of these VMs."""
+        return await self._cloud.histories(vms, since_s)
 
     async def send(self, step: Step) -> Reply:
         """Ask for one step."""

@@ -24,9 +24,15 @@ Arrays = Mapping[str, Any]
 
 def chargeable(arrays: Arrays, markets: Sequence[Market]) -> Bools:
     """[vms]: ran when the period was decided, or was placed by it, in a market that there is."""
-    known = arrays["market"] < min(len(markets), len(arrays["price"]))
     there = arrays["runs"] | arrays["placed"] if "placed" in arrays else arrays["runs"]
-    found: Bools = there & (arrays["market"] >= 0) & known
+    found: Bools = there & in_a_market(arrays, markets)
+    return found
+
+
+def in_a_market(arrays: Arrays, markets: Sequence[Market]) -> Bools:
+    """[vms]: is in a market that there is."""
+    known = arrays["market"] < min(len(markets), len(arrays["price"]))
+    found: Bools = (arrays["market"] >= 0) & known
     return found
 
 
@@ -41,11 +47,18 @@ def owed_by_vm(
 ) -> tuple[Ints, Ints]:
     """Rows of these VMs among those that can be charged, and what each owes for so long.
 
-    [vms, resources], micro-credits, of VMs that ran for `elapsed` periods. Where use is charged
-    that is nothing: what was used is not known here.
+    [vms, resources], micro-credits, of VMs that ran for `elapsed` periods.
     """
     rows = np.flatnonzero(chargeable(arrays, markets) & np.isin(arrays["vm"], running))
-    return rows, whole(costs(arrays, rows, markets) * elapsed)
+    return rows, owed_for(arrays, rows, np.full(len(rows), elapsed), markets)
+
+
+def owed_for(arrays: Arrays, rows: Ints, periods: Floats, markets: Sequence[Market]) -> Ints:
+    """[rows, resources]: micro-credits that VMs owe, each for so many periods of running.
+
+    Where use is charged that is nothing: what was used is not known here.
+    """
+    return whole(costs(arrays, rows, markets) * periods[:, np.newaxis])
 
 
 def sold(arrays: Arrays) -> tuple[str, ...]:

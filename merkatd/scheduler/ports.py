@@ -4,10 +4,10 @@ Adapters implement these; the period knows nothing else of them. Observations ar
 like snapshots, so that ten thousand VMs are read at the price of a few arrays.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from merkatd.cluster import Bools, Floats, Ints, OnHost, Step
 from merkatd.limits import InForce, Topology
@@ -35,6 +35,29 @@ class Reply:
     why: str = ""
     vm: int | None = None
     """The id of a VM that a creation made."""
+
+
+class Record(NamedTuple):
+    """A history record of a VM: when its guest ran there, on OpenNebula's clock."""
+
+    seq: int
+    """-1: the VM has no record yet."""
+    ran_from_s: int = 0
+    """RSTIME, 0 as long as the guest did not start,"""
+    ran_until_s: int = 0
+    """and RETIME, 0 as long as it runs."""
+
+
+NO_RECORD = Record(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """[vms]: the last history record of each VM."""
+
+    seq: Ints
+    ran_from_s: Ints
+    ran_until_s: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +123,16 @@ class Observation:
     """Ids of the clusters whose VMs OneDRS migrates by itself."""
     vm_error: Mapping[int, str] = field(default_factory=dict)
     """By VM id: what OpenNebula last said that went wrong with it (ERROR)."""
+    records: Records | None = None
+    """The last history record of each VM, None where the cloud keeps none."""
+    ended: Mapping[int, Record] = field(default_factory=dict)
+    """By VM id: the last history record of VMs that ended last."""
     host_goods: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """By host id: what MERKAT_NETWORK and MERKAT_DISK say there, by `network` and `disk`."""
+
+
+Histories = Mapping[int, Sequence[Record]]
+"""By VM id."""
 
 
 class Cloud(Protocol):
@@ -109,6 +140,13 @@ class Cloud(Protocol):
 
     async def observe(self) -> Observation:
         """Read all pools. Raises UnreachableError."""
+
+    async def histories(self, vms: Collection[int], since_s: float) -> Histories:
+        """Read the history records of these VMs, the oldest first. Raises UnreachableError.
+
+        Records that ended before `since_s` may be left out, and so may VMs that are not known
+        any more.
+        """
 
     async def send(self, step: Step) -> Reply:
         """Ask for one step. Raises UnreachableError: then it may have been done or not."""

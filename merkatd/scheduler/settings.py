@@ -75,6 +75,9 @@ class Rhythm:
     has to see to it."""
     most_periods_charged: float = 2.0
     """A charge is for the time that really passed, but for no more than so many periods."""
+    least_charge_s: float = 10.0
+    """A VM that ran at all between two observations is charged for so long at least, and for no
+    longer than the time between them."""
     keep_allocations: int = 10_080
     """For how many periods details are kept: allocations, steps, words of bids (seven days)."""
     keep_history_s: float = 366 * 86_400.0

@@ -123,6 +123,7 @@ def _found(made: Endpoint) -> None:
 def in_memory(settings: Settings) -> Endpoint:
     """An embedded cloud in this process, in virtual time."""
     clock = Clock()
+    clock.advance(1_000.0)  # oned writes 0 for a time that never was
     cloud = founded(clock, 0, settings)
     return Endpoint(
         MemoryTransport(cloud), ADMIN, VirtualTime(clock), clock, Inline(), EmbeddedDrivers(cloud)

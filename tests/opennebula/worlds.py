@@ -224,6 +224,7 @@ def founded(clock: Any, hosts: int, settings: Settings) -> Cloud:
 def in_memory(hosts: int = 3, settings: Settings | None = None) -> World:
     """A world in virtual time."""
     clock = Clock()
+    clock.advance(1_000.0)  # oned writes 0 for a time that never was
     cloud = founded(clock, hosts, settings or Settings())
     return World(VirtualTime(clock), clock, Recorder(MemoryTransport(cloud)), Inline(), cloud)
 

@@ -1,6 +1,6 @@
 """A cloud whose users and administrators say who may be where, as a test has them say it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from merkatd.cluster import Step
 from merkatd.opennebula.honour import judge
 from merkatd.opennebula.wanted import Estate, Facts, Member, Stay, Wants
-from merkatd.scheduler.ports import Cloud, Observation, Reply
+from merkatd.scheduler.ports import Cloud, Histories, Observation, Reply
 from tests.opennebula.honour.clouds import Host, Vm
 
 Change = Callable[[Observation], Observation]
@@ -56,6 +56,10 @@ class Told:
         judged = judge(vms, hosts, self.estate)
         messages = {vm: text for vm, text in self.shown.items() if text}
         return replace(seen, **{"constraints": judged.constraints, "messages": messages, **more})
+
+    async def histories(self, vms: Collection[int], since_s: float) -> Histories:
+        """Of the other cloud."""
+        return await self._cloud.histories(vms, since_s)
 
     async def send(self, step: Step) -> Reply:
         """Ask for one step."""

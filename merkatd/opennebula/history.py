@@ -1,0 +1,77 @@
+"""History records: when VMs ran, as `one.vm.info`, pools and `one.vmpool.accounting` show it."""
+
+from collections.abc import Collection, Sequence
+
+from twisted.logger import Logger
+
+from merkatd.opennebula.client import Client
+from merkatd.opennebula.elements import BrokenError, Element, counted, one, rows
+from merkatd.opennebula.errors import OneError
+from merkatd.opennebula.transport import Executor
+from merkatd.opennebula.waiting import in_parallel
+from merkatd.scheduler.ports import NO_RECORD, Histories, Record
+
+_log = Logger()
+
+_FEW = 50
+"""So many VMs are asked for one by one. For more, one call for all is cheaper: its records carry
+the VMs' templates, and it shows every VM that runs."""
+_CLOCKS_DIFFER_S = 3600
+"""By no more do OpenNebula's clock and ours differ where its records are cut off by time."""
+
+
+def last_record(records: Element | None) -> Record:
+    """Return the last record of a HISTORY_RECORDS element."""
+    if records is None or len(records) == 0:
+        return NO_RECORD
+    return _record(records[-1])
+
+
+def _record(element: Element) -> Record:
+    parts = [_number(element, name) for name in ("SEQ", "RSTIME", "RETIME")]
+    return Record(*parts)
+
+
+def _number(element: Element, name: str) -> int:
+    return counted(element.findtext(name)) or 0
+
+
+async def read_histories(
+    client: Client, executor: Executor, vms: Collection[int], since_s: float
+) -> Histories:
+    """Return the history records of these VMs, also of VMs that are done."""
+    if not vms:
+        return {}
+    if len(vms) > _FEW:
+        text = await client.accounting(max(int(since_s) - _CLOCKS_DIFFER_S, 0))
+        return await executor.run(lambda: _of_many(text, frozenset(vms)))
+    wanted = sorted(vms)
+    texts = await in_parallel(_text(client, vm) for vm in wanted)
+    found = await executor.run(lambda: list(map(_of_one, texts)))
+    return {vm: records for vm, records in zip(wanted, found, strict=True) if records}
+
+
+async def _text(client: Client, vm: int) -> str:
+    """The VM's own page; nothing where OpenNebula refuses it, which spoils no other VM's."""
+    try:
+        return await client.vm(vm)
+    except OneError as error:
+        _log.warn("VM {vm} has no history that can be read: {why}", vm=vm, why=str(error))
+        return ""
+
+
+def _of_one(text: str) -> Sequence[Record]:
+    try:
+        vm = one(text, "VM")
+    except BrokenError:
+        return []
+    return [_record(row) for row in vm.iterfind("HISTORY_RECORDS/HISTORY")]
+
+
+def _of_many(text: str, wanted: frozenset[int]) -> Histories:
+    found: dict[int, list[Record]] = {}
+    for element in rows(text, "HISTORY_RECORDS", "HISTORY"):
+        vm = counted(element.findtext("OID"))
+        if vm in wanted:
+            found.setdefault(vm, []).append(_record(element))
+    return {vm: sorted(records) for vm, records in found.items()}

@@ -1,0 +1,190 @@
+"""How long VMs ran between two observations, from OpenNebula's history records. Pure.
+
+A pool shows the last record of each VM. That is enough where a VM's record is the one that was
+seen before, or follows one that was closed then. Where more happened in between, all records of
+the VM are needed (`lacking`). What ran between two observations is counted in the charge of the
+first one alone, so however often a charge is tried, each second is paid once.
+
+OpenNebula's clock and ours may differ. Times in records that are new must lie between the two
+observations; where they don't, the observations are moved by the least that makes them fit.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.scheduler.ports import NO_RECORD, Histories, Observation, Record
+
+CLOCK_STEP_S = 2.0
+"""Records have whole seconds; what differs by no more than this is no difference of clocks."""
+
+Arrays = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """What an observation, or the decision that was made of it, showed of VMs."""
+
+    at_s: float
+    vm: Ints
+    runs: Bools
+    """[vms]: runs, or is on its way on a host."""
+    records: Mapping[int, Record]
+    """By VM id, of VMs that ended too as far as they are known."""
+    hidden: AbstractSet[int] = field(default_factory=frozenset)
+    """Ids of VMs that could not be read."""
+
+
+def kept(seen: Observation) -> Arrays:
+    """Return the column of records that a period keeps for its charge."""
+    records = seen.records
+    if records is None:
+        return {}
+    return {"record": np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])}
+
+
+def look_of(seen: Observation, runs: Bools) -> Look | None:
+    """Return what an observation showed, None where the cloud keeps no records."""
+    records = seen.records
+    if records is None:
+        return None
+    columns = zip(
+        records.seq.tolist(), records.ran_from_s.tolist(), records.ran_until_s.tolist(), strict=True
+    )
+    present = dict(zip(seen.vm_id.tolist(), map(Record._make, columns), strict=True))
+    hidden = frozenset(seen.ailing)
+    return Look(seen.at_s, seen.vm_id, runs, {**seen.ended, **present}, hidden)
+
+
+def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
+    """Return what the decision of a period kept, None where it kept no records."""
+    if arrays is None or "record" not in arrays:
+        return None
+    records = dict(
+        zip(arrays["vm"].tolist(), map(Record._make, arrays["record"].tolist()), strict=True)
+    )
+    return Look(at_s, arrays["vm"], arrays["runs"], records)
+
+
+def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
+    """Return the ids of VMs whose last record does not say all; `concerned` is by `before`'s row.
+
+    A VM that could not be read is left out.
+    """
+    return [
+        vm
+        for vm in before.vm[concerned].tolist()
+        if vm not in now.hidden and not _says_all(before.records[vm], now.records.get(vm))
+    ]
+
+
+def _says_all(old: Record, new: Record | None) -> bool:
+    if new is None:
+        return False
+    if new.seq == old.seq:
+        # Of a migration under way the record before the last one is the one that runs.
+        return old.ran_from_s > 0 or old.seq <= 0
+    return new.seq == old.seq + 1 and (old.seq < 0 or old.ran_until_s > 0)
+
+
+def seconds_run(before: Look, now: Look, histories: Histories) -> Floats:
+    """[vms of `before`]: for how long each ran from then till now, as far as that is known.
+
+    A VM of which nothing is known now counts as running if it ran before.
+    """
+    elapsed = max(now.at_s - before.at_s, 0.0)
+    news = [
+        _since(before.records[vm], now.records.get(vm), histories.get(vm))
+        for vm in before.vm.tolist()
+    ]
+    shift = _shift(before, now, news)
+    runs_now = set(now.vm[now.runs].tolist())
+    start_s, end_s = before.at_s + shift, now.at_s + shift
+    found = np.zeros(len(before.vm))
+    for row, (vm, ran) in enumerate(zip(before.vm.tolist(), before.runs.tolist(), strict=True)):
+        records = news[row]
+        if records is None:
+            found[row] = elapsed if ran else 0.0
+        elif records:
+            counts = ran or vm in runs_now
+            old = before.records[vm]
+            found[row] = sum(
+                _overlap(old, one, start_s, end_s, open_counts=counts) for one in records
+            )
+    return np.clip(found, 0.0, elapsed)
+
+
+def _since(
+    old: Record, new: Record | None, history: Sequence[Record] | None
+) -> Sequence[Record] | None:
+    """Return the records in which the VM may have run since it had the old one last.
+
+    None where they are not known.
+    """
+    if history:
+        return [one for one in history if _may_count(old, one)]
+    if new is None or not _says_all(old, new):
+        return None
+    return [] if new is NO_RECORD or (new.seq == old.seq and not _is_open(old, new)) else [new]
+
+
+def _may_count(old: Record, one: Record) -> bool:
+    """Whether the VM may have run by a record since it had the old one last."""
+    if one.seq == old.seq:
+        return _is_open(old, one)
+    return one.seq > old.seq or old.ran_from_s == 0
+
+
+def _is_open(old: Record, same: Record) -> bool:
+    """Whether a record was not closed before; OpenNebula may write RETIME once more."""
+    return old.ran_until_s == 0 or same.ran_until_s == 0
+
+
+def _overlap(
+    old: Record, record: Record, start_s: float, end_s: float, *, open_counts: bool
+) -> float:
+    if record.ran_from_s <= 0 or (record.ran_until_s <= 0 and not open_counts):
+        return 0.0
+    until_s = record.ran_until_s if record.ran_until_s > 0 else end_s
+    known = record.seq < old.seq or (record.seq == old.seq and old.ran_from_s > 0)
+    from_s = start_s if known else max(record.ran_from_s, start_s)
+    return max(min(until_s, end_s) - from_s, 0.0)
+
+
+def _shift(before: Look, now: Look, news: Iterable[Sequence[Record] | None]) -> float:
+    """Return what is to be added to our times to make them OpenNebula's, 0 where they agree."""
+    latest = max(
+        (max(one.ran_from_s, one.ran_until_s) for one in now.records.values()), default=0
+    )
+    ahead = latest - now.at_s if latest > 0 else 0.0
+    fresh = [
+        moment
+        for vm, records in zip(before.vm.tolist(), news, strict=True)
+        for one in records or ()
+        for moment in _new_moments(before.records[vm], one)
+    ]
+    behind = min(fresh) - before.at_s if fresh else 0.0
+    if ahead > CLOCK_STEP_S:
+        return ahead
+    return behind if behind < -CLOCK_STEP_S else 0.0
+
+
+def _new_moments(old: Record, new: Record) -> list[int]:
+    """Return the times in a record that were not known when the VM had the old one."""
+    moments = [new.ran_from_s, new.ran_until_s]
+    if new.seq < old.seq:
+        moments = [new.ran_until_s]
+    elif new.seq == old.seq:
+        moments = [one for one in moments if one not in {old.ran_from_s, old.ran_until_s}]
+    return [one for one in moments if one > 0]
+
+
+def at_least(seconds: Floats, least_s: float, elapsed_s: float) -> Floats:
+    """[vms]: what is charged: a VM that ran at all ran for `least_s`, if so much time passed."""
+    least = min(least_s, elapsed_s)
+    found: Floats = np.where(seconds > 0, np.maximum(seconds, least), 0.0)
+    return found

@@ -1,0 +1,258 @@
+"""A VM is charged for as long as it ran between two observations: each second once."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from merkatd.database import details, periods
+from merkatd.embedded.states import State
+from merkatd.scheduler.ports import Histories, Record, UnreachableError
+from merkatd.scheduler.running import Look, at_least, lacking, seconds_run
+from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
+
+NEVER = Record(-1)
+
+
+def looked(at_s: float, *vms: tuple[int, bool, Record], ended: Any = None) -> Look:
+    """A look at VMs: their ids, whether each runs, and their last records."""
+    return Look(
+        at_s,
+        np.array([vm for vm, _, _ in vms], dtype=np.int64),
+        np.array([runs for _, runs, _ in vms], dtype=bool),
+        {vm: record for vm, _, record in vms} | (ended or {}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "ran", "new", "runs", "seconds"),
+    [
+        (Record(0, 900), True, Record(0, 900), True, 60),
+        (Record(0, 900), True, Record(0, 900, 1015), False, 15),
+        (NEVER, False, Record(0, 1020), True, 40),
+        (NEVER, False, Record(0, 1020, 1050), False, 30),
+        (NEVER, False, Record(0), True, 0),
+        (Record(0, 900, 950), False, Record(0, 900, 950), False, 0),
+        (Record(0, 900, 950), False, Record(1, 1005), True, 55),
+        (Record(0, 900, 950), False, Record(1, 1005, 1055), False, 50),
+        # A VM that was off is moved: OpenNebula writes RETIME once more.
+        (Record(0, 900, 950), False, Record(0, 900, 1040), False, 0),
+        # OpenNebula knows nothing of it now (UNKNOWN), and may never do again.
+        (Record(0, 900), True, Record(0, 900), False, 60),
+        (Record(0, 900), False, Record(0, 900), False, 0),
+        (Record(0, 900), False, Record(0, 900), True, 60),
+    ],
+)
+def test_the_last_record_says_how_long_a_vm_ran(
+    old: Record, ran: bool, new: Record, runs: bool, seconds: float
+) -> None:
+    """Where it is the one that was seen before, or follows one that was closed."""
+    before, now = looked(1000, (7, ran, old)), looked(1060, (7, runs, new))
+    assert lacking(before, now, np.array([True])) == []
+    assert seconds_run(before, now, {}).tolist() == [seconds]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "history", "seconds"),
+    [
+        # Off and on again.
+        (Record(0, 900), Record(1, 1040), [Record(0, 900, 1010), Record(1, 1040)], 30),
+        # Moved without a break,
+        (Record(0, 900), Record(1, 1030), [Record(0, 900, 1030), Record(1, 1030)], 60),
+        # and a move under way at the first look.
+        (Record(1, 0), Record(1, 1030), [Record(0, 900, 1030), Record(1, 1030)], 60),
+        # On and off twice, from off.
+        (
+            Record(3, 800, 850),
+            Record(5, 1030, 1040),
+            [Record(3, 800, 850), Record(4, 1005, 1010), Record(5, 1030, 1040)],
+            15,
+        ),
+    ],
+)
+def test_more_records_are_read_where_more_happened(
+    old: Record, new: Record, history: list[Record], seconds: float
+) -> None:
+    """And each is counted as far as it lies between the two observations."""
+    runs = old.ran_until_s == 0
+    before, now = looked(1000, (7, runs, old)), looked(1060, (7, runs, new))
+    assert lacking(before, now, np.array([True])) == [7]
+    # The move under way began before the first look: its record is older.
+    assert seconds_run(before, now, {7: history}).tolist() == [seconds]
+
+
+def test_a_vm_that_is_gone_ran_until_its_end() -> None:
+    """By the page of VMs that ended last, or by its history."""
+    before = looked(1000, (7, True, Record(0, 900)), (8, True, Record(0, 900)))
+    now = looked(1060, ended={7: Record(0, 900, 1020)})
+    assert lacking(before, now, np.array([True, True])) == [8]
+    assert seconds_run(before, now, {8: [Record(0, 900, 1005)]}).tolist() == [20, 5]
+
+
+def test_what_no_record_says_counts_as_running() -> None:
+    """If the VM ran before: hiding a VM makes it no cheaper."""
+    before = looked(1000, (7, True, Record(0, 900)), (8, False, Record(0, 900, 910)))
+    assert seconds_run(before, looked(1060), {}).tolist() == [60, 0]
+
+
+@pytest.mark.parametrize("differ_s", [-86_400, -300, 0, 1, 300, 86_400])
+def test_clocks_may_differ(differ_s: int) -> None:
+    """Over several observations no second is lost or paid twice, but for those of one interval."""
+    zero_s = 1_000_000
+    begun, ended = zero_s + 20 + differ_s, zero_s + 150 + differ_s
+    looks = [
+        looked(zero_s, (7, False, NEVER)),
+        looked(zero_s + 60, (7, True, Record(0, begun))),
+        looked(zero_s + 120, (7, True, Record(0, begun))),
+        looked(zero_s + 180, (7, False, Record(0, begun, ended))),
+    ]
+    ran = [float(seconds_run(a, b, {})[0]) for a, b in zip(looks, looks[1:], strict=False)]
+    assert abs(sum(ran) - 130) <= 60
+    assert ran[1] == 60
+
+
+def test_a_clock_that_goes_back_charges_nothing() -> None:
+    """For that one interval."""
+    before, now = looked(1000, (7, True, Record(0, 900))), looked(400, (7, True, Record(0, 900)))
+    assert seconds_run(before, now, {}).tolist() == [0]
+
+
+def test_a_vm_that_ran_at_all_is_charged_for_the_least_time() -> None:
+    """Unless no more time passed."""
+    assert at_least(np.array([0.0, 1.0, 30.0]), 10, 60).tolist() == [0, 10, 30]
+    assert at_least(np.array([0.0, 1.0]), 10, 5).tolist() == [0, 5]
+
+
+# -- the whole ----------------------------------------------------------------------------------
+
+QUIET = replace(QUICK, least_charge_s=10.0)
+
+
+def site(**settings: Any) -> Frontend:
+    """One host, and a price that is always the same."""
+    return Frontend(hosts=1, markets=(PAPER_MARKET,), **settings)
+
+
+def seconds_paid(frontend: Frontend, vm: int) -> list[float]:
+    """What each period charged the VM for, oldest first; periods that didn't are left out."""
+
+    def read(connection: Any) -> list[float]:
+        found = []
+        for period in range(1, periods.newest(connection).number + 1):  # type: ignore[union-attr]
+            detail = details.load(connection, period)
+            if detail is not None and vm in detail.vm:
+                found.append(float(detail.seconds[detail.vm.tolist().index(vm)]))
+        return found
+
+    paid: list[float] = frontend.read(read)
+    return paid
+
+
+def truth(frontend: Frontend, vm: int) -> float:
+    """For how long the VM ran, as OpenNebula's records have it."""
+    records = frontend.bench.vm(vm).history
+    now = frontend.cloud.world.stamp()
+    return float(sum((one.retime or now) - one.rstime for one in records if one.rstime))
+
+
+def test_a_vm_placed_by_one_period_and_ended_before_the_next_pays() -> None:
+    """For the time that it ran."""
+    frontend = site()
+    vm = frontend.vm()
+    frontend.period()
+    frontend.clock.advance(50)
+    assert frontend.state(vm) == "RUNNING"
+    frontend.bench.ok("one.vm.action", "terminate-hard", vm)
+    frontend.clock.advance(10)
+    frontend.period()
+    assert seconds_paid(frontend, vm) == [pytest.approx(truth(frontend, vm), abs=1)]
+    assert truth(frontend, vm) > 20
+    frontend.close()
+
+
+@pytest.mark.parametrize("away", ["suspend", "poweroff-hard", "stop", "undeploy-hard"])
+def test_a_vm_that_is_away_at_each_observation_pays(away: str) -> None:
+    """For all the time that it ran, whatever the observations showed."""
+    frontend = site()
+    vm = frontend.vm()
+    frontend.periods(2)
+    for _ in range(5):
+        frontend.clock.advance(45)
+        frontend.bench.ok("one.vm.action", away, vm)
+        frontend.clock.advance(15)
+        frontend.period()
+        if frontend.bench.vm(vm).state is not State.ACTIVE:
+            frontend.bench.ok("one.vm.action", "resume", vm)
+        frontend.period()
+    frontend.period()
+    assert sum(seconds_paid(frontend, vm)) == pytest.approx(truth(frontend, vm), abs=12)
+    frontend.close()
+
+
+def test_a_migration_costs_no_second_more_or_less() -> None:
+    """Each second is paid by one period."""
+    frontend = Frontend(hosts=2, markets=(PAPER_MARKET,))
+    vm = frontend.vm()
+    frontend.periods(2)
+    other = 1 - frontend.host_of(vm)
+    frontend.bench.ok("one.vm.migrate", vm, other, True, False)
+    frontend.periods(3)
+    frontend.period()
+    assert len(frontend.bench.vm(vm).history) > 1
+    assert sum(seconds_paid(frontend, vm)) == pytest.approx(truth(frontend, vm), abs=2)
+    frontend.close()
+
+
+def test_a_vm_that_is_being_copied_does_not_pay_yet() -> None:
+    """It pays from its boot on."""
+    frontend = site()
+    vm = frontend.vm()
+    frontend.period()
+    frontend.period()
+    assert frontend.state(vm) != "RUNNING"
+    assert seconds_paid(frontend, vm) == []
+    frontend.close()
+
+
+def test_nothing_is_charged_while_opennebula_does_not_say_how_long_vms_ran() -> None:
+    """The next period charges it, once."""
+    frontend = site()
+    vm = frontend.vm()
+    frontend.periods(2)
+    frontend.period()
+    frontend.clock.advance(20)
+    frontend.bench.ok("one.vm.action", "poweroff-hard", vm)
+    frontend.clock.advance(10)
+    frontend.bench.ok("one.vm.action", "resume", vm)
+    frontend.clock.advance(30)
+    cloud = frontend.scheduler.world.cloud
+    real = cloud.histories
+
+    async def silent(vms: Any, since_s: float) -> Histories:
+        assert list(vms) == [vm]
+        raise UnreachableError("no answer")
+
+    cloud.histories = silent  # type: ignore[method-assign]
+    with pytest.raises(UnreachableError):
+        frontend.period()
+    before = seconds_paid(frontend, vm)
+    cloud.histories = real  # type: ignore[method-assign]
+    frontend.clock.advance(30)
+    frontend.period()
+    assert len(seconds_paid(frontend, vm)) == len(before) + 1
+    assert sum(seconds_paid(frontend, vm)) == pytest.approx(truth(frontend, vm), abs=2)
+    frontend.close()
+
+
+def test_after_an_hour_without_a_daemon_two_periods_are_charged() -> None:
+    """Nothing was decided for the rest."""
+    frontend = site()
+    vm = frontend.vm()
+    frontend.periods(2)
+    paid = sum(seconds_paid(frontend, vm))
+    frontend.clock.advance(3600)
+    frontend.start_daemon()
+    frontend.period()
+    assert sum(seconds_paid(frontend, vm)) - paid == 120
+    frontend.close()
