@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods, prices
 from merkatd.database.periods import Period
@@ -23,10 +23,10 @@ from merkatd.database.prices import Prices
 from merkatd.database.retrying import LostRaceError
 from merkatd.ledger import Bill, Person
 from merkatd.scheduler import holding
+from merkatd.scheduler.elapsed import read_histories, running, running_at_end, seconds_charged
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import in_a_market, most_owed, owed_for, whole
 from merkatd.scheduler.ports import Histories, Observation
-from merkatd.scheduler.running import at_least, lacking, look_back, look_of, seconds_run
 from merkatd.scheduler.settings import ALL_GOODS
 from merkatd.scheduler.using import CPU, Computed, core_periods, units
 from merkatd.scheduler.world import World
@@ -62,44 +62,13 @@ async def charge(world: World, seen: Seen) -> Purse:
 
     Raises UnreachableError where OpenNebula does not say when VMs ran.
     """
-    histories = await _histories(world, seen)
+    histories = await read_histories(world, seen)
     taken, purse = await world.database.run(
         lambda connection: _charge(connection, world, seen, histories)
     )
     if taken:
         _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
     return purse
-
-
-async def _histories(world: World, seen: Seen) -> Histories:
-    """Read all records of the VMs whose last record does not say for how long they ran."""
-    if seen.observation.records is None:
-        return {}
-    since_s, vms = await world.database.read(lambda c: _wanted_histories(c, world, seen))
-    return await world.cloud.histories(vms, since_s)
-
-
-def _wanted_histories(
-    connection: sa.Connection, world: World, seen: Seen
-) -> tuple[float, list[int]]:
-    """Since when, and of which VMs, histories are needed."""
-    due = periods.to_charge(connection, seen.period)
-    vms: set[int] = set()
-    now = look_of(seen.observation, _runs(seen.observation))
-    for period in reversed(due):
-        arrays = allocations.load(connection, period.number)
-        before = look_back(arrays, period.observed_s)
-        if arrays is not None and before is not None and now is not None:
-            concerned = in_a_market(arrays, world.markets) & _could_run(arrays)
-            vms.update(lacking(before, now, concerned))
-        now = before
-    return min((one.observed_s for one in due), default=seen.observation.at_s), sorted(vms)
-
-
-def _could_run(arrays: Mapping[str, Any]) -> Bools:
-    """[vms]: was on a host before, or placed: may have run until the next observation."""
-    found: Bools = arrays["runs"] | arrays["placed"] | (arrays["record"][:, 0] >= 0)
-    return found
 
 
 def _charge(
@@ -210,7 +179,7 @@ def _cost(
     arrays = allocations.load(connection, newest)
     if arrays is None or "account" not in arrays:
         return {}
-    runs = np.isin(arrays["vm"], _running(seen))
+    runs = np.isin(arrays["vm"], running(seen))
     alone = {**arrays, "runs": arrays["runs"] & runs, "placed": arrays["placed"] & runs}
     found = most_owed(alone, world.markets, 1.0)
     return {account: amount / MICRO for account, amount in found.items()}
@@ -232,14 +201,15 @@ def _charge_one(
         ledger.release(connection, period.number, at_s)
         return 0
     after = None if end is None else allocations.load(connection, end.number)
-    seconds = _seconds(world, seen, period, arrays, (end, after), histories)
+    seconds = seconds_charged(world, seen, period, arrays, (end, after), histories)
     rows = np.flatnonzero(in_a_market(arrays, world.markets) & (seconds > 0))
     elapsed = seconds[rows] / world.rhythm.interval_s
     owed = owed_for(arrays, rows, elapsed, world.markets)
     given = holding.given(arrays)[rows]
     if "rate" in arrays:
         now = _computed(seen, after)
-        used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s)
+        over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
+        used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over)
         owed, given = _with_use(arrays, rows, owed, given, used, elapsed)
     names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
     bill = Bill(
@@ -254,32 +224,6 @@ def _charge_one(
     result = ledger.settle(connection, bill, at_s)
     periods.charged(connection, period.number, at_s)
     return result.taken
-
-
-def _seconds(
-    world: World,
-    seen: Seen,
-    period: Period,
-    arrays: Mapping[str, Any],
-    until: tuple[Period | None, Mapping[str, Any] | None],
-    histories: Histories,
-) -> Floats:
-    """[vms]: for how long each is charged, up to the later period that is given, or up to now."""
-    end, after = until
-    until_s = seen.observation.at_s if end is None else end.observed_s
-    passed_s = max(until_s - period.observed_s, 0.0)
-    before = look_back(arrays, period.observed_s)
-    if end is None:
-        now = look_of(seen.observation, _runs(seen.observation))
-    else:
-        now = look_back(after, until_s)
-    if before is not None and now is not None:
-        ran = at_least(seconds_run(before, now, histories), world.rhythm.least_charge_s, passed_s)
-    else:
-        running = _running(seen.observation) if after is None else after["vm"][after["runs"]]
-        ran = np.where(arrays["runs"] & np.isin(arrays["vm"], running), passed_s, 0.0)
-    found: Floats = np.minimum(ran, world.rhythm.most_periods_charged * world.rhythm.interval_s)
-    return found
 
 
 def _payers(connection: sa.Connection, world: World, arrays: Mapping[str, Any], rows: Ints) -> Ints:
@@ -320,18 +264,6 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
     found = np.zeros((len(values), len(ALL_GOODS)), dtype=values.dtype)
     found[:, arrays["goods"]] = values
     return found
-
-
-def _runs(seen: Observation) -> Bools:
-    """[vms]: runs, or is on its way on a host."""
-    moves = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))
-    runs: Bools = moves & (seen.vm_host >= 0)
-    return runs
-
-
-def _running(seen: Observation) -> Ints:
-    running: Ints = seen.vm_id[_runs(seen)]
-    return running
 
 
 async def keep_books(world: World, period: int) -> None:

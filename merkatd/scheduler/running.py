@@ -157,9 +157,7 @@ def _overlap(
 
 def _shift(before: Look, now: Look, news: Iterable[Sequence[Record] | None]) -> float:
     """Return what is to be added to our times to make them OpenNebula's, 0 where they agree."""
-    latest = max(
-        (max(one.ran_from_s, one.ran_until_s) for one in now.records.values()), default=0
-    )
+    latest = max((max(one.ran_from_s, one.ran_until_s) for one in now.records.values()), default=0)
     ahead = latest - now.at_s if latest > 0 else 0.0
     fresh = [
         moment

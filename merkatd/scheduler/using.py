@@ -70,16 +70,27 @@ def kept(seen: Seen, markets: Sequence[Market]) -> Mapping[str, Any]:
 
 
 def core_periods(
-    arrays: Mapping[str, Any], rows: Ints, now: Computed, elapsed: Floats, interval_s: float
+    arrays: Mapping[str, Any],
+    rows: Ints,
+    now: Computed,
+    elapsed: Floats,
+    interval_s: float,
+    over: Bools | None = None,
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or as many periods as have `elapsed`.
 
-    `arrays` were kept when it decided. A counter that went back began anew, as it does where a VM
-    was migrated or started again. What nobody could read is used later; more than all its virtual
-    CPUs a VM can't have used.
+    `arrays` were kept when it decided; `over` marks VMs that run no more. A counter that went back
+    began anew, as it does where a VM was migrated or started again. What of a VM that goes on could
+    not be read is used later. The counter of a VM that runs no more can't be read: it used its
+    share. More than all its virtual CPUs a VM can't have used.
     """
     before, after = arrays["cpu_s"][rows], now.of(arrays["vm"][rows])
-    used = np.where(after < before, after, after - before)
+    began = ~arrays["runs"][rows] if "runs" in arrays else np.zeros(len(rows), dtype=bool)
+    # A guest that started in this time counts from nothing.
+    used = np.where((np.isnan(before) & began) | (after < before), after, after - before)
+    if over is not None and over.any():
+        share_s = arrays["allocation"][rows, CPU] / UNITS_PER_CORE * elapsed * interval_s
+        used = np.where(np.isnan(after) & over, share_s, used)
     most = arrays["vcpus"][rows] * elapsed * interval_s
     found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
     return found

@@ -77,9 +77,7 @@ def test_a_vm_that_ends_running_has_its_end_in_its_record(
     assert (only.ended == 0) is held
 
 
-@pytest.mark.parametrize(
-    ("action", "end"), [("suspend", SUSPENDED), ("poweroff-hard", OFF)]
-)
+@pytest.mark.parametrize(("action", "end"), [("suspend", SUSPENDED), ("poweroff-hard", OFF)])
 def test_a_vm_that_is_resumed_has_a_record_more(
     endpoint: Endpoint, action: str, end: State
 ) -> None:

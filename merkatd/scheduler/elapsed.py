@@ -1,0 +1,94 @@
+"""For how long each VM of a period is charged: what is read for that, and what comes of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.database import allocations, periods
+from merkatd.database.periods import Period
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.owed import in_a_market
+from merkatd.scheduler.ports import Histories, Observation
+from merkatd.scheduler.running import at_least, lacking, look_back, look_of, seconds_run
+from merkatd.scheduler.world import World
+
+
+async def read_histories(world: World, seen: Seen) -> Histories:
+    """Read all records of the VMs whose last record does not say for how long they ran."""
+    if seen.observation.records is None:
+        return {}
+    since_s, vms = await world.database.read(lambda c: _wanted_histories(c, world, seen))
+    return await world.cloud.histories(vms, since_s)
+
+
+def _wanted_histories(
+    connection: sa.Connection, world: World, seen: Seen
+) -> tuple[float, list[int]]:
+    """Since when, and of which VMs, histories are needed."""
+    due = periods.to_charge(connection, seen.period)
+    vms: set[int] = set()
+    now = look_of(seen.observation, _runs(seen.observation))
+    for period in reversed(due):
+        arrays = allocations.load(connection, period.number)
+        before = look_back(arrays, period.observed_s)
+        if arrays is not None and before is not None and now is not None:
+            concerned = in_a_market(arrays, world.markets) & _could_run(arrays)
+            vms.update(lacking(before, now, concerned))
+        now = before
+    return min((one.observed_s for one in due), default=seen.observation.at_s), sorted(vms)
+
+
+def _could_run(arrays: Mapping[str, Any]) -> Bools:
+    """[vms]: was on a host before, or placed: may have run until the next observation."""
+    found: Bools = arrays["runs"] | arrays["placed"] | (arrays["record"][:, 0] >= 0)
+    return found
+
+
+def seconds_charged(
+    world: World,
+    seen: Seen,
+    period: Period,
+    arrays: Mapping[str, Any],
+    until: tuple[Period | None, Mapping[str, Any] | None],
+    histories: Histories,
+) -> Floats:
+    """[vms]: for how long each is charged, up to the later period that is given, or up to now."""
+    end, after = until
+    until_s = seen.observation.at_s if end is None else end.observed_s
+    passed_s = max(until_s - period.observed_s, 0.0)
+    before = look_back(arrays, period.observed_s)
+    if end is None:
+        now = look_of(seen.observation, _runs(seen.observation))
+    else:
+        now = look_back(after, until_s)
+    if before is not None and now is not None:
+        ran = at_least(seconds_run(before, now, histories), world.rhythm.least_charge_s, passed_s)
+    else:
+        both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(seen, after))
+        ran = np.where(both, passed_s, 0.0)
+    found: Floats = np.minimum(ran, world.rhythm.most_periods_charged * world.rhythm.interval_s)
+    return found
+
+
+def _runs(seen: Observation) -> Bools:
+    """[vms]: runs, or is on its way on a host."""
+    moves = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))
+    runs: Bools = moves & (seen.vm_host >= 0)
+    return runs
+
+
+def running_at_end(seen: Seen, after: Mapping[str, Any] | None) -> Ints:
+    """Return the ids of VMs that ran when a period ended: at a later decision, or now."""
+    if after is None:
+        return running(seen.observation)
+    found: Ints = after["vm"][after["runs"]]
+    return found
+
+
+def running(seen: Observation) -> Ints:
+    """Return the ids of VMs that run, or are on their way on a host."""
+    found: Ints = seen.vm_id[_runs(seen)]
+    return found
