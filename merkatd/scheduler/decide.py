@@ -268,5 +268,6 @@ def _kept(
         **running.kept(seen.observation),
         **kept(seen, world.markets),
         **holding.kept(seen.snapshot, limits),
+        **holding.resumable(seen.snapshot, decision.prices),
         **_goods(world.goods),
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Floats, Snapshot
+from merkatd.cluster import Floats, Snapshot, VmState
 from merkatd.limits import Limits
 from merkatd.scheduler.snapshot import MEMORY
 
@@ -25,9 +25,30 @@ def kept(snapshot: Snapshot, limits: Limits) -> Mapping[str, Any]:
     return {} if np.isnan(found).all() else {"holding_mib": found}
 
 
+def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
+    """The column of what VMs that are off could buy, where there is such a VM.
+
+    [vms, resources]: what the bid buys at the period's price, and no more than the VM can use; 0
+    for all others.
+    """
+    vms = snapshot.vms
+    off = np.isin(vms.state, (VmState.SUSPENDED, VmState.POWERED_OFF)) & (vms.market >= 0)
+    if not off.any():
+        return {}
+    price = prices[np.where(off, vms.market, 0)]
+    buys = np.divide(vms.bid, price, out=np.zeros_like(vms.bid), where=price > 0)
+    return {"resumed": np.where(off[:, np.newaxis], np.minimum(buys, vms.cap), 0.0)}
+
+
 def given(arrays: Mapping[str, Any]) -> Floats:
-    """[vms, resources]: what each VM had, its share or what it held."""
+    """[vms, resources]: what each VM had: its share, what it held, or what its bid buys.
+
+    A VM that was off when the period was decided has no share. If its owner resumes it before the
+    next period it runs without limits, and its bid counts as it would have with a share.
+    """
     allocation: Floats = arrays["allocation"]
+    if "resumed" in arrays:
+        allocation = allocation + arrays["resumed"]
     if "holding_mib" not in arrays:
         return allocation
     found, holding = allocation.copy(), arrays["holding_mib"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import Market
 
@@ -89,7 +90,7 @@ def core_periods(
     # A guest that started in this time counts from nothing.
     used = np.where((np.isnan(before) & began) | (after < before), after, after - before)
     if over is not None and over.any():
-        share_s = arrays["allocation"][rows, CPU] / UNITS_PER_CORE * elapsed * interval_s
+        share_s = holding.given(arrays)[rows, CPU] / UNITS_PER_CORE * elapsed * interval_s
         used = np.where(np.isnan(after) & over, share_s, used)
     most = arrays["vcpus"][rows] * elapsed * interval_s
     found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s

@@ -16,7 +16,7 @@ from tests.abuse.strategies import STRATEGIES
 LONG = "MERKAT_SOAK" in os.environ
 PERIODS = 240 if LONG else 12
 LEAST = 0.95
-"""Of what a core-second costs an honest tenant that comes at the same time."""
+"""Of what a core-second costs honest tenants."""
 RULES = tuple(PriceRule)
 GAMES = [
     (name, rule)
@@ -24,19 +24,9 @@ GAMES = [
     for rule in (RULES if LONG else (RULES[at % len(RULES)],))
 ]
 
-UNPAID_TIME = "what runs between two observations is not charged yet"
-NEW = "a VM runs for its first minute without a limit, and is not charged for it yet"
+NEW = "a VM runs for its first minute without a limit"
 OPEN = {
-    "between_looks": UNPAID_TIME,
-    "made_in_turns": UNPAID_TIME,
-    "off_before_each_look": UNPAID_TIME,
-    "stops_before_each_look": UNPAID_TIME,
-    "suspends_before_each_look": UNPAID_TIME,
     "phantom": NEW,
-    "phantoms": NEW,
-    "floor_with_money_parked": NEW,
-    "remade_before_arrears": NEW,
-    "spends_before_the_renewal": NEW,
 }
 """Strategies that still win in the short form, and why. Once one is mended, its test fails until
 its mark here is taken off."""
@@ -66,14 +56,13 @@ def played(name: str, rule: PriceRule) -> Outcome:
 def test_a_strategy_gains_nothing(name: str, rule: PriceRule) -> None:
     """It pays as much for a core-second as others, and others pay their bids at most."""
     found = played(name, rule)
-    honest = min(played("fair", rule).part, 1.0)
-    assert not found.got_something or found.part >= LEAST * honest, (found.part, found)
+    assert not found.got_something or found.part >= LEAST, (found.part, found)
     assert found.fair_paid <= found.fair_bids * 1.001, found
 
 
 def test_an_honest_newcomer_pays_what_others_pay() -> None:
-    """The measure itself: but for the time that its VM takes to come."""
-    assert played("fair", PriceRule.CLEARING).part >= 1 - 2 / PERIODS
+    """The measure itself; a VM's first minute is charged like every other."""
+    assert 1.0 <= played("fair", PriceRule.CLEARING).part <= 1 + 1 / PERIODS
 
 
 def test_there_are_enough_strategies() -> None:

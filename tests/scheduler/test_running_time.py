@@ -234,7 +234,7 @@ def test_nothing_is_charged_while_opennebula_does_not_say_how_long_vms_ran() -> 
         assert list(vms) == [vm]
         raise UnreachableError("no answer")
 
-    cloud.histories = silent  # type: ignore[method-assign]
+    cloud.histories = silent  # type: ignore[assignment, method-assign]
     with pytest.raises(UnreachableError):
         frontend.period()
     before = seconds_paid(frontend, vm)
