@@ -53,15 +53,21 @@ def cloud_vms(site: Site) -> list[CloudVm]:
     return [_cloud_vm(site.call("one.vm.info", int(vm)), charged.get(vm, [])) for vm in ids]
 
 
+_STAYING = frozenset({"10", "19", "20", "35", "44"})
+"""Actions after which a VM goes on where it was, in a record of its own: it is suspended or off
+and resumed, or resized."""
+
+
 def _cloud_vm(text: str, charged: Iterable[int]) -> CloudVm:
     vm = etree.fromstring(text)
     asked: list[int] = []
-    came_back = False
+    came_back = stayed = False
     for record in vm.findall("HISTORY_RECORDS/HISTORY"):
-        if not came_back:
+        if not came_back and not stayed:
             asked.append(int(record.findtext("HID", "")))
         # A migration that failed never ran at its target; the next record is the way back.
         came_back = record.findtext("RSTIME") == "0" != record.findtext("ETIME")
+        stayed = record.findtext("ACTION") in _STAYING
     return CloudVm(
         id=int(vm.findtext("ID", "")),
         state=(vm.findtext("STATE", ""), vm.findtext("LCM_STATE", "")),
