@@ -58,13 +58,20 @@ class Dues:
         detail = details.load(connection, one.number)
         assert arrays is not None
         assert detail is not None
-        running = np.flatnonzero(arrays["runs"])
-        assert detail.vm.tolist() == arrays["vm"][running].tolist()
-        assert len(running) <= VMS
-        elapsed = _elapsed(one, stored)
-        assert (detail.seconds == elapsed * INTERVAL_S).all()
-        price: Floats = arrays["price"][arrays["market"][running]]
-        owed = np.rint(price * arrays["allocation"][running] * elapsed * MICRO).astype(np.int64)
+        rows = np.searchsorted(arrays["vm"], detail.vm)
+        assert detail.vm.tolist() == arrays["vm"][rows].tolist()
+        elapsed_s = _elapsed(one, stored) * INTERVAL_S
+        # A VM that ran when the period was decided goes on here; one that was placed starts late.
+        _, began_s, ended_s = arrays["record"].T
+        running = arrays["runs"] & (began_s > 0) & (ended_s == 0)
+        assert running.sum() <= VMS
+        assert set(arrays["vm"][running]) <= set(detail.vm) or not elapsed_s
+        assert (detail.seconds[running[rows]] == elapsed_s).all()
+        assert (detail.seconds > 0).all()
+        assert (detail.seconds <= elapsed_s).all()
+        price: Floats = arrays["price"][arrays["market"][rows]]
+        periods_run = detail.seconds[:, np.newaxis] / INTERVAL_S
+        owed = np.rint(price * arrays["allocation"][rows] * periods_run * MICRO).astype(np.int64)
         due: Counter[int] = Counter()
         paid: Counter[int] = Counter()
         for row, account in enumerate(detail.account.tolist()):
