@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from merkatd.cluster import Bools, Floats, Ints, VmState
 from merkatd.database import allocations, periods
 from merkatd.database.periods import Period
+from merkatd.database.retrying import LostRaceError
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import in_a_market
 from merkatd.scheduler.ports import Histories, Observation
@@ -32,13 +33,23 @@ def _wanted_histories(
     vms: set[int] = set()
     now = look_of(seen.observation, _runs(seen.observation))
     for period in reversed(due):
-        arrays = allocations.load(connection, period.number)
+        arrays = _kept(connection, period.number)
         before = look_back(arrays, period.observed_s)
         if arrays is not None and before is not None and now is not None:
             concerned = in_a_market(arrays, world.markets) & _could_run(arrays)
             vms.update(lacking(before, now, concerned))
         now = before
     return min((one.observed_s for one in due), default=seen.observation.at_s), sorted(vms)
+
+
+def _kept(connection: sa.Connection, period: int) -> Mapping[str, Any] | None:
+    """Return what a period kept; None where it can't be read, which its charge reports."""
+    try:
+        return allocations.load(connection, period)
+    except (sa.exc.SQLAlchemyError, LostRaceError):
+        raise
+    except Exception:  # noqa: BLE001 - whatever is wrong with one period, others go on
+        return None
 
 
 def _could_run(arrays: Mapping[str, Any]) -> Bools:
