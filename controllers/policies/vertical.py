@@ -124,7 +124,8 @@ def _all(standing: Standing, traces: Sequence[Trace]) -> Sequence[Trace]:
     return traces or (Trace(),) * len(standing.bid)
 
 
-def _full(standing: Standing, row: int) -> bool:
+def is_full(standing: Standing, row: int) -> bool:
+    """Return whether the VM has all of a resource that it can use."""
     return standing.allocation[row] >= standing.most[row] * (1 - CLOSE)
 
 
@@ -134,7 +135,7 @@ def _noted(standing: Standing, row: int, trace: Trace) -> Trace:
     if not trace.short_keeping / MARGIN <= keeping <= trace.short_keeping * MARGIN:
         short = 0.0
     known = trace.short_keeping if short else 0.0
-    if not _full(standing, row) and bid > short:
+    if not is_full(standing, row) and bid > short:
         short, known = bid, keeping
     if trace.market is None or not trace.market / TURN <= keeping <= trace.market * TURN:
         return Trace(short=short, short_keeping=known, market=keeping)
@@ -146,7 +147,7 @@ def _wished(
 ) -> float:
     """Lines 4 to 20 for one resource, before budgets and steadiness."""
     bid, allocation = standing.bid[row], standing.allocation[row]
-    full = _full(standing, row)
+    full = is_full(standing, row)
     factor = max(2.0, 1.0 + performance.gap)
     if (performance.slow and not full) or allocation < standing.least[row]:
         raised = max(bid, means.bid_min) * (factor if performance.slow else 2.0)
@@ -158,21 +159,27 @@ def _wished(
     return min(bid, kept) if full else bid
 
 
-def share_budget(wished: Sequence[float], standing: Standing, bid_max: float) -> list[float]:
-    """Lines 22 to 30: too small a budget goes where most is lacking."""
+def share_budget(
+    wished: Sequence[float], standing: Standing, bid_max: float, *, capped: bool = True
+) -> list[float]:
+    """Lines 22 to 30: too small a budget goes where most is lacking.
+
+    As printed, a resource may get more than its wish; `capped`, it gets no more.
+    """
     if sum(wished) <= bid_max:
         return list(wished)
     lacking = [
-        0.0 if _full(standing, row) else 1.0 - standing.allocation[row] / standing.most[row]
+        0.0 if is_full(standing, row) else 1.0 - standing.allocation[row] / standing.most[row]
         for row in range(len(wished))
     ]
     kept = sum(wish for wish, part in zip(wished, lacking, strict=True) if part == 0.0)
     whole = sum(lacking)
     if whole == 0.0 or kept >= bid_max:
         return [wish * (bid_max / sum(wished)) for wish in wished]
+    shares = [(bid_max - kept) * part / whole for part in lacking]
     return [
-        wish if part == 0.0 else min(wish, (bid_max - kept) * part / whole)
-        for wish, part in zip(wished, lacking, strict=True)
+        wish if part == 0.0 else min(wish, share) if capped else share
+        for wish, part, share in zip(wished, lacking, shares, strict=True)
     ]
 
 

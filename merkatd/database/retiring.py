@@ -22,30 +22,27 @@ from merkatd.database.uses import USES
 
 
 def drop_platform_vms(connection: sa.Connection, before_s: float, most: int) -> int:
-    """VMs that are gone; the highest number stays, as the next VM's is one more."""
-    highest = sa.select(sa.func.max(MEMBERS.c.number).label("number"), MEMBERS.c.platform)
-    last = highest.group_by(MEMBERS.c.platform).subquery()
-    kept = sa.select(MEMBERS.c.create_key).join(
-        last, (last.c.platform == MEMBERS.c.platform) & (last.c.number == MEMBERS.c.number)
-    )
-    old = MEMBERS.c.gone_s < before_s
-    found = _keys(connection, MEMBERS.c.create_key, old, kept, most)
-    for some in chunks(found):
-        connection.execute(sa.delete(MEMBERS).where(MEMBERS.c.create_key.in_(some)))
-    return len(found)
+    """Delete ended VMs of platforms; return how many."""
+    return _drop_vms(connection, MEMBERS, MEMBERS.c.platform, before_s, most)
 
 
 def drop_group_vms(connection: sa.Connection, before_s: float, most: int) -> int:
-    """VMs that are gone, but for the highest number of each group."""
-    highest = sa.select(sa.func.max(GROUP_VMS.c.number).label("number"), GROUP_VMS.c.vm_group)
-    last = highest.group_by(GROUP_VMS.c.vm_group).subquery()
-    kept = sa.select(GROUP_VMS.c.create_key).join(
-        last, (last.c.vm_group == GROUP_VMS.c.vm_group) & (last.c.number == GROUP_VMS.c.number)
+    """Delete ended VMs of groups; return how many."""
+    return _drop_vms(connection, GROUP_VMS, GROUP_VMS.c.vm_group, before_s, most)
+
+
+def _drop_vms(
+    connection: sa.Connection, table: sa.Table, owner: sa.Column[int], before_s: float, most: int
+) -> int:
+    """Delete ended VMs but for each owner's highest number: the next VM's number is one more."""
+    highest = sa.select(sa.func.max(table.c.number).label("number"), owner.label("owner"))
+    last = highest.group_by(owner).subquery()
+    kept = sa.select(table.c.create_key).join(
+        last, (last.c.owner == owner) & (last.c.number == table.c.number)
     )
-    old = GROUP_VMS.c.gone_s < before_s
-    found = _keys(connection, GROUP_VMS.c.create_key, old, kept, most)
+    found = _keys(connection, table.c.create_key, table.c.gone_s < before_s, kept, most)
     for some in chunks(found):
-        connection.execute(sa.delete(GROUP_VMS).where(GROUP_VMS.c.create_key.in_(some)))
+        connection.execute(sa.delete(table).where(table.c.create_key.in_(some)))
     return len(found)
 
 

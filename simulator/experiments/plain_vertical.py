@@ -8,11 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from controllers.policies.vertical import Adapted, Means, Performance, Standing, Trace
+from controllers.policies.vertical import (
+    Adapted,
+    Means,
+    Performance,
+    Standing,
+    Trace,
+    is_full,
+    share_budget,
+)
 
 _ALIKE: Final = 0.1
 """Two changes differ by less than this part of one: they are of about the same size."""
-_CLOSE: Final = 1e-9
 
 
 def adapt(
@@ -24,7 +31,7 @@ def adapt(
         _halved(bid, _wished(standing, performance, means, row), trace.change)
         for row, (bid, trace) in enumerate(zip(standing.bid, known, strict=True))
     ]
-    bids = _shared(wished, standing, means.bid_max)
+    bids = share_budget(wished, standing, means.bid_max, capped=False)
     changes = [new - old for new, old in zip(bids, standing.bid, strict=True)]
     return Adapted(
         tuple(bids),
@@ -35,13 +42,9 @@ def adapt(
     )
 
 
-def _full(standing: Standing, row: int) -> bool:
-    return standing.allocation[row] >= standing.most[row] * (1 - _CLOSE)
-
-
 def _wished(standing: Standing, performance: Performance, means: Means, row: int) -> float:
     """Lines 4 to 14."""
-    bid, allocation, full = standing.bid[row], standing.allocation[row], _full(standing, row)
+    bid, allocation, full = standing.bid[row], standing.allocation[row], is_full(standing, row)
     factor = max(2.0, 1.0 + performance.gap)
     if (performance.slow and not full) or allocation < standing.least[row]:
         return max(bid, means.bid_min) * (factor if performance.slow else 2.0)
@@ -57,21 +60,3 @@ def _halved(bid: float, wish: float, last: float) -> float:
     if change * last >= 0 or abs((abs(change) - abs(last)) / change) >= _ALIKE:
         return wish
     return bid + change / 2
-
-
-def _shared(wished: Sequence[float], standing: Standing, bid_max: float) -> list[float]:
-    """Lines 22 to 30."""
-    if sum(wished) <= bid_max:
-        return list(wished)
-    lacking = [
-        0.0 if _full(standing, row) else 1.0 - standing.allocation[row] / standing.most[row]
-        for row in range(len(wished))
-    ]
-    kept = sum(wish for wish, part in zip(wished, lacking, strict=True) if part == 0.0)
-    whole = sum(lacking)
-    if whole == 0.0 or kept >= bid_max:
-        return [wish * (bid_max / sum(wished)) for wish in wished]
-    return [
-        wish if part == 0.0 else (bid_max - kept) * part / whole
-        for wish, part in zip(wished, lacking, strict=True)
-    ]
