@@ -1,6 +1,5 @@
 """What a platform asks of the moment in which it starts or resumes."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,9 +26,12 @@ def offer(cpu: float = 0.01, memory: float = 0.001) -> Offer:
     )
 
 
-def terms(kind: str = "deadline", slo: str = "", start: str = "", **stored: Any) -> Terms:
+def terms(
+    kind: str = "deadline", slo: str = "", start: str = "", parameters: str = "", **stored: Any
+) -> Terms:
     """Of a platform of two VMs of two cores and 1,024 MiB."""
-    text = template(controller=f'[controller]\nkind = "{kind}"', slo=slo, start=start)
+    controller = f'[controller]\nkind = "{kind}"\nparameters = {{ {parameters} }}'
+    text = template(controller=controller, slo=slo, start=start)
     known: dict[str, Any] = {
         "token": "1",
         "owner": 2,
@@ -98,7 +100,8 @@ def test_a_platform_waits_for_its_least_part(kind: str) -> None:
     asked = terms(kind)
     assert asked.least_part == 0.3
     assert judged(asked, offer(1.0)).answer is Answer.WAIT
-    assert judged(replace(asked, least_part=0.01), offer(1.0)).answer is Answer.START
+    modest = terms(kind, parameters="least_part = 0.01")
+    assert judged(modest, offer(1.0)).answer is Answer.START
     assert terms("deadline").least_part is None
 
 

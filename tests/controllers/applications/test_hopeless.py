@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from controllers.applications.deadline import FullDeadline
-from controllers.applications.iterative import LAST_HOPE
 from controllers.applications.patient import Patient
 from merkatd.bus.messages import Kept, Measured, Remember
 from merkatd.platforms.ports import GiveUp, Outcome
@@ -64,12 +63,12 @@ def platform(request: pytest.FixtureRequest) -> Platform:
 
 
 def test_what_is_far_too_slow_is_given_up_after_some_periods(platform: Platform) -> None:
-    """A restart of its controller in between changes nothing."""
+    """Four in which that is known; a restart of its controller in between changes nothing."""
     for done in (0, 1, 2, 3, 4, 5, 6):
         platform.pass_a_period(done)
         platform.restart()
     first_sure = 3
-    assert platform.gave_up[0] == first_sure + LAST_HOPE - 1
+    assert platform.gave_up[0] == first_sure + 3
 
 
 def test_a_moment_in_which_it_stood_still_is_no_reason(platform: Platform) -> None:

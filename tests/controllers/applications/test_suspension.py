@@ -4,15 +4,24 @@ from itertools import pairwise
 
 import pytest
 
+from merkatd.market.price import PriceRule
 from merkatd.platforms.ports import Suspend
+from merkatd.scheduler.settings import Market, Pricing
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
+from tests.scheduler.frontend import PAPER_MARKET
 
 PERIODS, IDEAL_S = 45, 1_200.0
 TIMES = {"deadline": 4.0, "partial_deadline": 10.0, "full_performance": 10.0}
 """Until the deadline, in ideal run times."""
 APART = 10
 """Periods in which there is at most one change."""
+
+
+MARKETS = {
+    PriceRule.PAPER: PAPER_MARKET,
+    PriceRule.CLEARING: Market(pricing=Pricing(rule=PriceRule.CLEARING)),
+}
 
 
 def submitted(site: Live, kind: str, budget: float, more: str) -> int:
@@ -38,16 +47,17 @@ def changes(site: Live, platform: int) -> list[tuple[int, str]]:
     return found
 
 
+@pytest.mark.parametrize("rule", list(PriceRule))
 @pytest.mark.parametrize("ideal", [True, False])
 @pytest.mark.parametrize(
     ("kind", "budget"),
     [("deadline", 500.0), ("partial_deadline", 1_200.0), ("full_performance", 1_200.0)],
 )
 def test_constant_prices_change_nothing_twice_in_ten_periods(
-    kind: str, budget: float, ideal: bool
+    kind: str, budget: float, ideal: bool, rule: PriceRule
 ) -> None:
-    """Whatever the kind, and whether or not the tenant says how long the work takes."""
-    site = Live(hosts=1)
+    """Whatever the kind and the price rule, and whether or not the ideal run time is known."""
+    site = Live(hosts=1, markets=(MARKETS[rule],))
     try:
         more = f'ideal_run = "{IDEAL_S:g}s"\n' if ideal else ""
         platform = submitted(site, kind, budget, more)
@@ -61,3 +71,30 @@ def test_constant_prices_change_nothing_twice_in_ten_periods(
         site.close()
     assert all(later - before >= APART for before, later in pairwise(when)), when
     assert suspended
+
+
+@pytest.mark.parametrize("rule", list(PriceRule))
+def test_a_platform_that_was_suspended_is_resumed_when_the_price_falls(rule: PriceRule) -> None:
+    """Controller, platform manager and scheduler agree under each price rule; the work is done."""
+    site = Live(hosts=1, markets=(MARKETS[rule],))
+    try:
+        platform = submitted(site, "deadline", 500.0, "")
+        site.until(platform, "running")
+        site.periods(4)
+        rivals = [site.vm(500.0, BOB, VCPU=4, MEMORY=1024) for _ in range(4)]
+        site.until(platform, "suspended")
+        assert len(site.said(platform, Suspend)) == 1
+        done = site.platform(platform).report or {}
+        site.periods(APART + 2)
+        waits = site.platform(platform)
+        assert waits.state == "suspended"
+        assert waits.why.startswith("at present prices the work takes")
+        for vm in rivals:
+            site.bench.ok("one.vm.action", "terminate-hard", vm)
+        site.until(platform, "running")
+        site.periods(2)
+        assert (site.platform(platform).report or {})["done"] >= done["done"] > 0
+        site.until(platform, "done", 60)
+        assert len(site.said(platform, Suspend)) == 1
+    finally:
+        site.close()

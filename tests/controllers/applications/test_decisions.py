@@ -1,0 +1,167 @@
+"""What controllers of applications decide: each with one VM, news made by hand, and no cloud."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.applications.deadline import FullDeadline
+from controllers.applications.full_performance import FullPerformance
+from controllers.applications.iterative import Iterative
+from controllers.applications.partial_deadline import PartialDeadline
+from controllers.applications.patient import Patient
+from controllers.policies.deadline import Purse
+from controllers.policies.patience import Temper, limit_price, need_of
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import Claim, Outcome, Suspend
+from tests.bus.rig import assignment, news
+
+INTERVAL_S = 60.0
+LEFT_S = 6_000.0
+PERIODS = LEFT_S / INTERVAL_S
+FULL_COST = 100.0 * 0.01 + 512.0 * 0.001
+"""Credits for a period with all that the VM can use."""
+UNITS = 100.0
+"""CPU that the VM can use."""
+
+
+class Platform:
+    """A controller of one VM with half of what it can use; it remembers what it is asked."""
+
+    def __init__(self, kind: type[Iterative], name: str, ideal_s: float, **parameters: Any) -> None:
+        self.asked: list[Any] = []
+        given = replace(
+            assignment(controller=name),
+            parameters={"steps": 100} | parameters,
+            ideal_s=ideal_s,
+            deadline_s=1_000.0 + INTERVAL_S + LEFT_S,
+        )
+        self._deadline_s = given.deadline_s
+        self._one = kind(given, self)
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """Answer as the daemon does."""
+        assert not action_id
+        if isinstance(body, Remember):
+            return Kept()
+        self.asked.append(body)
+        return Outcome(accepted=True)
+
+    def said(self, kind: type) -> list[Any]:
+        """Return what the controller asked for, of one kind."""
+        return [one for one in self.asked if isinstance(one, kind)]
+
+    def periods(self, count: int, credits_: float, done: float = 0.0) -> None:
+        """Tell the same news several times."""
+        for period in range(1, count + 1):
+            latest = news(period=period, deadline_s=self._deadline_s, balance=credits_)
+            seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": done})
+            asyncio.run(self._one.take(seen))
+            asyncio.run(self._one.take(latest))
+
+    def read(self, claims: list[Claim], own: Claim | None, capacity: float) -> None:
+        """Tell one period's news, with the market's book of claims."""
+        prices = {"cpu": 0.01, "memory": 0.001}
+        latest = news(
+            deadline_s=self._deadline_s,
+            balance=1_000.0,
+            claim=own,
+            capacity={"cpu": capacity, "memory": 1e6},
+            prices=prices,
+        )
+        latest = replace(latest, market=replace(latest.market, claims=tuple(claims)))
+        asyncio.run(self._one.take(latest))
+
+
+def credits_for(part: float) -> float:
+    """Return a balance that pays for this part of all that the VM can use, until the deadline."""
+    return part * FULL_COST * PERIODS
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(FullPerformance, "full_performance"), (PartialDeadline, "partial_deadline")],
+)
+class TestLeastPart:
+    def test_a_platform_that_can_not_pay_for_its_least_part_is_suspended(
+        self, kind: type[Iterative], name: str
+    ) -> None:
+        """By default that is 30 % of what its VMs can use."""
+        for part, suspended in ((0.2, True), (0.4, False)):
+            platform = Platform(kind, name, ideal_s=600.0)
+            platform.periods(2, credits_for(part))
+            assert bool(platform.said(Suspend)) is suspended
+
+    def test_the_template_says_how_large_the_least_part_is(
+        self, kind: type[Iterative], name: str
+    ) -> None:
+        """Both above and below the default."""
+        for least_part, suspended in ((0.6, True), (0.1, False)):
+            platform = Platform(kind, name, ideal_s=600.0, least_part=least_part)
+            platform.periods(2, credits_for(0.4 if suspended else 0.2))
+            assert bool(platform.said(Suspend)) is suspended
+
+    def test_one_dear_period_suspends_nothing(self, kind: type[Iterative], name: str) -> None:
+        """Prices swing while others settle."""
+        platform = Platform(kind, name, ideal_s=600.0)
+        platform.periods(1, credits_for(0.25))
+        platform.periods(1, credits_for(0.4))
+        platform.periods(1, credits_for(0.25))
+        assert not platform.said(Suspend)
+
+    def test_one_period_that_costs_many_times_too_much_suspends(
+        self, kind: type[Iterative], name: str
+    ) -> None:
+        """The VM holds a half, and a fiftieth can be paid."""
+        platform = Platform(kind, name, ideal_s=600.0)
+        platform.periods(1, credits_for(0.02))
+        assert platform.said(Suspend)
+
+
+def test_work_that_is_done_needs_no_pace_any_more() -> None:
+    """Two thirds of full speed are needed at first, a third when half of the work is done."""
+    for done, suspended in ((0.0, True), (50.0, False)):
+        platform = Platform(FullDeadline, "deadline", ideal_s=4_000.0)
+        platform.periods(2, credits_for(0.5), done)
+        assert bool(platform.said(Suspend)) is suspended
+
+
+class TestPatience:
+    CAPACITY = 150.0
+    """Room for one of two VMs at full speed."""
+
+    @pytest.fixture
+    def platform(self) -> Platform:
+        """One with time to spare."""
+        return Platform(Patient, "patient", ideal_s=600.0)
+
+    @property
+    def offered(self) -> float:
+        """What the same platform offers for a unit of CPU while it waits."""
+        purse = Purse(credits=1_000.0)
+        need = need_of(purse, UNITS, self.CAPACITY, 600.0, LEFT_S)
+        return limit_price(need, INTERVAL_S, Temper())
+
+    def test_a_platform_that_runs_clings_to_its_room(self, platform: Platform) -> None:
+        """An offer half as high again as its own was before it ran does not suspend it."""
+        platform.read([Claim(price=1.5 * self.offered, units=UNITS)], None, self.CAPACITY)
+        assert not platform.said(Suspend)
+        (own,) = platform.said(Claim)
+        assert own.price == pytest.approx(2.0 * self.offered)
+        platform.read([Claim(price=2.5 * self.offered, units=UNITS)], None, self.CAPACITY)
+        assert platform.said(Suspend)
+
+    def test_its_claim_does_not_fall(self, platform: Platform) -> None:
+        """What it once claimed it goes on claiming, so that room is not lost to a lower offer."""
+        own = Claim(price=3.0 * self.offered, units=UNITS)
+        other = Claim(price=2.5 * self.offered, units=UNITS)
+        platform.read([own, other], own, self.CAPACITY)
+        assert not platform.said(Suspend)
+        assert not platform.said(Claim)
+
+    def test_its_own_claim_takes_no_room_from_it(self, platform: Platform) -> None:
+        """The book holds the claim of the period before."""
+        own = Claim(price=2.0 * self.offered, units=UNITS)
+        platform.read([own], own, self.CAPACITY)
+        assert not platform.said(Suspend)
