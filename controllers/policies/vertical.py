@@ -3,11 +3,12 @@
 Bids double (at least) while the application is slow and halve (at least) while it is fast. So
 that they settle, a change in the other direction is at most half of the last one; a third
 change in one direction says that conditions are not what they were, and steps grow again. In a
-market that has turned there is no reason for small steps, and they are forgotten at once.
+market that has turned there is no reason for small steps, and they are forgotten at once. A market
+that swings to and fro has not turned: two applications that answer each other would swing for ever.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import copysign, inf
 
 Amounts = tuple[float, ...]
@@ -88,7 +89,9 @@ class Trace:
     short_keeping: float = 0.0
     """and what was thought to keep it then."""
     market: float | None = None
-    """What was thought to keep the maximum when the steps began to be counted."""
+    """What was thought to keep the maximum when the steps began to be counted,"""
+    market_before: float | None = None
+    """and before that: a market that goes to and fro between the two has not turned again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,10 @@ def _noted(standing: Standing, row: int, trace: Trace) -> Trace:
     known = trace.short_keeping if short else 0.0
     if not is_full(standing, row) and bid > short:
         short, known = bid, keeping
-    if trace.market is None or not trace.market / TURN <= keeping <= trace.market * TURN:
-        return Trace(short=short, short_keeping=known, market=keeping)
-    return Trace(trace.change, trace.limit, trace.run, short, known, trace.market)
+    markets = (trace.market, trace.market_before)
+    if not any(one is not None and one / TURN <= keeping <= one * TURN for one in markets):
+        return Trace(short=short, short_keeping=known, market=keeping, market_before=trace.market)
+    return replace(trace, short=short, short_keeping=known)
 
 
 def _wished(
@@ -218,4 +222,4 @@ def _changed(trace: Trace, limit: float, change: float) -> Trace:
     if change == 0.0:
         return trace
     run = trace.run + 1 if change * trace.change > 0 else 1
-    return Trace(change, limit, run, trace.short, trace.short_keeping, trace.market)
+    return replace(trace, change=change, limit=limit, run=run)

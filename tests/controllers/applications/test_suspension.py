@@ -5,8 +5,9 @@ from itertools import pairwise
 import pytest
 
 from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
 from merkatd.platforms.ports import Suspend
-from merkatd.scheduler.settings import Market, Pricing
+from merkatd.scheduler.settings import Market
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
 from tests.scheduler.frontend import PAPER_MARKET

@@ -200,11 +200,15 @@ def test_meets_what_it_can_afford(others: float, need: float) -> None:
 OTHERS_BID = 5.0
 
 
-@given(st.tuples(st.floats(0.5, 20.0), st.floats(0.5, 20.0)), st.floats(20.0, 36.0))
+@example(start=(5.473846001918723, 10.160984198292848), need=27.19185703661981)
+@given(start=st.tuples(st.floats(0.5, 20.0), st.floats(0.5, 20.0)), need=st.floats(20.0, 36.0))
 def test_two_who_only_care_for_themselves_do_not_spiral(
     start: tuple[float, float], need: float
 ) -> None:
-    """Both want up to 36 % of what there is, beside another, and could pay any price for it."""
+    """Both want up to 36 % of what there is, beside another, and could pay any price for it.
+
+    In the example each one's bid halves and doubles the market of the other, in turns.
+    """
     bids: list[tuple[float, ...]] = [(one,) for one in start]
     known: list[tuple[Trace, ...]] = [(), ()]
     sums, slow = [], []
@@ -225,5 +229,5 @@ def test_two_who_only_care_for_themselves_do_not_spiral(
         bids = new
         sums.append(bids[0][0] + bids[1][0])
     assert max(sums) <= 20.0 * max(sum(start), OTHERS_BID)
-    assert max(sums[70:]) - min(sums[70:]) <= 0.15 * max(sums[70:])
-    assert sum(slow[-40:]) <= 24
+    assert max(sums[70:]) - min(sums[70:]) <= 0.01 * max(sums[70:])
+    assert not any(slow[-40:])
