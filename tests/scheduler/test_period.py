@@ -1,5 +1,6 @@
 """The period on the embedded cloud, in virtual time: it places, shares, limits, charges, tells."""
 
+import os
 import time
 
 import numpy as np
@@ -13,6 +14,8 @@ from merkatd.database.steps import StepState
 from merkatd.embedded.cloud import HostSize
 from merkatd.scheduler.tell import Announcement
 from tests.scheduler.frontend import Frontend, entries_by_reference
+
+PERIODS = 1_000 if "MERKAT_SOAK" in os.environ else 200
 
 
 class TestOnePeriod:
@@ -194,13 +197,13 @@ class TestRhythm:
         assert [str(one) for one in said] == ["the database is away"]
         frontend.periods(1)
 
-    def test_a_thousand_periods_in_virtual_time(self, frontend: Frontend) -> None:
+    def test_many_periods_in_virtual_time(self, frontend: Frontend) -> None:
         """Tenants come and go all the while; in the end every step and credit is accounted for."""
         rng = np.random.default_rng(5)
         sessions = [frontend.user(name) for name in ("ann", "bob", "eve")]
         alive: list[int] = []
         begin = time.process_time()
-        for _ in range(1000):
+        for _ in range(PERIODS):
             if rng.random() < 0.3 and len(alive) < 12:
                 session = sessions[int(rng.integers(3))]
                 alive.append(frontend.vm(float(rng.lognormal()), owner=session))
@@ -210,16 +213,16 @@ class TestRhythm:
                     frontend.bench.ok("one.vm.action", "terminate-hard", vm)
             frontend.period()
             frontend.clock.advance(60)
-        assert frontend.read(periods.newest).number == 1000
+        assert frontend.read(periods.newest).number == PERIODS
         frontend.agree()
         references = frontend.read(entries_by_reference)
-        assert len(references) == len(set(references)) > 1000
+        assert len(references) == len(set(references)) > PERIODS
         states = {
             row.state
             for row in frontend.read(lambda c: decisions.recent(c, decisions.Wanted(), 9999))
         }
         assert StepState.CONFIRMED in states
-        assert time.process_time() - begin < 300
+        assert time.process_time() - begin < 0.3 * PERIODS
 
 
 def test_an_hour_by_itself() -> None:

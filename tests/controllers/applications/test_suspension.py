@@ -48,8 +48,7 @@ def changes(site: Live, platform: int) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.parametrize("rule", list(PriceRule))
-@pytest.mark.parametrize("ideal", [True, False])
+@pytest.mark.parametrize(("ideal", "rule"), [(True, PriceRule.CLEARING), (False, PriceRule.PAPER)])
 @pytest.mark.parametrize(
     ("kind", "budget"),
     [("deadline", 500.0), ("partial_deadline", 1_200.0), ("full_performance", 1_200.0)],

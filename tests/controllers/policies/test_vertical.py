@@ -77,6 +77,20 @@ class TestBranches:
         down = (Trace(change=-4.0, run=1, market=20.0),) * 2
         assert adapt(standing(), at(1.2), MEANS, down).bid == (6.0, 6.0)
 
+    def test_a_third_change_in_one_direction_is_at_most_twice_the_limit(self) -> None:
+        """The second one is not larger than the limit, and one in each direction settles."""
+        for run, bid in ((1, 5.0), (2, 6.0)):
+            up = (Trace(change=1.0, limit=1.0, run=run, market=20.0),) * 2
+            found = adapt(standing(), at(1.2), MEANS, up)
+            assert found.bid == (bid, bid)
+            assert {one.run for one in found.traces} == {run + 1}
+
+    def test_a_market_that_swings_to_and_fro_has_not_turned(self) -> None:
+        """Only a price that is far from both of the last two is another market's."""
+        for before, bid in ((20.0, 3.0), (None, 2.0), (80.0, 2.0)):
+            up = (Trace(change=2.0, run=1, market=40.0, market_before=before),) * 2
+            assert adapt(standing(), at(0.7), MEANS, up).bid == (bid, bid)
+
     def test_in_a_market_that_has_turned_steps_are_as_large_as_at_first(self) -> None:
         """Small ones were right for another one."""
         up = (Trace(change=0.01, limit=0.01, run=1, market=40.0),) * 2
