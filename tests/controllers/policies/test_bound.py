@@ -17,6 +17,13 @@ def test_the_settled_example() -> None:
     assert bound.bid == pytest.approx((14304.3478, 5156.0377), abs=5e-5)
 
 
+def test_a_resource_that_is_not_wanted_costs_nothing() -> None:
+    """Also where the market has none of it; one unit of another costs something."""
+    prices = Prices(others=(2.0, 5.0), capacity=(100.0, 0.0))
+    assert bids_for(1, (1.0, 0.0), prices) == pytest.approx((2.0 / 0.99, 0.0))
+    assert upper_bound(3, 100.0, (1.0, 0.0), prices).vms == 3
+
+
 def test_not_even_one() -> None:
     """Neither for so little money nor on so little capacity."""
     assert upper_bound(200, 1.0, MOST, PRICES).vms == 0

@@ -14,6 +14,7 @@ from controllers.policies.suspension import (
     REST,
     Case,
     can_pay,
+    cost,
     payable_part,
     rests,
     resumes,
@@ -125,6 +126,13 @@ def test_a_platform_that_can_not_pay_is_suspended_and_one_that_can_is_resumed(
     rich = replace(poor, prices=replace(poor.prices, others=(0.001, 0.0001)))
     assert resumes(rich)
     assert not suspends(rich)
+
+
+def test_half_a_unit_costs_half_of_a_unit() -> None:
+    """Units can be large; with the effect on the price, which is small here."""
+    prices = Prices(others=(2.0,), capacity=(1e6,))
+    assert cost(0.5, (1.0,), prices) == pytest.approx(1.0)
+    assert payable_part(1.0, (1.0,), prices) == pytest.approx(0.5, rel=1e-5)
 
 
 def test_the_least_part_decides() -> None:

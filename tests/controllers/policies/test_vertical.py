@@ -108,6 +108,13 @@ class TestBranches:
         bids = adapt(one, at(1.2), Means(bid_min=0.1, bid_max=11.0)).bid
         assert bids == pytest.approx((3.0, 8.0))
 
+    def test_what_a_slow_lowering_has_not_freed_yet_is_not_bid_elsewhere(self) -> None:
+        """The first bid falls by 5 of 30; of the 4 that the second lacks 2 are left."""
+        one = standing(bid=(50.0, 4.0), allocation=(100.0, 500.0))
+        seen = (Trace(change=10.0, run=1, market=20.0), Trace(market=20.0))
+        found = adapt(one, at(1.2), Means(bid_min=0.1, bid_max=51.0), seen)
+        assert found.bid == pytest.approx((45.0, 6.0))
+
     def test_who_makes_no_progress_at_all_bids_what_there_is(self) -> None:
         """Even from nothing."""
         bids = adapt(standing(bid=(0.0, 0.0)), at(inf), Means(bid_min=0.1, bid_max=10.0)).bid
