@@ -74,3 +74,11 @@ def test_a_statement_counts_each_good_once_and_no_good_that_was_not_sold() -> No
     assert month.charged == 247
     assert month.difference == 0
     assert month.debt == 0
+
+
+def test_a_resource_that_is_new_does_not_count_until_it_was_sold_as_long_as_the_others() -> None:
+    """Its first price is no change of a price."""
+    policy = SupplyPolicy(enabled=True, days=2, drift_part=0.2, step_part=0.1)
+    cpu, disk = ("default", "cpu"), ("default", "disk")
+    days = [{cpu: 1.0}, {cpu: 1.0, disk: 1.0}, {cpu: 1.0, disk: 9.0}, {cpu: 1.0, disk: 9.0}]
+    assert supply_change(policy, 1_000, 1_000, days) is None
