@@ -5,7 +5,15 @@ cloud; the parts it is made of are one module each.
 """
 
 from merkatd.limits.cgroup import CGROUP, from_cgroup, to_cgroup
-from merkatd.limits.cpu import CGROUP_V1, LEAST_QUOTA_US, Quotas, Weights, quotas, weights
+from merkatd.limits.cpu import (
+    CGROUP_V1,
+    LEAST_QUOTA_US,
+    Quotas,
+    Weights,
+    quotas,
+    weights,
+    whole_quota,
+)
 from merkatd.limits.decide import Limits, decide
 from merkatd.limits.in_force import BEYOND, UNSET, Cores, InForce
 from merkatd.limits.pins import pins
@@ -42,4 +50,5 @@ __all__ = [
     "quotas",
     "to_cgroup",
     "weights",
+    "whole_quota",
 ]

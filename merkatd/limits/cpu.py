@@ -4,10 +4,19 @@ A quota is always set, and it is the share: nobody gets more than the market gav
 or not the rest of the host is idle. A VM that was given its full size gets a quota of its
 full size, which stops nothing.
 
+A hypervisor has threads beside a VM's virtual CPUs: its emulator's, and those for disks. Whoever
+makes them work makes them work for itself, so the whole of a VM has a quota too, where its virtual
+CPUs have one each: theirs together and a twentieth (HELPERS_PART). The helpers may use all that
+the virtual CPUs leave, and have that part where they leave nothing: a host talks to its guests
+through these threads. Of a small share a twentieth is too little for that, and whoever asks such a
+guest then waits for it, half a second for each question: HELPERS_LEAST is what helpers have at
+least. It is little, and far from being unlimited.
+
 Quotas are rounded down to whole microseconds. libvirt takes none below LEAST_QUOTA_US: a
-smaller share, even none at all, is lifted to that, so a VM always runs a little. That is the
-only way in which the quotas of a host can exceed its shares: by at most LEAST_QUOTA_US for
-each virtual CPU of the VMs lifted (for each VM, where the quota is for the whole of it).
+smaller share, even none at all, is lifted to that, so a VM always runs a little. That and what the
+helpers have are the only ways in which the quotas of a host can exceed its shares: the first by at
+most LEAST_QUOTA_US for each virtual CPU of the VMs lifted (for each VM, where the quota is for the
+whole of it).
 """
 
 from dataclasses import dataclass
@@ -22,6 +31,10 @@ from merkatd.market.view import NOWHERE
 
 UNITS_PER_CORE = 100
 LEAST_QUOTA_US = 1_000
+HELPERS_PART = 20
+"""The threads beside the virtual CPUs have at least one part in so many of what these have,"""
+HELPERS_LEAST = 50
+"""and one part in so many of a core."""
 
 _ROUNDING_US = 1e-6
 
@@ -38,10 +51,12 @@ CGROUP_V1 = Weights(2, 262_144)
 
 
 class Quotas(NamedTuple):
-    """[vms]; UNSET where the other one is used."""
+    """[vms]; UNSET for none."""
 
     vcpu_us: Ints
+    """For each virtual CPU; none where the VM is pinned."""
     global_us: Ints
+    """For the whole VM, with the threads beside its virtual CPUs."""
 
     def units(self, vcpus: Ints, period_us: int) -> Floats:
         """What the quotas let each VM use, in percent of a core; infinite without any."""
@@ -61,10 +76,24 @@ def quotas(share: Floats, vcpus: Ints, pinned: Bools, period_us: int) -> Quotas:
     whole = np.maximum(share, 0.0) * (period_us / UNITS_PER_CORE)
     for_vcpu = np.minimum(np.floor(whole / count + _ROUNDING_US), period_us)
     for_all = np.minimum(np.floor(whole + _ROUNDING_US), period_us * count)
+    vcpu_us = np.maximum(for_vcpu, LEAST_QUOTA_US).astype(np.int64)
+    pinned_us = np.maximum(for_all, LEAST_QUOTA_US).astype(np.int64)
     return Quotas(
-        vcpu_us=np.where(pinned, UNSET, np.maximum(for_vcpu, LEAST_QUOTA_US)).astype(np.int64),
-        global_us=np.where(pinned, np.maximum(for_all, LEAST_QUOTA_US), UNSET).astype(np.int64),
+        vcpu_us=np.where(pinned, UNSET, vcpu_us),
+        global_us=np.where(pinned, pinned_us, with_helpers(vcpu_us, count, period_us)),
     )
+
+
+def with_helpers(vcpu_us: Ints, vcpus: Ints, period_us: int) -> Ints:
+    """The quota for the whole of VMs whose virtual CPUs have such a quota each."""
+    together = vcpu_us * vcpus
+    whole: Ints = together + np.maximum(together // HELPERS_PART, period_us // HELPERS_LEAST)
+    return whole
+
+
+def whole_quota(vcpu_us: int, vcpus: int, period_us: int) -> int:
+    """The same of one VM."""
+    return int(with_helpers(np.array(vcpu_us), np.array(vcpus), period_us))
 
 
 def weights(bid: Floats, host: Ints, hosts: int, allowed: Weights = CGROUP_V1) -> Ints:
@@ -97,10 +126,16 @@ def differs(
     other_way = ((wanted.vcpu_us > 0) != (now.vcpu_us > 0)) | (
         (wanted.global_us > 0) != (now.global_us > 0)
     )
-    units = wanted.units(vcpus, settings.quota_period_us)
-    band = np.maximum(settings.band_units, settings.band_part * units)
-    gap = np.abs(now.units(vcpus, settings.quota_period_us) - units)
+    per_us = UNITS_PER_CORE / settings.quota_period_us
+    far = np.zeros(len(vcpus), dtype=bool)
+    for there, aim, count in (
+        (now.vcpu_us, wanted.vcpu_us, np.maximum(vcpus, 1)),
+        (now.global_us, wanted.global_us, np.ones_like(vcpus)),
+    ):
+        units = aim * count * per_us
+        band = np.maximum(settings.band_units, settings.band_part * units)
+        far |= (aim > 0) & (np.abs(there * count * per_us - units) > band)
     return Due(
-        quota=other_way | (gap > band),
+        quota=other_way | far,
         weight=np.abs(weight - in_force.shares) > settings.weight_band_part * weight,
     )

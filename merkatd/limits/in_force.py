@@ -1,6 +1,7 @@
 """The limits in force: what the hosts were last seen to enforce, as columns."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -41,6 +42,8 @@ class InForce:
     """Whether OpenNebula pins the VM (PIN_POLICY): its cores are not ours to choose."""
     pins: Mapping[int, Cores] = field(default_factory=dict)
     """By VM id, for those that are pinned, by us or by OpenNebula."""
+    emulators_off: AbstractSet[int] = frozenset()
+    """The ids of pinned VMs whose hypervisor's other threads are not on the cores for them."""
     further: Mapping[str, Ints] = field(default_factory=dict)
     """[vms], by resource: what its network sends in kB/s, what its disks do in KiB/s, BEYOND too.
     UNSET for all of a resource that is not there."""

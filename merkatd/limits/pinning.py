@@ -94,6 +94,9 @@ def pin_steps(
                 after=(arrival.id,) if arrival else (),
                 reason=words.why_pinned(snapshot, host, len(cores), usable),
             )
+        elif cores and vm in in_force.emulators_off:
+            why = words.why_emulator(snapshot, host)
+            yield Pin(period=snapshot.period, vm=vm, cores=cores, reason=why)
 
 
 def behind_frees(steps: list[Step], pinning: list[Pin]) -> list[Step]:

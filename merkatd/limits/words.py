@@ -61,6 +61,12 @@ def why_pinned(snapshot: Snapshot, host: int, vcpus: int, cores: int) -> str:
     return f"its {vcpus} virtual CPUs get a core each, where {name} has most room for its share"
 
 
+def why_emulator(snapshot: Snapshot, host: int) -> str:
+    """The same pins once more."""
+    name = snapshot.hosts.name[host]
+    return f"its emulator threads are not on the cores that {name} reserves for them"
+
+
 def why_freed(snapshot: Snapshot, host: int | None) -> str:
     """Pins that go: before a migration, or because nothing is pinned on the host any more."""
     if host is None:

@@ -113,6 +113,7 @@ def in_force_of(seen: Observation, use: Use) -> InForce:
         balloon=np.where(there, _at(read.balloon, rows), False),
         pin_policy=np.where(there, _at(read.pin_policy, rows), False),
         pins=read.pins,
+        emulators_off=read.emulators_off,
         further={name: column(values) for name, values in read.further.items()},
     )
 

@@ -164,6 +164,8 @@ class DoubleDomain:
     held_kib: int = 0
     stats_period_s: int = 0
     told_at: int = 0
+    iothreads: int = 0
+    """Threads for disks, beside that of the emulator."""
     busy: bool = False
     """Nothing of it is told that would mean to wait for it."""
     job: dict[str, int] = field(default_factory=lambda: {"type": 0})
@@ -192,6 +194,10 @@ class DoubleDomain:
                 "vcpu_quota": quota,
                 "global_period": period,
                 "global_quota": quota,
+                "emulator_period": period,
+                "emulator_quota": quota,
+                "iothread_period": period,
+                "iothread_quota": quota,
             },
             "lxc": {"cpu_shares": 1024, "vcpu_period": period, "vcpu_quota": quota},
             "xen": {"weight": 256, "cap": 0},

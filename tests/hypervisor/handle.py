@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 KIB = 1024
 NS = 1_000_000_000
 NO_QUOTA = -1
+QUOTAS = ("vcpu_quota", "global_quota", "emulator_quota", "iothread_quota")
+PERIODS = ("vcpu_period", "global_period", "emulator_period", "iothread_period")
 ENDLESS = 17_592_186_044_415
 
 
@@ -68,7 +70,11 @@ class Handle:
 
     def schedulerParameters(self) -> dict[str, int]:  # noqa: N802 - libvirt's name
         """What is enforced."""
-        return dict(self._call("schedulerParameters").scheduler)
+        of = self._call("schedulerParameters")
+        found = dict(of.scheduler)
+        if not of.iothreads and "iothread_quota" in found:
+            found["iothread_quota"] = found["global_quota"]
+        return found
 
     def schedulerParametersFlags(self, flags: int) -> dict[str, int]:  # noqa: N802
         """The same of what runs."""
@@ -86,23 +92,23 @@ class Handle:
             if name not in of.scheduler:
                 raise LookupError(f'Attribute name "{name}" could not be recognized')
             self._check(of, name, value)
-            of.scheduler[name] = value
+            if of.iothreads or name != "iothread_quota":
+                of.scheduler[name] = value
         return 0
 
     def _check(self, of: "DoubleDomain", name: str, value: int) -> None:
         wrong = {
             "cpu_shares": not 2 <= value <= of.host.most_shares,
-            "vcpu_quota": value != NO_QUOTA and not 1_000 <= value <= ENDLESS,
-            "global_quota": value != NO_QUOTA and not 1_000 <= value <= ENDLESS,
-            "vcpu_period": not 1_000 <= value <= 1_000_000,
-            "global_period": not 1_000 <= value <= 1_000_000,
+            **dict.fromkeys(QUOTAS, value != NO_QUOTA and not 1_000 <= value <= ENDLESS),
+            **dict.fromkeys(PERIODS, not 1_000 <= value <= 1_000_000),
             "weight": not 1 <= value <= 65_535,
             "cap": not 0 <= value <= 100 * of.vcpus,
         }[name]
-        # Stricter than the kernel, which compares the two: never both at a time.
-        there = of.scheduler
-        wrong |= name == "global_quota" and value > 0 and there["vcpu_quota"] > 0
-        wrong |= name == "vcpu_quota" and value > 0 and there.get("global_quota", -1) > 0
+        # Of control groups v1: no part may have more than the whole.
+        there = of.scheduler | {name: value}
+        whole = there.get("global_quota", NO_QUOTA)
+        parts = [there[part] for part in QUOTAS if part in there]
+        wrong |= name in QUOTAS and 0 < whole < max(parts)
         if wrong:
             raise error(libvirt.VIR_ERR_INVALID_ARG, f"value {value} of '{name}' is out of range")
 
@@ -118,6 +124,11 @@ class Handle:
             raise error(libvirt.VIR_ERR_INVALID_ARG, f"vcpu {vcpu} is out of range")
         of.pins[vcpu] = tuple(cores)
         return 0
+
+    def emulatorPinInfo(self, flags: int) -> tuple[bool, ...]:  # noqa: N802 - libvirt's name
+        """The map of its other threads."""
+        assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
+        return self._call("emulatorPinInfo").emulator
 
     def pinEmulator(self, cores: Sequence[bool], flags: int) -> int:  # noqa: N802
         """Pin its other threads."""

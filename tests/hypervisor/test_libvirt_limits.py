@@ -1,6 +1,7 @@
 """What hosts are told through libvirt: only what differs, at once, and refusals by name."""
 
 import math
+from dataclasses import replace
 
 import libvirt
 import pytest
@@ -27,7 +28,8 @@ def limits(draw: st.DrawFn, vms: int) -> list[Limit]:
     found = []
     for vm in range(vms):
         quota = draw(QUOTAS)
-        vcpu, whole = draw(st.sampled_from([(quota, None), (None, quota), (None, None)]))
+        both = (quota, quota + draw(st.integers(0, quota)))
+        vcpu, whole = draw(st.sampled_from([(quota, None), (None, quota), (None, None), both]))
         if draw(st.booleans()):
             found.append(limit(vm, vcpu, whole, draw(SHARES)))
     return found
@@ -173,6 +175,127 @@ class TestPins:
         assert bed.adapter.topologies() == {}
         step = pin(0, ((1,),))
         assert "knows no pins" in bed.apply(step)[step.id]
+
+
+class TestDrift:
+    """What others change of a guest is put back, once."""
+
+    def test_quotas_of_other_threads(self) -> None:
+        """They share the quota of the whole VM, and have none of their own."""
+        host = DoubleHost()
+        there = host.start(0, iothreads=2).scheduler
+        bed = Bed({0: host}, LibvirtSettings(check_every=1))
+        bed.read()
+        step = limit(0, vcpu=20_000, whole=42_000)
+        assert bed.apply(step) == {}
+        assert (there["vcpu_quota"], there["global_quota"]) == (20_000, 42_000)
+        for number, name in enumerate(("emulator_quota", "iothread_quota", "global_quota"), 1):
+            before = there[name]
+            there[name] = 30_000
+            seen = bed.read().in_force
+            assert (seen.vcpu_quota_us[0], seen.global_quota_us[0]) != (20_000, 42_000)
+            assert bed.adapter.reach().drift == number
+            host.calls.clear()
+            assert bed.apply(step) == {}
+            assert there[name] == before
+            assert host.changes() == {"setSchedulerParametersFlags": 1}
+            seen = bed.read().in_force
+            assert (seen.vcpu_quota_us[0], seen.global_quota_us[0]) == (20_000, 42_000)
+
+    def test_a_third_kind_of_quota_that_was_there_before(self) -> None:
+        """Nobody set it to something else; it goes all the same."""
+        host = DoubleHost()
+        there = host.start(0).scheduler
+        there |= {"emulator_quota": 50_000, "vcpu_quota": 20_000, "global_quota": 42_000}
+        bed = Bed({0: host})
+        assert bed.read().in_force.vcpu_quota_us.tolist() == [UNSET]
+        assert bed.apply(limit(0, vcpu=20_000, whole=42_000)) == {}
+        assert there["emulator_quota"] == NO_QUOTA
+
+    def test_the_pin_of_an_emulator(self) -> None:
+        """Of a VM that is pinned, where cores are reserved for such threads."""
+        host = DoubleHost()
+        there = host.start(0, vcpus=2)
+        bed = Bed({0: host}, replace(PINNING, check_every=1))
+        bed.read()
+        step = pin(0, ((2,), (3,)))
+        assert bed.apply(step) == {}
+        assert bed.read().in_force.emulators_off == frozenset()
+        there.emulator = (True,) * 4
+        seen = bed.read().in_force
+        assert seen.emulators_off == {0}
+        assert seen.pins == {0: step.cores}
+        assert bed.read().in_force.emulators_off == {0}
+        assert bed.adapter.reach().drift == 1
+        host.calls.clear()
+        assert bed.apply(step) == {}
+        assert host.changes() == {"pinEmulator": 1}
+        assert there.emulator == (True, False, False, False)
+        assert bed.read().in_force.emulators_off == frozenset()
+        assert bed.apply(step) == {}
+        assert host.changes() == {"pinEmulator": 1}
+
+    def test_the_emulator_of_a_vm_that_is_not_pinned(self) -> None:
+        """OpenNebula may have put it anywhere (EMULATOR_CPUS): it is left there."""
+        host = DoubleHost()
+        host.start(0).emulator = (False, True, False, False)
+        bed = Bed({0: host}, PINNING)
+        assert bed.read().in_force.emulators_off == frozenset()
+        assert bed.adapter.reach().drift == 0
+
+    def test_pins_that_were_set_in_part(self) -> None:
+        """Are read again: what is known of them is wrong."""
+        host = DoubleHost()
+        there = host.start(0, vcpus=2)
+        bed = Bed({0: host}, PINNING)
+        bed.read()
+        wrong = libvirt.VIR_ERR_OPERATION_FAILED
+        host.refuse = lambda call, _domain: wrong if call == "pinEmulator" else None
+        step = pin(0, ((2,), (3,)))
+        assert "is refused" in bed.apply(step)[step.id]
+        host.refuse = lambda _call, _domain: None
+        seen = bed.read().in_force
+        assert seen.pins == {0: ((2,), (3,))}
+        assert seen.emulators_off == {0}
+        assert bed.apply(step) == {}
+        assert there.emulator == (True, False, False, False)
+
+    @pytest.mark.parametrize("by_hand", [300, 900, 1024])
+    def test_the_memory_of_a_container(self, by_hand: int) -> None:
+        """Another limit than the one it was told, above or below."""
+        host = DoubleHost("lxc")
+        there = host.start(0, used_mib=100.0)
+        bed = Bed({0: host}, LibvirtSettings(check_every=2))
+        bed.read()
+        assert bed.apply(balloon(0, 700)) == {}
+        for _ in range(4):
+            assert bed.read().in_force.memory_mib.tolist() == [700]
+        assert bed.adapter.reach().drift == 0
+        there.held_kib = by_hand * 1024
+        bed.read()
+        seen = bed.read()
+        assert seen.in_force.memory_mib.tolist() == [by_hand]
+        assert seen.held_mib.tolist() == [float(by_hand)]
+        assert bed.adapter.reach().drift == 1
+        host.calls.clear()
+        assert bed.apply(balloon(0, 700)) == {}
+        for _ in range(4):
+            assert bed.read().in_force.memory_mib.tolist() == [700]
+        assert there.held_kib == 700 * 1024
+        assert host.changes() == {"setMemory": 1}
+        assert bed.adapter.reach().drift == 1
+
+    def test_the_memory_of_a_container_that_was_never_told(self) -> None:
+        """Its size is what it was given; a limit below that is somebody else's."""
+        host = DoubleHost("lxc")
+        there = host.start(0, used_mib=100.0)
+        bed = Bed({0: host}, LibvirtSettings(check_every=1))
+        bed.read()
+        assert bed.read().in_force.memory_mib.tolist() == [UNSET]
+        assert bed.adapter.reach().drift == 0
+        there.held_kib = 512 * 1024
+        assert bed.read().in_force.memory_mib.tolist() == [512]
+        assert bed.adapter.reach().drift == 1
 
 
 class TestMemory:

@@ -15,6 +15,7 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.limits import (
+    UNSET,
     CpuSettings,
     InForce,
     LimitsSettings,
@@ -47,7 +48,7 @@ def test_share_and_weight_with_the_reason() -> None:
         vm=0,
         reason="its share of host0's cpu is 150 of 400: its bid is 3 of 8 there",
         vcpu_quota_us=37_500,
-        global_quota_us=None,
+        global_quota_us=157_500,
         quota_period_us=100_000,
         shares=262_144,
     )
@@ -188,6 +189,34 @@ def test_pins_go_where_nothing_is_pinned() -> None:
     (free,) = limits.plan.of(Pin)
     assert free.cores == ()
     assert limits.plan.of(Limit)[0].vcpu_quota_us == 100_000
+
+
+def test_an_emulator_that_is_elsewhere_is_pinned_again() -> None:
+    """By the same pins, once; not where OpenNebula pins the VM."""
+    snapshot = two_hosts()
+    topologies = {0: FOUR_CORES}
+    first = limits_of(snapshot, shared(snapshot), topologies=topologies)
+    _, there = confirmed(snapshot, InForce.nothing(snapshot), first.plan.steps)
+    assert not limits_of(snapshot, shared(snapshot), there, topologies).plan.steps
+    strayed = replace(there, emulators_off=frozenset({0}))
+    (again,) = limits_of(snapshot, shared(snapshot), strayed, topologies).plan.of(Pin)
+    assert again.cores == there.pins[0]
+    assert again.reason == "its emulator threads are not on the cores that host0 reserves for them"
+    theirs = replace(strayed, pin_policy=np.array([True]))
+    assert not limits_of(snapshot, shared(snapshot), theirs, topologies).plan.of(Pin)
+
+
+def test_a_quota_that_only_the_whole_vm_lacks_is_set() -> None:
+    """What a hypervisor does for a VM beside its virtual CPUs counts too; so does another one."""
+    snapshot = three_bids()
+    there = settled(snapshot)
+    assert not limits_of(snapshot, shared(snapshot), there).plan.of(Limit)
+    for other_us in (UNSET, 2 * int(there.global_quota_us[1])):
+        quota = there.global_quota_us.copy()
+        quota[1] = other_us
+        changed = replace(there, global_quota_us=quota)
+        (step,) = limits_of(snapshot, shared(snapshot), changed).plan.of(Limit)
+        assert (step.vm, step.global_quota_us) == (1, there.global_quota_us[1])
 
 
 def test_pin_policy_is_left_alone() -> None:

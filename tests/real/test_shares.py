@@ -2,15 +2,16 @@
 
 import time
 
+import libvirt
 import numpy as np
 import pytest
 
-from merkatd.limits import to_cgroup
+from merkatd.limits import UNSET, to_cgroup
 from merkatd.limits.cpu import quotas
 from tests.real.domains import Guest, boot, contain
 from tests.real.host import RealHost
 from tests.real.measuring import Got, measured
-from tests.real.port import PERIOD_US, Port, limit, pin
+from tests.real.port import PERIOD_US, Port, balloon, limit, pin
 
 WINDOW_S = 4.0
 VM = 3
@@ -39,7 +40,7 @@ def test_a_share_is_what_is_really_got(port: Port, guest: Guest, units: int) -> 
     """
     quota = quotas(np.array([float(units)]), np.array([2]), np.array([False]), PERIOD_US)
     port.read({VM: 0})
-    port.apply(limit(VM, vcpu=int(quota.vcpu_us[0])))
+    port.apply(limit(VM, vcpu=int(quota.vcpu_us[0]), whole=int(quota.global_us[0])))
     time.sleep(SETTLING_S)
     got = measured(lambda: guest.vcpu_s, WINDOW_S)
     assert got.within(units * BELOW / 100, units * ABOVE / 100), got
@@ -66,6 +67,25 @@ def test_so_is_that_of_a_pinned_vm(port: Port, guest: Guest, units: int) -> None
     assert guest.scheduling["global_quota"] < 0
 
 
+def test_other_threads_are_limited_with_it(port: Port, guest: Guest) -> None:
+    """A quota of their own that somebody sets goes again, by one call."""
+    share = limit(VM, vcpu=25_000, whole=52_500)
+    port.read({VM: 0})
+    port.apply(share)
+    drift = port.hypervisors.reach().drift
+    live = libvirt.VIR_DOMAIN_AFFECT_LIVE
+    guest.domain.setSchedulerParametersFlags({"emulator_quota": 5_000}, live)
+    assert port.read({VM: 0}).in_force.vcpu_quota_us.tolist() == [UNSET]
+    port.apply(share)
+    assert guest.scheduling["emulator_quota"] < 0
+    assert guest.scheduling["global_quota"] == 52_500
+    for _ in range(2):
+        there = port.read({VM: 0}).in_force
+        assert there.vcpu_quota_us.tolist() == [25_000]
+        assert there.global_quota_us.tolist() == [52_500]
+    assert port.hypervisors.reach().drift == drift + 1
+
+
 def test_what_is_read_is_what_was_used(port: Port, guest: Guest) -> None:
     """CPU time in core-seconds, as it passes."""
     port.apply(limit(VM, vcpu=25_000))
@@ -85,6 +105,27 @@ def test_containers_are_limited_alike(port_lxc: Port, hosts: list[RealHost]) -> 
     got = _settled(held)
     assert got.within(0.5 * BELOW, 0.5 * ABOVE), got
     assert held.scheduling["cpu_shares"] == to_cgroup(512)
+
+
+def test_the_memory_of_a_container_that_others_change(
+    port_lxc: Port, hosts: list[RealHost]
+) -> None:
+    """Is seen, and set again."""
+    size_mib = 512
+    held = contain(hosts[1], 9, memory_mib=size_mib)
+    port_lxc.read({9: 1})
+    port_lxc.apply(balloon(9, size_mib - 16))
+    drift = port_lxc.hypervisors.reach().drift
+    live = libvirt.VIR_DOMAIN_AFFECT_LIVE
+    for _ in range(2):
+        assert port_lxc.read({9: 1}).in_force.memory_mib.tolist() == [size_mib - 16]
+    held.domain.setMemoryFlags((size_mib - 8) * 1024, live)
+    for _ in range(2):
+        assert port_lxc.read({9: 1}).in_force.memory_mib.tolist() == [size_mib - 8]
+    port_lxc.apply(balloon(9, size_mib - 16))
+    assert held.domain.memoryParameters(live)["hard_limit"] == (size_mib - 16) * 1024
+    assert port_lxc.read({9: 1}).in_force.memory_mib.tolist() == [size_mib - 16]
+    assert port_lxc.hypervisors.reach().drift == drift + 1
 
 
 def _settled(guest: Guest) -> Got:

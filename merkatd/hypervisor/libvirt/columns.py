@@ -28,6 +28,7 @@ def use_of(rows: Sequence[Row], pinned_by_others: AbstractSet[int], away: Mappin
             balloon=np.array([row.balloon for row in rows], dtype=bool),
             pin_policy=np.array([row.vm in pinned_by_others for row in rows], dtype=bool),
             pins={row.vm: row.cores for row in rows if any(row.cores)},
+            emulators_off=frozenset(row.vm for row in rows if row.emulator_off),
             further={
                 "network": _whole([row.allowed.network_kb_s for row in rows]),
                 "disk": _whole([row.allowed.disk_kib_s for row in rows]),

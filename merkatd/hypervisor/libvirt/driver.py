@@ -40,6 +40,12 @@ class Driver(Protocol):
     def cores(self, host: Host, guest: Guest) -> Cores:
         """Where the guest is pinned, whoever did it; empty where it is not."""
 
+    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+        """The cores of its other threads, empty for all; asked where some are reserved for them."""
+
+    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+        """The limit of its memory that the host enforces; None where the survey shows it."""
+
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """A limit in the host's words."""
 

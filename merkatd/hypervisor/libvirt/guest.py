@@ -69,6 +69,8 @@ class Guest:
     """What was asked for when these words were set."""
     cores: Cores | None = None
     """Where it is pinned, None as long as nobody knows."""
+    emulator: tuple[int, ...] | None = None
+    """The cores of its other threads, empty for all of them, None as long as nobody knows."""
     devices: Devices | None = None
     """Its interfaces and disks with their limits, None as long as nobody looked."""
     checked: int | None = None
@@ -126,6 +128,11 @@ class Guest:
             return False
         self.told_mib, self._followed = UNSET, False
         return True
+
+    def emulator_off(self, reserved: tuple[int, ...]) -> bool:
+        """Whether it is pinned and its other threads are not on the cores reserved for them."""
+        known = self.emulator is not None
+        return known and any(self.cores or ()) and bool(reserved) and self.emulator != reserved
 
     def used_mib(self, now_s: float) -> float:
         """What it uses of what it holds; NaN where it does not tell, or no longer does."""

@@ -83,6 +83,11 @@ class Host:
         self._failures = 0
         return self._connection
 
+    @property
+    def reserved(self) -> tuple[int, ...]:
+        """The cores for the emulator threads of guests that are pinned; none where none are."""
+        return () if self.topology is None else tuple(sorted(self.topology.reserved))
+
     def close(self) -> None:
         """Let go of the connection; guests and their limits stay as they are."""
         connection, self._connection = self._connection, None

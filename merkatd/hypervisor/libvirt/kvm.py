@@ -20,6 +20,8 @@ _V2_PER_CORE = 100
 _NEEDS_A_JOB = "balloon.rss"
 """Told of every guest, unless that would have meant to wait for it."""
 _QUOTAS = {"vcpu_quota": "vcpu_period", "global_quota": "global_period"}
+_NOT_OURS = ("emulator_quota", "iothread_quota")
+"""These threads share the quota of the whole VM: they have none of their own."""
 
 
 class Kvm:
@@ -84,6 +86,11 @@ class Kvm:
         live = binding.needed().VIR_DOMAIN_AFFECT_LIVE
         there = host.call(host.handle(guest).schedulerParametersFlags, live)
         found = {"cpu_shares": int(there.get("cpu_shares", UNSET))}
+        for quota in _NOT_OURS:
+            found[quota] = quota_or_unset(there.get(quota))
+            # Of a guest without such threads libvirt shows what the whole of it has.
+            if found[quota] == quota_or_unset(there.get("global_quota")):
+                found[quota] = NO_QUOTA
         for quota, period in _QUOTAS.items():
             found[quota] = quota_or_unset(there.get(quota))
             if found[quota] != NO_QUOTA:
@@ -94,30 +101,42 @@ class Kvm:
         """As libvirt keeps them; one that may use all cores of the host is not pinned."""
         live = binding.needed().VIR_DOMAIN_AFFECT_LIVE
         maps = host.call(host.handle(guest).vcpuPinInfo, live)
-        found = tuple(
-            () if all(may) else tuple(core for core, one in enumerate(may) if one) for may in maps
-        )
+        found = tuple(_cores(may) for may in maps)
         return found if any(found) else ()
 
+    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+        """As libvirt keeps it; a host without reserved cores is not asked."""
+        if not host.reserved:
+            return ()
+        live = binding.needed().VIR_DOMAIN_AFFECT_LIVE
+        return _cores(host.call(host.handle(guest).emulatorPinInfo, live))
+
     def wording(self, limit: Limit, guest: Guest) -> Words:
-        """One quota or the other: those that go come first, so that neither is in the way."""
-        del guest
-        asked = {"vcpu_quota": limit.vcpu_quota_us, "global_quota": limit.global_quota_us}
+        """Quotas that go come first, and a VM that gets less gets it from its parts upwards.
+
+        Control groups v1 refuse a part a quota above that of the whole, at any moment.
+        """
+        asked = {"global_quota": limit.global_quota_us, "vcpu_quota": limit.vcpu_quota_us}
         found = {quota: NO_QUOTA for quota, value in asked.items() if value is None}
-        for quota, value in asked.items():
+        found |= dict.fromkeys(_NOT_OURS, NO_QUOTA)
+        order = list(asked.items())
+        before = _per_period(guest.words or {}, "vcpu_quota", limit.quota_period_us)
+        if before != UNSET and before >= (limit.vcpu_quota_us or 0):
+            order.reverse()
+        for quota, value in order:
             if value is not None:
                 found[_QUOTAS[quota]] = limit.quota_period_us
                 found[quota] = value
         return {**found, "cpu_shares": to_cgroup(limit.shares)}
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
-        """Each kind of quota is one of ours too."""
+        """Each kind of quota is one of ours too; with a third kind, nothing is as it should be."""
         del guest
-        return Cpu(
-            _per_period(words, "vcpu_quota", period_us),
-            _per_period(words, "global_quota", period_us),
-            from_cgroup(words["cpu_shares"]),
-        )
+        shares = from_cgroup(words["cpu_shares"])
+        if any(words.get(quota, NO_QUOTA) != NO_QUOTA for quota in _NOT_OURS):
+            return Cpu(shares=shares)
+        vcpu_us = _per_period(words, "vcpu_quota", period_us)
+        return Cpu(vcpu_us, _per_period(words, "global_quota", period_us), shares)
 
     def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
         """1024 a core with control groups v1, 100 with v2, which take no weight above 10,000."""
@@ -151,9 +170,16 @@ class Kvm:
             known = there[vcpu] if vcpu < len(there) else ()
             if guest.cores is None or wanted != known:
                 host.call(domain.pinVcpuFlags, vcpu, _map(host, wanted), live)
-        reserved = () if host.topology is None else tuple(sorted(host.topology.reserved))
-        if reserved and any(cores) != any(there):
-            host.call(domain.pinEmulator, _map(host, reserved if any(cores) else ()), live)
+        emulator = host.reserved if any(cores) else ()
+        if host.reserved and guest.emulator != emulator:
+            guest.emulator = None
+            host.call(domain.pinEmulator, _map(host, emulator), live)
+            guest.emulator = emulator
+
+    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+        """The survey shows what it holds."""
+        del host, guest
+        return None
 
     def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
         """Of the running guest alone."""
@@ -186,6 +212,11 @@ def _per_period(words: Words, quota: str, period_us: int) -> int:
     if words.get(quota, UNSET) == UNSET:
         return UNSET
     return max(words[quota] * period_us // words[_QUOTAS[quota]], 1)
+
+
+def _cores(may: Sequence[bool]) -> tuple[int, ...]:
+    """Empty where all may be used."""
+    return () if all(may) else tuple(core for core, one in enumerate(may) if one)
 
 
 def _map(host: Host, cores: Sequence[int]) -> tuple[bool, ...]:

@@ -16,7 +16,7 @@ from merkatd.hypervisor.libvirt.driver import (
 from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words
 from merkatd.hypervisor.libvirt.host import Host
 from merkatd.hypervisor.libvirt.kvm import NO_QUOTA, Kvm
-from merkatd.limits import UNSET, Cores, from_cgroup, to_cgroup
+from merkatd.limits import UNSET, Cores, from_cgroup, to_cgroup, whole_quota
 
 
 class Lxc:
@@ -75,6 +75,15 @@ class Lxc:
         del host, guest
         return ()
 
+    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+        """None."""
+        del host, guest
+        return ()
+
+    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+        """Its hard limit, its size where there is none."""
+        return min(self._allowed_mib(host, guest), int(guest.sight.most_kib) // KIB_PER_MIB)
+
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """Libvirt's vcpu_quota is for a container as a whole."""
         shares = {"cpu_shares": to_cgroup(limit.shares)}
@@ -85,11 +94,12 @@ class Lxc:
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
         """As if each virtual CPU had its part."""
-        quota = UNSET
+        quota = together = UNSET
         if words["vcpu_quota"] != NO_QUOTA:
             whole = words["vcpu_quota"] * period_us / words["vcpu_period"]
             quota = max(math.floor(whole / guest.vcpus), 1)
-        return Cpu(vcpu_quota_us=quota, shares=from_cgroup(words["cpu_shares"]))
+            together = whole_quota(quota, guest.vcpus, period_us)
+        return Cpu(quota, together, from_cgroup(words["cpu_shares"]))
 
     def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
         """As for KVM."""

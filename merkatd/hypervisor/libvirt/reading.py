@@ -9,11 +9,11 @@ from merkatd.hypervisor.libvirt import binding
 from merkatd.hypervisor.libvirt.busy import busy
 from merkatd.hypervisor.libvirt.driver import Driver
 from merkatd.hypervisor.libvirt.errors import RefusedError, has_gone, has_no, in_words
-from merkatd.hypervisor.libvirt.guest import Cpu, Guest, Sight, Words
+from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words
 from merkatd.hypervisor.libvirt.host import Host
 from merkatd.hypervisor.libvirt.lines import Steps
 from merkatd.hypervisor.libvirt.throttling import Allowed, allowed, changed, read_devices
-from merkatd.limits import Cores
+from merkatd.limits import UNSET, Cores
 
 _log = Logger()
 
@@ -30,6 +30,7 @@ class Row(NamedTuple):
     balloon: bool
     cores: Cores
     allowed: Allowed = Allowed()
+    emulator_off: bool = False
 
 
 class Look(NamedTuple):
@@ -75,7 +76,7 @@ def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> Ste
             _warn_once(host, guest, in_words(error))
             if guest.words is None:
                 continue
-        rows.append(row_of(driver, guest, now_s, look))
+        rows.append(row_of(host, driver, guest, now_s, look))
         yield
     return rows
 
@@ -95,6 +96,8 @@ def _find_out(host: Host, driver: Driver, guest: Guest, look: Look) -> None:
     due = look.turn - (guest.checked or 0) >= look.every
     if due:
         guest.checked = look.turn
+    if due:
+        _find_memory(host, driver, guest)
     if guest.words is None or due:
         words = driver.words(host, guest)
         _compare(host, guest, words)
@@ -121,6 +124,34 @@ def _find_cores(host: Host, driver: Driver, guest: Guest) -> None:
     if guest.cores is not None and cores != guest.cores:
         _drifted(host, guest, "pins", cores, guest.cores)
     guest.cores = cores
+    _find_emulator(host, driver, guest)
+
+
+def _find_emulator(host: Host, driver: Driver, guest: Guest) -> None:
+    """Drift is what is not where it was put: a guest that is not pinned has it anywhere."""
+    try:
+        cores = driver.emulator(host, guest)
+    except binding.needed().libvirtError as error:
+        if not has_no(error):
+            raise
+        guest.emulator = None
+        return
+    if guest.emulator == host.reserved != cores and any(guest.cores or ()):
+        _drifted(host, guest, "the pin of its emulator", cores, guest.emulator)
+    guest.emulator = cores
+
+
+def _find_memory(host: Host, driver: Driver, guest: Guest) -> None:
+    """The limit that is there is what the guest was told, whoever told it: it is then set again."""
+    there_mib = driver.memory_mib(host, guest)
+    if there_mib is None:
+        return
+    known_mib = round(guest.held_mib) if guest.told_mib == UNSET else guest.told_mib
+    if there_mib == known_mib:
+        return
+    _drifted(host, guest, "memory", there_mib, known_mib)
+    guest.tell(there_mib, host.seconds())
+    guest.sight = guest.sight._replace(held_kib=float(there_mib * KIB_PER_MIB))
 
 
 def _warn_once(host: Host, guest: Guest, why: str) -> None:
@@ -160,7 +191,7 @@ def _drifted(host: Host, guest: Guest, what: str, there: object, ours: object) -
     )
 
 
-def row_of(driver: Driver, guest: Guest, now_s: float, look: Look) -> Row:
+def row_of(host: Host, driver: Driver, guest: Guest, now_s: float, look: Look) -> Row:
     """What is known of a guest whose words are known."""
     used_mib = guest.used_mib(now_s)
     measured = used_mib == used_mib or not driver.measures or look.unmeasured  # noqa: PLR0124 - NaN
@@ -179,4 +210,5 @@ def row_of(driver: Driver, guest: Guest, now_s: float, look: Look) -> Row:
         ),
         cores=guest.cores or (),
         allowed=allowed(guest.devices),
+        emulator_off=guest.emulator_off(host.reserved),
     )

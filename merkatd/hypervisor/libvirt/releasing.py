@@ -79,7 +79,7 @@ def _free_memory(host: Host, driver: Driver, guest: Guest) -> None:
 
 
 def _free_cores(host: Host, driver: Driver, guest: Guest) -> None:
-    guest.cores = driver.cores(host, guest)
+    guest.cores, guest.emulator = driver.cores(host, guest), None
     if guest.cores != ():
         driver.set_cores(host, guest, ())
     guest.cores = ()

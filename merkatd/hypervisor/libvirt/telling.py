@@ -52,7 +52,7 @@ def tell_host(
         yield
     now_s = host.seconds()
     guests = [host.guests[vm] for vm in {step.vm for step in steps} & host.guests.keys()]
-    return [row_of(driver, guest, now_s, look) for guest in guests if guest.words is not None]
+    return [row_of(host, driver, guest, now_s, look) for guest in guests if guest.words is not None]
 
 
 def why_not(host: Host, take: Callable[[], None]) -> str | None:
@@ -109,11 +109,15 @@ def limit(host: Host, driver: Driver, guest: Guest, step: Limit) -> None:
 
 
 def pin(host: Host, driver: Driver, guest: Guest, step: Pin) -> None:
-    """The virtual CPUs that differ."""
+    """The virtual CPUs that differ, and the other threads where they do."""
     cores = step.cores if any(step.cores) else ()
-    if guest.cores == cores:
+    if guest.cores == cores and not guest.emulator_off(host.reserved):
         return
-    driver.set_cores(host, guest, cores)
+    try:
+        driver.set_cores(host, guest, cores)
+    except BaseException:
+        guest.cores = guest.emulator = None
+        raise
     guest.cores = cores
 
 

@@ -10,7 +10,7 @@ from merkatd.hypervisor.libvirt.driver import NS_PER_S, one_by_one
 from merkatd.hypervisor.libvirt.errors import RefusedError
 from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words
 from merkatd.hypervisor.libvirt.host import Host
-from merkatd.limits import CGROUP_V1, NO_CAP, UNSET, XEN, Cores, credit
+from merkatd.limits import CGROUP_V1, NO_CAP, UNSET, XEN, Cores, credit, whole_quota
 
 _UNITS_PER_CORE = 100
 _OWN_WEIGHT = 256
@@ -71,6 +71,16 @@ class Xen:
         found = self._pins.get(guest.name, ())
         return found if any(found) else ()
 
+    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+        """Its other threads are another domain's."""
+        del host, guest
+        return ()
+
+    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+        """The survey shows what it holds."""
+        del host, guest
+        return None
+
     def wording(self, limit: Limit, guest: Guest) -> Words:
         """The credit scheduler's."""
         found = credit(limit, guest.vcpus)
@@ -78,11 +88,12 @@ class Xen:
 
     def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
         """As if each virtual CPU had its part of the cap."""
-        quota = UNSET
+        quota = whole = UNSET
         if words["cap"] != NO_CAP:
             quota = words["cap"] * period_us // (_UNITS_PER_CORE * guest.vcpus)
+            whole = whole_quota(quota, guest.vcpus, period_us)
         shares = round(words["weight"] * CGROUP_V1.greatest / XEN.greatest)
-        return Cpu(vcpu_quota_us=quota, shares=shares)
+        return Cpu(quota, whole, shares)
 
     def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
         """256 a core, and no cap."""
