@@ -320,6 +320,8 @@ CREATE TABLE steps (
 
 CREATE INDEX ix_steps_create_key ON steps (create_key);
 
+CREATE INDEX ix_steps_kind_planned_s ON steps (kind, planned_s);
+
 CREATE INDEX ix_steps_period_position ON steps (period, position);
 
 CREATE INDEX ix_steps_planned_s ON steps (planned_s);
@@ -402,4 +404,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0011');
+INSERT INTO alembic_version VALUES ('0012');

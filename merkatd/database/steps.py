@@ -97,6 +97,7 @@ STEPS = table(
     sa.Index(None, "state"),
     sa.Index(None, "create_key"),
     sa.Index(None, "planned_s"),
+    sa.Index(None, "kind", "planned_s"),
 )
 
 

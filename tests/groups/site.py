@@ -94,9 +94,8 @@ class Site(Frontend):
     def quota(self, vm: int) -> float:
         """What its host lets a VM use, in percent of a core."""
         limits = self.limits(vm)
-        per_vcpu = limits.vcpu_quota * self.bench.vm(vm).vcpus
-        whole: int = limits.global_quota if limits.global_quota > 0 else per_vcpu
-        return whole / 1000
+        together: int = limits.vcpu_quota * self.bench.vm(vm).vcpus
+        return (together if limits.vcpu_quota > 0 else limits.global_quota) / 1000
 
     def _tenant(self, name: str) -> int:
         self.user(name)

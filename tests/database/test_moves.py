@@ -1,0 +1,32 @@
+"""Questions about migrations read migrations alone, however many limits are beside them."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from merkatd.database import moves
+from merkatd.database.engine import make_engine
+from merkatd.database.tables import METADATA
+
+
+def test_only_migrations_are_read() -> None:
+    """Every question goes by the index of kinds and moments."""
+    engine = make_engine("sqlite://")
+    METADATA.create_all(engine)
+    asked: list[tuple[str, Any]] = []
+
+    def note(_c: object, _u: object, statement: str, parameters: object, *_: object) -> None:
+        asked.append((statement, parameters))
+
+    with engine.connect() as connection:
+        sa.event.listen(engine, "before_cursor_execute", note)
+        moves.recent(connection, 1e9, 600.0)
+        list(moves._confirmed(connection, 0.0, {1, 2}))
+        sa.event.remove(engine, "before_cursor_execute", note)
+        selects = [one for one in asked if one[0].startswith("SELECT")]
+        assert len(selects) == 3
+        for statement, parameters in selects:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            (read, *_) = [str(row.detail) for row in plan]
+            assert "ix_steps_kind_planned_s (kind=? AND planned_s>?)" in read
+    engine.dispose()
