@@ -9,6 +9,7 @@ sent in this period; the next one decides anew, with what it sees then.
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 
 from twisted.logger import Logger
 
@@ -50,20 +51,16 @@ async def act(
     Somebody else sees to the steps `elsewhere`; `retries` start again what failed to start.
     """
     done: set[str] = set()
-    steps = {step.id: step for step in decided.steps if step.id not in elsewhere}
-    told = {one: step for one, step in steps.items() if isinstance(step, OnHost)}
+    aside = world.executor.run
+    # A period can have a step for each of a hundred thousand VMs: what goes through all of them
+    # runs beside the reactor, which answers others meanwhile.
+    steps, told = await aside(lambda: _sorted_out(decided.steps, elsewhere))
     refused = await _tell_hosts(world, told, done)
-    ready = {
-        one: step for one, step in steps.items() if one not in told and done.issuperset(step.after)
-    }
-    late = dict.fromkeys(
-        steps.keys() - done - refused - ready.keys(),
-        "another step must come first; the next period decides anew",
-    )
+    ready, late = await aside(lambda: _ready_and_late(steps, told, done, refused))
     at_s = world.now()
     await world.database.run(lambda connection: journal.expire(connection, late, at_s))
     again = retries or {}
-    known = _known(seen, [*decided.steps, *again.values()])
+    known = await aside(lambda: _known(seen, [*decided.steps, *again.values()]))
     asked = await ask(world, {**ready, **again}, known, again.keys())
     at_s = world.now()
     await world.database.run(lambda connection: periods.acted(connection, seen.period, at_s))
@@ -72,6 +69,33 @@ async def act(
     not_done = dict.fromkeys(put_off, "postponed") | dict.fromkeys(turned_down, "refused")
     refusals = _refusals({**ready, **again}, asked.refused)
     return Acted(sent, len(turned_down), len(put_off), not_done, refusals)
+
+
+def _sorted_out(
+    decided: Sequence[Step], elsewhere: AbstractSet[str]
+) -> tuple[dict[str, Step], dict[str, OnHost]]:
+    """Return, by step id, the steps that are this daemon's, and those of them that hosts take."""
+    steps = {step.id: step for step in decided if step.id not in elsewhere}
+    return steps, {one: step for one, step in steps.items() if isinstance(step, OnHost)}
+
+
+def _ready_and_late(
+    steps: Mapping[str, Step],
+    told: Mapping[str, OnHost],
+    done: AbstractSet[str],
+    refused: AbstractSet[str],
+) -> tuple[dict[str, Step], dict[str, str]]:
+    """Return the steps that OpenNebula can be asked for, and why others have to wait."""
+    ready = {
+        one: step
+        for one, step in steps.items()
+        if one not in told and all(first in done for first in step.after)
+    }
+    late = dict.fromkeys(
+        steps.keys() - done - refused - ready.keys(),
+        "another step must come first; the next period decides anew",
+    )
+    return ready, late
 
 
 def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, str]:
@@ -104,11 +128,21 @@ async def _tell_hosts(world: World, steps: Mapping[str, OnHost], done: set[str])
     refused: set[str] = set()
     waiting = steps
     while True:
-        ready = {one: step for one, step in waiting.items() if done.issuperset(step.after)}
+        ready, waiting = await world.executor.run(partial(_wave_of, waiting, done))
         if not ready:
             return refused
-        waiting = {one: step for one, step in waiting.items() if one not in ready}
         refused |= await _wave(world, ready, done)
+
+
+def _wave_of(
+    steps: Mapping[str, OnHost], done: AbstractSet[str]
+) -> tuple[dict[str, OnHost], dict[str, OnHost]]:
+    """Return the steps that come after nothing else now, and the others."""
+    ready: dict[str, OnHost] = {}
+    waiting: dict[str, OnHost] = {}
+    for one, step in steps.items():
+        (ready if all(first in done for first in step.after) else waiting)[one] = step
+    return ready, waiting
 
 
 async def _wave(world: World, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
@@ -116,7 +150,7 @@ async def _wave(world: World, steps: Mapping[str, OnHost], done: set[str]) -> se
     await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
     await world.certain()
     why = await world.hypervisors.apply(list(steps.values()))
-    fine = [one for one in steps if one not in why]
+    fine = await world.executor.run(lambda: [one for one in steps if one not in why])
     at_s = world.now()
     await world.database.run(lambda connection: journal.confirm(connection, fine, at_s))
     await world.database.run(lambda connection: journal.refuse(connection, why, at_s))

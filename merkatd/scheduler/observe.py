@@ -62,10 +62,11 @@ async def look(world: World) -> Look:
     world.hypervisors.meet(observation)
     running = np.isin(observation.vm_state, (VmState.RUNNING, VmState.BUSY))
     on_host = running & (observation.vm_host >= 0)
-    vms = observation.vm_id[on_host].tolist()
-    use = await world.hypervisors.read(
-        dict(zip(vms, observation.vm_host[on_host].tolist(), strict=True))
+    vms, hosts = observation.vm_id[on_host], observation.vm_host[on_host]
+    places = await world.executor.run(
+        lambda: dict(zip(vms.tolist(), hosts.tolist(), strict=True)),
     )
+    use = await world.hypervisors.read(places)
     said = await world.executor.run(partial(_said, observation, world.goods.resources))
     return Look(started_s, observation, use, said)
 

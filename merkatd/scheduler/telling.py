@@ -41,9 +41,8 @@ class Telling:
 
         Both are by VM id. An empty text removes a message.
         """
-        news = [vm for vm, message in told.items() if shown.get(vm, "") != message]
-        self._written = {vm: at for vm, at in self._written.items() if vm in told}
-        waiting = deque(sorted(news, key=lambda vm: (self._written.get(vm, -1), vm)))
+        # Every VM may have news: they are put in order beside the reactor.
+        waiting = await world.executor.run(lambda: self._in_order(told, shown))
 
         async def write() -> None:
             while waiting:
@@ -56,6 +55,12 @@ class Telling:
         if waiting:
             _log.info("{count} VMs get their message in a later period", count=len(waiting))
             waiting.clear()
+
+    def _in_order(self, told: Mapping[int, str], shown: Mapping[int, str]) -> deque[int]:
+        """Return the VMs with news, the one that was written to longest ago first."""
+        news = [vm for vm, message in told.items() if shown.get(vm, "") != message]
+        self._written = {vm: at for vm, at in self._written.items() if vm in told}
+        return deque(sorted(news, key=lambda vm: (self._written.get(vm, -1), vm)))
 
     async def _one(self, world: World, vm: int, message: str) -> bool:
         """Write one message; False where OpenNebula does not answer."""

@@ -6,6 +6,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
+from merkatd.database.executors import Inline
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.settings import Rhythm
 from merkatd.scheduler.telling import Telling
@@ -38,7 +39,7 @@ class Server:
     def period(self, telling: Telling, told: dict[int, str]) -> float:
         """Write the messages of a period; the seconds that this took."""
         rhythm = Rhythm(tell_limit_s=LIMIT_S)
-        world: Any = SimpleNamespace(clock=self.clock, rhythm=rhythm, cloud=self)
+        world: Any = SimpleNamespace(clock=self.clock, rhythm=rhythm, cloud=self, executor=Inline())
         begun_s = self.clock.seconds()
         over: list[object] = []
         shown = {vm: message for vm, message in self.shown.items() if message}

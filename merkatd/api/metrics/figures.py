@@ -4,7 +4,9 @@ A scrape reads what periods left here: it asks neither OpenNebula nor the databa
 """
 
 import time
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 
 from prometheus_client import (
     CollectorRegistry,
@@ -141,8 +143,9 @@ class Figures:
         """A period is over."""
         self._latest = announcement
         self._last.set(self._wall_s())
-        for step in announcement.decided.steps:
-            self._planned.labels(step.kind).inc()
+        # One addition a kind: a period can have as many steps as there are VMs.
+        for kind, count in Tally(map(attrgetter("kind"), announcement.decided.steps)).items():
+            self._planned.labels(kind).inc(count)
         acted, verdicts = announcement.acted, announcement.seen.verdicts
         for result, number in (
             ("sent", acted.sent),
@@ -152,8 +155,8 @@ class Figures:
             ("expired", len(verdicts.expired)),
         ):
             self._steps.labels(result).inc(number)
-        for outcome, cause in self._remembered.of(announcement):
-            self._moves.labels(outcome.value, cause.value).inc()
+        for (outcome, cause), count in Tally(self._remembered.of(announcement)).items():
+            self._moves.labels(outcome.value, cause.value).inc(count)
 
     def ended(self, outcome: Outcome, took_s: float) -> None:
         """What became of a period that was due."""

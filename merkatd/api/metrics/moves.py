@@ -46,14 +46,14 @@ class Moves:
         """What a period that is over came to, one by one."""
         yield from self._judged(announcement.seen)
         steps = announcement.decided.steps
-        waited_for = {one for step in steps for one in step.after}
-        for step in steps:
-            if isinstance(step, Migrate):
-                result = Result(announcement.acted.not_done.get(step.id, Result.SENT))
-                why = cause(step, announcement.seen, waited_for)
-                if result is Result.SENT:
-                    self._why[step.id] = why
-                yield result, why
+        moves = [step for step in steps if step.kind == Migrate.kind and isinstance(step, Migrate)]
+        waited_for = {one for step in steps for one in step.after} if moves else set()
+        for step in moves:
+            result = Result(announcement.acted.not_done.get(step.id, Result.SENT))
+            why = cause(step, announcement.seen, waited_for)
+            if result is Result.SENT:
+                self._why[step.id] = why
+            yield result, why
 
     def _judged(self, seen: Seen) -> Iterator[tuple[Result, Cause]]:
         """Of those of earlier periods."""

@@ -1,12 +1,13 @@
 """The reactor's holds: found, measured, named, and counted."""
 
+import gc
 import time
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from merkatd.api.metrics.reactor import BEAT_S, Holds
+from merkatd.api.metrics.reactor import BEAT_S, GARBAGE, Holds
 from tests.opennebula.worlds import RealTime
 
 
@@ -60,3 +61,18 @@ def test_the_function_that_holds_the_reactor_is_named(real_time: RealTime) -> No
     longest_s, where = holds.take()
     assert longest_s >= 0.25
     assert where == "merkatd.slow.compute"
+
+
+def test_a_collection_of_garbage_is_named(real_time: RealTime) -> None:
+    """No function of ours holds the reactor then, and no thread can look at it."""
+    kept: list[list[int]] = [[] for _ in range(400_000)]
+    holds = Holds(real_time.reactor)
+    holds.start()
+    real_time.wait(0.5)
+    holds.take()
+    gc.collect()
+    real_time.wait(0.5)
+    holds.stop()
+    assert len(kept) == 400_000
+    assert holds.take()[1] == GARBAGE
+    assert not [one for one in gc.callbacks if getattr(one, "__self__", None) is holds]
