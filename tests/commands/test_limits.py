@@ -43,7 +43,7 @@ class TestLimits:
 
     def test_somebody_else_s_limits_are_seen(self, daemon: Daemon, shell: Shell) -> None:
         """At once, before any period."""
-        daemon.frontend.cloud.guests.set_limits(2, vcpu_quota=77_000)
+        daemon.frontend.cloud.guests.set_limits(2, vcpu_quota=77_000, global_quota=-1)
         row = rows(shell, "limits web-2")[0]
         assert row["set_cpu"] == pytest.approx(4 * 77.0)
         daemon.period()
