@@ -40,6 +40,9 @@ from merkatd.scheduler.wishes import Wishes
 
 MEMORY = RESOURCES.index("memory")
 
+_RESTING = (VmState.SUSPENDED, VmState.POWERED_OFF)
+"""On a host without running: it bids nothing, so no claim of it is paid for."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
@@ -77,7 +80,8 @@ def snapshot_of(
     if goods.further:
         seen = widened(seen, goods, known.wishes, host_market, market)
         known = replace(known, bids=completed(known.bids, known.wishes, goods))
-    cap, floor = _caps_and_floors(seen, use, known, markets, market, goods.resources)
+    rests = np.isin(state, _RESTING)
+    cap, floor = _caps_and_floors(seen, use, known, markets, market, rests, goods.resources)
     capacity = seen.host_capacity.copy()
     for row, source in leaving:
         capacity[source] = np.maximum(capacity[source] - floor[row], 0.0)
@@ -162,23 +166,23 @@ def _caps_and_floors(
     known: Known,
     markets: Sequence[Market],
     market: Ints,
+    rests: Bools,
     resources: Sequence[str],
 ) -> tuple[Floats, Floats]:
-    """What each VM can use at most, and what it can't live without."""
+    """What each VM can use at most, and what it can't live without.
+
+    A VM that `rests` keeps room for the memory that it needs when it runs again. What it claims
+    beyond that holds again when it runs: now it bids nothing, and would keep others from it.
+    """
     cap = seen.vm_size.copy()
     floor = np.zeros_like(cap)
-    part = np.array([one.floor_part for one in markets] + [0.0])[market]
-    margin = np.array([one.floor_margin for one in markets] + [0.0])[market]
-    floor[:, MEMORY] = cap[:, MEMORY] * part
-    rows = _rows_of(seen.vm_id, use.vm_id)
-    used = rows[(rows != NOWHERE) & ~np.isnan(use.used_mib)]
-    amount = use.used_mib[(rows != NOWHERE) & ~np.isnan(use.used_mib)]
-    floor[used, MEMORY] = amount * (1.0 + margin[used])
+    floor[:, MEMORY] = needed_memory(seen, use, markets, market)
     bounded = {vm: wish for vm, wish in known.wishes.items() if wish.most or wish.least}
     for row, wish in zip(np.searchsorted(seen.vm_id, list(bounded)), bounded.values(), strict=True):
         for at, resource in enumerate(resources):
             cap[row, at] = min(cap[row, at], wish.most.get(resource, np.inf))
-            floor[row, at] = max(floor[row, at], wish.least.get(resource, 0.0))
+            least = 0.0 if rests[row] else wish.least.get(resource, 0.0)
+            floor[row, at] = max(floor[row, at], least)
     outside = market == NOWHERE
     cap[outside] = seen.vm_reserved[outside]
     # OpenNebula checks these by its own account, and refuses what that has no room for.
@@ -188,6 +192,18 @@ def _caps_and_floors(
     whole = np.array([*(one.by_use for one in markets), False])[market]
     floor[whole, MEMORY] = cap[whole, MEMORY]
     return cap, np.minimum(floor, cap)
+
+
+def needed_memory(seen: Observation, use: Use, markets: Sequence[Market], market: Ints) -> Floats:
+    """[vms]: MiB that each can't live without: what it uses and a margin, or a part of its size."""
+    part = np.array([one.floor_part for one in markets] + [0.0])[market]
+    margin = np.array([one.floor_margin for one in markets] + [0.0])[market]
+    needed: Floats = seen.vm_size[:, MEMORY] * part
+    rows = _rows_of(seen.vm_id, use.vm_id)
+    known = (rows != NOWHERE) & ~np.isnan(use.used_mib)
+    used = rows[known]
+    needed[used] = use.used_mib[known] * (1.0 + margin[used])
+    return needed
 
 
 def _hosts(seen: Observation, market: Ints, capacity: Floats) -> Hosts:
