@@ -13,7 +13,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IListeningPort
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
-from twisted.protocols.basic import LineOnlyReceiver
+from twisted.protocols.basic import LineReceiver
 
 from merkatd.api.ask import ControlError
 from merkatd.api.questions import QuestionError, Questions
@@ -23,33 +23,43 @@ LONGEST_REQUEST = 1 << 16
 _log = Logger()
 
 
-class _Line(LineOnlyReceiver):
-    """One connection: questions are answered in the order in which they came."""
+class _Line(LineReceiver):
+    """One connection: its next question is read when the one before it is answered.
+
+    So a connection costs one question and one answer, however many are sent or left unread.
+    """
 
     delimiter = b"\n"
     MAX_LENGTH = LONGEST_REQUEST
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
-        self._busy = False
-        self._waiting: list[bytes] = []
+        self._unread = _Unread(self)
+
+    def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
+        """A command has connected."""
+        transport: Any = self.transport  # Twisted's interface has no type
+        transport.registerProducer(self._unread, True)
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Answer it, once those before it are answered."""
-        self._waiting.append(line)
-        if not self._busy:
-            self._busy = True
-            ensureDeferred(self._answer_all())
+        """Answer it, and read nothing meanwhile."""
+        self.pauseProducing()  # type: ignore[no-untyped-call]  # Twisted has no type for it
+        ensureDeferred(self._answer(line))
 
-    async def _answer_all(self) -> None:
-        while self._waiting:
-            reply = await self._reply(self._waiting.pop(0))
-            transport: Any = self.transport  # Twisted's interface has no type
-            if transport is not None:
-                transport.write(json.dumps(reply).encode() + b"\n")
-        self._busy = False
+    async def _answer(self, line: bytes) -> None:
+        reply = await self._reply(line)
+        transport: Any = self.transport
+        transport.write(reply)
+        self._unread.then_read_on()
 
-    async def _reply(self, line: bytes) -> dict[str, Any]:
+    async def _reply(self, line: bytes) -> bytes:
+        try:
+            return json.dumps(await self._said(line)).encode() + b"\n"
+        except Exception:  # noqa: BLE001 - the daemon lives on, the asker is told
+            _log.failure("A question on the control socket failed")
+            return b'{"error": "the daemon failed to answer; its log says why"}\n'
+
+    async def _said(self, line: bytes) -> dict[str, Any]:
         try:
             request = json.loads(line)
         except (ValueError, RecursionError):
@@ -60,9 +70,35 @@ class _Line(LineOnlyReceiver):
             return {"answer": await self._questions.answer(request.pop("question"), request)}
         except QuestionError as error:
             return {"error": str(error)}
-        except Exception:  # noqa: BLE001 - the daemon lives on, the asker is told
-            _log.failure("A question on the control socket failed")
-            return {"error": "the daemon failed to answer; its log says why"}
+
+
+class _Unread:
+    """Whether a connection holds answers that its asker has not read yet."""
+
+    def __init__(self, line: Any) -> None:
+        self._line = line
+        self._full = False
+        self._waits = False
+
+    def then_read_on(self) -> None:
+        """Let the next question in, once the answers are read."""
+        self._waits = self._full
+        if not self._full:
+            self._line.resumeProducing()
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Too much is unread."""
+        self._full = True
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """It is read."""
+        self._full = False
+        if self._waits:
+            self._waits = False
+            self._line.resumeProducing()
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """The connection has ended."""
 
 
 class ControlFactory(Factory):

@@ -174,7 +174,7 @@ class Visitor(Channel):
         """It has caught up."""
         if self.listener is not None:
             self.listener.slow = False
-        super().resumeProducing()  # type: ignore[no-untyped-call]  # so it is
+        super().resumeProducing()
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
         """It has ended."""

@@ -20,6 +20,7 @@ from merkatd.platforms.template import TemplateError
 from merkatd.platforms.terms import moment_of_text
 from merkatd.platforms.vm_text import size, wrong
 from merkatd.web.channel import MOST_FORM_BYTES, cookie_of, fields_of
+from tests.worst.doors import DOORS
 from tests.worst.judging import JUDGING
 from tests.worst.search import Parser
 
@@ -324,4 +325,4 @@ VM = Parser(
     refuses=(BrokenError, UnreadableError),
 )
 
-PARSERS = (TOML, MOMENT, MONTH, VM_TEMPLATE, BUS, CALL, FORM, COOKIE, VM, *JUDGING)
+PARSERS = (TOML, MOMENT, MONTH, VM_TEMPLATE, BUS, CALL, FORM, COOKIE, VM, *JUDGING, *DOORS)

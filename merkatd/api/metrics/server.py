@@ -1,53 +1,63 @@
 """The port where machines ask: /metrics for Prometheus, /healthz for whoever watches over us."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from twisted.internet.error import CannotListenError
-from twisted.web import pages, resource, server
 
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import Health
+from merkatd.api.xmlrpc.channel import Call, Channel
+from merkatd.api.xmlrpc.forwarded import Proxies
+from merkatd.api.xmlrpc.server import CallFactory
+from merkatd.api.xmlrpc.settings import Settings as Bounds
 
-_Resource: Any = resource.Resource  # Twisted's web has no types
-_Site: Any = server.Site
-_TIMEOUT_S = 30.0
+_BOUNDS = Bounds(body_mib=1 / 1024, connections=64, connections_per_address=32)
+_Page = tuple[int, bytes, bytes]
+"""Status, content type and body."""
 
 
 class PortError(Exception):
     """The port can't be opened; the message says why."""
 
 
-class _Nothing(_Resource):  # type: ignore[misc]  # so it is
-    """Has no other children than those that it was given."""
+class _Look(Call):
+    """One request of a machine."""
 
-    def getChild(self, _path: bytes, _request: Any) -> Any:  # noqa: N802 - Twisted's name
-        """Twisted's own way is deprecated by Twisted."""
-        return pages.notFound()
+    channel: "_Looker"
 
-
-class _Page(_Nothing):
-    """A text that is made anew for each who asks."""
-
-    def __init__(self, make: Callable[[Any], bytes]) -> None:
-        super().__init__()
-        self._make = make
-
-    def render(self, request: Any) -> bytes:
-        """Whoever would change something is told that there is nothing to change."""
-        if request.method in {b"GET", b"HEAD"}:
-            return self._make(request)
-        request.setHeader(b"Allow", b"GET, HEAD")
-        request.setResponseCode(405)
-        return b"GET is right\n"
+    def process(self) -> None:
+        """Send the page that it asks for."""
+        make = self.channel.factory.pages.get(self.path)
+        if make is None:
+            self._say(404, b"text/plain", b"/metrics and /healthz are served here\n")
+        elif self.method not in {b"GET", b"HEAD"}:
+            self._say(405, b"text/plain", b"GET is right\n", b"Allow: GET, HEAD\r\n")
+        elif self.size > self.channel.factory.body_bytes:
+            self._say(413, b"text/plain", b"A request for figures has no body\n")
+        else:
+            self._say(*make())
 
 
-class _Quiet(_Site):  # type: ignore[misc]  # so it is
-    """Those who ask do so every few seconds: a log of it would be a log of nothing else."""
+class _Looker(Channel):
+    """One connection."""
 
-    def log(self, _request: Any) -> None:
-        """Nothing."""
+    factory: "_Pages"
+
+    def __init__(self, factory: Any, address: str, seconds: Any) -> None:
+        super().__init__(factory, address, seconds)
+        self.requestFactory: Any = _Look
+
+
+class _Pages(CallFactory):
+    """Makes a connection for each machine, within the bounds of every other port."""
+
+    speaks = _Looker
+
+    def __init__(self, reactor: Any, pages: Mapping[bytes, Callable[[], _Page]]) -> None:
+        super().__init__(reactor, _BOUNDS, lambda: None, Proxies(()))
+        self.pages = pages
 
 
 def listen(
@@ -55,24 +65,17 @@ def listen(
 ) -> Any:
     """Open the port. Raises PortError."""
 
-    def metrics(request: Any) -> bytes:
-        request.setHeader(b"Content-Type", CONTENT_TYPE_LATEST.encode())
-        return figures.page()
+    def metrics() -> _Page:
+        return 200, CONTENT_TYPE_LATEST.encode(), figures.page()
 
-    def healthz(request: Any) -> bytes:
+    def healthz() -> _Page:
         found = health()
-        request.setHeader(b"Content-Type", b"text/plain; charset=utf-8")
-        request.setResponseCode(200 if found.well else 503)
-        return f"{'ok' if found.well else 'failing'}: {found.why}\n".encode()
+        text = f"{'ok' if found.well else 'failing'}: {found.why}\n"
+        return 200 if found.well else 503, b"text/plain; charset=utf-8", text.encode()
 
-    root = _Nothing()
-    root.putChild(b"metrics", _Page(metrics))
-    root.putChild(b"healthz", _Page(healthz))
-    site = _Quiet(root, timeout=_TIMEOUT_S)
-    site.noisy = False
-    site.displayTracebacks = False
+    pages = _Pages(reactor, {b"/metrics": metrics, b"/healthz": healthz})
     try:
-        return reactor.listenTCP(port, site, interface=address)
+        return reactor.listenTCP(port, pages, interface=address)
     except CannotListenError as error:
         why = error.socketError.strerror
         raise PortError(f"metrics.port: {address}:{port}: {why}") from None

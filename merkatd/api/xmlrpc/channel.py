@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from merkatd.api.xmlrpc.server import CallFactory
 
 _PATHS = frozenset({b"/RPC2", b"/"})
+_LENGTH_DIGITS = 18
+"""A longer Content-Length is none: Python refuses to read numbers of thousands of digits."""
 _LET_BY = 64
 """A call so many times too large is read to its end, to be answered; a larger one is cut off."""
 
@@ -55,7 +57,8 @@ class Call(_Request):  # type: ignore[misc]  # so it is
         if self.path not in _PATHS:
             self._say(404, b"text/plain", b"XML-RPC is spoken at /RPC2\n")
         elif self.method != b"POST":
-            self._say(_NOT_ALLOWED, b"text/plain", b"XML-RPC is spoken here, by POST\n")
+            said = b"XML-RPC is spoken here, by POST\n"
+            self._say(_NOT_ALLOWED, b"text/plain", said, b"Allow: POST\r\n")
         elif self.size > (most := self.channel.factory.body_bytes):
             text = f"a call may have {most} bytes at most"
             self.answer(encoding.fault(RpcFault(FaultCode.TOO_LARGE, text)))
@@ -95,7 +98,7 @@ class Call(_Request):  # type: ignore[misc]  # so it is
             text = "the daemon failed to answer; its log says why"
             self.answer(encoding.refused("merkat", Refusal(Code.INTERNAL, text)))
 
-    def _say(self, code: int, kind: bytes, body: bytes) -> None:
+    def _say(self, code: int, kind: bytes, body: bytes, more: bytes = b"") -> None:
         """The whole response at once: nothing in it needs what Twisted would do for headers."""
         if self._answered:
             return
@@ -107,7 +110,7 @@ class Call(_Request):  # type: ignore[misc]  # so it is
             _REASONS[code],
             kind,
             len(body),
-            b"Allow: POST\r\n" if code == _NOT_ALLOWED else b"",
+            more,
             last,
         )
         self.channel.transport.write(head if self.method == b"HEAD" else head + body)
@@ -123,7 +126,13 @@ class Call(_Request):  # type: ignore[misc]  # so it is
 
 
 _NOT_ALLOWED = 405
-_REASONS = {200: b"OK", 404: b"Not Found", _NOT_ALLOWED: b"Method Not Allowed"}
+_REASONS = {
+    200: b"OK",
+    404: b"Not Found",
+    _NOT_ALLOWED: b"Method Not Allowed",
+    413: b"Content Too Large",
+    503: b"Service Unavailable",
+}
 
 
 class Channel(HTTPChannel):
@@ -142,6 +151,8 @@ class Channel(HTTPChannel):
         self._heard_s = seconds()
         self._began_s: float | None = self._heard_s
         """When the call that is arriving began to; None between calls."""
+        self._answered_call: Call | None = None
+        """The last call, while the caller has not read enough of its answers."""
 
     def getPeer(self) -> None:  # noqa: N802 - Twisted's name
         """Nobody asks a call for it: the connection knows the address."""
@@ -160,10 +171,52 @@ class Channel(HTTPChannel):
         self._began_s = None
         super().allContentReceived()  # type: ignore[no-untyped-call]  # so it is
 
+    def headerReceived(self, line: bytes) -> bool:  # noqa: N802 - Twisted's name
+        """Read one header; False where the request is refused."""
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and len(value.strip()) > _LENGTH_DIGITS:
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            self.abort_after_writing()
+            return False
+        read: bool = super().headerReceived(line)  # type: ignore[no-untyped-call]  # so it is
+        return read
+
+    def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Take a piece of a body, or of the calls that come after the present one.
+
+        Twisted reads on, without a bound, while answers wait for the caller to read them.
+        """
+        super().rawDataReceived(data)
+        waiting = self._handlingRequest and self._waitingForTransport
+        if waiting and sum(map(len, self._dataBuffer)) > self._optimisticEagerReadSize:
+            self.transport.pauseProducing()
+
+    def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
+        """Begin the next call, once the caller has read what was answered before.
+
+        Twisted begins it at once: 500 small calls in one packet would leave all their answers in
+        memory.
+        """
+        if self._waitingForTransport and self.persistent:
+            self._answered_call = request
+            self._heard_s = self._seconds()
+        else:
+            super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Go on: the caller has read what was written."""
+        super().resumeProducing()  # type: ignore[no-untyped-call]  # so it is
+        request, self._answered_call = self._answered_call, None
+        if request is not None:
+            super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
+
     def look_at_the_clock(self, now_s: float) -> None:
         """End what has taken too long."""
         settings = self.factory.settings
-        if self._handlingRequest:
+        if self._answered_call is not None:
+            if now_s - self._heard_s > settings.idle_s:
+                self.abort()
+        elif self._handlingRequest:
             if now_s - self._heard_s > settings.answer_s:
                 self.requests[0].late()
         elif self._began_s is not None:

@@ -1,0 +1,95 @@
+"""The control socket keeps one question and one answer of a connection, whatever comes."""
+
+import json
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.testing import StringTransport
+from twisted.logger import capturedLogs
+
+from merkatd.api.control import LONGEST_REQUEST, ControlFactory
+
+_Transport: Any = StringTransport  # Twisted's testing has no types
+QUESTION = b'{"question": "status"}\n'
+
+
+class Slow:
+    """Questions that are answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[Deferred[Any]] = []
+
+    async def answer(self, _question: str, _arguments: dict[str, Any]) -> Any:
+        """What the test says."""
+        waiting: Deferred[Any] = Deferred()
+        self.asked.append(waiting)
+        return await waiting
+
+
+def connected(questions: Any) -> tuple[Any, Any]:
+    """A command's connection."""
+    line: Any = ControlFactory(questions).buildProtocol(None)
+    transport = _Transport()
+    line.makeConnection(transport)
+    return line, transport
+
+
+def test_questions_that_wait_are_not_read() -> None:
+    """While one is worked on, the connection reads nothing; then they follow in their order."""
+    questions = Slow()
+    line, transport = connected(questions)
+    line.dataReceived(QUESTION * 3)
+    assert (len(questions.asked), transport.producerState) == (1, "paused")
+    for number in range(3):
+        assert len(questions.asked) == number + 1
+        questions.asked[number].callback(number)
+    assert [json.loads(one)["answer"] for one in transport.value().splitlines()] == [0, 1, 2]
+    assert transport.producerState == "producing"
+
+
+def test_thousands_of_questions_that_are_answered_at_once_do_not_nest() -> None:
+    """Each is answered, in the order in which they came."""
+
+    class Quick:
+        async def answer(self, _question: str, arguments: dict[str, Any]) -> Any:
+            return arguments["n"]
+
+    line, transport = connected(Quick())
+    line.dataReceived(b"".join(b'{"question": "a", "n": %d}\n' % n for n in range(3_000)))
+    said = [json.loads(one)["answer"] for one in transport.value().splitlines()]
+    assert said == list(range(3_000))
+
+
+def test_an_asker_that_reads_no_answer_is_asked_for_no_more() -> None:
+    """The next question waits until the answers before it are read."""
+    questions = Slow()
+    line, transport = connected(questions)
+    line.dataReceived(QUESTION * 2)
+    transport.producer.pauseProducing()
+    questions.asked[0].callback("x" * 100)
+    assert (len(questions.asked), transport.producerState) == (1, "paused")
+    transport.producer.resumeProducing()
+    assert (len(questions.asked), transport.producerState) == (2, "paused")
+    questions.asked[1].callback(None)
+    assert transport.producerState == "producing"
+
+
+def test_an_answer_that_is_no_json_is_an_error_and_the_connection_goes_on() -> None:
+    """The asker is told, the log says why, and the next question is answered."""
+    questions = Slow()
+    line, transport = connected(questions)
+    line.dataReceived(QUESTION * 2)
+    with capturedLogs() as logged:
+        questions.asked[0].callback({"a": object()})
+    assert len([event for event in logged if event.get("log_failure")]) == 1
+    questions.asked[1].callback(7)
+    first, second = map(json.loads, transport.value().splitlines())
+    assert first == {"error": "the daemon failed to answer; its log says why"}
+    assert second == {"answer": 7}
+
+
+def test_a_line_without_an_end_ends_the_connection() -> None:
+    """Nothing longer than a request is kept."""
+    line, transport = connected(Slow())
+    line.dataReceived(b"x" * (LONGEST_REQUEST + 100))
+    assert transport.disconnecting

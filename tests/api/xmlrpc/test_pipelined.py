@@ -1,0 +1,149 @@
+"""Many calls at once on one connection: what is answered waits in memory for no slow reader."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.logger import capturedLogs
+
+from merkatd.api.metrics import server as metrics
+from merkatd.api.xmlrpc.forwarded import Proxies
+from merkatd.api.xmlrpc.server import CallFactory
+from merkatd.api.xmlrpc.settings import Settings
+from merkatd.web.answers import Answer, Asked
+from tests.web.visits import Visits
+
+_Transport: Any = StringTransport  # Twisted's testing has no types
+ANSWER = b"x" * 50_000
+BUFFER = 1 << 16
+"""Bytes that a transport of Twisted keeps before it asks for a pause."""
+MOST_KEPT = 4 * BUFFER
+CALLS = 500
+
+
+class Unread(_Transport):  # type: ignore[misc]  # so it is
+    """A connection whose other end reads nothing until it is told to; it pauses as TCP's does."""
+
+    paused = False
+
+    def write(self, data: bytes) -> None:
+        """Keep it, and ask for a pause where that is too much."""
+        super().write(data)
+        if len(self.value()) > BUFFER and not self.paused:
+            self.paused = True
+            self.producer.pauseProducing()
+
+    def read(self) -> bytes:
+        """What the other end reads: all that is there."""
+        found = bytes(self.value())
+        self.clear()
+        if self.paused:
+            self.paused = False
+            self.producer.resumeProducing()
+        return found
+
+    def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
+        """End at once."""
+        self.loseConnection()
+
+
+async def answered(_body: bytes, _address: str) -> bytes:
+    """A call's answer."""
+    return ANSWER
+
+
+async def shown(_asked: Asked) -> Answer:
+    """A page."""
+    return Answer(ANSWER)
+
+
+def api(clock: Clock) -> Any:
+    """The port of tenants' calls."""
+    return CallFactory(clock, Settings(), answered, Proxies(()))
+
+
+def web(_clock: Clock) -> Any:
+    """The port of the page."""
+    return Visits(shown).factory
+
+
+def figures(clock: Clock) -> Any:
+    """The port of the figures."""
+    return metrics._Pages(clock, {b"/": lambda: (200, b"text/plain", ANSWER)})
+
+
+DOORS = pytest.mark.parametrize("door", [api, web, figures])
+REQUESTS = {
+    "api": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
+    "web": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "figures": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+def connected(door: Callable[[Clock], Any]) -> tuple[Any, Unread]:
+    """A connection to it."""
+    where = IPv4Address("TCP", "192.0.2.1", 4711)
+    channel = door(Clock()).buildProtocol(where)
+    transport = Unread(peerAddress=where)
+    channel.makeConnection(transport)
+    return channel, transport
+
+
+@DOORS
+def test_answers_wait_for_a_caller_that_reads_them(door: Callable[[Clock], Any]) -> None:
+    """Memory holds a few answers; each call is answered once the caller reads."""
+    channel, transport = connected(door)
+    channel.dataReceived(REQUESTS[door.__name__] * CALLS)
+    assert 0 < len(transport.value()) < MOST_KEPT
+    read = b""
+    for _ in range(CALLS):
+        read += transport.read()
+    assert read.count(b"HTTP/1.1 200 OK") == CALLS
+    channel.dataReceived(REQUESTS[door.__name__])
+    assert transport.read().count(b"HTTP/1.1 200 OK") == 1
+
+
+@DOORS
+def test_calls_that_come_meanwhile_are_not_read(door: Callable[[Clock], Any]) -> None:
+    """The connection reads no more, and goes on when the caller has read."""
+    channel, transport = connected(door)
+    sent = 0
+    while transport.producerState == "producing" and sent < CALLS:
+        channel.dataReceived(REQUESTS[door.__name__] * 10)
+        sent += 10
+    assert transport.producerState == "paused"
+    assert sum(map(len, channel._dataBuffer)) < MOST_KEPT
+    read = b""
+    while (more := transport.read()) != b"":
+        read += more
+    assert read.count(b"HTTP/1.1 200 OK") == sent
+    assert transport.producerState == "producing"
+
+
+@DOORS
+def test_a_caller_that_never_reads_is_hung_up_on(door: Callable[[Clock], Any]) -> None:
+    """After the time for which an idle connection is kept."""
+    channel, transport = connected(door)
+    channel.dataReceived(REQUESTS[door.__name__] * CALLS)
+    channel.look_at_the_clock(channel._seconds() + Settings().idle_s)
+    assert not transport.disconnecting
+    channel.look_at_the_clock(channel._seconds() + Settings().idle_s + 1.0)
+    assert transport.disconnecting
+
+
+@DOORS
+@pytest.mark.parametrize("digits", [19, 4_301, 15_000])
+def test_a_length_of_too_many_digits_is_refused(door: Callable[[Clock], Any], digits: int) -> None:
+    """With a status, and not with a failure in the log."""
+    channel, transport = connected(door)
+    with capturedLogs() as logged:
+        channel.dataReceived(
+            b"POST / HTTP/1.1\r\nHost: localhost\r\ncontent-LENGTH: " + b"9" * digits + b"\r\n\r\n"
+        )
+    assert transport.value().startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 413 "))
+    assert transport.value().count(b"HTTP/1.1") == 1
+    assert transport.disconnecting
+    assert logged == []
