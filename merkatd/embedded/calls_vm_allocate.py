@@ -21,7 +21,7 @@ from merkatd.embedded.images import named, with_images
 from merkatd.embedded.records import Vm, VmGroup
 from merkatd.embedded.restricted import of_new
 from merkatd.embedded.states import State
-from merkatd.embedded.template import number
+from merkatd.embedded.template import number, transforms
 
 if TYPE_CHECKING:
     from merkatd.embedded.template import Template
@@ -57,6 +57,8 @@ def new_vm(call: Call, template: Template, *, hold: bool) -> int:
         state=State.HOLD if hold else State.PENDING,
     )
     vm.prev_state = vm.state
+    if not transforms(vm.template, vm.user_template):
+        raise Refusal(INTERNAL, "Error transforming the VM to XML.")
     world.vms.add(vm)
     world.changed("vm", oid)
     if group is not None:

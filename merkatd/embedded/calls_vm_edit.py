@@ -21,7 +21,7 @@ from merkatd.embedded.history import split
 from merkatd.embedded.render_vm import sample_xml, vm_xml
 from merkatd.embedded.restricted import kept, of_change
 from merkatd.embedded.states import Action, Lcm, State, state_name
-from merkatd.embedded.template import Attribute, ParseError, Template, number, parse
+from merkatd.embedded.template import Attribute, ParseError, Template, number, parse, transforms
 
 if TYPE_CHECKING:
     from merkatd.embedded.records import Vm
@@ -71,7 +71,10 @@ def update(call: Call, vm_id: int, text: str, kind: int = 0) -> int:
         # This call alone says so with the code of a wrong state.
         raise Refusal(ACTION, str(error)) from None
     restricted = call.cloud.world.settings.vm_restricted
-    vm.user_template = _merged(call, vm.user_template, new, kind, restricted)
+    changed = _merged(call, vm.user_template, new, kind, restricted)
+    if not transforms(vm.template, changed):
+        return vm_id  # oned can't store it, and says nothing
+    vm.user_template = changed
     call.cloud.world.changed("vm", vm_id)
     call.cloud.guests.described(vm)
     return vm_id

@@ -13,7 +13,17 @@ from merkatd.syntax import Attribute, ParseError, Template, Vector, cdata, xml_n
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Attribute", "ParseError", "Template", "Vector", "cdata", "number", "parse"]
+__all__ = [
+    "Attribute",
+    "ParseError",
+    "Template",
+    "Vector",
+    "cdata",
+    "number",
+    "parse",
+    "shown",
+    "transforms",
+]
 
 
 def parse(text: str) -> Template:
@@ -41,6 +51,39 @@ def _xml_attributes(root: etree._Element) -> Iterable[Attribute]:
                 yield name, tuple(sorted(kept.items()))
         elif element.text:
             yield name, element.text
+
+
+def shown(template: Template, root: str) -> str:
+    """The element as oned writes it: texts stand in CDATA sections as they are, `]]>` too.
+
+    A text with the end of its section goes on as XML, which may show anything.
+    """
+    text = template.xml(root)
+    return text.replace(_SPLIT, "]]>") if _ends_sections(template) else text
+
+
+def transforms(template: Template, user_template: Template) -> bool:
+    """Whether what oned would write of a VM with these is XML; it keeps no other."""
+    if not (_ends_sections(template) or _ends_sections(user_template)):
+        return True
+    inside = shown(template, "TEMPLATE") + shown(user_template, "USER_TEMPLATE")
+    try:
+        etree.fromstring(f"<VM>{inside}</VM>".encode())
+    except etree.XMLSyntaxError:
+        return False
+    return True
+
+
+_SPLIT = "]]]]><![CDATA[>"
+
+
+def _ends_sections(template: Template) -> bool:
+    texts = (
+        text
+        for _, value in template.attributes
+        for text in ((value,) if isinstance(value, str) else (text for _, text in value))
+    )
+    return any("]]>" in text for text in texts)
 
 
 def number(text: str, kind: Callable[[str], float], default: float) -> float:

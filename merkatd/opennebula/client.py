@@ -16,15 +16,17 @@ from twisted.internet.defer import Deferred, DeferredSemaphore
 
 from merkatd.opennebula.dialect import Dialect, dialect_of
 from merkatd.opennebula.elements import BrokenError, one
+from merkatd.opennebula.envelope import HEAD_BYTES, TooLongError
 from merkatd.opennebula.errors import (
     NOT_CALLED,
     AuthenticationError,
     BadCallError,
     ForbiddenError,
+    LongAnswerError,
     OneError,
     value_of,
 )
-from merkatd.opennebula.transport import Transport
+from merkatd.opennebula.transport import VMS_BYTES, Transport
 from merkatd.opennebula.waiting import Time, within
 from merkatd.scheduler.ports import UnreachableError
 
@@ -56,6 +58,7 @@ class Client:
         in_flight: int = 8,
         attempts: int = 3,
         origin: str = "",
+        vms_bytes: int = VMS_BYTES,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         """Speak as `session`, "user:password", of which `origin` says where it was found.
@@ -63,7 +66,7 @@ class Client:
         At most `in_flight` reads are under way at once, and as many calls that write; steps of the
         plan are not bounded here. So a call that hangs holds up none of another kind. A call
         that may be repeated is made up to `attempts` times within its time, after pauses that
-        `jitter` draws from 0 to 1.
+        `jitter` draws from 0 to 1. A text about VMs that is longer than `vms_bytes` is not taken.
         """
         self._transport = transport
         self._session = session
@@ -72,6 +75,7 @@ class Client:
         self._reads, self._writes = DeferredSemaphore(in_flight), DeferredSemaphore(in_flight)
         self._attempts = attempts
         self._origin = origin
+        self._vms_bytes = vms_bytes
         self._jitter = jitter
         self._dialect: Dialect | None = None
         self._zone: int | None = None
@@ -157,6 +161,10 @@ class Client:
             if fault.faultCode in NOT_CALLED:
                 raise BadCallError(method, about, fault.faultString, fault.faultCode) from fault
             raise UnreachableError(f"{subject}: {fault.faultString}") from fault
+        except TooLongError as error:
+            if not _READS.fullmatch(method):
+                raise UnreachableError(f"{subject}: {error}") from error
+            raise LongAnswerError(method, about, error.most_bytes, error.head) from None
         except (OSError, xmlrpc.client.Error) as error:
             raise UnreachableError(f"{subject}: {str(error) or type(error).__name__}") from error
         except (ValueError, OverflowError) as error:
@@ -193,12 +201,20 @@ class Client:
     async def vm_page(self, start: int, rows: int, state: int = NOT_DONE) -> str:
         """So many VMs (at least 2), the newest first, after leaving out `start` of them."""
         method = (await self.dialect()).vm_pool
-        return await self._text(method, ALL_USERS, start, -rows, state)
+        return await self._vms(method, ALL_USERS, start, -rows, state)
 
-    async def vms_from(self, vm: int) -> str:
-        """The VMs with this id and higher ones, done or not."""
+    async def vm_range(self, low: int, high: int | None, state: int = NOT_DONE) -> str:
+        """The VMs with ids from `low` to `high`, or to the highest, the newest first."""
         method = (await self.dialect()).vm_pool
-        return await self._text(method, ALL_USERS, vm, -1, ANY_STATE)
+        return await self._vms(method, ALL_USERS, low, -1 if high is None else high, state)
+
+    async def vm_record(self, vm: int, state: int = NOT_DONE) -> str:
+        """The beginning of a VM's outline: what OpenNebula says before any of its owner's texts."""
+        try:
+            text = await self._vms("one.vmpool.info", ALL_USERS, vm, vm, state)
+        except LongAnswerError as error:
+            text = error.head
+        return text[:HEAD_BYTES]
 
     async def host_pool(self) -> str:
         """All hosts; their live load is in the samples."""
@@ -250,7 +266,7 @@ class Client:
 
     async def vm(self, vm: int) -> str:
         """One VM with all its history."""
-        return await self._text("one.vm.info", vm, about=f"VM {vm}")
+        return await self._vms("one.vm.info", vm, about=f"VM {vm}")
 
     async def accounting(self, since_s: int) -> str:
         """The history records of all VMs, done or not, that ended later than this or not at all."""
@@ -258,7 +274,7 @@ class Client:
 
     async def vm_set(self, vms: Sequence[int]) -> str:
         """The outlines of these VMs, those left out that are not there or not ours to see."""
-        return await self._text("one.vmpool.infoset", ",".join(map(str, vms)), False)
+        return await self._vms("one.vmpool.infoset", ",".join(map(str, vms)), False)
 
     async def allocate(self, template: str) -> int:
         """The id of a new VM, pending."""
@@ -297,6 +313,13 @@ class Client:
     async def append(self, vm: int, template: str) -> None:
         """Add to a VM's user template, in place of what has the same names."""
         await self.call("one.vm.update", vm, template, _APPEND, about=f"VM {vm}", again=True)
+
+    async def _vms(self, method: str, *arguments: Any, about: str = "") -> str:
+        """A text about VMs. Raises LongAnswerError where it is longer than is taken."""
+        text = await self._text(method, *arguments, about=about)
+        if len(text) > self._vms_bytes:
+            raise LongAnswerError(method, about, self._vms_bytes, text[:HEAD_BYTES])
+        return text
 
     async def _text(self, method: str, *arguments: Any, about: str = "") -> str:
         value = await self.call(method, *arguments, about=about)

@@ -11,17 +11,17 @@ from merkatd.opennebula.chores import run_due
 from merkatd.opennebula.client import STATE_DONE, Client
 from merkatd.opennebula.creating import create
 from merkatd.opennebula.elements import BrokenError, UnreadableError
-from merkatd.opennebula.errors import OneError, WrongStateError
+from merkatd.opennebula.errors import LongAnswerError, OneError, WrongStateError
 from merkatd.opennebula.estate import EstatePools
 from merkatd.opennebula.glances import Glances
 from merkatd.opennebula.history import read_histories
 from merkatd.opennebula.host_pool import HostPool, HostRow, Load, read_samples
 from merkatd.opennebula.observing import Destination, Pools, Shown, observed
 from merkatd.opennebula.owners import Owners
-from merkatd.opennebula.reading import read_vms
+from merkatd.opennebula.reading import Read, VmReader
 from merkatd.opennebula.sending import send, sendable
 from merkatd.opennebula.transport import Executor
-from merkatd.opennebula.vm_pool import MESSAGE, VmRow, read_page
+from merkatd.opennebula.vm_pool import MESSAGE, GarbledError, VmRow, read_page
 from merkatd.opennebula.waiting import Time, in_parallel
 from merkatd.scheduler.ports import Answer, Histories, Observation, Reply, UnreachableError
 
@@ -45,7 +45,7 @@ class OpenNebulaCloud:
         self._clock = clock
         self._owners = Owners(client, clock)
         self._executor = executor
-        self._page_rows = page_rows
+        self._vm_reader = VmReader(client, executor, clock, page_rows)
         self._glances = Glances(client, clock)
         self._host_pool = HostPool()
         self._estate = EstatePools(client, executor)
@@ -82,7 +82,7 @@ class OpenNebulaCloud:
         """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""
         try:
             if isinstance(step, Create):
-                return await create(self._client, self._owners, self._executor, self._shown, step)
+                return await create(self._client, self._owners, self._vm_reader, self._shown, step)
             if sendable(step):
                 return await send(self._client, self._glances, step, self._destination(step))
         except WrongStateError as error:
@@ -123,17 +123,23 @@ class OpenNebulaCloud:
             _log.warn("Scheduled actions wait for the next period: {why}", why=str(error))
 
     async def _pools(self) -> Pools:
-        (vms, ailing), done, load = await in_parallel([self._vms(), self._done(), self._load()])
+        read, done, load = await in_parallel([self._vms(), self._done(), self._load()])
         # The hosts come last: what they count is the later word on where a VM is.
         hosts, known = await in_parallel([self._hosts(), self._estate.read()])
-        return Pools(vms, done, ailing, hosts, load, known)
+        return Pools(list(read.vms.values()), done, read.ailing, hosts, load, known)
 
-    async def _vms(self) -> tuple[list[VmRow], dict[int, str]]:
-        return await read_vms(self._client, self._executor, self._page_rows)
+    async def _vms(self) -> Read:
+        return await self._vm_reader.read()
 
     async def _done(self) -> list[VmRow]:
-        text = await self._client.vm_page(0, _DONE_ROWS, STATE_DONE)
-        return (await self._executor.run(partial(read_page, text))).vms
+        rows = _DONE_ROWS
+        while rows > 1:
+            try:
+                text = await self._client.vm_page(0, rows, STATE_DONE)
+                return (await self._executor.run(partial(read_page, text))).vms
+            except (LongAnswerError, GarbledError):
+                rows //= 2  # texts of owners that nobody can read: fewer of them
+        return []
 
     async def _load(self) -> Mapping[int, Load]:
         text = await self._client.host_samples()

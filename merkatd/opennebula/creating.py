@@ -1,21 +1,17 @@
 """New VMs, each made once however often it is asked for: its key is looked for first."""
 
-from functools import partial
-
 from merkatd.cluster import Create
-from merkatd.opennebula.client import ANY_STATE, Client
-from merkatd.opennebula.elements import Element, children, one, text, whole
+from merkatd.opennebula.client import Client
+from merkatd.opennebula.elements import Element, children, ids, one, text, whole
 from merkatd.opennebula.guarding import objection, variable
 from merkatd.opennebula.observing import Shown
 from merkatd.opennebula.owners import NoTokensError, Owner, Owners
-from merkatd.opennebula.reading import read_vms
-from merkatd.opennebula.transport import Executor
-from merkatd.opennebula.vm_pool import KEY, VmRow, read_page, read_vm
+from merkatd.opennebula.reading import VmReader
+from merkatd.opennebula.vm_pool import KEY, VmRow, read_vm
 from merkatd.scheduler.ports import Answer, Reply
 from merkatd.syntax import ParseError, Template, parse
 
 _OWN = -1
-_ROWS = 1000
 _ADMINISTRATORS = 0
 
 
@@ -24,10 +20,10 @@ class GuardedError(Exception):
 
 
 async def create(
-    client: Client, owners: Owners, executor: Executor, shown: Shown | None, step: Create
+    client: Client, owners: Owners, reader: VmReader, shown: Shown | None, step: Create
 ) -> Reply:
     """Make the VM, or finish what an earlier attempt has begun."""
-    found = await _with_key(client, executor, shown, step.key)
+    found = await _with_key(client, reader, shown, step.key)
     owner = _owner(one(await client.user(step.owner), "USER"))
     if found is not None:
         if found.owner != owner.id:
@@ -49,9 +45,10 @@ async def create(
 
 def _owner(user: Element) -> Owner:
     known = children(user)
-    groups = {row.text for row in user.iterfind("GROUPS/ID")}
+    # Not every element GROUPS: a user's own template can forge another one.
+    groups = ids(known.get("GROUPS", ()))
     uid = whole(known, "ID")
-    admin = uid == 0 or str(_ADMINISTRATORS) in groups
+    admin = uid == 0 or _ADMINISTRATORS in groups
     return Owner(uid, text(known, "NAME"), whole(known, "GID"), admin)
 
 
@@ -78,19 +75,16 @@ def _guard(template: Template, restricted: list[str]) -> None:
 
 
 async def _with_key(
-    client: Client, executor: Executor, shown: Shown | None, key: str
+    client: Client, reader: VmReader, shown: Shown | None, key: str
 ) -> VmRow | None:
     """The VM that has the key, also one that is done.
 
     Ids ascend: what the last observation did not show with its keys is newer than all it showed.
     """
-    if shown is None:
-        vms, _ = await read_vms(client, executor, _ROWS, ANY_STATE)
-    elif key in shown.keys:
+    if shown is not None and key in shown.keys:
         vms = [read_vm(await client.vm(shown.keys[key]))]
     else:
-        text = await client.vms_from(shown.newest + 1)
-        vms = (await executor.run(partial(read_page, text))).vms
+        vms = await reader.newer(-1 if shown is None else shown.newest)
     return min((vm for vm in vms if vm.attributes.get(KEY) == key), default=None)
 
 

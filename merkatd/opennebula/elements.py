@@ -179,10 +179,15 @@ def measured(found: str | None) -> float:
 
 def amount(parts: Mapping[str, Element], name: str) -> float:
     """The number above 0 in a part that must be there."""
+    return amount_of(text(parts, name), name)
+
+
+def amount_of(said: str, name: str) -> float:
+    """The number above 0 that a text is."""
     try:
-        number = float(parts[name].text or "")
-    except (KeyError, ValueError):
+        number = float(said)
+    except ValueError:
         number = 0.0
     if 0 < number < _MOST:
         return number
-    raise UnreadableError(f"{name} is {text(parts, name)[:40]!r}, not a number above 0")
+    raise UnreadableError(f"{name} is {said[:40]!r}, not a number above 0")

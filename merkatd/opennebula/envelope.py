@@ -6,8 +6,12 @@ with millions of them. Here expat joins them before anybody is told.
 
 import xmlrpc.client
 from collections.abc import Iterable, Iterator
+from html import unescape
 from typing import Any
 from xml.parsers.expat import ExpatError, ParserCreate
+
+HEAD_BYTES = 1 << 12
+"""How much is read of a reply that is too long: OpenNebula's own words about its first object."""
 
 _SLICE_BYTES = 1 << 16
 _TEXT_BYTES = 1 << 18
@@ -29,6 +33,21 @@ _NONSENSE = (
 
 class NoReplyError(xmlrpc.client.Error):
     """Bytes that are no XML-RPC reply."""
+
+
+class TooLongError(NoReplyError):
+    """A reply longer than the reader takes; `head` is the part that was read."""
+
+    def __init__(self, most_bytes: int, head: str = "") -> None:
+        super().__init__(f"the answer is longer than any should be: more than {most_bytes} bytes")
+        self.most_bytes = most_bytes
+        self.head = head
+
+
+def head_of(chunks: Iterable[bytes]) -> str:
+    """Return the text that the first bytes of a reply carry, unescaped and without its envelope."""
+    read = b"".join(chunks)[:HEAD_BYTES].decode("utf-8", "replace")
+    return unescape(read.rpartition("<string>")[2])
 
 
 def decoded(chunks: Iterable[bytes]) -> Any:

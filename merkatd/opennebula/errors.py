@@ -53,6 +53,14 @@ class AllocateError(OneError):
     """A new object could not be made."""
 
 
+class LongAnswerError(OneError):
+    """The answer is longer than the client reads; `head` is its beginning."""
+
+    def __init__(self, method: str, about: str, most_bytes: int, head: str) -> None:
+        super().__init__(method, about, f"the answer takes more than {most_bytes} bytes", 0)
+        self.head = head
+
+
 ERRORS: Mapping[int, type[OneError]] = MappingProxyType(
     {
         256: AuthenticationError,

@@ -13,6 +13,7 @@ from merkatd.opennebula.estate import Known
 from merkatd.opennebula.estate_pools import AUTOMATION
 from merkatd.opennebula.honour import LET_ONED_CHOOSE, Judged, judge
 from merkatd.opennebula.host_pool import HostRow, Load, with_facts
+from merkatd.opennebula.records import located
 from merkatd.opennebula.states import TROUBLED, Look, host_state, look
 from merkatd.opennebula.vm_pool import KEY, NOWHERE, VmRow
 from merkatd.scheduler.ports import Observation, Records
@@ -84,6 +85,7 @@ def observed(pools: Pools, at_s: float, before: Shown | None = None) -> Observed
     vms = sorted(pools.vms, key=_BY_ID)
     hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
     charged_on = _charges(hosts)
+    vms = [located(vm, charged_on) for vm in vms]
     places = [_place(vm, charged_on.get(vm.id, ())) for vm in vms]
     keys = _keys(vms, pools.done)
     messages = {vm.id: vm.message for vm in vms if vm.message}
@@ -118,6 +120,8 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
     a VM that still stands only where its record says has arrived, or has never been asked to go.
     """
     seen: Look = look(vm.state, vm.life)
+    if vm.by_record and (not seen.charged or vm.host == NOWHERE):
+        return _Place(VmState.ABSENT, seen.words, NOWHERE)
     if not seen.charged:
         return _Place(seen.state, seen.words, NOWHERE)
     sources = [host for host in charged_on if host != vm.host]
@@ -187,6 +191,7 @@ def _observation(
         vm_leaves=np.array([vm.leaves for vm in vms], dtype=bool),
         messages=messages,
         vm_error={vm.id: vm.error for vm in vms if vm.error},
+        by_record={vm.id: vm.by_record for vm in vms if vm.by_record},
         cluster_name=estate.clusters,
         group_name=estate.group_names,
         owner_name={user.id: user.name for user in estate.users.values()},

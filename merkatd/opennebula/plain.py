@@ -29,12 +29,9 @@ _IN_NUMBERS: Sequence[tuple[socket.AddressFamily, Callable[[str], bool]]] = (
 class PlainHttp:
     """The way to one server."""
 
-    def __init__(
-        self, reactor: Any, url: SplitResult, *, connections: int, most_bytes: int
-    ) -> None:
-        """Keep up to so many `connections`; no answer may be longer than `most_bytes`."""
+    def __init__(self, reactor: Any, url: SplitResult, *, connections: int) -> None:
+        """Keep up to so many `connections`."""
         self._reactor = reactor
-        self._most_bytes = most_bytes
         self._connections = connections
         self._addresses = _Addresses(reactor, url.hostname or "", url.port or _PORT)
         self._free: list[Line] = []
@@ -44,10 +41,10 @@ class PlainHttp:
             "User-Agent: merkatd\r\nContent-Type: text/xml\r\nContent-Length: "
         ).encode("ascii")
 
-    async def exchange(self, body: bytes) -> list[bytes]:
-        """The body of the answer, in pieces. Raises OSError or NoReplyError."""
+    async def exchange(self, body: bytes, most_bytes: int) -> list[bytes]:
+        """The body of the answer, in pieces, up to `most_bytes`. Raises OSError or NoReplyError."""
         request = b"%s%d\r\n\r\n%s" % (self._head, len(body), body)
-        response = Response(self._most_bytes)
+        response = Response(most_bytes)
         line = self._kept()
         if line is not None:
             await line.exchange(request, response)

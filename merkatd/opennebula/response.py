@@ -6,7 +6,7 @@ ends is none, for the next one on its connection would begin at the wrong place.
 
 import re
 
-from merkatd.opennebula.envelope import NoReplyError
+from merkatd.opennebula.envelope import HEAD_BYTES, NoReplyError, TooLongError, head_of
 
 _OK = 200
 _INTERIM = range(100, 200)
@@ -46,6 +46,7 @@ class Response:
             data, self._rest = self._rest + data, b""
         while data and not self.whole:
             data = self._take(data)
+            self._look_at_length()
         if data:
             # Nobody asked for more: whatever it is, it is no answer to the next call.
             self.reusable = False
@@ -153,8 +154,13 @@ class Response:
 
     def _count(self, more: int) -> None:
         self.size += more
-        if self.size > self._most_bytes:
-            raise NoReplyError("the answer is longer than any should be")
+
+    def _look_at_length(self) -> None:
+        """Raise TooLongError as soon as the head of a body that is too long has been read."""
+        if self.size <= self._most_bytes:
+            return
+        if self.whole or sum(map(len, self.chunks)) >= min(HEAD_BYTES, self._most_bytes):
+            raise TooLongError(self._most_bytes, head_of(self.chunks))
 
 
 def _headers(lines: list[bytes]) -> dict[bytes, bytes]:

@@ -29,7 +29,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer  # type: ignore[import-untyped]  # so it is
 
-from merkatd.opennebula.envelope import NoReplyError
+from merkatd.opennebula.envelope import NoReplyError, TooLongError, head_of
 
 _OK = 200
 _KEPT_S = 10
@@ -62,16 +62,14 @@ class SecureHttp:
         url: SplitResult,
         *,
         connections: int,
-        most_bytes: int,
         authorities: Path | None,
     ) -> None:
-        """Keep up to so many `connections`; no answer may be longer than `most_bytes`.
+        """Keep up to so many `connections`.
 
         `authorities` is a file of certificates (PEM) that are trusted instead of the system's.
         Raises TrustError.
         """
         self._url = url.geturl().encode("ascii")
-        self._most_bytes = most_bytes
         self._pool: Any = HTTPConnectionPool(reactor)  # type: ignore[no-untyped-call]  # Twisted's web has no types
         self._pool.maxPersistentPerHost = connections
         self._pool.cachedConnectionTimeout = _KEPT_S
@@ -80,10 +78,10 @@ class SecureHttp:
             reactor, _Endpoints(reactor, policy), pool=self._pool
         )
 
-    async def exchange(self, body: bytes) -> list[bytes]:
-        """The body of the answer, in pieces. Raises OSError or NoReplyError."""
+    async def exchange(self, body: bytes, most_bytes: int) -> list[bytes]:
+        """The body of the answer, in pieces, up to `most_bytes`. Raises OSError or NoReplyError."""
         try:
-            return await self._exchange(body)
+            return await self._exchange(body, most_bytes)
         except _LOST as error:
             raise ConnectionError(_reason(error)) from error
 
@@ -91,10 +89,10 @@ class SecureHttp:
         """End the connections that are kept."""
         await self._pool.closeCachedConnections()
 
-    async def _exchange(self, body: bytes) -> list[bytes]:
+    async def _exchange(self, body: bytes, most_bytes: int) -> list[bytes]:
         headers = Headers({b"Content-Type": [b"text/xml"], b"User-Agent": [b"merkatd"]})
         response = await self._agent.request(b"POST", self._url, headers, _Body(body))
-        received = _Received(self._most_bytes)
+        received = _Received(most_bytes)
         response.deliverBody(received)
         chunks = await received.whole
         if response.code != _OK:
@@ -173,15 +171,16 @@ class _Received(Connection):
     def __init__(self, most_bytes: int) -> None:
         self.whole: Deferred[list[bytes]] = Deferred(lambda _: self._abort())
         self._chunks: list[bytes] = []
-        self._left = most_bytes
+        self._most_bytes = most_bytes
+        self._size = 0
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Keep it."""
-        self._left -= len(data)
-        if self._left >= 0:
+        self._size += len(data)
+        if self._size <= self._most_bytes:
             self._chunks.append(data)
         elif not self.whole.called:
-            self.whole.errback(NoReplyError("the answer is longer than any should be"))
+            self.whole.errback(TooLongError(self._most_bytes, head_of([*self._chunks, data])))
             self._abort()
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name

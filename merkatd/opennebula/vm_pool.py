@@ -1,6 +1,6 @@
 """VMs from the text of a pool: each read by itself, so that a bad one harms no other."""
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
@@ -63,6 +63,19 @@ _USED = (
     "HISTORY_RECORDS",
     "STIME",
 )
+_ONCE = (
+    "CPU",
+    "MEMORY",
+    "VCPU",
+    "TOPOLOGY",
+    "VMGROUP",
+    "AUTOMATIC_REQUIREMENTS",
+    "AUTOMATIC_DS_REQUIREMENTS",
+    "AUTOMATIC_NIC_REQUIREMENTS",
+)
+"""What OpenNebula keeps once in a template."""
+LONG = 1 << 20
+"""Bytes of a VM's texts that are read each time; an ordinary VM takes 6 kB."""
 
 
 class VmRow(NamedTuple):
@@ -100,6 +113,8 @@ class VmRow(NamedTuple):
     """What OpenNebula last said that went wrong with it."""
     record: RunRecord = NO_RECORD
     """When it ran, by its last history record."""
+    by_record: str = ""
+    """Why its own texts were not read, where OpenNebula's record stands in for them."""
 
 
 @dataclass(slots=True)
@@ -110,67 +125,81 @@ class Page:
     """Of all, also of those that could not be read."""
     vms: list[VmRow] = field(default_factory=list)
     ailing: dict[int, str] = field(default_factory=dict)
+    long: set[int] = field(default_factory=set)
+    """Whose texts are longer than `LONG`."""
     short: set[int] = field(default_factory=set)
     """Of which the pool showed no more than an outline, as older servers do."""
 
 
+class GarbledError(BrokenError):
+    """A pool that came whole, and in which something is no XML."""
+
+
 def read_page(pool: str) -> Page:
-    """The VMs of a pool's text. Raises BrokenError where it breaks off."""
+    """The VMs of a pool's text. Raises BrokenError where it breaks off, GarbledError within."""
     cut = pieces(pool, "VM_POOL", "VM")
     if cut is not None:
         try:
-            return _read(map(parsed, cut))
+            return _read((parsed(piece), len(piece)) for piece in cut)
         except BrokenError:
             pass
     try:
-        return _read(rows(pool, "VM_POOL", "VM"))
-    except BrokenError:
-        return _piece_by_piece(pool)
+        return _read((element, _length(element)) for element in rows(pool, "VM_POOL", "VM"))
+    except BrokenError as error:
+        if pool.rstrip().endswith("</VM_POOL>"):
+            raise GarbledError(str(error)) from None
+        raise
 
 
 def read_vm(vm: str) -> VmRow:
     """One VM. Raises BrokenError or UnreadableError where that can't be."""
-    return _row(children(one(vm, "VM"), *_USED))
+    return _row(_parts(one(vm, "VM")))
 
 
-def _read(elements: Iterable[Element]) -> Page:
+def _length(element: Element) -> int:
+    return sum(len(text) for text in element.itertext())
+
+
+def _read(elements: Iterable[tuple[Element, int]]) -> Page:
     page = Page()
-    for element in elements:
-        parts = children(element, *_USED)
+    for element, length in elements:
+        vm = next(iter(ids(element.iterchildren("ID"))), NAMELESS)
         try:
-            row = _row(parts)
+            row = _row(_parts(element))
             page.vms.append(row)
             vm = row.id
         except UnreadableError as error:
-            vm = next(iter(ids(element.iterchildren("ID"))), NAMELESS)
             page.ailing[vm] = str(error)
         page.ids.append(vm)
-        if "PERMISSIONS" not in parts:
+        if length > LONG:
+            page.long.add(vm)
+        if next(element.iterchildren("PERMISSIONS"), None) is None:
             page.short.add(vm)
     return page
 
 
-_BEGIN = re.compile(r"<VM><ID>(\d{1,18})</ID><UID>")
-_END = "</VM_POOL>"
+# Note [Texts that forge]
+# OpenNebula writes owners' texts into CDATA sections as they are. A text with "]]>" ends its
+# section, and what follows it is XML: `x]]></A></CONTEXT><CPU>0.01</CPU><CONTEXT><A><![CDATA[`
+# in the context of a VM with CPU=8 gives its template two elements CPU, the forged one first.
+# OpenNebula itself goes on charging the host 8. The whole stays XML of a single VM (the server
+# checks that), so no text can show another VM, but each can show something else of its own.
+# What OpenNebula says once and is there twice was forged: then its own record counts, which it
+# writes before any text of an owner.
 
 
-def _piece_by_piece(pool: str) -> Page:
-    """Somewhere the text is no XML: each VM's piece is tried alone."""
-    if not pool.rstrip().endswith(_END):
-        raise BrokenError("VM_POOL breaks off")
-    page = Page()
-    begins = list(_BEGIN.finditer(pool))
-    if not begins:
-        raise BrokenError("VM_POOL is no XML")
-    ends = [begin.start() for begin in begins[1:]] + [pool.rindex(_END)]
-    for begin, end in zip(begins, ends, strict=True):
-        vm = int(begin.group(1))
-        page.ids.append(vm)
-        try:
-            page.vms.append(read_vm(pool[begin.start() : end]))
-        except (UnreadableError, BrokenError) as error:
-            page.ailing[vm] = str(error)
-    return page
+def _parts(vm: Element) -> Mapping[str, Element]:
+    """What is used of a VM's element. Raises UnreadableError where something is there twice."""
+    found = list(vm.iterchildren(*_USED))
+    parts: Mapping[str, Element] = {str(child.tag): child for child in found}
+    if len(parts) < len(found):
+        raise UnreadableError(f"{_twice(found, parts)} is there twice")
+    return parts
+
+
+def _twice(found: Iterable[Element], names: Iterable[str]) -> str:
+    counts = Counter(str(child.tag) for child in found)
+    return ", ".join(name for name in names if counts[name] > 1)
 
 
 def _row(parts: Mapping[str, Element]) -> VmRow:
@@ -215,7 +244,12 @@ def _part(parts: Mapping[str, Element], name: str) -> Mapping[str, Element]:
     part = parts.get(name)
     if part is None:
         raise UnreadableError(f"{name} is missing")
-    return children(part)
+    found = children(part)
+    if len(found) < len(part) and name == "TEMPLATE":
+        once = list(part.iterchildren(*_ONCE))
+        if len({child.tag for child in once}) < len(once):
+            raise UnreadableError(f"{_twice(once, _ONCE)} is there twice")
+    return found
 
 
 def _last(parts: Mapping[str, Element]) -> Record | None:

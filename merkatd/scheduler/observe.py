@@ -199,3 +199,5 @@ def _report(observation: Observation, verdicts: Verdicts) -> None:
         _log.warn("Step {step} was given up: {why}", step=step_id, why=why)
     for vm, why in observation.ailing.items():
         _log.warn("VM {vm} can't be read and is left alone: {why}", vm=vm, why=why)
+    for vm, why in observation.by_record.items():
+        _log.info("VM {vm} is charged and limited by OpenNebula's record: {why}", vm=vm, why=why)

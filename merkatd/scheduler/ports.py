@@ -127,6 +127,8 @@ class Observation:
     """The last history record of each VM, None where the cloud keeps none."""
     ended: Mapping[int, Record] = field(default_factory=dict)
     """By VM id: the last history record of VMs that ended last."""
+    by_record: Mapping[int, str] = field(default_factory=dict)
+    """By VM id: why its own texts were not read, where OpenNebula's record stands in for them."""
     host_goods: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """By host id: what MERKAT_NETWORK and MERKAT_DISK say there, by `network` and `disk`."""
 

@@ -28,6 +28,12 @@ class Announcement:
     mode: Mode = Mode.ON
 
 
+_BY_RECORD = (
+    "charged and limited by OpenNebula's own record of it. What it asks for in its texts is read"
+    " at growing intervals, of up to an hour"
+)
+
+
 def announced(
     world: World, seen: Seen, decided: Decided, acted: Acted, mode: Mode = Mode.ON
 ) -> Announcement:
@@ -61,6 +67,8 @@ def messages(seen: Seen, decided: Decided) -> dict[int, str]:
     for vm, wish in seen.wishes.items():
         if wish.problems:
             told[vm] = "; ".join(wish.problems)
+    for vm, why in seen.observation.by_record.items():
+        told[vm] = f"{why}: this VM is {_BY_RECORD}"
     return told
 
 

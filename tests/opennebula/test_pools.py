@@ -9,7 +9,7 @@ from merkatd.opennebula.elements import BrokenError
 from merkatd.opennebula.host_pool import HostPool, Load, read_hosts, read_samples
 from merkatd.opennebula.observing import Pools, observed
 from merkatd.opennebula.states import host_state, look
-from merkatd.opennebula.vm_pool import NAMELESS, Page, read_page, read_vm
+from merkatd.opennebula.vm_pool import NAMELESS, GarbledError, Page, read_page, read_vm
 
 
 def vm(number: int = 1, user: str = "", template: str = "", **changes: str) -> str:
@@ -172,12 +172,28 @@ def test_a_vm_without_an_id() -> None:
 
 
 @pytest.mark.parametrize("name", ["<NAME>a & b</NAME>", "<NAME>a", "<NAME>\x02</NAME>", "</NAME>"])
-def test_a_vm_that_is_no_xml_harms_only_itself(name: str) -> None:
-    """The others are read one by one."""
-    page = read_page(pool(vm(3), vm(2, NAME=name), vm(1)))
+def test_a_pool_with_a_vm_that_is_no_xml(name: str) -> None:
+    """Nothing of it is believed: nobody can tell which VM it is. It is asked for in parts."""
+    with pytest.raises(GarbledError):
+        read_page(pool(vm(3), vm(2, NAME=name), vm(1)))
+
+
+@pytest.mark.parametrize("twice", ["STATE", "TEMPLATE", "USER_TEMPLATE", "HISTORY_RECORDS"])
+def test_what_is_there_twice_was_forged(twice: str) -> None:
+    """Neither of the two is believed."""
+    text = vm(2).replace("<STATE>", f"<{twice}></{twice}><STATE>", 1)
+    page = read_page(pool(vm(3), text, vm(1)))
     assert [row.id for row in page.vms] == [3, 1]
-    assert list(page.ailing) == [2]
-    assert page.ids == [3, 2, 1]
+    assert page.ailing == {2: f"{twice} is there twice"}
+
+
+@pytest.mark.parametrize("twice", ["CPU", "MEMORY", "VCPU", "TOPOLOGY", "VMGROUP"])
+def test_a_size_that_is_there_twice_was_forged(twice: str) -> None:
+    """In the template; disks and NICs are there several times."""
+    forged = f"<{twice}>1</{twice}><{twice}>1</{twice}><NIC/><NIC/>"
+    page = read_page(pool(vm(2, template=forged), vm(1, template="<NIC/><NIC/>")))
+    assert page.ailing == {2: f"{twice} is there twice"}
+    assert [row.id for row in page.vms] == [1]
 
 
 @pytest.mark.parametrize("text", ["", "x", "<VM_POOL>", "<HOST_POOL/>", "<VM_POOL><VM>", "<a/>"])

@@ -90,9 +90,9 @@ def test_what_breaks_off(cut: int) -> None:
         (OK + b"Transfer-Encoding: chunked\r\n\r\n1" + b"0" * 2000, "does not end"),
         (OK + b" folded\r\n\r\n", "no name"),
         (OK + b"a: b\r\n" * 20_000, "head is longer"),
-        (OK + b"Content-Length: 1000\r\n\r\n", "longer than any"),
-        (OK + b"\r\n" + b"x" * 1000, "longer than any"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n3E8\r\n", "longer than any"),
+        (OK + b"Content-Length: 9000\r\n\r\n" + b"x" * 5000, "longer than any"),
+        (OK + b"\r\n" + b"x" * 5000, "longer than any"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n3E8\r\n" + b"x" * 1000, "longer than any"),
     ],
 )
 def test_what_is_no_answer(text: bytes, why: str) -> None:

@@ -1,0 +1,124 @@
+"""VMs whose texts are not read: what OpenNebula itself says of them, before any owner's text."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import unescape
+from math import ceil
+
+from merkatd.opennebula.elements import UnreadableError, amount_of
+from merkatd.opennebula.states import DONE
+from merkatd.opennebula.vm_pool import NOWHERE, VmRow
+
+FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
+
+_EMPTY = re.compile(r"<VM_POOL\s*/>|<VM_POOL>\s*</VM_POOL>")
+_RECORD = re.compile(
+    r"<VM_POOL><VM><ID>(?P<id>\d{1,18})</ID><UID>(?P<owner>\d{1,18})</UID>"
+    r"<GID>(?P<group>\d{1,18})</GID><UNAME>[^<]*</UNAME><GNAME>[^<]*</GNAME>"
+    r"<NAME>(?P<name>[^<]*)</NAME><LAST_POLL>[^<]*</LAST_POLL>"
+    r"<STATE>(?P<state>\d{1,9})</STATE><LCM_STATE>(?P<life>\d{1,9})</LCM_STATE>"
+    r"(?:<PREV_STATE>\d*</PREV_STATE><PREV_LCM_STATE>\d*</PREV_LCM_STATE>)?"
+    r"<RESCHED>(?P<resched>\d)</RESCHED><STIME>(?P<made>\d{1,18})</STIME><ETIME>[^<]*</ETIME>"
+    r"<DEPLOY_ID>[^<]*</DEPLOY_ID>(?:<LOCK>(?:<[A-Z_]+>[^<]*</[A-Z_]+>)*</LOCK>)?"
+    r"<TEMPLATE><CPU>(?P<cpu>[^<]*)</CPU><MEMORY>(?P<memory>[^<]*)</MEMORY>"
+    r"<VCPU>(?P<vcpus>\d{0,9})</VCPU>"
+)
+"""The beginning of an outline. No name that OpenNebula accepts has a `<` in it."""
+
+
+def read_record(text: str, vm: int, why: str, kept: VmRow | None = None) -> VmRow | None:
+    """The VM by OpenNebula's record, None where it is gone. Raises UnreadableError.
+
+    What its owner wrote is as it was in `kept`, or missing; where it runs only the hosts say.
+    """
+    if _EMPTY.match(text):
+        return None
+    found = _RECORD.match(text)
+    if found is None or int(found["id"]) != vm:
+        raise UnreadableError(f"{why}; OpenNebula's own record of it can't be read either")
+    if int(found["state"]) == DONE:
+        return None
+    vcpus, cpu = int(found["vcpus"] or 0), amount_of(found["cpu"], "CPU")
+    row = VmRow(
+        id=vm,
+        name=unescape(found["name"]),
+        owner=int(found["owner"]),
+        group=int(found["group"]),
+        state=int(found["state"]),
+        life=int(found["life"]),
+        host=NOWHERE,
+        cpu=cpu,
+        vcpus=vcpus or 1,
+        size_cores=vcpus or ceil(cpu),
+        memory_mib=int(amount_of(found["memory"], "MEMORY")),
+        movable=False,
+        pinned=False,
+        attributes={},
+        message="",
+        leaves=found["resched"] == "1",
+        made_s=float(found["made"]),
+        by_record=why,
+    )
+    if kept is None:
+        return row
+    return row._replace(
+        movable=kept.movable,
+        pinned=kept.pinned,
+        attributes=kept.attributes,
+        message=kept.message,
+        wants=kept.wants,
+        member=kept.member,
+        stay=kept.stay,
+        priority=kept.priority,
+        actions=kept.actions,
+    )
+
+
+def located(vm: VmRow, charged_on: Mapping[int, list[int]]) -> VmRow:
+    """The VM on the host that counts it, where its own record of places was not read."""
+    if not vm.by_record or vm.id not in charged_on:
+        return vm
+    return vm._replace(host=charged_on[vm.id][-1])
+
+
+@dataclass(slots=True)
+class _Rest:
+    why: str
+    until_s: float
+    for_s: float
+    kept: VmRow | None
+
+
+class Resting:
+    """VMs whose texts are read seldom, for their length or because they are no XML."""
+
+    def __init__(self) -> None:
+        self._rests: dict[int, _Rest] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rests)
+
+    def at(self, now_s: float) -> list[int]:
+        """The VMs, by id ascending, whose texts are not to be read now."""
+        return sorted(vm for vm, rest in self._rests.items() if now_s < rest.until_s)
+
+    def why(self, vm: int) -> str:
+        """Why its texts are not read."""
+        return self._rests[vm].why
+
+    def kept(self, vm: int) -> VmRow | None:
+        """The VM as it was when its texts were last read, if they ever were."""
+        rest = self._rests.get(vm)
+        return None if rest is None else rest.kept
+
+    def rest(self, vm: int, why: str, now_s: float, kept: VmRow | None = None) -> None:
+        """Leave its texts alone for a while, twice as long each time."""
+        before = self._rests.get(vm)
+        for_s = FIRST_REST_S if before is None else min(before.for_s * 2, LONGEST_REST_S)
+        self._rests[vm] = _Rest(why, now_s + for_s, for_s, kept)
+
+    def wake(self, vms: set[int]) -> None:
+        """These are read like all others, or are gone."""
+        for vm in vms & self._rests.keys():
+            del self._rests[vm]

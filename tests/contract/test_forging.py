@@ -1,0 +1,78 @@
+"""Texts of owners that end their CDATA section: what they may show, and what is believed of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from merkatd.opennebula import Client, OpenNebulaCloud
+
+if TYPE_CHECKING:
+    from merkatd.scheduler.ports import Observation
+
+    from .endpoint import Endpoint
+
+CHEAPER = "]]></A></CONTEXT><CPU>0.01</CPU><MEMORY>1</MEMORY><CONTEXT><A><![CDATA["
+ELSEWHERE = (
+    "]]></A></USER_TEMPLATE><HISTORY_RECORDS><HISTORY><HID>77</HID></HISTORY></HISTORY_RECORDS>"
+    "<USER_TEMPLATE><A><![CDATA["
+)
+ANOTHER = "]]></A></USER_TEMPLATE></VM><VM><ID>{}</ID></VM><VM><USER_TEMPLATE><A><![CDATA["
+
+
+def observe(endpoint: Endpoint) -> Observation:
+    """What the daemon sees."""
+    client = Client(endpoint.transport, endpoint.admin, endpoint.clock)
+    return endpoint.run(OpenNebulaCloud(client, endpoint.clock, endpoint.executor).observe())
+
+
+def xml(inside: str) -> str:
+    """A template with this inside."""
+    return f"<TEMPLATE><CPU>2</CPU><MEMORY>512</MEMORY>{inside}</TEMPLATE>"
+
+
+def test_a_forged_size_is_what_opennebula_charges(endpoint: Endpoint) -> None:
+    """The pool shows what the owner forged; size and host are OpenNebula's own all the same."""
+    _, session = endpoint.user()
+    other = endpoint.running(1)
+    inside = f"<CONTEXT><A>{escape(CHEAPER)}</A></CONTEXT>"
+    forged = endpoint.running(0, xml(inside), session)
+    shown = endpoint.xml("one.vmpool.infoextended", -2, -1, -1, -1)
+    assert shown.findtext(f"VM[ID='{forged}']/TEMPLATE/CPU") == "0.01"
+    expect(endpoint, observe(endpoint), other, forged)
+
+
+def test_a_forged_place_is_not_believed(endpoint: Endpoint) -> None:
+    """Neither a host that there is not, nor one where the VM does not run."""
+    _, session = endpoint.user()
+    other = endpoint.running(1)
+    forged = endpoint.running(0, xml(""), session)
+    endpoint.ok("one.vm.update", forged, xml(f"<A>{escape(ELSEWHERE)}</A>"), 0, session=session)
+    assert "<HID>77</HID>" in str(endpoint.ok("one.vmpool.infoextended", -2, -1, -1, -1))
+    expect(endpoint, observe(endpoint), other, forged)
+
+
+def expect(endpoint: Endpoint, seen: Observation, other: int, forged: int) -> None:
+    """Both VMs as OpenNebula charges them, the second by its own record."""
+    assert seen.vm_id.tolist() == [other, forged]
+    charged = [endpoint.share(host) for host in (1, 0)]
+    assert seen.vm_reserved.tolist() == [
+        [share["CPU_USAGE"], share["MEM_USAGE"] // 1024] for share in charged
+    ]
+    assert seen.vm_host.tolist() == [endpoint.hosts[1], endpoint.hosts[0]]
+    assert seen.ailing == {}
+    assert list(seen.by_record) == [forged]
+
+
+def test_no_text_shows_another_vm(endpoint: Endpoint) -> None:
+    """What would be two VMs is no XML of one, and is not kept."""
+    _, session = endpoint.user()
+    other, mine = endpoint.running(), endpoint.new(session=session)
+    text = xml(f"<A>{escape(ANOTHER.format(other))}</A>")
+    code, why = endpoint.refused("one.vm.allocate", text, False, session=session)
+    assert code == 8192
+    assert "Error transforming the VM to XML" in why
+    endpoint.ok("one.vm.update", mine, text, 0, session=session)
+    seen = observe(endpoint)
+    assert seen.vm_id.tolist() == [other, mine]
+    assert seen.by_record == {}

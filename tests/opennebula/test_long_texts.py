@@ -1,0 +1,144 @@
+"""VMs whose texts are too long, or no XML: charged and limited all the same, others undisturbed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import VmState
+from merkatd.opennebula.records import FIRST_REST_S
+from merkatd.opennebula.vm_pool import LONG
+
+from .worlds import SMALL, World, in_memory
+
+if TYPE_CHECKING:
+    from merkatd.scheduler.ports import Observation
+
+BIG = f'CPU=2\nVCPU=4\nMEMORY=1024\nMERKAT_BID_CPU=7\nNOTE="{"x" * (LONG + 1)}"\n'
+
+
+@pytest.fixture
+def world() -> World:
+    """Some VMs, the fourth of which has a long text."""
+    made = in_memory()
+    for number in range(6):
+        made.running(number % 3, BIG if number == 3 else SMALL)
+    return made
+
+
+def adapter(world: World, vms_bytes: int) -> Any:
+    """An adapter that takes no longer texts about VMs."""
+    return world.cloud(world.login("oneadmin:secret", vms_bytes=vms_bytes))
+
+
+def row(seen: Observation, vm: int) -> tuple[float, ...]:
+    """Host, state, reserved and size of a VM."""
+    at = seen.vm_id.tolist().index(vm)
+    return (
+        int(seen.vm_host[at]),
+        int(seen.vm_state[at]),
+        *seen.vm_reserved[at].tolist(),
+        *seen.vm_size[at].tolist(),
+    )
+
+
+def test_a_vm_that_is_too_long_is_there_by_opennebulas_record(world: World) -> None:
+    """With owner, host, state and sizes: everything that charging and limiting need."""
+    whole = world.observe()
+    seen = world.run(adapter(world, LONG // 2).observe())
+    assert np.array_equal(seen.vm_id, np.arange(6))
+    for vm in range(6):
+        assert row(seen, vm) == row(whole, vm)
+    assert seen.vm_owner.tolist() == whole.vm_owner.tolist()
+    assert list(seen.by_record) == [3]
+    assert seen.ailing == {}
+    assert 3 not in seen.attributes
+
+
+def test_the_next_periods_read_around_it(world: World) -> None:
+    """Nothing long is asked for until its rest is over."""
+    one = adapter(world, LONG // 2)
+    world.run(one.observe())
+    world.transport.forget()
+    seen = world.run(one.observe())
+    assert np.array_equal(seen.vm_id, np.arange(6))
+    asked = [rest for method, rest in world.transport.calls if method == "one.vmpool.infoextended"]
+    assert [rest[1:3] for rest in asked if rest[3] == -1] == [(0, 2), (4, -1)]
+    world.wait(FIRST_REST_S + 1)
+    world.transport.forget()
+    world.run(one.observe())
+    ranges = [rest[1:3] for method, rest in world.transport.calls if "extended" in method]
+    assert (3, 3) in ranges
+
+
+def test_what_was_read_once_counts_while_the_text_rests(world: World) -> None:
+    """A page may hold it, and still it is not read each time: its bid stays."""
+    one = adapter(world, 1 << 25)
+    first = world.run(one.observe())
+    assert first.attributes[3]["MERKAT_BID_CPU"] == "7"
+    assert not first.by_record
+    world.call("one.vm.action", "suspend", 3)
+    world.wait()
+    seen = world.run(one.observe())
+    assert seen.attributes[3]["MERKAT_BID_CPU"] == "7"
+    assert row(seen, 3)[:2] == (0, int(VmState.SUSPENDED))
+
+
+def test_a_text_that_became_short_is_read_like_all(world: World) -> None:
+    """After its rest; and one that is gone is forgotten at once."""
+    one = adapter(world, LONG // 2)
+    world.run(one.observe())
+    world.call("one.vm.update", 3, 'MERKAT_BID_CPU="9"', 0)
+    world.wait(FIRST_REST_S + 1)
+    seen = world.run(one.observe())
+    assert seen.attributes[3]["MERKAT_BID_CPU"] == "9"
+    assert not seen.by_record
+    world.call("one.vm.update", 3, BIG, 0)
+    world.run(one.observe())
+    world.call("one.vm.recover", 3, 3)
+    world.wait()
+    seen = world.run(one.observe())
+    assert 3 not in seen.vm_id
+    assert 3 not in seen.by_record
+
+
+def test_one_that_waits_and_was_never_read_is_not_placed(world: World) -> None:
+    """Nobody knows where it may be."""
+    world.new(BIG)
+    seen = world.run(adapter(world, LONG // 2).observe())
+    assert row(seen, 6)[:2] == (-1, int(VmState.ABSENT))
+
+
+@pytest.mark.parametrize("damage", ["<A>", "</VM>", "&", "</VM><VM><ID>1</ID><UID>9</UID><A>"])
+def test_a_text_that_is_no_xml_harms_only_itself(world: World, damage: str) -> None:
+    """Also where it looks like the beginning of another VM: that one is what it was."""
+    whole = world.observe()
+
+    def damaged(method: str, answer: Any) -> Any:
+        if "extended" not in method or "<ID>3</ID>" not in answer[1]:
+            return answer
+        begin = answer[1].index("<NOTE>", answer[1].index("<ID>3</ID>"))
+        return [True, answer[1][:begin] + damage + answer[1][begin:], 0]
+
+    world.transport.after = damaged
+    seen = world.run(world.cloud().observe())
+    assert np.array_equal(seen.vm_id, np.arange(6))
+    for vm in range(6):
+        assert row(seen, vm) == row(whole, vm)
+    assert seen.vm_owner.tolist() == whole.vm_owner.tolist()
+    assert list(seen.by_record) == [3]
+
+
+def test_many_long_ones_are_found(world: World) -> None:
+    """Each by halving; the ones between them are read with all they say."""
+    for number in range(40):
+        world.new(BIG if number % 5 == 0 else SMALL)
+    one = adapter(world, LONG // 2)
+    seen = world.run(one.observe())
+    assert np.array_equal(seen.vm_id, np.arange(46))
+    assert sorted(seen.by_record) == [3, *range(6, 46, 5)]
+    world.transport.forget()
+    world.run(one.observe())
+    assert len(world.transport.calls) < 60
