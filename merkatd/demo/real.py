@@ -11,6 +11,7 @@ from merkatd.demo.following import Start
 from merkatd.demo.guests import Guests
 from merkatd.demo.tenant import Player, Tell
 from merkatd.opennebula import Client
+from merkatd.opennebula.client import ANY_STATE
 from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.vm_pool import read_page
 
@@ -36,7 +37,7 @@ class RealGuests:
 
     async def turn(self, administrator: Client, tell: Tell) -> Mapping[int, float]:
         """Let guests be where the cloud has its VMs; core-minutes that each ever got, by VM."""
-        vms = read_page(await administrator.vms_from(0)).vms
+        vms = read_page(await administrator.vm_range(0, None, ANY_STATE)).vms
         for why in await self._thread.run(lambda: self._guests.follow(vms)):
             tell("a guest fails", why)
         used_s = await self._thread.run(self._guests.cpu_s)

@@ -11,8 +11,10 @@ from merkatd.embedded.call import (
     Refusal,
     check_name,
     datastore_target,
+    group_target,
     image_target,
     method,
+    user_target,
 )
 from merkatd.embedded.calls_pools import owned, paged
 from merkatd.embedded.calls_vm_edit import merged
@@ -88,6 +90,37 @@ def pool(call: Call, flag: int, start: int, end: int) -> str:
     rows = paged(owned(call, world.images.descending(), flag), start, end)
     seen = (row for row in rows if call.may(Right.USE, image_target(row)))
     return f"<IMAGE_POOL>{''.join(image_xml(world, row) for row in seen)}</IMAGE_POOL>"
+
+
+@method("one.image.chown", "iii")
+def image_chown(call: Call, oid: int, uid: int, gid: int) -> int:
+    """Give an image to another user, another group, or both; -1 leaves one as it is."""
+    world = call.cloud.world
+    image = call.find(world.images, Kind.IMAGE, oid)
+    call.need(Right.MANAGE, image_target(image))
+    if uid >= 0:
+        call.need(Right.MANAGE, user_target(call.find(world.users, Kind.USER, uid)))
+    if gid >= 0:
+        call.need(Right.USE, group_target(call.find(world.groups, Kind.GROUP, gid)))
+    image.uid = uid if uid >= 0 else image.uid
+    image.gid = gid if gid >= 0 else image.gid
+    world.changed("image", oid)
+    return oid
+
+
+@method("one.image.chmod", "iiiiiiiiii")
+def image_chmod(call: Call, oid: int, *bits: int) -> int:
+    """Change who may use an image; -1 leaves a right as it is."""
+    image = call.find(call.cloud.world.images, Kind.IMAGE, oid)
+    call.need(Right.MANAGE, image_target(image))
+    if any(bit not in {-1, 0, 1} for bit in bits):
+        raise Refusal(INTERNAL, "New permission values must be -1, 0 or 1")
+    u1, m1, a1, u2, m2, a2, u3, m3, a3 = (
+        old if bit < 0 else bit for bit, old in zip(bits, image.permissions, strict=True)
+    )
+    image.permissions = (u1, m1, a1, u2, m2, a2, u3, m3, a3)
+    call.cloud.world.changed("image", oid)
+    return oid
 
 
 @method("one.image.delete", "i?b")

@@ -25,6 +25,7 @@ from merkatd.embedded.call import (
     user_target,
 )
 from merkatd.embedded.calls_vm_edit import merged
+from merkatd.embedded.quotas import vm_quota_xml
 from merkatd.embedded.records import AclRule, Group, User
 from merkatd.embedded.render_rest import QUOTAS, group_xml, quotas_xml, rule_xml, user_xml
 
@@ -49,7 +50,9 @@ def user_info(call: Call, oid: int = -1, decrypt: bool = False) -> str:  # noqa:
     """One user; -1 is the caller."""
     user = call.find(call.cloud.world.users, Kind.USER, call.user.id if oid == -1 else oid)
     call.need(Right.USE, user_target(user))
-    return user_xml(call.cloud.world, user, quotas=True)
+    shown = user_xml(call.cloud.world, user, quotas=True)
+    quota = f"<VM_QUOTA>{vm_quota_xml(call.cloud.world, user)}</VM_QUOTA>"
+    return quota.join(shown.rsplit("<VM_QUOTA></VM_QUOTA>", 1))
 
 
 @method("one.user.allocate", "ss?sa")

@@ -18,6 +18,7 @@ from merkatd.embedded.call import (
 )
 from merkatd.embedded.completing import NOT_KEPT, completed
 from merkatd.embedded.images import named, with_images
+from merkatd.embedded.quotas import check_quota
 from merkatd.embedded.records import Vm, VmGroup
 from merkatd.embedded.restricted import of_new
 from merkatd.embedded.states import State
@@ -46,6 +47,7 @@ def new_vm(call: Call, template: Template, *, hold: bool) -> int:
     group = _group(call, template)
     _check_images(call, template)
     _check_networks(call, template)
+    check_quota(call, template)
     vm = Vm(
         id=oid,
         uid=call.user.id,

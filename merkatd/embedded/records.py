@@ -191,6 +191,7 @@ class User:
     enabled: bool = True
     template: Template = field(default_factory=Template)
     tokens: list[LoginToken] = field(default_factory=list)
+    vm_quota: dict[str, float] = field(default_factory=dict)
 
     @property
     def gid(self) -> int:

@@ -15,6 +15,7 @@ from merkatd.scheduler.ports import Answer, Reply
 from .conftest import HOSTS, in_memory
 from .endpoint import SMALL, Endpoint
 from .test_rights import ADMIN, ALL, GROUP, MANAGE, USE, USER, VM
+from .ways import DONE
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
 LOGIN, USERS = "one.user.login", 1
+READY = "1"
 
 
 def adapter(endpoint: Endpoint) -> OpenNebulaCloud:
@@ -113,6 +115,86 @@ def test_tokens_of_others_stay(endpoint: Endpoint) -> None:
     assert (found.answer, "too many login tokens" in found.why) == (Answer.REFUSED, True)
     endpoint.ok(LOGIN, name, "tenth", 0)
     assert made(endpoint, user).answer is Answer.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("CPU=3\nMEMORY=64\n", "limit of 2 reached for CPU"), (SMALL, "limit of 1 reached for VMS")],
+)
+def test_an_owners_quota_bounds_what_is_made_for_it(
+    endpoint: Endpoint, text: str, why: str
+) -> None:
+    """As if the owner made it; the daemon itself has no quota."""
+    user, ann = endpoint.user()
+    endpoint.ok("one.user.quota", user, 'VM=[VMS="1",CPU="2",MEMORY="9999"]')
+    assert endpoint.refused("one.user.quota", user, 'VM=[VMS="9"]', session=ann)[0] == 512
+    if "VMS" in why:
+        assert made(endpoint, user).answer is Answer.ACCEPTED
+    before = vms(endpoint)
+    order = Create(period=1, reason="", key=endpoint.name(), template=text, owner=user)
+    found = endpoint.run(adapter(endpoint).send(order))
+    assert (found.answer, why in found.why) == (Answer.REFUSED, True), found.why
+    assert endpoint.refused("one.vm.allocate", text, False, session=ann) == (
+        512,
+        f"[one.vm.allocate] User [{user}] : user [{user}] {why} quota in VM.",
+    )
+    assert (vms(endpoint), tokens(endpoint, user)) == (before, 0)
+
+
+def test_room_in_a_quota_comes_back_with_the_vm(endpoint: Endpoint) -> None:
+    """What the user's page shows as used, too."""
+    user, _ = endpoint.user()
+    endpoint.ok("one.user.quota", user, 'VM=[VMS="1"]')
+    first = made(endpoint, user).vm
+    shown = endpoint.xml("one.user.info", user)
+    assert shown.findtext("VM_QUOTA/VM/VMS_USED") == "1"
+    assert shown.findtext("VM_QUOTA/VM/CPU") == "-1"
+    endpoint.ok("one.vm.recover", first, 3)
+    endpoint.until(lambda: endpoint.state(first or 0) == DONE, "its end")
+    assert made(endpoint, user).answer is Answer.ACCEPTED
+
+
+def private_image(endpoint: Endpoint) -> tuple[int, str]:
+    """Another's image, with what a template says to use it."""
+    text = f'NAME="{endpoint.name()}"\nTYPE="DATABLOCK"\nSIZE="9"\nFORMAT="raw"\n'
+    oid = int(endpoint.ok("one.image.allocate", text, 1, True))
+    endpoint.until(
+        lambda: endpoint.xml("one.image.info", oid).findtext("STATE") == READY, "it is ready"
+    )
+    return oid, f'DISK=[IMAGE_ID="{oid}"]'
+
+
+def give_to_group(endpoint: Endpoint, image: int, group: int) -> None:
+    """Let a group use an image."""
+    endpoint.ok("one.image.chown", image, -1, group)
+    endpoint.ok("one.image.chmod", image, 1, 1, 0, 1, 0, 0, 0, 0, 0)
+
+
+def refused_use(endpoint: Endpoint, user: int, wanted: str) -> None:
+    """A VM for this user is refused for what it would use; no VM is made, no token left."""
+    found = made(endpoint, user, wanted)
+    assert found.answer is Answer.REFUSED
+    assert "Not authorized to perform USE" in found.why
+    assert (vms(endpoint), tokens(endpoint, user)) == (0, 0)
+
+
+def test_anothers_private_image_is_refused(endpoint: Endpoint) -> None:
+    """Until the owner's group may use it."""
+    user, _ = endpoint.user()
+    image, wanted = private_image(endpoint)
+    refused_use(endpoint, user, wanted)
+    give_to_group(endpoint, image, USERS)
+    assert made(endpoint, user, wanted).answer is Answer.ACCEPTED
+
+
+def test_what_only_a_secondary_group_may_use_is_refused(endpoint: Endpoint) -> None:
+    """A token for the owner's own group has the rights of that group alone; the owner has both."""
+    group = endpoint.ok("one.group.allocate", endpoint.name())
+    user, ann = endpoint.user((USERS, group))
+    image, wanted = private_image(endpoint)
+    give_to_group(endpoint, image, group)
+    refused_use(endpoint, user, wanted)
+    assert endpoint.new(SMALL + wanted, ann) >= 0
 
 
 def without_tokens(**changes: Any) -> Endpoint:

@@ -44,7 +44,7 @@ class Recorder:
         self.under_way = 0
         self.most_under_way = 0
         self.before: Callable[[str, int], None] = lambda _method, _number: None
-        self.after: Callable[[str, Any], Any] = lambda _method, answer: answer
+        self.after: Callable[[str, list[Any]], list[Any]] = lambda _method, answer: answer
 
     async def call(self, method: str, *arguments: Any) -> list[Any]:
         """The value of a call."""
@@ -53,7 +53,8 @@ class Recorder:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
-            return self.after(method, await self._transport.call(method, *arguments))
+            answer: list[Any] = await self._transport.call(method, *arguments)
+            return self.after(method, answer)
         finally:
             self.under_way -= 1
 
