@@ -56,8 +56,9 @@ def look_of(seen: Observation, runs: Bools) -> Look | None:
         records.seq.tolist(), records.ran_from_s.tolist(), records.ran_until_s.tolist(), strict=True
     )
     present = dict(zip(seen.vm_id.tolist(), map(Record._make, columns), strict=True))
-    hidden = frozenset(seen.ailing)
-    return Look(seen.at_s, seen.vm_id, runs, {**seen.ended, **present}, hidden)
+    hidden = seen.ailing.keys() | seen.by_record.keys()
+    known = {vm: one for vm, one in {**seen.ended, **present}.items() if vm not in hidden}
+    return Look(seen.at_s, seen.vm_id, runs, known, hidden)
 
 
 def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
