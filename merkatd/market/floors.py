@@ -1,9 +1,9 @@
 """How far a claimed floor holds: as far as the VM's bid pays for it.
 
 A floor at the reserve price would be the cheapest way to get cores: a VM that bids nothing and
-claims a whole host would keep it from VMs that bid. So a claim to a good that can be divided holds
-as far as the bid buys it at the last price. Where the price is the reserve price there is enough
-for all, and a claim holds as a whole. Memory is not for this rule: a guest can't live with less.
+claims a whole host would keep it from VMs that bid. So a claim holds as far as the bid buys it at
+the last price. Where the price is the reserve price there is enough for all, and a claim holds as a
+whole. Memory that a guest uses is not for this rule: it can't live with less.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Claims: a claimed floor of a good that can be divided holds as far as its bid pays for it."""
+"""Claims: a claimed floor holds as far as its bid pays for it; memory in use holds anyway."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from merkatd.market.view import NOWHERE
 from merkatd.scheduler.afford import Afforded, afforded
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.snapshot import MEMORY
+from merkatd.scheduler.snapshot import MEMORY, needed_memory
 from merkatd.scheduler.using import by_use
 from merkatd.scheduler.world import World
 
@@ -25,26 +25,26 @@ def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
 def with_paid_claims(world: World, seen: Seen, prices: Prices) -> Seen:
     """Return the same cloud with claims that are paid for, at the prices of the last period.
 
-    Memory is left as it is, and so are the cores of VMs that OpenNebula pins: it reserves them by
-    its own account. A market that charges for use sells no floors.
+    The memory that a VM can't live without is left to it, and so is all of VMs that OpenNebula
+    pins: it reserves that by its own account. A market that charges for use sells no floors.
     """
-    vms = seen.snapshot.vms
-    if not (vms.floor[:, np.arange(vms.floor.shape[1]) != MEMORY] > 0).any():
+    vms, needed = seen.snapshot.vms, np.zeros_like(seen.snapshot.vms.floor)
+    needed[:, MEMORY] = needed_memory(seen.observation, seen.use, world.markets, vms.market)
+    if not (vms.floor > needed).any():
         return seen
     least = _least(world, seen.snapshot)
     paid = paid_floors(vms.floor, vms.bid, _last(seen.snapshot, prices, least), least)
-    floor = np.where(_claimed(world, seen), paid, vms.floor)
+    held = np.maximum(paid, np.minimum(needed, vms.floor))
+    floor = np.where(_claimed(world, seen)[:, np.newaxis], held, vms.floor)
     return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, floor=floor)))
 
 
 def _claimed(world: World, seen: Seen) -> Bools:
-    """[vms, resources]: the floor is a claim that a bid has to pay for."""
+    """[vms]: its floor is a claim that a bid has to pay for, but for the memory that it needs."""
     vms = seen.snapshot.vms
     pinned = np.isin(vms.id, list(seen.observation.pin_policy))
-    sold = (vms.market != NOWHERE) & ~pinned & ~by_use(world.markets, vms.market)
-    found: Bools = np.repeat(sold[:, np.newaxis], vms.floor.shape[1], axis=1)
-    found[:, MEMORY] = False
-    return found
+    sold: Bools = (vms.market != NOWHERE) & ~pinned & ~by_use(world.markets, vms.market)
+    return sold
 
 
 def _least(world: World, snapshot: Snapshot) -> Floats:

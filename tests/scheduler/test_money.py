@@ -98,7 +98,7 @@ class TestIncomes:
         policy = SupplyPolicy(enabled=True, days=2)
         frontend = made(Money(supply=1e7, starting_credits=1e6, policy=policy))
         vm = frontend.vm(1.0, VCPU=8, MEMORY=16384)
-        frontend.vm(0.0, MERKAT_BID_MEMORY=0, MERKAT_MIN_MEMORY=1024)
+        frontend.vm(0.0, MERKAT_BID_MEMORY=0, MEMORY=1)
         frontend.clock.advance(DAY_S - frontend.clock.seconds() % DAY_S)
         for day in range(5):
             if day == 2:
