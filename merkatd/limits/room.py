@@ -57,6 +57,8 @@ def make_room(
             why = f"waits for VM {before}, which can't make room yet"
         elif step.id in giving.arrivals:
             step, why = giving.let_come(step)  # noqa: PLW2901 - the same step, put behind others
+        elif step.id in giving.resumed:
+            step, why = giving.let_resume(step)  # noqa: PLW2901 - the same
         else:
             why = ""
         if why:
@@ -94,6 +96,8 @@ class _Giving:
         self._left: dict[str, _Left] = {}
         self.arrivals = {step.id: row for row, step in scene.arrival.items()}
         """By step id: the row of the VM that it brings."""
+        self.resumed = {step.id: row for row, step in scene.resumed.items()}
+        """By step id: the row of the VM that it starts again on its host."""
 
     def _pool(self, host: int) -> Pool:
         if host not in self._pools:
@@ -133,6 +137,23 @@ class _Giving:
             amount -= left.take(amount)
         own = (self._shrinks[row],) if row in self._shrinks else ()
         after = (*step.after, *own, *pool.take(amount))
+        return replace(step, after=tuple(dict.fromkeys(after))), ""
+
+    def let_resume(self, step: Step) -> tuple[Step, str]:
+        """The step behind what makes room for all that its VM comes back with, or why not yet.
+
+        The host keeps the floor of a suspended VM free; a host that holds more than it has does
+        not even have that.
+        """
+        row = self.resumed[step.id]
+        host = int(self._scene.now[row])
+        amount = int(self._stock.brings[row] - self._stock.holds[row])
+        pool = self._pool(host)
+        missing = amount - pool.left_mib
+        if missing > 0:
+            brings = int(self._stock.brings[row])
+            return step, words.why_no_room(self._snapshot, host, brings, missing)
+        after = (*step.after, *pool.take(amount))
         return replace(step, after=tuple(dict.fromkeys(after))), ""
 
     def note_departure(self, step: Step) -> None:

@@ -12,6 +12,7 @@ from merkatd.cluster import (
     Ints,
     Migrate,
     Plan,
+    Resume,
     Snapshot,
     Step,
     Stop,
@@ -37,6 +38,8 @@ class Scene:
     bidding: Bools
     arrival: Mapping[int, Step]
     """By VM row: the step that brings a VM to where it will be."""
+    resumed: Mapping[int, Step]
+    """By VM row: the step that starts a VM again on the host that it is on."""
 
     def without(self, rows: list[int]) -> "Scene":
         """The same when these VMs stay where they are; they are told nothing meanwhile."""
@@ -46,7 +49,8 @@ class Scene:
         then[rows] = self.now[rows]
         told[rows] = False
         arrival = {row: step for row, step in self.arrival.items() if row not in set(rows)}
-        return replace(self, then=then, told=told, arrival=arrival)
+        resumed = {row: step for row, step in self.resumed.items() if row not in set(rows)}
+        return replace(self, then=then, told=told, arrival=arrival, resumed=resumed)
 
     @property
     def starting(self) -> Bools:
@@ -62,6 +66,7 @@ def scene_of(snapshot: Snapshot, plan: Plan) -> Scene:
     then = now.copy()
     ended = np.zeros(len(vms), dtype=bool)
     arrival: dict[int, Step] = {}
+    resumed: dict[int, Step] = {}
     for step in plan:
         match step:
             case Deploy(vm=vm, host=host) | Migrate(vm=vm, host=host):
@@ -73,10 +78,12 @@ def scene_of(snapshot: Snapshot, plan: Plan) -> Scene:
                 then[row], ended[row] = NOWHERE, True
             case Suspend(vm=vm):
                 ended[snapshot.vm_row(vm)] = True
+            case Resume(vm=vm) if now[snapshot.vm_row(vm)] != NOWHERE:
+                resumed[snapshot.vm_row(vm)] = step
     running = (vms.state == VmState.RUNNING) & _serves(snapshot, now)
     starting = (vms.state == VmState.PENDING) & (now == NOWHERE)
     told = (vms.market != NOWHERE) & (running | starting) & _serves(snapshot, then) & ~ended
-    return Scene(now, then, told, np.isin(vms.state, _BIDDING), arrival)
+    return Scene(now, then, told, np.isin(vms.state, _BIDDING), arrival, resumed)
 
 
 def _serves(snapshot: Snapshot, host: Ints) -> Bools:

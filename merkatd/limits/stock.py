@@ -16,7 +16,7 @@ _RESERVING = (VmState.SUSPENDED, VmState.POWERED_OFF)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stock:
-    """[vms] but for the last three, which are [hosts]; in whole MiB."""
+    """[vms], but for `free`, `room` and `needed`, which are [hosts]; in whole MiB."""
 
     guests: Guests
     holds: Ints
@@ -33,6 +33,8 @@ class Stock:
     """For the VMs that are told something: without the others that will be there."""
     needed: Ints
     """What those VMs can't do without; the host is overfull where that is more than the room."""
+    brings: Ints
+    """[vms]: what a VM holds as soon as the plan resumes it, 0 for all others."""
 
 
 def stock_of(
@@ -41,7 +43,8 @@ def stock_of(
     """Where each VM's memory is, and where it should go; `share` is in MiB, for each VM.
 
     A VM whose target can't be chosen, because it has no balloon or is in the middle of an
-    operation, counts with what it holds. One that is about to start counts with its floor.
+    operation, counts with what it holds. One that is about to start counts with its floor, one
+    that is about to be resumed with what it holds from its first moment on.
     """
     guests = _guests(snapshot, share, in_force)
     starting = scene.starting
@@ -54,7 +57,11 @@ def stock_of(
     capacity = np.floor(snapshot.hosts.capacity[:, snapshot.resources.index(MEMORY)])
     whole = capacity.astype(np.int64)
     free = whole - _by_host(scene.now, holds, len(whole))
-    room = whole - _by_host(np.where(scene.told, NOWHERE, scene.then), holds, len(whole))
+    least_each = np.where(chosen, need, holds)
+    brings = _brought(scene, guests, holds, whole - _by_host(scene.then, least_each, len(whole)))
+    more = np.maximum(brings - holds, 0)
+    others = np.where(scene.told, NOWHERE, scene.then)
+    room = whole - _by_host(others, holds + more, len(whole))
     rigid = np.where(scene.told & ~chosen, scene.then, NOWHERE)
     target = holds.copy()
     at = np.flatnonzero(chosen)
@@ -64,7 +71,7 @@ def stock_of(
     moved = np.where(adjustable, steps(guests, target, need, settings), holds)
     brought = np.where(starting, need, moved)
     lifted = np.where(adjustable, np.maximum(need - holds, 0), 0)
-    takes = np.where(scene.then != scene.now, brought, lifted)
+    takes = np.where(scene.then != scene.now, brought, lifted) + more
     pressed = _pressed(scene, free, holds - moved, takes)
     to_the_mib = replace(settings, least_step_mib=1)
     closer = adjustable & pressed & (target < holds)
@@ -78,9 +85,8 @@ def stock_of(
         adjustable=adjustable,
         free=free,
         room=room,
-        needed=_by_host(
-            np.where(scene.told, scene.then, NOWHERE), np.where(chosen, need, holds), len(whole)
-        ),
+        needed=_by_host(np.where(scene.told, scene.then, NOWHERE), least_each, len(whole)),
+        brings=brings,
     )
 
 
@@ -105,6 +111,22 @@ def _held_by_all(snapshot: Snapshot, guests: Guests, floor: Ints) -> Ints:
     return np.where(reserving, floor, holds)
 
 
+def _brought(scene: Scene, guests: Guests, holds: Ints, spare: Ints) -> Ints:
+    """[vms]: what each VM that the plan resumes holds at once, 0 for all others.
+
+    A guest comes back with all of its memory, and its balloon obeys only then. Where its host can't
+    have all of that free, even with all others at their least, the VMs that come back divide what
+    there can be, and have their floors in any case: else they could never be resumed.
+    """
+    brings = np.zeros(len(holds), dtype=np.int64)
+    rows = np.array(sorted(scene.resumed), dtype=np.int64)
+    if len(rows):
+        whole, host = _due_in_full(_rows(guests, rows)), scene.now[rows]
+        room = spare + np.bincount(host, holds[rows], len(spare)).astype(np.int64)
+        brings[rows] = targets(whole, holds[rows], host, room)
+    return brings
+
+
 def _pressed(scene: Scene, free: Ints, freed: Ints, takes: Ints) -> Bools:
     """[vms]: on its host, or where it goes, too little becomes free for those who must have it.
 
@@ -115,6 +137,11 @@ def _pressed(scene: Scene, free: Ints, freed: Ints, takes: Ints) -> Bools:
     short = np.append(left < _by_host(scene.then, takes, hosts), False)
     pressed: Bools = short[scene.now] | short[scene.then]
     return pressed
+
+
+def _due_in_full(guests: Guests) -> Guests:
+    """The same guests, each due its whole size."""
+    return replace(guests, share=guests.size)
 
 
 def _rows(guests: Guests, rows: Ints) -> Guests:

@@ -4,11 +4,12 @@ A strategy brings only the part in the middle: a function that gets a Game, play
 board and returns the placement it wants.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot
+from merkatd.cluster import Decision, Deploy, Floats, Ints, Migrate, Plan, Snapshot
 from merkatd.cluster.steps import Step
 from merkatd.market.price import price, price_of_whole_bids
 from merkatd.market.view import NOWHERE, MarketView
@@ -41,6 +42,7 @@ def play(
         prices[market] = _price(snapshot, game.view, settled, pricing)
         steps.extend(settled.steps)
         reasons.update(settled.reasons)
+        snapshot = with_arrivals(snapshot, settled.steps)
     return Decision(Plan.ordered(steps), allocations, prices, reasons)
 
 
@@ -55,3 +57,17 @@ def _price(snapshot: Snapshot, view: MarketView, settled: Settled, pricing: Pric
     if pricing.whole_bids:
         return price_of_whole_bids(view.bid[settled.place != NOWHERE], view.total, reserve)
     return price(view.price_level(pricing.rule, settled.place), reserve)
+
+
+def with_arrivals(snapshot: Snapshot, steps: Iterable[Step]) -> Snapshot:
+    """Return the snapshot for markets that are decided later: members of VM groups have arrived.
+
+    Only VM groups join markets. What else is decided later does not look at these VMs.
+    """
+    moves = [step for step in steps if isinstance(step, Deploy | Migrate)]
+    if not moves or len(snapshot.markets) < 2 or not len(snapshot.roles):
+        return snapshot
+    host = snapshot.vms.host.copy()
+    for step in moves:
+        host[snapshot.vm_row(step.vm)] = snapshot.host_row(step.host)
+    return replace(snapshot, vms=replace(snapshot.vms, host=host))

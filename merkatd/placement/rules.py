@@ -2,12 +2,18 @@
 
 Host states, requirement classes and the roles of VM groups are judged here; whether floors
 fit is judged on the board, as it changes with every move.
+
+A VM group has members that take no part in this market: unmanaged ones, failed ones, those of other
+markets, those on hosts that are not reached. They stay where they are, and count like all others.
 """
 
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, RolePolicy, Snapshot
 from merkatd.market.view import NOWHERE, MarketView
+
+ELSEWHERE = -2
+"""In place of a host that is none of the market's."""
 
 
 class Rules:
@@ -33,6 +39,12 @@ class Rules:
         """[vms]: have a role, so that what is allowed to them depends on other VMs."""
         self._apart, self._together = _bonds(snapshot)
         self._members = _members(self._role)
+        self._outside = _outside(snapshot, view) if self._apart or self._together else {}
+
+    @property
+    def outsiders(self) -> dict[int, Ints]:
+        """By role: the hosts of members outside this market, ELSEWHERE for hosts of others."""
+        return self._outside
 
     def by_requirement(self, vm: int) -> Bools:
         """[hosts]: open, and allowed by the VM's requirements; not the one it must leave."""
@@ -67,23 +79,24 @@ class Rules:
         if role == NOWHERE:
             return mask
         mask = mask.copy()
-        mask[self._hosts_of(self._apart.get(role, ()), vm, place)] = False
+        rivals = self._hosts_of(self._apart.get(role, ()), vm, place)
+        mask[rivals[rivals != ELSEWHERE]] = False
         partners = self._hosts_of(self._together.get(role, ()), vm, place)
         if len(partners):
             beside = np.zeros_like(mask)
-            beside[partners] = True
+            beside[partners[partners != ELSEWHERE]] = True
             mask &= beside
         return mask
 
     def _hosts_of(self, roles: tuple[int, ...], vm: int, place: Ints) -> Ints:
-        """Where the members of these roles are, this VM left out."""
+        """Where the members of these roles are, this VM left out; ELSEWHERE on others' hosts."""
         rows = [self._members[role] for role in roles if role in self._members]
-        if not rows:
-            return np.zeros(0, dtype=np.int64)
-        others = np.concatenate(rows)
-        hosts = place[others[others != vm]]
-        known: Ints = hosts[hosts != NOWHERE]
-        return known
+        found = [self._outside[role] for role in roles if role in self._outside]
+        if rows:
+            others = np.concatenate(rows)
+            hosts = place[others[others != vm]]
+            found.append(hosts[hosts != NOWHERE])
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
 def _bonds(
@@ -102,6 +115,20 @@ def _bonds(
             if first != second:
                 bonds[second] = (*bonds.get(second, ()), first)
     return apart, together
+
+
+def _outside(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
+    """By role: where the VMs are that have it and take no part in this market."""
+    vms = snapshot.vms
+    out = (vms.role != NOWHERE) & (vms.host != NOWHERE)
+    out[view.vms] = False
+    rows = np.flatnonzero(out)
+    if not len(rows):
+        return {}
+    local = np.full(len(snapshot.hosts), ELSEWHERE)
+    local[view.hosts] = np.arange(len(view.hosts))
+    host = local[vms.host[rows]]
+    return {role: host[at] for role, at in _members(vms.role[rows]).items()}
 
 
 def _members(role: Ints) -> dict[int, Ints]:

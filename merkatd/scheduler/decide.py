@@ -16,6 +16,7 @@ from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
+from merkatd.placement.play import with_arrivals
 from merkatd.scheduler import holding, running
 from merkatd.scheduler.afford import suspensions
 from merkatd.scheduler.failing import failing_to_leave
@@ -138,10 +139,11 @@ def _decide_markets(
     proposed: Sequence[Step],
 ) -> Decision:
     """Every market by its own strategy."""
-    parts = [
-        _decide_market(snapshot, row, market, world, memory.get(market.name, {}))
-        for row, market in enumerate(world.markets)
-    ]
+    parts: list[Decision] = []
+    later = snapshot
+    for row, market in enumerate(world.markets):
+        parts.append(_decide_market(later, row, market, world, memory.get(market.name, {})))
+        later = with_arrivals(later, parts[-1].plan)
     own = [
         *(step for part in parts for step in part.plan),
         *suspensions(snapshot, unpaid, world.money.unpaid_periods),

@@ -88,7 +88,7 @@ async def _done(
     handed: frozenset[str] = frozenset()
     if asking is not None:
         handed = await answer(world, scene, decided, asking)
-    mended = await mend(world, seen)
+    mended = await mend(world, seen, decided.steps)
     decided = told_also(decided, mended.messages)
     acted = await act(world, seen, decided, handed, mended.steps)
     return Done(seen, told_also(decided, acted.refusals), acted)

@@ -1,7 +1,8 @@
 """From what was seen to a snapshot: markets, bids, floors, and the steps still under way.
 
 A VM with a step under way is left alone by the strategies: it is BUSY, and stands where the
-step takes it. While a migration is under way the host it leaves keeps its floor too.
+step takes it. While a migration is under way the host it leaves keeps its floor too. A VM that
+failed keeps its floor on the host that OpenNebula charges for it: it may be started there again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,9 +83,10 @@ def snapshot_of(
         known = replace(known, bids=completed(known.bids, known.wishes, goods))
     rests = np.isin(state, _RESTING)
     cap, floor = _caps_and_floors(seen, use, known, markets, market, rests, goods.resources)
-    capacity = seen.host_capacity.copy()
-    for row, source in leaving:
-        capacity[source] = np.maximum(capacity[source] - floor[row], 0.0)
+    reserved = [*leaving, *_failed(state, host)]
+    capacity = _less(
+        seen.host_capacity, reserved, np.where((market == NOWHERE)[:, np.newaxis], cap, floor)
+    )
     return checked(
         Snapshot(
             now_s=seen.at_s,
@@ -158,6 +160,23 @@ def _under_way(
         if state[row] in {VmState.PENDING, VmState.RUNNING} and host[row] != NOWHERE:
             state[row] = VmState.BUSY
     return state, host, leaving
+
+
+def _failed(state: Ints, host: Ints) -> list[tuple[int, int]]:
+    """Return the VMs that are on a host and hold no place there: those that failed, with it."""
+    rows = np.flatnonzero((state == VmState.ABSENT) & (host != NOWHERE)).tolist()
+    return [(row, int(host[row])) for row in rows]
+
+
+def _less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) -> Floats:
+    """Return what is left of each host without what these VMs reserve there."""
+    if not reserved:
+        return capacity
+    rows, hosts = np.array(reserved, dtype=np.int64).T
+    taken = np.zeros_like(capacity)
+    np.add.at(taken, hosts, amount[rows])
+    left: Floats = np.maximum(capacity - taken, 0.0)
+    return left
 
 
 def _caps_and_floors(

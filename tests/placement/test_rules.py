@@ -42,19 +42,30 @@ def broken_alone(snapshot: Snapshot, at: int, vm: int) -> str:
 
 def broken_with_others(snapshot: Snapshot, host: Ints, vm: int) -> str:
     """The rules about all that are on the host."""
-    vms, at = snapshot.vms, int(host[vm])
+    at = int(host[vm])
     view = view_of(snapshot, int(snapshot.hosts.market[at]))
     inside = view.vms[host[view.vms] == at]
     row = int(np.searchsorted(view.hosts, at))
     floors = view.floor[np.searchsorted(view.vms, inside)].sum(axis=0)
     if (floors > view.capacity[row] * (1 + 1e-12)).any():
         return "floors"
-    others = [other for other in inside if other != vm and vms.role[other] >= 0]
-    for other in others if vms.role[vm] >= 0 else []:
-        same = vms.role[other] == vms.role[vm]
-        if same and snapshot.roles.policy[vms.role[vm]] == RolePolicy.APART:
-            return "apart"
-        if {int(vms.role[other]), int(vms.role[vm])} == {0, 3}:
+    return broken_in_group(snapshot, host, vm)
+
+
+def broken_in_group(snapshot: Snapshot, host: Ints, vm: int) -> str:
+    """The rules about all members of the VM's group, whatever market and state they are in."""
+    role = int(snapshot.vms.role[vm])
+    if role < 0:
+        return ""
+    members = np.flatnonzero((snapshot.vms.role >= 0) & (host >= 0))
+    members = members[members != vm]
+    alike = host[members[snapshot.vms.role[members] == role]]
+    if snapshot.roles.policy[role] == RolePolicy.APART and host[vm] in alike:
+        return "apart"
+    if snapshot.roles.policy[role] == RolePolicy.TOGETHER and len(alike) and host[vm] not in alike:
+        return "together"
+    for other in members[host[members] == host[vm]]:
+        if {int(snapshot.vms.role[other]), role} == {0, 3}:
             return "roles apart"
     return ""
 

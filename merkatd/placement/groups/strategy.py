@@ -19,6 +19,7 @@ from merkatd.placement.game import Game
 from merkatd.placement.groups.grouping import grouped
 from merkatd.placement.groups.mapping import mapped
 from merkatd.placement.play import play
+from merkatd.placement.rules import ELSEWHERE
 from merkatd.placement.strategy import Pricing
 
 VERSION = 1
@@ -109,6 +110,8 @@ def _kinds(game: Game) -> Ints:
     _, kind = np.unique(np.concatenate(columns, axis=1), axis=0, return_inverse=True)
     own = np.zeros(len(view.hosts), dtype=bool)
     own[view.place[~game.movable & (view.place != NOWHERE)]] = True
+    for hosts in rules.outsiders.values():
+        own[hosts[hosts != ELSEWHERE]] = True
     return np.where(own, len(kind) + np.arange(len(kind)), kind.ravel())
 
 
@@ -121,6 +124,8 @@ def _asked(game: Game) -> str:
         game.snapshot.hosts.id[view.hosts[view.open]],
         np.ascontiguousarray(view.capacity[view.open]),
     )
+    for role, hosts in sorted(game.rules.outsiders.items()):
+        parts = (*parts, np.array([role]), hosts)
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(part.tobytes())

@@ -1,0 +1,111 @@
+"""Failed VMs: what OpenNebula charges their hosts for stays theirs, and a retry finds its room."""
+
+from typing import Any
+
+import pytest
+
+from merkatd.cluster import Migrate
+from merkatd.embedded.cloud import HostSize
+from merkatd.scheduler.settings import Rhythm
+from tests.scheduler.frontend import Frontend
+from tests.scheduler.test_acting import careful_settings
+
+HOST_MIB = 8192
+FLOOR_MIB = 5000
+
+
+def hosts_of(count: int) -> Frontend:
+    """So many hosts, and a daemon that can start a failed VM again."""
+    frontend = Frontend(hosts=count, size=HostSize(400, HOST_MIB))
+    frontend.world_settings = careful_settings(frontend, Rhythm())
+    frontend.start_daemon()
+    return frontend
+
+
+def heavy(frontend: Frontend, **more: Any) -> int:
+    """A VM that can't live with less than 5,000 MiB."""
+    return frontend.vm(MEMORY=6000, MERKAT_MIN_MEMORY=FLOOR_MIB, **more)
+
+
+def fail_boots(frontend: Frontend, count: int) -> None:
+    """The next boots fail."""
+    frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "count": count})
+
+
+def used_mib(frontend: Frontend, host: int) -> float:
+    """The floors of all VMs that OpenNebula charges the host for, and that run there."""
+    return FLOOR_MIB * len(frontend.cloud.guests.on_host(host))
+
+
+def test_the_room_of_a_failed_vm_is_not_given_away() -> None:
+    """Two floors of 5,000 don't fit on 8,192 MiB: the other VM waits, and the retry succeeds."""
+    frontend = hosts_of(1)
+    first = heavy(frontend)
+    fail_boots(frontend, 1)
+    frontend.period()
+    frontend.clock.advance(60)
+    assert frontend.state(first) == "BOOT_FAILURE"
+    second = heavy(frontend, cpu_bid=100.0)
+    for _ in range(4):
+        frontend.period()
+        for _ in range(6):
+            frontend.clock.advance(10)
+            assert used_mib(frontend, 0) <= HOST_MIB
+    assert frontend.state(first) == "RUNNING"
+    assert frontend.state(second) == "PENDING"
+    frontend.agree()
+    frontend.close()
+
+
+def test_a_retry_is_counted_once() -> None:
+    """A host of 8,192 MiB has room for the VM that is tried again and for one of 3,000 more."""
+    frontend = hosts_of(1)
+    first = heavy(frontend)
+    fail_boots(frontend, 1)
+    frontend.period()
+    frontend.clock.advance(60)
+    second = frontend.vm(MEMORY=3100, MERKAT_MIN_MEMORY=3000)
+    frontend.periods(3)
+    assert [frontend.state(vm) for vm in (first, second)] == ["RUNNING", "RUNNING"]
+    frontend.agree()
+    frontend.close()
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_retry_waits_until_its_floor_fits(by_hand: bool) -> None:
+    """Another VM took the room meanwhile, by an administrator's hand: nothing is overfilled."""
+    frontend = hosts_of(1)
+    first = heavy(frontend)
+    fail_boots(frontend, 1)
+    frontend.period()
+    frontend.clock.advance(60)
+    if by_hand:
+        other = heavy(frontend)
+        frontend.bench.ok("one.vm.deploy", other, 0)
+        frontend.clock.advance(60)
+    frontend.periods(3)
+    assert used_mib(frontend, 0) <= HOST_MIB
+    assert frontend.state(first) == ("BOOT_FAILURE" if by_hand else "RUNNING")
+    if by_hand:
+        assert "when its floor fits there" in frontend.bench.ok("one.vm.info", first)
+        frontend.bench.ok("one.vm.action", "terminate-hard", other)
+        frontend.clock.advance(60)
+        frontend.periods(3)
+        assert frontend.state(first) == "RUNNING"
+    frontend.close()
+
+
+def test_while_a_migration_is_under_way_the_floor_stays_at_its_source() -> None:
+    """A migration can fail; then the VM is where it was, and must still fit there."""
+    frontend = hosts_of(2)
+    first = heavy(frontend)
+    frontend.periods(2)
+    source = frontend.host_of(first)
+    frontend.bench.ok("one.vm.action", "resched", first)
+    step = next(iter(frontend.period().decided.decision.plan.of(Migrate)))
+    assert (step.vm, step.source) == (first, source)
+    second = heavy(frontend)
+    latest = frontend.period()
+    assert second in latest.decided.decision.reasons
+    assert frontend.state(second) == "PENDING"
+    frontend.close()

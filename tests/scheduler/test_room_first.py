@@ -1,0 +1,68 @@
+"""Room first: what starts on a host finds the memory free that it takes at once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from merkatd.cluster import Resume, Step
+from merkatd.database import decisions
+from tests.scheduler.frontend import Frontend
+
+HOST_MIB = 8192
+BALLOON_S = 10.0
+"""So long a guest takes at most to give back what its balloon was told to."""
+
+
+class Orders:
+    """Steps that a test asks for, in every period until they are in the journal."""
+
+    def __init__(self) -> None:
+        self.resume: list[int] = []
+
+    async def __call__(self, _database: Any, seen: Any) -> Sequence[Step]:
+        """Return the steps of this period."""
+        return [Resume(period=seen.period, vm=vm, reason="a test") for vm in self.resume]
+
+
+def held_mib(frontend: Frontend, host: int = 0) -> float:
+    """What all guests on the host hold."""
+    return sum(guest.balloon_mib for guest in frontend.cloud.guests.on_host(host))
+
+
+def resumes(frontend: Frontend, vm: int) -> list[str]:
+    """The states of its resume steps, oldest first."""
+    rows = frontend.read(lambda c: decisions.history(c, vm, 100))
+    return [str(row.state) for row in reversed(rows) if row.step.kind == "resume"]
+
+
+@pytest.mark.parametrize("action", ["suspend", "poweroff"])
+def test_balloons_shrink_before_a_vm_is_resumed(action: str) -> None:
+    """A VM that was suspended or switched off comes back with all of its memory."""
+    orders = Orders()
+    frontend = Frontend(hosts=1, proposals=orders)
+    first, second = (frontend.vm(MEMORY=6144) for _ in range(2))
+    frontend.periods(4)
+    assert held_mib(frontend) <= HOST_MIB
+    frontend.bench.ok("one.vm.action", action, second)
+    frontend.clock.advance(60)
+    frontend.periods(8)
+    assert held_mib(frontend) > HOST_MIB - 6144
+    orders.resume = [second]
+    waited = 0
+    while frontend.state(second) != "RUNNING":
+        frontend.period()
+        if resumes(frontend, second):
+            orders.resume = []
+        for _ in range(6):
+            frontend.clock.advance(BALLOON_S)
+            assert held_mib(frontend) <= HOST_MIB
+        waited += 1
+        assert waited < 10
+    assert waited > 1
+    assert resumes(frontend, second)[0] in {"sent", "confirmed"}
+    frontend.periods(6)
+    assert held_mib(frontend) <= HOST_MIB
+    assert min(guest.balloon_mib for guest in frontend.cloud.guests.on_host(0)) > 3000
+    assert frontend.state(first) == "RUNNING"
+    frontend.close()
