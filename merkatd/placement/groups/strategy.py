@@ -118,7 +118,7 @@ def _kinds(game: Game) -> Ints:
 def _asked(game: Game) -> str:
     """The same as long as no request is new, edited or over and the hosts are the same."""
     view = game.view
-    parts = (
+    parts: tuple[Any, ...] = (
         game.snapshot.vms.id[view.vms],
         np.ascontiguousarray(view.bid[:, 0]),
         game.snapshot.hosts.id[view.hosts[view.open]],
