@@ -81,9 +81,11 @@ def snapshot_of(
     if goods.further:
         seen = widened(seen, goods, known.wishes, host_market, market)
         known = replace(known, bids=completed(known.bids, known.wishes, goods))
-    rests = np.isin(state, _RESTING)
-    cap, floor = _caps_and_floors(seen, use, known, markets, market, rests, goods.resources)
-    reserved = [*leaving, *_failed(state, host)]
+    failed = _failed(state, host)
+    holds = np.repeat(~np.isin(state, _RESTING)[:, np.newaxis], len(goods.resources), axis=1)
+    holds[[row for row, _ in failed], :] = np.arange(len(goods.resources)) == MEMORY
+    cap, floor = _caps_and_floors(seen, use, known, markets, market, holds, goods.resources)
+    reserved = [*leaving, *failed]
     capacity = _less(
         seen.host_capacity, reserved, np.where((market == NOWHERE)[:, np.newaxis], cap, floor)
     )
@@ -185,13 +187,14 @@ def _caps_and_floors(
     known: Known,
     markets: Sequence[Market],
     market: Ints,
-    rests: Bools,
+    holds: Bools,
     resources: Sequence[str],
 ) -> tuple[Floats, Floats]:
     """What each VM can use at most, and what it can't live without.
 
-    A VM that `rests` keeps room for the memory that it needs when it runs again. What it claims
-    beyond that holds again when it runs: now it bids nothing, and would keep others from it.
+    A VM that does not run keeps room for the memory that it needs when it runs again. A claim
+    beyond that is counted where it `holds`: a VM that rests bids nothing, and would keep others
+    from it. One that failed is started again soon, and then must find the memory that it claims.
     """
     cap = seen.vm_size.copy()
     floor = np.zeros_like(cap)
@@ -200,7 +203,7 @@ def _caps_and_floors(
     for row, wish in zip(np.searchsorted(seen.vm_id, list(bounded)), bounded.values(), strict=True):
         for at, resource in enumerate(resources):
             cap[row, at] = min(cap[row, at], wish.most.get(resource, np.inf))
-            least = 0.0 if rests[row] else wish.least.get(resource, 0.0)
+            least = wish.least.get(resource, 0.0) if holds[row, at] else 0.0
             floor[row, at] = max(floor[row, at], least)
     outside = market == NOWHERE
     cap[outside] = seen.vm_reserved[outside]

@@ -109,3 +109,19 @@ def test_while_a_migration_is_under_way_the_floor_stays_at_its_source() -> None:
     assert second in latest.decided.decision.reasons
     assert frontend.state(second) == "PENDING"
     frontend.close()
+
+
+def test_a_failed_vm_claims_no_cpu() -> None:
+    """It pays nothing: what it claimed beyond the memory for its next start is free for others."""
+    frontend = hosts_of(1)
+    honest = frontend.vm(MEMORY=1000, VCPU=4, cpu_bid=5.0)
+    frontend.period()
+    frontend.clock.advance(60)
+    failed = heavy(frontend, VCPU=4, MERKAT_MIN_CPU=400, cpu_bid=1e6)
+    fail_boots(frontend, 9)
+    for _ in range(3):
+        frontend.period()
+        frontend.clock.advance(60)
+    assert frontend.state(failed) == "BOOT_FAILURE"
+    assert frontend.limits(honest).vcpu_quota == 100_000
+    frontend.close()
