@@ -167,17 +167,15 @@ class Quotes:
             rows = [row._replace(bid=0.0, cap=row.floor) for row in rows]
         shares = [self._share(place, column, row) for column, row in enumerate(rows)]
         prices = self._prices(place, rows)
-        owed = np.zeros((1, len(rows)))
-        if place.bids:
-            owed = charges(
-                self.rule,
-                np.array([[row.bid for row in rows]]),
-                np.array([shares]),
-                prices[np.newaxis],
-                1.0,
-                floors=np.array([[row.floor for row in rows]]),
-                reserve=self.reserve,
-            )
+        owed = charges(
+            self.rule,
+            np.array([[row.bid for row in rows]]),
+            np.array([shares]),
+            prices[np.newaxis],
+            1.0,
+            floors=np.array([[row.floor for row in rows]]),
+            reserve=self.reserve,
+        )
         outcome = zip(self.resources, bid, shares, prices.tolist(), owed[0].tolist(), strict=True)
         return tuple(Quote(*one) for one in outcome)
 

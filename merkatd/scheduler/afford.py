@@ -42,10 +42,11 @@ def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
         return Afforded(seen)
     inside = vms.market != NOWHERE
     runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & inside
+    rests = np.isin(vms.state, (VmState.SUSPENDED, VmState.POWERED_OFF)) & inside
     owes = np.isin(vms.owner, list(purse.debt))
     waits = (vms.state == VmState.PENDING) & inside & ~owes
     refused = (vms.state == VmState.PENDING) & inside & owes
-    bids = vms.bid * _parts(world, seen, purse, runs, waits)
+    bids = vms.bid * _parts(world, seen, purse, runs | rests, waits)
     late = suspended(purse.arrears, world.money.unpaid_periods) & purse.unpaid
     unpaid = runs & np.isin(vms.owner, list(late)) & (vms.floor > 0).any(axis=1)
     told = _ahead(world, seen.snapshot, purse, runs)
@@ -63,13 +64,13 @@ def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
     return Afforded(replace(seen, snapshot=snapshot), told, frozenset(vms.id[unpaid].tolist()))
 
 
-def _parts(world: World, seen: Seen, purse: Purse, runs: Bools, waits: Bools) -> Floats:
+def _parts(world: World, seen: Seen, purse: Purse, there: Bools, waits: Bools) -> Floats:
     """[vms, 1]: the part of its bids that each VM can pay, for as long as a charge can be for."""
     payer, balance = _payers(world, seen.snapshot, purse)
     most = _most(world, seen)
     price = _floor_prices(world, seen.snapshot, purse.prices)
     floors = seen.snapshot.vms.floor
-    running = np.where(runs, payer, NOWHERE)
+    running = np.where(there, payer, NOWHERE)
     lowered = affordable_bids(most, floors, price, running, balance)
     left = np.maximum(balance - costs(lowered, floors, price, running, len(balance)), 0.0)
     lowered = affordable_bids(lowered, floors, price, np.where(waits, payer, NOWHERE), left)
@@ -93,6 +94,10 @@ def _most(world: World, seen: Seen) -> Floats:
     vms = seen.snapshot.vms
     used = by_use(world.markets, vms.market)
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
+    # A VM that is off bids nothing: what it keeps costs the price of a floor.
+    off = np.isin(vms.state, (VmState.SUSPENDED, VmState.POWERED_OFF))
+    most[off] = 0.0
+    used &= ~off
     most[used, CPU] = (full_rates(seen) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]
     return most
 

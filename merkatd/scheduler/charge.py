@@ -23,9 +23,15 @@ from merkatd.database.prices import Prices
 from merkatd.database.retrying import LostRaceError
 from merkatd.ledger import Bill, Person
 from merkatd.scheduler import holding
-from merkatd.scheduler.elapsed import read_histories, running, running_at_end, seconds_charged
+from merkatd.scheduler.elapsed import (
+    read_histories,
+    running,
+    running_at_end,
+    seconds_charged,
+    seconds_rested,
+)
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.owed import in_a_market, most_owed, owed_for, whole
+from merkatd.scheduler.owed import in_a_market, most_owed, owed_for, resting_costs, whole
 from merkatd.scheduler.ports import Histories, Observation
 from merkatd.scheduler.settings import ALL_GOODS
 from merkatd.scheduler.using import CPU, Computed, core_periods, units
@@ -202,7 +208,8 @@ def _charge_one(
         return 0
     after = None if end is None else allocations.load(connection, end.number)
     seconds = seconds_charged(world, seen, period, arrays, (end, after), histories)
-    rows = np.flatnonzero(in_a_market(arrays, world.markets) & (seconds > 0))
+    rested = seconds_rested(world, seen, period, arrays, end, seconds)
+    rows = np.flatnonzero(in_a_market(arrays, world.markets) & (seconds + rested > 0))
     elapsed = seconds[rows] / world.rhythm.interval_s
     owed = owed_for(arrays, rows, elapsed, world.markets)
     given = holding.given(arrays)[rows]
@@ -211,6 +218,11 @@ def _charge_one(
         over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
         used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over)
         owed, given = _with_use(arrays, rows, owed, given, used, elapsed)
+    if rested.any():
+        off = rested[rows] / world.rhythm.interval_s
+        owed = owed + whole(resting_costs(arrays, rows, world.markets) * off[:, np.newaxis])
+        never = (seconds[rows] <= 0)[:, np.newaxis]
+        given = np.where(never, arrays["allocation"][rows], given)
     names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
     bill = Bill(
         period=period.number,

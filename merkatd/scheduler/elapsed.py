@@ -84,6 +84,28 @@ def seconds_charged(
     return found
 
 
+def seconds_rested(
+    world: World,
+    seen: Seen,
+    period: Period,
+    arrays: Mapping[str, Any],
+    end: Period | None,
+    ran: Floats,
+) -> Floats:
+    """[vms]: for how long each kept its floor without running, of those that were off.
+
+    What a VM that is off keeps is given to nobody until the next period, so it is charged up to
+    there, also where the VM is gone by then.
+    """
+    if "rests" not in arrays:
+        return np.zeros_like(ran)
+    until_s = seen.observation.at_s if end is None else end.observed_s
+    most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
+    passed_s = min(max(until_s - period.observed_s, 0.0), most_s)
+    found: Floats = np.where(arrays["rests"], np.maximum(passed_s - ran, 0.0), 0.0)
+    return found
+
+
 def _runs(seen: Observation) -> Bools:
     """[vms]: runs, or is on its way on a host."""
     moves = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))

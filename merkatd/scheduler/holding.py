@@ -26,10 +26,10 @@ def kept(snapshot: Snapshot, limits: Limits) -> Mapping[str, Any]:
 
 
 def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
-    """The column of what VMs that are off could buy, where there is such a VM.
+    """The columns of VMs that are off, where there is such a VM.
 
-    [vms, resources]: what the bid buys at the period's price, and no more than the VM can use; 0
-    for all others.
+    `rests` marks them. `resumed`, [vms, resources], is what they could buy: what the bid buys at
+    the period's price, and no more than the VM can use; 0 for all others.
     """
     vms = snapshot.vms
     off = np.isin(vms.state, (VmState.SUSPENDED, VmState.POWERED_OFF)) & (vms.market >= 0)
@@ -37,7 +37,7 @@ def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
         return {}
     price = prices[np.where(off, vms.market, 0)]
     buys = np.divide(vms.bid, price, out=np.zeros_like(vms.bid), where=price > 0)
-    return {"resumed": np.where(off[:, np.newaxis], np.minimum(buys, vms.cap), 0.0)}
+    return {"rests": off, "resumed": np.where(off[:, np.newaxis], np.minimum(buys, vms.cap), 0.0)}
 
 
 def given(arrays: Mapping[str, Any]) -> Floats:
@@ -48,7 +48,7 @@ def given(arrays: Mapping[str, Any]) -> Floats:
     """
     allocation: Floats = arrays["allocation"]
     if "resumed" in arrays:
-        allocation = allocation + arrays["resumed"]
+        allocation = np.maximum(allocation, arrays["resumed"])
     if "holding_mib" not in arrays:
         return allocation
     found, holding = allocation.copy(), arrays["holding_mib"]

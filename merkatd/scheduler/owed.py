@@ -70,7 +70,26 @@ def sold(arrays: Arrays) -> tuple[str, ...]:
 
 def costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
     """[rows, resources]: credits that each VM owes for one whole period of running."""
-    given = holding.given(arrays)
+    return _costs(arrays, rows, markets, arrays["bid"][rows], holding.given(arrays)[rows])
+
+
+def resting(arrays: Arrays, markets: Sequence[Market]) -> Ints:
+    """Return the rows of VMs that were off on a host when the period was decided."""
+    if "rests" not in arrays:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(arrays["rests"] & in_a_market(arrays, markets))
+
+
+def resting_costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
+    """[rows, resources]: credits for one whole period off, in which each VM keeps its floor."""
+    bid = np.zeros_like(arrays["bid"][rows])
+    return _costs(arrays, rows, markets, bid, arrays["allocation"][rows])
+
+
+def _costs(
+    arrays: Arrays, rows: Ints, markets: Sequence[Market], bid: Floats, given: Floats
+) -> Floats:
+    """[rows, resources]: what these bids owe for a period with what they were given."""
     market = arrays["market"][rows]
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     least = arrays["floor"][rows] if "floor" in arrays else np.zeros_like(owed)
@@ -80,8 +99,8 @@ def costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
         mine = market == at
         owed[mine] = charges_of(
             one.pricing.rule,
-            arrays["bid"][rows[mine]],
-            given[rows[mine]],
+            bid[mine],
+            given[mine],
             price[mine],
             1.0,
             floors=least[mine],
@@ -94,7 +113,7 @@ def most_owed(arrays: Arrays, markets: Sequence[Market], most_periods: float) ->
     """By account: the most that the charge of this period can come to, in micro-credits.
 
     Every VM that can be charged runs for as long as a charge can be for, and where use is
-    charged it uses all its virtual CPUs.
+    charged it uses all its virtual CPUs. Every VM that is off stays off for as long.
     """
     rows = np.flatnonzero(chargeable(arrays, markets))
     owed = costs(arrays, rows, markets)
@@ -102,6 +121,10 @@ def most_owed(arrays: Arrays, markets: Sequence[Market], most_periods: float) ->
         rate = arrays["rate"][rows]
         used = np.isfinite(rate)
         owed[used, CPU] = (rate * arrays["vcpus"][rows])[used]
+    off = resting(arrays, markets)
+    if len(off):
+        rows = np.concatenate([rows, off])
+        owed = np.concatenate([owed, resting_costs(arrays, off, markets)])
     each = np.minimum(whole(owed * most_periods).sum(axis=1), MOST)
     found: dict[int, int] = {}
     for account, amount in zip(arrays["account"][rows].tolist(), each.tolist(), strict=True):

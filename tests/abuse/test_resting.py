@@ -10,6 +10,8 @@ import pytest
 from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
 from merkatd.market.price import PriceRule
+from merkatd.market.quote import Quotes
+from merkatd.placement.strategy import Pricing
 from merkatd.scheduler.settings import Market
 from tests.abuse.arena import CORES, PERIOD_S, Arena, Player
 from tests.platforms.site import Site
@@ -17,6 +19,7 @@ from tests.scheduler.frontend import PASSWORD
 
 PERIODS = 6
 ACTIONS = ("poweroff-hard", "suspend")
+RESERVE = {"cpu": 0.001, "memory": 0.0001}
 
 
 def off_with_a_claim(me: Player, action: str) -> Generator[float, None, None]:
@@ -83,3 +86,39 @@ def memory_vm(site: Site, name: str, bid: float, **attributes: object) -> int:
     lines = [f'{key}="{value}"' for key, value in values.items()]
     work = 'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]'
     return site.bench.new("\n".join([*lines, work]), session=f"{name}:{PASSWORD}")
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_what_a_vm_that_is_off_keeps_is_charged_at_the_reserve_price(action: str) -> None:
+    """Its owner sees the charge, the books agree, and a quote says as much."""
+    pricing = Pricing(reserve=RESERVE)
+    site = Site(
+        hosts=1,
+        size=HostSize(800, 16 * 1024),
+        markets=(Market(pricing=pricing),),
+        money=Money(supply=100_000_000, renewal_s=1e9),
+    )
+    try:
+        eve = site._tenant("eve")
+        vm = memory_vm(site, "eve", 0, MERKAT_BID_CPU=0)
+        site.periods(3)
+        site.bench.ok("one.vm.action", action, vm, session=f"eve:{PASSWORD}")
+        site.clock.advance(PERIOD_S)
+        last = site.periods(2)
+        before = site.balances()[eve]
+        last = site.periods(4)
+        snapshot = last.seen.snapshot
+        row = snapshot.vm_row(vm)
+        kept = snapshot.vms.floor[row]
+        cost = float((kept * pricing.reserve_prices(snapshot.resources)).sum())
+        assert kept[1] > 0
+        assert before - site.balances()[eve] == pytest.approx(4 * cost, abs=4e-6)
+        quotes = Quotes.of(
+            snapshot, 0, snapshot.vms.host, pricing.rule, pricing.reserve_prices(snapshot.resources)
+        )
+        place = quotes.place_of(row)
+        assert place is not None
+        assert sum(one.cost for one in quotes.quote(place, (0.0, 0.0))) == pytest.approx(cost)
+        site.agree()
+    finally:
+        site.close()

@@ -37,7 +37,7 @@ def divided_anew(
     got = view.on_hosts(place).allocation[at]
     prices = price(view.price_level(rule, place), RESERVE)
     if snapshot.vms.state[row] not in BIDDING:
-        return got, prices, np.zeros_like(got)
+        bid = np.zeros_like(bid)
     floor = view.floor[at][np.newaxis]
     owed = charges(
         rule,
