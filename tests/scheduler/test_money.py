@@ -119,7 +119,7 @@ class TestIncomes:
 class TestPoverty:
     def test_who_is_short_bids_what_it_has(self, made: Callable[..., Frontend]) -> None:
         """And is told so; the bid itself is not forgotten."""
-        frontend = made(Money(supply=1e6, starting_credits=14.0))
+        frontend = made(Money(supply=1e6, starting_credits=16.0))
         vm = frontend.vm(6.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
         frontend.vm(6.0, owner=frontend.user("bob"), MERKAT_BID_MEMORY=0, VCPU=4)
         frontend.periods(2)
