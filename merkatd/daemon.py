@@ -1,6 +1,5 @@
 """The daemon: the one place that joins all concrete classes, made as configured."""
 
-import gc
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,6 +22,7 @@ from merkatd.database.executors import Threads
 from merkatd.database.orders import Order
 from merkatd.driver.answering import Driver
 from merkatd.driver.serving import serve as serve_driver
+from merkatd.garbage import Garbage
 from merkatd.groups.keeper import Keeper
 from merkatd.opennebula import OpenNebulaCloud
 from merkatd.opennebula.events import Events
@@ -81,6 +81,10 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Daemon
     closing = Closing(reactor)
     try:
         daemon = await _built(reactor, config, closing)
+        garbage = Garbage()
+        garbage.start()
+        closing.add("the collections of garbage", garbage.stop)
+        daemon.scheduler.listen(garbage.after_period)
         if paused:
             await daemon.scheduler.order(Order.PAUSE, "run --paused")
     except BaseException:
@@ -156,7 +160,5 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     if config.cloud.events_endpoint:
         events = Events(config.cloud.events_endpoint, clock, scheduler.wake)
         closing.add("the events", events.stop)
-    # What was loaded stays: looking through it for garbage would hold the reactor.
-    gc.freeze()
     going = Going(scheduler, manager, keeper, (questions.ledger, platforms.ledger), leading)
     return Daemon(scheduler, Reloading(going, config), reactor, page, closing)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
+from twisted.internet.task import LoopingCall
 
 from merkatd.embedded import cloudfile
 from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.opening import clock_of, open_cloud
 from merkatd.embedded.server import Server, serve
 from merkatd.embedded.store import SqliteStore, StateError
+from merkatd.garbage import Garbage
 
 if TYPE_CHECKING:
     import argparse
+
+_REST_S = 60.0
+"""Between two looks at whether a whole collection of garbage is due."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
             store.close()
         sys.stderr.write(f"merkatd embedded: {error}\n")
         return 2
-    # What a large cloud is made of stays: looking through it for garbage would hold the reactor.
-    gc.freeze()
+    garbage = Garbage()
+    garbage.start()
+    LoopingCall(garbage.after_period).start(_REST_S, now=False)
     reactor.addSystemEventTrigger("before", "shutdown", lambda: ensureDeferred(_end(server, cloud)))
     reactor.callWhenRunning(_announce, server.endpoint)
     reactor.run()
