@@ -105,6 +105,7 @@ class Period(Rhythm):
         "migration_limit_s": Rules(above=0),
         "most_periods_charged": Rules(least=1),
         "least_charge_s": Rules(least=0),
+        "arrival_look_s": Rules(least=0),
     }
 
     grace_s: float = 30.0

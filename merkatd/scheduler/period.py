@@ -19,11 +19,13 @@ from merkatd.database import orders, periods, plans
 from merkatd.database.lease import LeaseLostError
 from merkatd.database.orders import Mode, Order
 from merkatd.database.periods import PeriodState
+from merkatd.scheduler.arrivals import arrivals
 from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.charge import charge
 from merkatd.scheduler.claiming import affordable_cloud
 from merkatd.scheduler.doing import Done, carry_out, watch
 from merkatd.scheduler.draining import Draining
+from merkatd.scheduler.following import Following
 from merkatd.scheduler.foreign import NOWHERE, Foreign
 from merkatd.scheduler.handing import Asking, Handed, Wanted
 from merkatd.scheduler.leading import Leading
@@ -76,6 +78,7 @@ class Scheduler:
         self._quiet, self._shadow, self._telling = Quiet(), Shadow(), Telling()
         self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
+        self._following = Following(self._turn, world.clock, self._acts)
         self._beat = Beat(world.clock, world.rhythm, self._due)
         if leading is not None:
             # Whoever acted before has ended: the next period is due now.
@@ -127,6 +130,7 @@ class Scheduler:
 
     async def _period(self, asking: Asking | None) -> Announcement:
         world, leave = self._fenced(), self.leave
+        self._following.forget()
         if self._quiet.begin(leave.mode) and leave.mode is not Mode.ASK:
             await world.database.run(lambda c: plans.withdraw(c, world.now()))
         seen = await observe(world)
@@ -140,12 +144,18 @@ class Scheduler:
                 done = await watch(world, paid_for, leave, self._shadow)
             else:
                 done = await carry_out(world, paid_for, leave, asking)
+                coming = await arrivals(world, done.seen, done.decided)
+                self._following.expect(world, coming)
         except Exception as error:
             await self._give_up(world, seen, error)
             raise
         await self._after(world, leave.mode, done)
         self._quiet.end()
         return announced(world, done.seen, done.decided, done.acted, leave.mode)
+
+    def _acts(self) -> bool:
+        """Whether hosts may be told anything between two periods."""
+        return not self.paused and not self.mode.watches
 
     def _look_for_others(self, seen: Seen, leave: Leave) -> None:
         """Notice placements that are not ours; beside another scheduler they are expected."""
@@ -222,8 +232,10 @@ class Scheduler:
 
     async def stop(self) -> None:
         """Begin no more, and wait for the one in hand."""
+        self._following.forget()
         await self._beat.stop()
         await self._turn.acquire()  # a period that began for OpenNebula's sake ends first
+        self._following.forget()
         self._turn.release()
 
     def adopt(self, world: World) -> None:

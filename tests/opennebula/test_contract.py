@@ -157,11 +157,11 @@ def test_a_suspended_vm_that_is_moved(world: World) -> None:
     """Somebody else moves it: busy, then suspended where it is charged."""
     vm = world.running(0)
     world.accepted(simple(Suspend, vm))
-    world.wait()
+    world.until(lambda: world.words(vm) == "SUSPENDED")
+    world.dispatch_after(24.0)  # VMs and hosts are read one after the other before it moves
     world.call("one.vm.migrate", vm, 2, False)
     assert state(world.observe(), vm) == (VmState.BUSY, 0)
-    world.wait()
-    assert state(world.observe(), vm) == (VmState.SUSPENDED, 2)
+    world.until(lambda: state(world.observe(), vm) == (VmState.SUSPENDED, 2))
 
 
 def test_vms_that_hold_their_place_or_none(world: World) -> None:

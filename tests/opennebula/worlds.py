@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -17,8 +17,7 @@ from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend
 from merkatd.database.executors import Executor, Inline, Threads
 from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.server import serve
-from merkatd.embedded.settings import MEASURED, Delays, Settings
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.settings import Delays, Settings
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport
 from merkatd.scheduler.ports import Answer, Reply
@@ -110,6 +109,20 @@ class World:
     def wait(self, seconds: float = 5.0) -> None:
         """Let time pass; operations of the clouds here are over within five seconds."""
         self.drive.wait(seconds)
+
+    def dispatch_after(self, seconds: float) -> None:
+        """So long after a call was answered a VM begins to move, from now on."""
+        settings = self.embedded.world.settings
+        delays = replace(settings.delays, dispatch_s=seconds)
+        self.embedded.world.settings = replace(settings, delays=delays)
+
+    def until(self, there: Callable[[], bool]) -> None:
+        """Let time pass until it is so, however slow the machine is; 200 s at most."""
+        for _ in range(200):
+            if there():
+                return
+            self.wait(1.0)
+        raise AssertionError("it did not come to that in 200 s")
 
     def call(self, method: str, *arguments: Any) -> Any:
         """The value of a call."""
@@ -233,9 +246,7 @@ def in_memory(hosts: int = 3, settings: Settings | None = None) -> World:
 
 def over_http(time: RealTime, hosts: int = 3) -> Iterator[World]:
     """A world behind a socket."""
-    # A suspended VM is on its way for so long that an observation can see it.
-    by_state = {**MEASURED, Lcm.PROLOG_MIGRATE_SUSPEND: 3.5}
-    delays = Delays(factor=1 / time.faster, by_state=by_state)
+    delays = Delays(factor=1 / time.faster)
     cloud = founded(time.reactor, hosts, Settings(delays=delays, monitor_interval_s=0))
     server = serve(cloud, time.reactor)
     threads = Threads(time.reactor, 2)
