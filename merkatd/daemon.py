@@ -109,7 +109,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     cloud = OpenNebulaCloud(client, clock, workers)
     world = World(
         cloud=cloud,
-        hypervisors=hypervisors_of(reactor, config, client, closing, loads),
+        hypervisors=hypervisors_of(reactor, config, client, closing, loads, workers),
         database=database,
         clock=clock,
         executor=workers,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Pin, Throttle
+from merkatd.database.executors import Inline
 from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, InForce, Topology
 from merkatd.opennebula.client import Client
 from merkatd.opennebula.errors import OneError
@@ -22,6 +23,7 @@ from merkatd.scheduler.ports import (
     Use,
     Whole,
 )
+from merkatd.scheduler.world import Executor
 
 HostStep = OnHost
 
@@ -45,11 +47,16 @@ class EmbeddedHypervisors:
         topologies: Mapping[int, Topology] | None = None,
         *,
         vms_per_call: int = _VMS_PER_CALL,
+        executor: Executor | None = None,
     ) -> None:
-        """`topologies` are of the hosts on which virtual CPUs are to be pinned."""
+        """`topologies` are of the hosts on which virtual CPUs are to be pinned.
+
+        What goes through all VMs runs on `executor`, or at once where there is none.
+        """
         self._client = client
         self._topologies = dict(topologies or {})
         self._vms_per_call = vms_per_call
+        self._aside = (executor or Inline()).run
 
     def topologies(self) -> Mapping[int, Topology]:
         """By host id."""
@@ -67,9 +74,9 @@ class EmbeddedHypervisors:
 
         Raises UnreachableError.
         """
-        chunks = _chunks(sorted(vms), self._vms_per_call)
+        chunks = await self._aside(lambda: list(_chunks(sorted(vms), self._vms_per_call)))
         tables = await in_parallel(self._read(chunk) for chunk in chunks)
-        return _use(tables, vms)
+        return await self._aside(lambda: _use(tables, vms))
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
         """Set limits; by step id, why it could not be done, for those that could not.
@@ -77,12 +84,9 @@ class EmbeddedHypervisors:
         The steps of one VM go together. Where the host refuses them each is tried alone, so
         that a wrong one keeps back no other.
         """
-        by_vm: dict[int, list[HostStep]] = {}
-        for step in steps:
-            by_vm.setdefault(step.vm, []).append(step)
-        refused = await self._set(list(by_vm.values()))
-        alone = [[step] for one in by_vm.values() if len(one) > 1 for step in one]
-        again = [one for one in alone if one[0].id in refused]
+        by_vm = await self._aside(lambda: _by_vm(steps))
+        refused = await self._set(by_vm)
+        again = await self._aside(lambda: _alone(by_vm, refused)) if refused else []
         for (step,) in again:
             del refused[step.id]
         # One after another where they are of one VM: the later one is the newer word.
@@ -136,13 +140,16 @@ class EmbeddedHypervisors:
         """Set what each group asks of its VM; no VM comes twice."""
         chunks = list(_chunks(groups, self._vms_per_call))
         answers = await in_parallel(self._set_some(chunk) for chunk in chunks)
-        return reduce(dict.__or__, answers, {})
+        return {step: why for answer in answers for step, why in answer.items()}
 
     async def _set_some(self, groups: Sequence[Sequence[HostStep]]) -> dict[str, str]:
-        wanted = {
-            str(group[0].vm): {name: value for step in group for name, value in _asked(step)}
-            for group in groups
-        }
+        # All groups begin at once: together they are all VMs with a step.
+        wanted = await self._aside(
+            lambda: {
+                str(group[0].vm): {name: value for step in group for name, value in _asked(step)}
+                for group in groups
+            }
+        )
         try:
             refused = await self._client.call("embedded.limits.set", wanted)
         except (OneError, UnreachableError) as error:
@@ -159,6 +166,18 @@ def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk
+
+
+def _by_vm(steps: Sequence[HostStep]) -> list[list[HostStep]]:
+    found: dict[int, list[HostStep]] = {}
+    for step in steps:
+        found.setdefault(step.vm, []).append(step)
+    return list(found.values())
+
+
+def _alone(by_vm: Sequence[Sequence[HostStep]], refused: Mapping[str, str]) -> list[list[HostStep]]:
+    """Return each refused step of a VM with several of them."""
+    return [[step] for one in by_vm if len(one) > 1 for step in one if step.id in refused]
 
 
 def _asked(step: HostStep) -> Iterator[tuple[str, Any]]:

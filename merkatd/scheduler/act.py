@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, OnHost, Step
 from merkatd.database import journal, periods
-from merkatd.scheduler.asking import ask
+from merkatd.scheduler.asking import Asked, ask
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import Answer
@@ -65,9 +65,19 @@ async def act(
     at_s = world.now()
     await world.database.run(lambda connection: periods.acted(connection, seen.period, at_s))
     sent = len(done) + len(elsewhere) + len(ready) + len(again) - len(asked.never_sent)
+    return await aside(lambda: _acted(sent, refused, late, {**ready, **again}, asked))
+
+
+def _acted(
+    sent: int,
+    refused: AbstractSet[str],
+    late: Mapping[str, str],
+    steps: Mapping[str, Step],
+    asked: Asked,
+) -> Acted:
     turned_down, put_off = refused | asked.refused.keys(), late.keys() | asked.never_sent
     not_done = dict.fromkeys(put_off, "postponed") | dict.fromkeys(turned_down, "refused")
-    refusals = _refusals({**ready, **again}, asked.refused)
+    refusals = _refusals(steps, asked.refused)
     return Acted(sent, len(turned_down), len(put_off), not_done, refusals)
 
 

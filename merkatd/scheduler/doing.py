@@ -52,7 +52,8 @@ async def watch(world: World, affordable: Afforded, leave: Leave, shadow: Shadow
             vm=step.vm,
             reason=step.reason,
         )
-    return Done(seen, told_also(decided, affordable.messages), Acted(0, 0, 0))
+    told = await _told_beside(world, decided, affordable.messages)
+    return Done(seen, told, Acted(0, 0, 0))
 
 
 async def carry_out(
@@ -64,7 +65,8 @@ async def carry_out(
         return await _with_approval(world, affordable, asking)
     scene = narrowed(seen, _wanted(asking)) if world.handing else seen
     decided = await decide(world, scene, affordable.unpaid, leave)
-    return await _done(world, seen, scene, told_also(decided, affordable.messages), asking)
+    decided = await _told_beside(world, decided, affordable.messages)
+    return await _done(world, seen, scene, decided, asking)
 
 
 async def _with_approval(world: World, affordable: Afforded, asking: Asking | None) -> Done:
@@ -72,14 +74,15 @@ async def _with_approval(world: World, affordable: Afforded, asking: Asking | No
     seen, given = affordable.seen, await approved(world)
     scene = given.scene(seen, _wanted(asking) if world.handing else None)
     decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave)
-    decided = told_also(decided, affordable.messages)
+    decided = await _told_beside(world, decided, affordable.messages)
     done = await _done(world, seen, scene, decided, asking)
     if world.handing and asking is None and given.plan is not None:
         return done  # it is carried out when OpenNebula asks
     standing = await propose(world, seen, affordable.unpaid, given, done.decided)
     if standing is None:
         return done
-    return replace(done, decided=told_also(done.decided, waiting_for(standing)))
+    waiting = await world.executor.run(lambda: waiting_for(standing))
+    return replace(done, decided=await _told_beside(world, done.decided, waiting))
 
 
 async def _done(
@@ -89,9 +92,9 @@ async def _done(
     if asking is not None:
         handed = await answer(world, scene, decided, asking)
     mended = await mend(world, seen, decided.steps)
-    decided = told_also(decided, mended.messages)
+    decided = await _told_beside(world, decided, mended.messages)
     acted = await act(world, seen, decided, handed, mended.steps)
-    return Done(seen, told_also(decided, acted.refusals), acted)
+    return Done(seen, await _told_beside(world, decided, acted.refusals), acted)
 
 
 def _wanted(asking: Asking | None) -> Wanted:
@@ -105,6 +108,13 @@ def waiting_for(plan: StoredPlan) -> Mapping[int, str]:
         for step in plan.steps
         if step.kind == "deploy" and not step.skipped
     }
+
+
+async def _told_beside(world: World, decided: Decided, messages: Mapping[int, str]) -> Decided:
+    """Return what `told_also` does, computed beside the reactor: every VM may have a reason."""
+    if not messages:
+        return decided
+    return await world.executor.run(lambda: told_also(decided, messages))
 
 
 def told_also(decided: Decided, messages: Mapping[int, str]) -> Decided:

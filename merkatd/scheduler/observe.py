@@ -121,7 +121,7 @@ def seen_from(
 async def observe(world: World) -> Seen:
     """Read everything, and store that it was read: from here on the period has a number."""
     looked = await look(world)
-    world.recent.met(looked.observation, looked.use)
+    await world.executor.run(partial(world.recent.met, looked.observation, looked.use))
     stored = await world.database.run(lambda connection: _store(connection, world, looked))
     _report(looked.observation, stored.verdicts)
     seen = await world.executor.run(

@@ -11,6 +11,7 @@ from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
 from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, MissingError
 from merkatd.opennebula import Client
 from merkatd.scheduler.ports import Hypervisors
+from merkatd.scheduler.world import Executor
 from merkatd.starting.closing import Closing
 from merkatd.starting.errors import StartError
 
@@ -21,11 +22,15 @@ def hypervisors_of(
     client: Client,
     closing: Closing,
     loads: dict[str, Load],
+    executor: Executor,
 ) -> Hypervisors:
-    """What tells hosts their limits; where they are called, `loads` comes to count that."""
+    """What tells hosts their limits; where they are called, `loads` comes to count that.
+
+    What goes through all VMs runs on `executor`.
+    """
     chosen = config.hypervisor
     if chosen.kind is HypervisorKind.EMBEDDED:
-        return EmbeddedHypervisors(client)
+        return EmbeddedHypervisors(client, executor=executor)
     if chosen.kind is HypervisorKind.NONE:
         return UntouchedHypervisors()
     try:
@@ -35,6 +40,7 @@ def hypervisors_of(
             chosen,
             config.limits,
             goods=config.goods.further,
+            executor=executor,
         )
     except MissingError as error:
         raise StartError(str(error)) from None

@@ -10,6 +10,7 @@ from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
 from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings, Place
 from merkatd.limits import Cores, LimitsSettings
 from merkatd.scheduler.ports import Use
+from merkatd.scheduler.world import Executor
 from tests.hypervisor.double import DoubleHost
 
 
@@ -40,6 +41,7 @@ class Bed:
         settings: LibvirtSettings | None = None,
         limits: LimitsSettings | None = None,
         goods: tuple[str, ...] = (),
+        executor: Executor | None = None,
     ) -> None:
         self.hosts = hosts
         self.clock = OneThread()
@@ -50,6 +52,7 @@ class Bed:
             settings,
             limits,
             goods=goods,
+            executor=executor,
             start=lambda work: work(),
             opened=lambda address, keepalive: self._host(address).open(address, keepalive),
         )

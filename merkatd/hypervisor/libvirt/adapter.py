@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from merkatd.cluster import Pin
+from merkatd.database.executors import Inline
 from merkatd.hypervisor.libvirt import binding
 from merkatd.hypervisor.libvirt.columns import use_of
 from merkatd.hypervisor.libvirt.driver import Driver
@@ -34,6 +35,7 @@ from merkatd.hypervisor.libvirt.workers import Workers
 from merkatd.hypervisor.libvirt.xen import Xen
 from merkatd.limits import LimitsSettings, Topology
 from merkatd.scheduler.ports import Observation, Reach, Released, Use, Whole
+from merkatd.scheduler.world import Executor
 
 Result = TypeVar("Result")
 
@@ -66,11 +68,13 @@ class LibvirtHypervisors:
         limits: LimitsSettings | None = None,
         *,
         goods: Sequence[str] = (),
+        executor: Executor | None = None,
         start: Callable[[Callable[[], None]], None] | None = None,
         opened: Callable[[str, int], Any] = binding.opened,
     ) -> None:
         """`goods` are those of network and disk that are traded.
 
+        What goes through all VMs runs on `executor`, or at once where there is none.
         `start` runs work on other threads than its own, `opened` makes connections.
         Raises MissingError where libvirt's module is not installed.
         """
@@ -93,6 +97,7 @@ class LibvirtHypervisors:
             goods=tuple(goods),
         )
         self._opened = opened
+        self._aside = (executor or Inline()).run
         self._chance = random.Random()  # noqa: S311 - keeps hosts from being called all at once
         self._places: dict[int, Place] = {}
         self._hosts: dict[int, _Known] = {}
@@ -136,18 +141,26 @@ class LibvirtHypervisors:
         self._turns += 1
         look = self._look._replace(turn=self._turns)
         self._where = dict(vms)
-        by_host = {host: some for host, some in _grouped(vms).items() if self._is_there(host)}
+        grouped = await self._aside(lambda: _grouped(vms))
+        by_host = {host: some for host, some in grouped.items() if self._is_there(host)}
         answers = await self._all(
             {host: partial(read_host, vms=some, look=look) for host, some in by_host.items()}
         )
-        rows: list[Row] = []
-        for host, some in by_host.items():
-            known, answer = self._hosts[host], answers[host]
-            if not isinstance(answer, Exception):
-                known.rows = {row.vm: row for row in answer}
-            rows += [known.rows[vm] for vm in some if vm in known.rows]
+        # A host may be removed while the rows are put together.
+        known = {host: self._hosts[host] for host in by_host}
         away = {host: why for host, why in self._away.items() if host in by_host}
-        return use_of(rows, self._pinned_by_others, away)
+        pinned = self._pinned_by_others
+
+        def columns() -> Use:
+            rows: list[Row] = []
+            for host, some in by_host.items():
+                one, answer = known[host], answers[host]
+                if not isinstance(answer, Exception):
+                    one.rows = {row.vm: row for row in answer}
+                rows += [one.rows[vm] for vm in some if vm in one.rows]
+            return use_of(rows, pinned, away)
+
+        return await self._aside(columns)
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
         """Tell the hosts; by step id, why it could not be done, for those that could not."""

@@ -1,0 +1,96 @@
+"""What goes through all VMs of a cloud runs beside the reactor, which answers others meanwhile."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from merkatd.database.executors import Inline
+from merkatd.hypervisor import EmbeddedHypervisors, embedded
+from merkatd.hypervisor.libvirt import adapter
+from merkatd.scheduler import act, doing
+from merkatd.scheduler.mend import Mended
+from merkatd.scheduler.recent import RecentUse
+from tests.hypervisor.bed import Bed
+from tests.hypervisor.double import DoubleHost
+from tests.scheduler.frontend import Frontend
+
+Result = TypeVar("Result")
+
+
+class Beside(Inline):
+    """Runs calls at once, and knows when it does."""
+
+    def __init__(self) -> None:
+        self.busy = False
+
+    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
+        """Run the call here and now."""
+        self.busy = True
+        try:
+            return super().run(call)
+        finally:
+            self.busy = False
+
+
+class Watch:
+    """Counts the calls of functions: by name, and whether they ran beside the reactor."""
+
+    def __init__(self, executor: Beside, patch: pytest.MonkeyPatch) -> None:
+        self.calls: Counter[tuple[str, bool]] = Counter()
+        self._executor, self._patch = executor, patch
+
+    def of(self, where: Any, name: str) -> None:
+        """Count the calls of this one too."""
+        real = getattr(where, name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self.calls[name, self._executor.busy] += 1
+            return real(*arguments, **named)
+
+        self._patch.setattr(where, name, counted)
+
+    def on_the_reactor(self) -> list[str]:
+        """Return the names of those that ran on the reactor's thread."""
+        return [name for name, beside in self.calls if not beside]
+
+
+def test_a_period_goes_through_all_vms_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of use, recent use, reasons, steps by VM, and what became of them."""
+    beside = Beside()
+    watch = Watch(beside, monkeypatch)
+    functions = [(embedded, "_use"), (embedded, "_by_vm"), (embedded, "_asked"),
+                 (RecentUse, "met"), (doing, "told_also"), (act, "_acted")]  # fmt: skip
+    for where, name in functions:
+        watch.of(where, name)
+
+    async def failed(*_: object) -> Mended:
+        return Mended(messages={0: "it failed to start"})
+
+    monkeypatch.setattr(doing, "mend", failed)
+    frontend = Frontend(hosts=1, executor=beside)
+    frontend.world_settings["hypervisors"] = EmbeddedHypervisors(frontend.client, executor=beside)
+    frontend.start_daemon()
+    for _ in range(3):
+        frontend.vm()
+    frontend.periods(3)
+    assert watch.on_the_reactor() == []
+    assert {name for name, _ in watch.calls} == {name for _, name in functions}
+
+
+def test_rows_of_libvirt_hosts_become_columns_beside_the_reactor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Grouping by host as well."""
+    beside = Beside()
+    watch = Watch(beside, monkeypatch)
+    watch.of(adapter, "use_of")
+    watch.of(adapter, "_grouped")
+    host = DoubleHost("qemu")
+    for vm in range(3):
+        host.start(vm)
+    bed = Bed({0: host}, executor=beside)
+    assert bed.read().vm_id.tolist() == [0, 1, 2]
+    assert watch.calls == {("use_of", True): 1, ("_grouped", True): 1}
