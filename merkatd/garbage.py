@@ -6,8 +6,8 @@ wait for a collection. A collection of the oldest generation looks at every obje
 and no thread runs meanwhile. With 100,000 VMs that takes half a second, several times a period.
 
 So the survivors of a collection that took longer than `SHORT_S` are put out of the sight of later
-collections (`gc.freeze`). The next one looks at the objects that were made since, about 85,000.
-Example: a period that makes 600,000 objects has seven short collections instead of three long ones.
+collections (`gc.freeze`). The next one looks at the objects that were made since, and comes
+after about 30,000 new objects instead of Python's 85,000.
 Frozen objects are still freed by their reference counts. Circles that were frozen alive and end
 later are not freed; one whole collection frees them, after a period, once a day or when the process
 has grown by half. In a small cloud no collection takes that long, and nothing is ever frozen.
@@ -29,6 +29,8 @@ WHOLE_EVERY_S = 86_400.0
 GROWTH = 1.5
 """A whole collection is due where the process has grown by so much since the one before."""
 _OLDEST = 2
+_THRESHOLDS = (700, 10, 3)
+"""New objects before a collection of the youngest, and how many of these before an older one."""
 _STATM = Path("/proc/self/statm")
 
 _log = Logger()
@@ -54,17 +56,20 @@ class Garbage:
         self._whole_s = 0.0
         self._size: int | None = None
         self._frozen = False
+        self._before = gc.get_threshold()
 
     def start(self) -> None:
         """Freeze what is loaded, and keep collections short from now on."""
         gc.freeze()
         self._whole_s = self._seconds()
+        gc.set_threshold(*_THRESHOLDS)
         gc.callbacks.append(self._collects)
 
     def stop(self) -> None:
         """Leave collections alone again; frozen objects stay frozen."""
         if self._collects in gc.callbacks:
             gc.callbacks.remove(self._collects)
+            gc.set_threshold(*self._before)
 
     def after_period(self, _announcement: object = None) -> None:
         """Collect all garbage if that is due: now the next period is far away."""

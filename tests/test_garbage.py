@@ -128,8 +128,10 @@ def test_memory_stays_flat_over_many_periods(times: Times, garbage: Garbage) -> 
 def test_nothing_stays_behind_after_the_end(times: Times) -> None:
     """A process may run several daemons one after another, as tests do."""
     made = Garbage(times.seconds, times.cpu_s, times.resident)
-    before = list(gc.callbacks)
+    before, thresholds = list(gc.callbacks), gc.get_threshold()
     made.start()
+    assert gc.get_threshold() < thresholds
     made.stop()
     made.stop()
     assert gc.callbacks == before
+    assert gc.get_threshold() == thresholds
