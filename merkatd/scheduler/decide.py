@@ -23,7 +23,7 @@ from merkatd.scheduler.failing import failing_to_leave
 from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
 from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.owed import most_owed
+from merkatd.scheduler.owed import most_owed, terms_of
 from merkatd.scheduler.scarce import within_stock
 from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
 from merkatd.scheduler.trying import Trying
@@ -272,4 +272,5 @@ def _kept(
         **holding.kept(seen.snapshot, limits),
         **holding.resumable(seen.snapshot, decision.prices),
         **_goods(world.goods),
+        **terms_of(world.markets, seen.snapshot.resources),
     }

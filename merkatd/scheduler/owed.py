@@ -12,9 +12,10 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.market.charge import charges as charges_of
+from merkatd.market.price import PriceRule
 from merkatd.scheduler import holding
 from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Market
-from merkatd.scheduler.using import CPU, by_use
+from merkatd.scheduler.using import CPU
 
 MOST = 2**61
 """Micro-credits that a VM can owe for a resource: two of them still fit a whole number."""
@@ -94,19 +95,34 @@ def _costs(
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     least = arrays["floor"][rows] if "floor" in arrays else np.zeros_like(owed)
     price = arrays["price"][market]
-    price[by_use(markets, market)] = 0.0
-    for at, one in enumerate(markets):
+    terms = arrays if "by_use" in arrays else terms_of(markets, sold(arrays))
+    price[terms["by_use"][market]] = 0.0
+    for at, clears in enumerate(terms["clearing"].tolist()):
         mine = market == at
         owed[mine] = charges_of(
-            one.pricing.rule,
+            PriceRule.CLEARING if clears else PriceRule.PAPER,
             bid[mine],
             given[mine],
             price[mine],
             1.0,
             floors=least[mine],
-            reserve=one.pricing.reserve_prices(sold(arrays)),
+            reserve=terms["reserve"][at],
         )
     return owed
+
+
+def terms_of(markets: Sequence[Market], resources: tuple[str, ...]) -> Arrays:
+    """Return the columns, by market, of the terms that a period's charge goes by.
+
+    A period keeps those that it was decided by: they are what its reservation covers, whatever
+    the configuration says by the time of the charge.
+    """
+    reserve = [one.pricing.reserve_prices(resources) for one in markets]
+    return {
+        "by_use": np.array([one.by_use for one in markets], dtype=bool),
+        "clearing": np.array([one.pricing.rule is PriceRule.CLEARING for one in markets]),
+        "reserve": np.array(reserve, dtype=np.float64),
+    }
 
 
 def most_owed(arrays: Arrays, markets: Sequence[Market], most_periods: float) -> Mapping[int, int]:

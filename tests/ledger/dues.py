@@ -1,12 +1,14 @@
 """What each period should have cost, worked out once more from what was kept of it."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import Floats
+from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.database import allocations, charges, details, entries, periods, rollups
 from merkatd.database.periods import Period, PeriodState
@@ -71,7 +73,8 @@ class Dues:
         assert (detail.seconds <= elapsed_s).all()
         price: Floats = arrays["price"][arrays["market"][rows]]
         periods_run = detail.seconds[:, np.newaxis] / INTERVAL_S
-        owed = np.rint(price * arrays["allocation"][rows] * periods_run * MICRO).astype(np.int64)
+        given: Floats = arrays["allocation"][rows]
+        owed = np.rint(_each(arrays, rows, price * given) * periods_run * MICRO).astype(np.int64)
         due: Counter[int] = Counter()
         paid: Counter[int] = Counter()
         for row, account in enumerate(detail.account.tolist()):
@@ -87,6 +90,20 @@ class Dues:
         assert {n: -posted[n].get(n, 0) for n in posted} == {n: paid[n] for n in posted}
         self.taken.update(paid)
         self.missing += sum(missing.values())
+
+
+def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
+    """Credits a period: the price of what was given, under the clearing rule the bid at most.
+
+    Or the floor at the reserve price, where that is more than the bid.
+    """
+    market = arrays["market"][rows]
+    floor = np.minimum(arrays["floor"][rows], arrays["allocation"][rows])
+    most = np.maximum(arrays["bid"][rows], arrays["reserve"][market] * floor)
+    found: Floats = np.where(
+        arrays["clearing"][market][:, np.newaxis], np.minimum(whole, most), whole
+    )
+    return found
 
 
 def _elapsed(one: Period, stored: dict[int, Period]) -> float:

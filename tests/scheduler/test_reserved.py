@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -26,6 +27,7 @@ from merkatd.ledger import (
 )
 from merkatd.market.price import PriceRule
 from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.owed import costs
 from merkatd.scheduler.settings import Acting, Market
 from tests.scheduler.frontend import START_S, Frontend
 
@@ -280,3 +282,17 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
     assert frontend.read(lambda c: void(c, bad, "its columns are damaged", "root", 0.0)) == 0
     assert frontend.read(periods.quarantined) == ()
     assert frontend.read(supply_of) == 1_000_000 * MICRO
+
+
+def test_a_period_keeps_the_terms_that_it_is_charged_by(made: Callable[..., Frontend]) -> None:
+    """A configuration that is read before the charge could exceed what is reserved."""
+    clearing = Market(pricing=Pricing(rule=PriceRule.CLEARING))
+    paper = Market(pricing=Pricing(rule=PriceRule.PAPER))
+    frontend = made(Money(supply=1e6), markets=(clearing,))
+    frontend.vm(1.0)
+    frontend.period()
+    arrays = frontend.read(lambda c: allocations.load(c, 1))
+    dear = {**arrays, "price": np.full_like(arrays["price"], 100.0)}
+    rows = np.array([0])
+    assert (costs(dear, rows, (paper,)) <= arrays["bid"]).all()
+    assert (costs(dear, rows, (paper,)) == costs(dear, rows, (clearing,))).all()
