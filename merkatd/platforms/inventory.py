@@ -12,7 +12,7 @@ from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.guarding import objection, references
 from merkatd.platforms.asking import Ask
 from merkatd.platforms.template import Template, TemplateError
-from merkatd.platforms.variables import with_own
+from merkatd.platforms.variables import LONGEST_TEXT, with_own
 from merkatd.platforms.vm_text import read, rendered
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.syntax import Attribute, ParseError
@@ -53,7 +53,11 @@ async def vm_template(where: str, source: Source, ask: Ask, *, admin: bool) -> s
         template = await with_own(f"{where}VM template: ", template, ask)
         if not admin:
             await _check(where, template, ask)
-        return rendered(template)
+        lines = rendered(template)
+        if len(lines) > LONGEST_TEXT:
+            why = f"it has {len(lines)} characters; at most {LONGEST_TEXT} are kept"
+            raise TemplateError([f"{where}VM template: {why}"])
+        return lines
     except ParseError as error:
         raise TemplateError([f"{where}VM template: {error}"]) from None
 

@@ -21,6 +21,10 @@ _OF_THE_USER: Final = {"UID": "ID", "UNAME": "NAME", "GID": "GID", "GNAME": "GNA
 _LEFT: Final = re.compile(r"\$\n*USER\n*\[[^\n]{0,20}", re.IGNORECASE)
 """OpenNebula passes over newlines in a variable."""
 _ME: Final = -1
+LONGEST_VALUE: Final = 8192
+"""Characters of one attribute of a user: room for a file of keys."""
+LONGEST_TEXT: Final = 32_768
+"""Characters of a whole template once its variables are replaced."""
 
 
 async def with_own(where: str, template: VmTemplate, ask: Ask) -> VmTemplate:
@@ -30,7 +34,7 @@ async def with_own(where: str, template: VmTemplate, ask: Ask) -> VmTemplate:
             user = one(str(await ask("one.user.info", _ME)), "USER")
         except (OneError, BrokenError, UnreachableError) as error:
             raise TemplateError([f"{where}{error}"]) from None
-        template = _replaced(template, user)
+        template = _replaced(where, template, user)
     left = next((found for text in _texts(template) if (found := _LEFT.search(text))), None)
     if left is not None:
         raise TemplateError(
@@ -44,9 +48,24 @@ def _texts(template: VmTemplate) -> Iterator[str]:
         yield from (value,) if isinstance(value, str) else (text for _, text in value)
 
 
-def _replaced(template: VmTemplate, user: Element) -> VmTemplate:
+def _replaced(where: str, template: VmTemplate, user: Element) -> VmTemplate:
+    """Raise TemplateError before the text grows beyond its bound, not afterwards."""
+    room = LONGEST_TEXT
+
+    def value(found: re.Match[str]) -> str:
+        nonlocal room
+        said = _value(user, found)
+        if len(said) > LONGEST_VALUE:
+            why = f"your attribute has more than {LONGEST_VALUE} characters"
+            raise TemplateError([f"{where}{found[0]}: {why}"])
+        room -= len(said)
+        if room < 0:
+            why = f"with your attributes in it, it has more than {LONGEST_TEXT} characters"
+            raise TemplateError([f"{where}{why}"])
+        return said
+
     def own(text: str) -> str:
-        return _SAID.sub(lambda found: _value(user, found), text)
+        return _SAID.sub(value, text)
 
     return VmTemplate(
         tuple(

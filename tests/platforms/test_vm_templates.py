@@ -75,6 +75,34 @@ class TestUser:
         with pytest.raises(TemplateError, match="is right"):
             read(f'CONTEXT=[X="{text}"]')
 
+    @pytest.mark.parametrize(
+        ("attribute", "times", "match"),
+        [(8193, 1, "your attribute has more than 8192"), (8000, 5, "more than 32768 characters")],
+    )
+    def test_no_template_grows_beyond_its_bound(
+        self, attribute: int, times: int, match: str
+    ) -> None:
+        """A short text can name a long attribute many times, and would be stored with all of it."""
+
+        async def of_a_large_user(method: str, *arguments: Any) -> str:
+            return f"<USER><TEMPLATE><A>{'x' * attribute}</A></TEMPLATE></USER>"
+
+        text = SIZE + f'B="{"$USER[A]" * times}"\n'
+        with pytest.raises(TemplateError, match=match):
+            done(vm_template("", Source(text), of_a_large_user, admin=False))
+
+    def test_a_template_of_opennebulas_own_is_bounded_as_well(self) -> None:
+        """It may be of any length there; a platform keeps it as text."""
+
+        async def shown(method: str, *arguments: Any) -> str:
+            assert method == "one.template.info"
+            return f"<VMTEMPLATE><TEMPLATE><A>{'x' * 33_000}</A></TEMPLATE></VMTEMPLATE>"
+
+        source = Source("")
+        source.template, source.template_id = None, 1  # type: ignore[assignment]
+        with pytest.raises(TemplateError, match="at most 32768"):
+            done(vm_template("", source, shown, admin=False))
+
     def test_who_says_nothing_of_users_is_not_looked_up(self) -> None:
         """A call less."""
 
