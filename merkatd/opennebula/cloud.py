@@ -9,7 +9,7 @@ from twisted.logger import Logger
 from merkatd.cluster import Create, Deploy, Step
 from merkatd.opennebula.chores import run_due
 from merkatd.opennebula.client import STATE_DONE, Client
-from merkatd.opennebula.creating import create
+from merkatd.opennebula.creating import NewVms, create
 from merkatd.opennebula.elements import BrokenError, UnreadableError
 from merkatd.opennebula.errors import LongAnswerError, OneError, WrongStateError
 from merkatd.opennebula.estate import EstatePools
@@ -46,6 +46,7 @@ class OpenNebulaCloud:
         self._owners = Owners(client, clock)
         self._executor = executor
         self._vm_reader = VmReader(client, executor, clock, page_rows)
+        self._new_vms = NewVms(client, self._vm_reader)
         self._glances = Glances(client, clock)
         self._host_pool = HostPool()
         self._estate = EstatePools(client, executor)
@@ -82,7 +83,7 @@ class OpenNebulaCloud:
         """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""
         try:
             if isinstance(step, Create):
-                return await create(self._client, self._owners, self._vm_reader, self._shown, step)
+                return await create(self._client, self._owners, self._new_vms, self._shown, step)
             if sendable(step):
                 return await send(self._client, self._glances, step, self._destination(step))
         except WrongStateError as error:

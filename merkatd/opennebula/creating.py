@@ -19,11 +19,69 @@ class GuardedError(Exception):
     """A VM that the daemon does not make with its own rights; the message says why."""
 
 
+class NewVms:
+    """The VMs that are newer than an observation, by key: read once, however many are made.
+
+    VMs made since then were made here, and are known. An attempt that failed may have made one all
+    the same: then they are read again.
+    """
+
+    def __init__(self, client: Client, reader: VmReader) -> None:
+        """Read all with this one."""
+        self._client = client
+        self._reader = reader
+        self._since: Shown | None = None
+        self._ids: dict[str, int] | None = None
+
+    async def with_key(self, shown: Shown | None, key: str) -> VmRow | None:
+        """The oldest VM that has the key, also one that is done.
+
+        Ids ascend: what the observation did not show with its keys is newer than all it showed.
+        """
+        vm = None if shown is None else shown.keys.get(key)
+        if vm is None:
+            vm = (await self._newer(shown)).get(key)
+        there = None if vm is None else read_vm(await self._client.vm(vm))
+        return there if there is not None and there.attributes.get(KEY) == key else None
+
+    async def _newer(self, shown: Shown | None) -> dict[str, int]:
+        if self._ids is None or self._since is not shown:
+            vms = await self._reader.newer(-1 if shown is None else shown.newest)
+            found = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
+            # Others may have read them, and made some, in the meantime.
+            known = self._ids if self._since is shown else None
+            self._since, self._ids = shown, found | (known or {})
+        return self._ids
+
+    def made(self, key: str, vm: int) -> None:
+        """This VM was made with this key."""
+        if self._ids is not None:
+            self._ids[key] = vm
+
+    def forget(self) -> None:
+        """Read them again before the next is made."""
+        self._ids = None
+
+
+def _newest_first(vms: list[VmRow]) -> list[VmRow]:
+    return sorted(vms, key=lambda vm: vm.id, reverse=True)
+
+
 async def create(
-    client: Client, owners: Owners, reader: VmReader, shown: Shown | None, step: Create
+    client: Client, owners: Owners, new: NewVms, shown: Shown | None, step: Create
 ) -> Reply:
     """Make the VM, or finish what an earlier attempt has begun."""
-    found = await _with_key(client, reader, shown, step.key)
+    try:
+        reply = await _create(client, owners, await new.with_key(shown, step.key), step)
+    except Exception:
+        new.forget()
+        raise
+    if reply.vm is not None:
+        new.made(step.key, reply.vm)
+    return reply
+
+
+async def _create(client: Client, owners: Owners, found: VmRow | None, step: Create) -> Reply:
     owner = _owner(one(await client.user(step.owner), "USER"))
     if found is not None:
         if found.owner != owner.id:
@@ -72,20 +130,6 @@ def _guard(template: Template, restricted: list[str]) -> None:
     replaced = variable(template)
     if replaced is not None:
         raise GuardedError(f"{replaced!r} would be replaced by what the daemon may see")
-
-
-async def _with_key(
-    client: Client, reader: VmReader, shown: Shown | None, key: str
-) -> VmRow | None:
-    """The VM that has the key, also one that is done.
-
-    Ids ascend: what the last observation did not show with its keys is newer than all it showed.
-    """
-    if shown is not None and key in shown.keys:
-        vms = [read_vm(await client.vm(shown.keys[key]))]
-    else:
-        vms = await reader.newer(-1 if shown is None else shown.newest)
-    return min((vm for vm in vms if vm.attributes.get(KEY) == key), default=None)
 
 
 def with_key(template: str, key: str) -> str:

@@ -54,12 +54,12 @@ async def vm_template(where: str, source: Source, ask: Ask, *, admin: bool) -> s
         if not admin:
             await _check(where, template, ask)
         lines = rendered(template)
-        if len(lines) > LONGEST_TEXT:
-            why = f"it has {len(lines)} characters; at most {LONGEST_TEXT} are kept"
-            raise TemplateError([f"{where}VM template: {why}"])
-        return lines
     except ParseError as error:
         raise TemplateError([f"{where}VM template: {error}"]) from None
+    if len(lines) > LONGEST_TEXT:
+        why = f"it has {len(lines)} characters; at most {LONGEST_TEXT} are kept"
+        raise TemplateError([f"{where}VM template: {why}"])
+    return lines
 
 
 async def _shown(where: str, source: Source, ask: Ask) -> VmTemplate:

@@ -1,6 +1,10 @@
 """VMs that we create, and messages that owners see: alike on each server."""
 
-from merkatd.scheduler.ports import Answer
+from typing import Any
+
+import pytest
+
+from merkatd.scheduler.ports import Answer, UnreachableError
 
 from .worlds import SMALL, World, create
 
@@ -17,6 +21,35 @@ def test_the_same_creation_makes_one_vm(world: World) -> None:
     world.one = world.cloud()
     assert world.send(create("k2")).vm == second.vm
     assert world.observe().keys == {"k1": first.vm, "k2": second.vm}
+    assert len(world.observe().vm_id) == 2
+
+
+def test_newer_vms_are_read_once_for_many_creations(world: World) -> None:
+    """Reading them for each would cost the square of their number."""
+    world.observe()
+    world.send(create("k0"))
+    world.transport.forget()
+    for number in range(1, 6):
+        world.send(create(f"k{number}"))
+    assert world.transport.count()["one.vmpool.info"] == 0
+    assert world.send(create("k3")).why == "it was there already"
+
+
+def test_a_creation_without_an_answer_is_looked_for(world: World) -> None:
+    """It may have made its VM all the same."""
+    world.observe()
+    world.send(create("k0"))
+
+    def lost(method: str, answer: list[Any]) -> list[Any]:
+        if method == "one.vm.allocate":
+            raise UnreachableError("the answer is lost")
+        return answer
+
+    kept, world.transport.after = world.transport.after, lost
+    with pytest.raises(UnreachableError):
+        world.send(create("k1"))
+    world.transport.after = kept
+    assert world.send(create("k1")).why == "it was there already"
     assert len(world.observe().vm_id) == 2
 
 

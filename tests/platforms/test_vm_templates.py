@@ -84,7 +84,7 @@ class TestUser:
     ) -> None:
         """A short text can name a long attribute many times, and would be stored with all of it."""
 
-        async def of_a_large_user(method: str, *arguments: Any) -> str:
+        async def of_a_large_user(_method: str, *_arguments: Any) -> str:
             return f"<USER><TEMPLATE><A>{'x' * attribute}</A></TEMPLATE></USER>"
 
         text = SIZE + f'B="{"$USER[A]" * times}"\n'
@@ -94,7 +94,7 @@ class TestUser:
     def test_a_template_of_opennebulas_own_is_bounded_as_well(self) -> None:
         """It may be of any length there; a platform keeps it as text."""
 
-        async def shown(method: str, *arguments: Any) -> str:
+        async def shown(method: str, *_arguments: Any) -> str:
             assert method == "one.template.info"
             return f"<VMTEMPLATE><TEMPLATE><A>{'x' * 33_000}</A></TEMPLATE></VMTEMPLATE>"
 
