@@ -100,6 +100,7 @@ class Period(Rhythm):
         "boot_retries": Rules(least=0, most=100),
         "in_flight": Rules(least=1),
         "in_flight_per_host": Rules(least=1),
+        "new_vms": Rules(least=1),
         "keep_allocations": Rules(least=1),
         "keep_history_s": Rules(least=86_400),
         "migration_limit_s": Rules(above=0),

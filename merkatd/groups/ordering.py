@@ -13,7 +13,7 @@ from merkatd.groups.permissions import OWN
 from merkatd.ledger import LedgerError, NotFoundError
 
 MOST_VMS = 10_000
-"""In one group."""
+"""In one group, and in all groups of one user."""
 MOST_LIVING = 1_000
 """Groups of one user that are not over."""
 
@@ -56,6 +56,7 @@ def create(connection: sa.Connection, given: Creation, money: Money, at_s: float
     own = [one for one in groups.living(connection) if one.owner == given.owner]
     if len(own) >= MOST_LIVING:
         raise GroupError(f"a user has at most {MOST_LIVING} groups")
+    _room_for(given.nvm, own)
     stored = groups.add(
         connection,
         Group(
@@ -74,6 +75,14 @@ def create(connection: sa.Connection, given: Creation, money: Money, at_s: float
     if given.name is None:
         groups.change(connection, stored.id, name=f"group-{stored.id}")
     return found(connection, stored.id)
+
+
+def _room_for(nvm: int, others: Sequence[Group]) -> None:
+    there = sum(group.nvm for group in others)
+    if nvm + there > MOST_VMS:
+        raise GroupError(
+            f"a user's groups have at most {MOST_VMS} VMs in all; the others have {there}"
+        )
 
 
 def found(connection: sa.Connection, group: int) -> Group:
@@ -95,6 +104,9 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> Group:
         values["spending_rate"] = new.spending_rate
     nvm = _number(connection, one, new)
     if nvm is not None:
+        if nvm > one.nvm:
+            others = (group for group in groups.living(connection) if group.owner == one.owner)
+            _room_for(nvm, [group for group in others if group.id != one.id])
         values |= {"nvm": nvm, "why": ""}
     if not values:
         raise GroupError("a spending rate, a number of VMs, or VMs that are to end, are right")

@@ -7,14 +7,14 @@ and anything else is judged by what is seen, like every step.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from twisted.internet.defer import Deferred, DeferredList, DeferredSemaphore, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.cluster import Deploy, Migrate
+from merkatd.cluster import Create, Deploy, Migrate
 from merkatd.cluster.steps import Step
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
@@ -105,7 +105,7 @@ async def ask(
         send = world.retry if step.id in retries else world.cloud.send
         await _one(world, step, _Checked(world, known, at_s, send), turns)
 
-    sending = [begin(step) for one, step in steps.items() if one in ours]
+    sending = [begin(step) for step in _new_vms_last(steps.values()) if step.id in ours]
     await _all_or_the_limit(world, sending)
     turns.over = True
     never = dict.fromkeys(
@@ -123,6 +123,11 @@ async def ask(
             slow=slow,
         )
     return Asked(turns.why, frozenset(never))
+
+
+def _new_vms_last(steps: Iterable[Step]) -> list[Step]:
+    """Return them in their order, but those that make VMs after what running VMs wait for."""
+    return sorted(steps, key=lambda step: isinstance(step, Create))
 
 
 async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> None:

@@ -19,6 +19,7 @@ from merkatd.placement import strategy_named
 from merkatd.placement.play import with_arrivals
 from merkatd.scheduler import holding, running
 from merkatd.scheduler.afford import suspensions
+from merkatd.scheduler.creations import in_turn
 from merkatd.scheduler.failing import failing_to_leave
 from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
 from merkatd.scheduler.membership import outside
@@ -56,7 +57,7 @@ async def decide(
     as far as there is leave to do it.
     """
     asked = Trying(world.database) if leave.mode.watches else world.database
-    proposed = await world.proposals(asked, seen)
+    proposed = in_turn(await world.proposals(asked, seen), world.rhythm.new_vms)
     seen = left_alone(seen, proposed)
     label = "+".join(market.strategy for market in world.markets)
     memory = await world.database.read(lambda connection: periods.memory(connection, label))

@@ -65,6 +65,8 @@ class Rhythm:
     """The most calls for steps at a time,"""
     in_flight_per_host: int = 2
     """and the most that concern one host."""
+    new_vms: int = 100
+    """The most VMs of one owner that are made in a period, for platforms and groups."""
     act_limit_s: float = 30.0
     """How long a period sends steps and waits for answers; later ones are taken when they come."""
     tell_limit_s: float = 5.0

@@ -1,0 +1,63 @@
+"""Many new VMs of one user hold up nobody else's, and come a part in each period."""
+
+import pytest
+
+from merkatd.cluster import Create, Terminate
+from merkatd.groups.ordering import GroupError
+from merkatd.scheduler.creations import in_turn
+from tests.groups.site import Site, template
+
+SMALL = template(vcpus=1, memory=1)
+
+
+def made(owner: int, number: int) -> Create:
+    """The creation of an owner's VM."""
+    return Create(period=1, reason="", key=f"{owner}-{number}", template="", owner=owner)
+
+
+def test_each_owner_has_so_many_in_a_period_and_the_first_comes_first() -> None:
+    """Whatever another asked for before; and what ends VMs stands before what makes them."""
+    end = Terminate(period=1, vm=7, reason="")
+    asked = [made(1, at) for at in range(5)] + [made(2, at) for at in range(2)] + [end]
+    steps = in_turn(asked, 3)
+    assert steps[0] is end
+    assert [step.key for step in steps if isinstance(step, Create)] == [
+        "1-0",
+        "2-0",
+        "1-1",
+        "2-1",
+        "1-2",
+    ]
+
+
+def test_a_large_group_comes_a_part_in_each_period() -> None:
+    """And another user's VM with the first part."""
+    site = Site()
+    try:
+        eves = site.create(1.0, 350, owner=site.eve, template=SMALL)
+        bobs = site.create(1.0, 1, owner=site.bob)
+        site.period()
+        site.clock.advance(60)
+        for part in (100, 200, 300, 350):
+            site.period()
+            site.clock.advance(60)
+            there = [vm for vm in site.members(eves) if vm.vm is not None]
+            assert len(there) == part
+            assert all(vm.vm is not None for vm in site.members(bobs))
+    finally:
+        site.close()
+
+
+def test_all_groups_of_a_user_have_a_bound_together() -> None:
+    """A thousand groups of ten thousand VMs are ten million rows."""
+    site = Site()
+    try:
+        site.create(1.0, 6000, template=SMALL)
+        with pytest.raises(GroupError, match="at most 10000 VMs in all; the others have 6000"):
+            site.create(1.0, 6000, template=SMALL)
+        other = site.create(1.0, 10, template=SMALL)
+        with pytest.raises(GroupError, match="the others have 6000"):
+            site.edit(other, nvm=4001)
+        assert site.edit(other, nvm=4000).nvm == 4000
+    finally:
+        site.close()
