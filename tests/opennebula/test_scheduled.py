@@ -1,6 +1,7 @@
 """Scheduled actions on old servers: when they are due, and what they say afterwards."""
 
 import calendar
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -164,3 +165,22 @@ def test_nothing_that_is_written_there_harms(action: dict[str, str]) -> None:
     """It is due or not; afterwards it is not due at the same moment."""
     for one in due_actions([action], NOW, 0):
         assert not due_actions([done(one.action, NOW, 0)], NOW, 0)
+
+
+@pytest.mark.parametrize(
+    ("time", "repeat", "days"),
+    [
+        ("-9999999999999", "0", "1"),
+        ("-99999999999999999", "3", "1"),
+        ("1", "2", ",".join(["1"] * 20_000)),
+    ],
+)
+def test_one_that_is_far_behind_costs_no_more_than_others(
+    time: str, repeat: str, days: str
+) -> None:
+    """However long ago it was, and however many days it names; it still catches up."""
+    action = suspend(TIME=time, REPEAT=repeat, DAYS=days, END_TYPE="0")
+    began = process_time()
+    said = done(action, NOW, NOW - DAY)
+    assert process_time() - began < 0.1
+    assert int(said["TIME"]) > NOW
