@@ -31,7 +31,7 @@ def test_newer_vms_are_read_once_for_many_creations(world: World) -> None:
     world.transport.forget()
     for number in range(1, 6):
         world.send(create(f"k{number}"))
-    assert world.transport.count()["one.vmpool.info"] == 0
+    assert not [method for method in world.transport.count() if "vmpool" in method]
     assert world.send(create("k3")).why == "it was there already"
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
 
 from merkatd.api.xmlrpc.identity import Identity, Logins
 from tests.opennebula.worlds import ADMIN, in_memory
@@ -17,20 +16,14 @@ class Door:
 
     def __init__(self) -> None:
         world = in_memory()
-        self.clock, self.transport = world.clock, world.transport
-        self.logins = Logins(self.transport, self.clock, kept_s=10.0, refusal_kept_s=2.0)
+        self.transport = world.transport
+        self.run = world.drive.run
+        self.logins = Logins(self.transport, world.clock, kept_s=10.0, refusal_kept_s=2.0)
         self.carol = self.call("one.user.allocate", ADMIN, "carol", PASSWORD, "core", [USERS, 0])
-
-    def wait(self, coroutine: Any) -> Any:
-        """What it comes to."""
-        found: list[Any] = []
-        Deferred.fromCoroutine(coroutine).addCallback(found.append)
-        self.clock.advance(1)
-        return found[0]
 
     def call(self, method: str, *arguments: Any) -> Any:
         """What the cloud answers."""
-        good, value, *_ = self.wait(self.transport.call(method, *arguments))
+        good, value, *_ = self.run(self.transport.call(method, *arguments))
         assert good, value
         return value
 
@@ -41,7 +34,7 @@ class Door:
 
     def who(self, password: str) -> Identity:
         """Carol, with this password."""
-        found: Identity = self.wait(self.logins.who(f"carol:{password}"))
+        found: Identity = self.run(self.logins.who(f"carol:{password}"))
         return found
 
 
@@ -55,7 +48,7 @@ def test_a_token_of_one_group_has_no_rights_of_another(door: Door) -> None:
     """Carol gave it to a program that is not to administrate."""
     assert door.who(PASSWORD).is_admin
     narrow = door.who(door.token(USERS))
-    assert (narrow.uid, narrow.groups, narrow.group) == (door.carol, {USERS}, USERS)
+    assert (narrow.uid, set(narrow.groups), narrow.group) == (door.carol, {USERS}, USERS)
     assert not narrow.is_admin
 
 
@@ -67,4 +60,5 @@ def test_a_token_of_all_groups_is_a_whole_login(door: Door) -> None:
 def test_one_of_the_administrators_group_administrates(door: Door) -> None:
     """And has no other group."""
     admin = door.who(door.token(0))
-    assert (admin.groups, admin.is_admin) == ({0}, True)
+    assert set(admin.groups) == {0}
+    assert admin.is_admin
