@@ -20,6 +20,9 @@ _CLOCKS_DIFFER_S = 3600
 """By no more do OpenNebula's clock and ours differ where its records are cut off by time."""
 
 
+_OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
+
+
 def last_record(records: Element | None) -> Record:
     """Return the last record of a HISTORY_RECORDS element."""
     if records is None or len(records) == 0:
@@ -28,12 +31,9 @@ def last_record(records: Element | None) -> Record:
 
 
 def _record(element: Element) -> Record:
-    parts = [_number(element, name) for name in ("SEQ", "RSTIME", "RETIME")]
-    return Record(*parts)
-
-
-def _number(element: Element, name: str) -> int:
-    return counted(element.findtext(name)) or 0
+    # One walk over the element for all three: this is read of every VM in every period.
+    found = {child.tag: child.text for child in element.iterchildren(*_OF_A_RECORD)}
+    return Record(*(counted(found.get(name)) or 0 for name in _OF_A_RECORD))
 
 
 async def read_histories(

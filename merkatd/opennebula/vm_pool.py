@@ -163,12 +163,12 @@ def _length(element: Element) -> int:
 def _read(elements: Iterable[tuple[Element, int]]) -> Page:
     page = Page()
     for element, length in elements:
-        vm = next(iter(ids(element.iterchildren("ID"))), NAMELESS)
         try:
             row = _row(_parts(element))
             page.vms.append(row)
             vm = row.id
         except UnreadableError as error:
+            vm = next(iter(ids(element.iterchildren("ID"))), NAMELESS)
             page.ailing[vm] = str(error)
         page.ids.append(vm)
         if length > LONG:

@@ -113,24 +113,26 @@ class TestLog:
         """What stands in the first chosen column."""
         return set(shell.ok(f"log --csv --no-header {words}").lines)
 
-    def test_filters(self, asked: Shell, settled: Daemon) -> None:
+    def test_filters(self, shell: Shell, daemon: Daemon) -> None:
         """By VM, host, kind, state, period and time, and all of them together."""
-        assert self.names(asked, "-l VM --vm web-1") == {"1"}
-        assert self.names(asked, "-l KIND --kind deploy") == {"deploy"}
-        assert self.names(asked, "-l HOST --host host001") == {"host001"}
-        assert self.names(asked, "-l STATE --state confirmed") == {"confirmed"}
-        assert self.names(asked, "-l STATE --state refused") == set()
-        assert self.names(asked, "-l PERIOD --period 2") == {"2"}
-        assert self.names(asked, "-l PERIOD --period 1-2") == {"1", "2"}
-        assert self.names(asked, "-l PERIOD --period 3-9") == set()
-        assert self.names(asked, "-l VM --vm 3 --kind deploy --host 1 --period 1") == {"3"}
-        assert len(asked.ok("log --limit 3 --csv --no-header").lines) == 3
-        now = settled.frontend.clock.seconds()
-        assert 240 <= now - 1_000_000 < 260, "the second period began less than 200 s ago"
-        assert self.names(asked, "-l PERIOD --since 200s") == {"2"}
-        assert self.names(asked, "-l PERIOD --since 1d") == {"1", "2"}
-        date = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now - 200))
-        assert self.names(asked, f"-l PERIOD --since {date}") == {"2"}
+        daemon.frontend.bench.ok("one.vm.update", 0, 'MERKAT_BID_CPU="6"', 1)
+        daemon.period()
+        assert self.names(shell, "-l VM --vm web-1") == {"1"}
+        assert self.names(shell, "-l KIND --kind deploy") == {"deploy"}
+        assert self.names(shell, "-l HOST --host host001") == {"host001"}
+        assert self.names(shell, "-l STATE --state confirmed") == {"confirmed"}
+        assert self.names(shell, "-l STATE --state refused") == set()
+        assert self.names(shell, "-l PERIOD --period 5") == {"5"}
+        assert self.names(shell, "-l PERIOD --period 1-5") == {"1", "5"}
+        assert self.names(shell, "-l PERIOD --period 6-9") == set()
+        assert self.names(shell, "-l VM --vm 3 --kind deploy --host 1 --period 1") == {"3"}
+        assert len(shell.ok("log --limit 3 --csv --no-header").lines) == 3
+        now = daemon.frontend.clock.seconds()
+        assert 300 <= now - 1_000_000 < 320, "the fifth period began less than 100 s ago"
+        assert self.names(shell, "-l PERIOD --since 100s") == {"5"}
+        assert self.names(shell, "-l PERIOD --since 1d") == {"1", "5"}
+        date = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(now - 100))
+        assert self.names(shell, f"-l PERIOD --since {date}") == {"5"}
 
     def test_newest_last(self, asked: Shell) -> None:
         """As a log is read."""

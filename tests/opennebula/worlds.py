@@ -113,7 +113,7 @@ class World:
     def dispatch_after(self, seconds: float) -> None:
         """So long after a call was answered a VM begins to move, from now on."""
         settings = self.embedded.world.settings
-        delays = replace(settings.delays, dispatch_s=seconds)
+        delays = replace(settings.delays, dispatch_s=seconds * settings.delays.factor)
         self.embedded.world.settings = replace(settings, delays=delays)
 
     def until(self, there: Callable[[], bool]) -> None:

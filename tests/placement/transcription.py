@@ -55,8 +55,18 @@ class Transcription:
             if policy == RolePolicy.APART and self.place[other] == host:
                 return False
             if policy == RolePolicy.TOGETHER:
-                partners.append(self.place[other])
-        return not partners or host in partners
+                partners.append(int(self.view.hosts[self.place[other]]))
+        # Members outside the market stay where they are, and count.
+        vms, inside = self.snapshot.vms, set(self.view.vms.tolist())
+        for other in range(len(vms.role)):
+            if other in inside or vms.role[other] < 0 or vms.host[other] == NOWHERE:
+                continue
+            policy = self._policy(int(roles[vm]), int(vms.role[other]))
+            if policy == RolePolicy.APART and vms.host[other] == self.view.hosts[host]:
+                return False
+            if policy == RolePolicy.TOGETHER:
+                partners.append(int(vms.host[other]))
+        return not partners or int(self.view.hosts[host]) in partners
 
     def _policy(self, first: int, second: int) -> int:
         if first == second:

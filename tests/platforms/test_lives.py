@@ -206,7 +206,7 @@ class TestMoney:
     ) -> None:
         """Stop, or go on with what there is."""
         platform = site.submit(
-            top=f'name = "weather"\nover_budget = "{choice}"', budget="[budget]\ncredits = 2"
+            top=f'name = "weather"\nover_budget = "{choice}"', budget="[budget]\ncredits = 200"
         )
         site.vm(500.0, BOB)
         site.until(platform, "running")

@@ -70,7 +70,7 @@ class TestLife:
         assert len(site.alive()) == 2
 
     def test_where_each_fails_the_platform_gives_up_and_says_so(self, site: Site) -> None:
-        """Not for want of trying; its budget comes back."""
+        """Not for want of trying; its budget comes back, but for the seconds of its boots."""
         before = site.balances()[site.ann]
         site.cloud.faults.add(Fault(Kind.FAIL, lcm="BOOT"))
         platform = site.submit()
@@ -80,7 +80,7 @@ class TestLife:
         told = [one for one in site.doings(platform) if one.what == "replace"]
         assert len(told) == MOST
         assert site.alive() == []
-        assert site.balances()[site.ann] == before
+        assert before - 1.0 < site.balances()[site.ann] <= before
 
     def test_one_that_runs_goes_on_with_what_it_has(self, site: Site) -> None:
         """Where some of its VMs fail for ever, no more than so many an hour are made."""
