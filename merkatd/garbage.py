@@ -59,7 +59,7 @@ class Garbage:
         self._before = gc.get_threshold()
 
     def start(self) -> None:
-        """Freeze what is loaded, and keep collections short from now on."""
+        """Freeze all present objects, and keep collections short from now on."""
         gc.freeze()
         self._whole_s = self._seconds()
         gc.set_threshold(*_THRESHOLDS)

@@ -110,7 +110,7 @@ def image_chown(call: Call, oid: int, uid: int, gid: int) -> int:
 
 @method("one.image.chmod", "iiiiiiiiii")
 def image_chmod(call: Call, oid: int, *bits: int) -> int:
-    """Change who may use an image; -1 leaves a right as it is."""
+    """Change the rights of an image; -1 leaves a right unchanged."""
     image = call.find(call.cloud.world.images, Kind.IMAGE, oid)
     call.need(Right.MANAGE, image_target(image))
     if any(bit not in {-1, 0, 1} for bit in bits):

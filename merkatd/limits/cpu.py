@@ -4,13 +4,12 @@ A quota is always set, and it is the share: nobody gets more than the market gav
 or not the rest of the host is idle. A VM that was given its full size gets a quota of its
 full size, which stops nothing.
 
-A hypervisor has threads beside a VM's virtual CPUs: its emulator's, and those for disks. Whoever
-makes them work makes them work for itself, so the whole of a VM has a quota too, where its virtual
-CPUs have one each: theirs together and a twentieth (HELPERS_PART). The helpers may use all that
-the virtual CPUs leave, and have that part where they leave nothing: a host talks to its guests
-through these threads. Of a small share a twentieth is too little for that, and whoever asks such a
-guest then waits for it, half a second for each question: HELPERS_LEAST is what helpers have at
-least. It is little, and far from being unlimited.
+A hypervisor has threads beside a VM's virtual CPUs: its emulator's, and those for disks. They work
+for the guest, so the whole of a VM has a quota too, where its virtual CPUs have one each: the sum
+of theirs and a twentieth (HELPERS_PART). The helpers may use all that the virtual CPUs leave, and
+have that part where the virtual CPUs leave nothing: a host talks to its guests through these
+threads. A twentieth of a small share is too little for that: each question to the guest then takes
+half a second. The helpers therefore have at least HELPERS_LEAST, which is far from unlimited.
 
 Quotas are rounded down to whole microseconds. libvirt takes none below LEAST_QUOTA_US: a
 smaller share, even none at all, is lifted to that, so a VM always runs a little. That and what the

@@ -139,7 +139,7 @@ class OpenNebulaCloud:
                 text = await self._client.vm_page(0, rows, STATE_DONE)
                 return (await self._executor.run(partial(read_page, text))).vms
             except (LongAnswerError, GarbledError):
-                rows //= 2  # texts of owners that nobody can read: fewer of them
+                rows //= 2  # owners' texts that can't be read: ask for fewer rows
         return []
 
     async def _load(self) -> Mapping[int, Load]:

@@ -1,6 +1,6 @@
 """All VMs of a pool in pages, each taken apart where the executor runs, and none missed.
 
-Texts of tenants may be longer than anybody wants to read, or be no XML. Such VMs are found by
+Texts of tenants may be too long to read, or be no XML. Such VMs are found by
 halving the range of ids that shows them. From then on all others are read around them, and they
 themselves by OpenNebula's own record, until it is time to try their texts again.
 """

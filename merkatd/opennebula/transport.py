@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 _BODY_BYTES = 1 << 28
 VMS_BYTES = 1 << 25
-"""The longest answer about VMs, whose texts their owners write: what is longer is asked for in
+"""The longest answer about VMs, whose texts their owners write: a longer one is asked for in
 smaller pieces. A thousand ordinary VMs take 6 MB."""
 _OF_VMS = re.compile(r"one\.vm(pool\.(info|infoextended|infoset)|\.info)")
 _SMALL_BYTES = 1 << 15

@@ -189,7 +189,7 @@ def _read(elements: Iterable[tuple[Element, int]]) -> Page:
 
 
 def _parts(vm: Element) -> Mapping[str, Element]:
-    """What is used of a VM's element. Raises UnreadableError where something is there twice."""
+    """Return the used parts of a VM's element. Raise UnreadableError where one occurs twice."""
     found = list(vm.iterchildren(*_USED))
     parts: Mapping[str, Element] = {str(child.tag): child for child in found}
     if len(parts) < len(found):

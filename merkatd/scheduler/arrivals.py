@@ -2,7 +2,7 @@
 
 Those are VMs that the period places, and VMs that are off and that their owners may resume. A VM
 that is resumed has no share: it gets what its charge pays for, as far as its payer has credits
-left, and weighs no more than that beside neighbours, who paid for all of the host. Pure, but for
+left, and weighs no more than that beside neighbours, which paid for all of the host. Pure, but for
 the one question what payers have left.
 """
 
@@ -32,7 +32,7 @@ _OFF = (VmState.SUSPENDED, VmState.POWERED_OFF)
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """VMs that may begin to run, and who else is on their hosts."""
+    """VMs that may begin to run, and the other VMs on their hosts."""
 
     host: Mapping[int, int] = field(default_factory=dict)
     """By VM id: the id of the host where it will run."""
@@ -125,7 +125,7 @@ def _returning(
     for row in np.flatnonzero(off).tolist():
         own, beside = means[int(vms.id[row])], float(highest[scene.then[row]])
         share[row] = own.units
-        # Weights of neighbours stay as they are: nobody can weigh more than the first of them.
+        # Weights of neighbours stay unchanged: no VM can weigh more than the first of them.
         bid[row, CPU] = min(own.weighs, beside) if beside > 0 else own.weighs
     state = np.where(off, int(VmState.RUNNING), vms.state)
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))

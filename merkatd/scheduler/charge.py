@@ -64,7 +64,7 @@ class Purse:
 
 
 async def charge(world: World, seen: Seen) -> Purse:
-    """Charge every period before this one that is still to be charged; what everybody has left.
+    """Charge every earlier period that is not yet charged; return the balance of each payer.
 
     Raises UnreachableError where OpenNebula does not say when VMs ran.
     """

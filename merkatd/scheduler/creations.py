@@ -1,7 +1,7 @@
-"""New VMs in turn: so many of an owner in a period, and each owner's first before anybody's second.
+"""New VMs in turn: a bounded number per owner and period, each owner's first before any second.
 
 A tenant may ask for thousands of VMs at once. OpenNebula makes each by a call of its own, so that
-they would take the time of everybody's other steps, for many periods.
+they would take the time of all other steps, for many periods.
 """
 
 from collections import defaultdict

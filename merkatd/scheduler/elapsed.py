@@ -1,4 +1,4 @@
-"""For how long each VM of a period is charged: what is read for that, and what comes of it."""
+"""How long each VM of a period is charged for, from the records that OpenNebula keeps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -94,8 +94,8 @@ def seconds_rested(
 ) -> Floats:
     """[vms]: for how long each kept its floor without running, of those that were off.
 
-    What a VM that is off keeps is given to nobody until the next period, so it is charged up to
-    there, also where the VM is gone by then.
+    Until the next period no other VM gets the memory that a stopped VM keeps, so it is charged
+    up to there, also where the VM is gone by then.
     """
     if "rests" not in arrays:
         return np.zeros_like(ran)

@@ -101,7 +101,7 @@ class Following:
 
 
 async def _send(world: World, steps: list[OnHost]) -> None:
-    """Record them, and tell the hosts those that nobody sent before."""
+    """Record the limits, and send the hosts those that were not sent before."""
     by_id, at_s = {step.id: step for step in steps}, world.now()
 
     def store(connection: sa.Connection) -> frozenset[str]:

@@ -31,7 +31,7 @@ def chargeable(arrays: Arrays, markets: Sequence[Market]) -> Bools:
 
 
 def in_a_market(arrays: Arrays, markets: Sequence[Market]) -> Bools:
-    """[vms]: is in a market that there is."""
+    """[vms]: whether the VM is in a known market."""
     known = arrays["market"] < min(len(markets), len(arrays["price"]))
     found: Bools = (arrays["market"] >= 0) & known
     return found

@@ -157,7 +157,7 @@ def _overlap(
 
 
 def _shift(before: Look, now: Look, news: Iterable[Sequence[Record] | None]) -> float:
-    """Return what is to be added to our times to make them OpenNebula's, 0 where they agree."""
+    """Return the seconds to add to our times to make them OpenNebula's, 0 where they agree."""
     latest = max((max(one.ran_from_s, one.ran_until_s) for one in now.records.values()), default=0)
     ahead = latest - now.at_s if latest > 0 else 0.0
     fresh = [
@@ -183,7 +183,7 @@ def _new_moments(old: Record, new: Record) -> list[int]:
 
 
 def at_least(seconds: Floats, least_s: float, elapsed_s: float) -> Floats:
-    """[vms]: what is charged: a VM that ran at all ran for `least_s`, if so much time passed."""
+    """[vms]: the charged seconds: at least `least_s` for a VM that ran, if so much time passed."""
     least = min(least_s, elapsed_s)
     found: Floats = np.where(seconds > 0, np.maximum(seconds, least), 0.0)
     return found

@@ -171,7 +171,7 @@ def _failed(state: Ints, host: Ints) -> list[tuple[int, int]]:
 
 
 def _less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) -> Floats:
-    """Return what is left of each host without what these VMs reserve there."""
+    """Return the room of each host without the reservations of these VMs."""
     if not reserved:
         return capacity
     rows, hosts = np.array(reserved, dtype=np.int64).T

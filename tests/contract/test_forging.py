@@ -1,4 +1,4 @@
-"""Texts of owners that end their CDATA section: what they may show, and what is believed of it."""
+"""Owners' texts that end their CDATA section: what they may show, and which parts are believed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_forged_size_is_what_opennebula_charges(endpoint: Endpoint) -> None:
 
 
 def test_a_forged_place_is_not_believed(endpoint: Endpoint) -> None:
-    """Neither a host that there is not, nor one where the VM does not run."""
+    """Neither an unknown host, nor one where the VM does not run."""
     _, session = endpoint.user()
     other = endpoint.running(1)
     forged = endpoint.running(0, xml(""), session)

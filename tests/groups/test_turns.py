@@ -1,4 +1,4 @@
-"""Many new VMs of one user hold up nobody else's, and come a part in each period."""
+"""Many new VMs of one user don't hold up those of others, and come a part in each period."""
 
 import pytest
 

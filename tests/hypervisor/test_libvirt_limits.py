@@ -203,7 +203,7 @@ class TestDrift:
             assert (seen.vcpu_quota_us[0], seen.global_quota_us[0]) == (20_000, 42_000)
 
     def test_a_third_kind_of_quota_that_was_there_before(self) -> None:
-        """Nobody set it to something else; it goes all the same."""
+        """No other program set it to something else; it is removed all the same."""
         host = DoubleHost()
         there = host.start(0).scheduler
         there |= {"emulator_quota": 50_000, "vcpu_quota": 20_000, "global_quota": 42_000}
@@ -244,7 +244,7 @@ class TestDrift:
         assert bed.adapter.reach().drift == 0
 
     def test_pins_that_were_set_in_part(self) -> None:
-        """Are read again: what is known of them is wrong."""
+        """They are read again: their known state is wrong."""
         host = DoubleHost()
         there = host.start(0, vcpus=2)
         bed = Bed({0: host}, PINNING)
@@ -286,7 +286,7 @@ class TestDrift:
         assert bed.adapter.reach().drift == 1
 
     def test_the_memory_of_a_container_that_was_never_told(self) -> None:
-        """Its size is what it was given; a limit below that is somebody else's."""
+        """Its size is its allocation; a limit below that was set by another program."""
         host = DoubleHost("lxc")
         there = host.start(0, used_mib=100.0)
         bed = Bed({0: host}, LibvirtSettings(check_every=1))

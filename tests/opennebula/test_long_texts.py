@@ -105,7 +105,7 @@ def test_a_text_that_became_short_is_read_like_all(world: World) -> None:
 
 
 def test_one_that_waits_and_was_never_read_is_not_placed(world: World) -> None:
-    """Nobody knows where it may be."""
+    """Its place is unknown."""
     world.new(BIG)
     seen = world.run(adapter(world, LONG // 2).observe())
     assert row(seen, 6)[:2] == (-1, int(VmState.ABSENT))

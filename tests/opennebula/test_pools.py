@@ -173,7 +173,7 @@ def test_a_vm_without_an_id() -> None:
 
 @pytest.mark.parametrize("name", ["<NAME>a & b</NAME>", "<NAME>a", "<NAME>\x02</NAME>", "</NAME>"])
 def test_a_pool_with_a_vm_that_is_no_xml(name: str) -> None:
-    """Nothing of it is believed: nobody can tell which VM it is. It is asked for in parts."""
+    """Nothing of it is believed: it can't be told which VM it is. It is read in parts."""
     with pytest.raises(GarbledError):
         read_page(pool(vm(3), vm(2, NAME=name), vm(1)))
 

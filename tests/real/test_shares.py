@@ -68,7 +68,7 @@ def test_so_is_that_of_a_pinned_vm(port: Port, guest: Guest, units: int) -> None
 
 
 def test_other_threads_are_limited_with_it(port: Port, guest: Guest) -> None:
-    """A quota of their own that somebody sets goes again, by one call."""
+    """A quota that another program sets for them is removed, by one call."""
     share = limit(VM, vcpu=25_000, whole=52_500)
     port.read({VM: 0})
     port.apply(share)

@@ -285,7 +285,7 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
 
 
 def test_a_period_keeps_the_terms_that_it_is_charged_by(made: Callable[..., Frontend]) -> None:
-    """A configuration that is read before the charge could exceed what is reserved."""
+    """A configuration that is read before the charge could exceed the reservation."""
     clearing = Market(pricing=Pricing(rule=PriceRule.CLEARING))
     paper = Market(pricing=Pricing(rule=PriceRule.PAPER))
     frontend = made(Money(supply=1e6), markets=(clearing,))

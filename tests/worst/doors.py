@@ -1,4 +1,4 @@
-"""What arrives at the doors before anybody is known, and what commands and oned's driver read."""
+"""Texts that arrive at the doors before a login, and texts that commands and oned's driver read."""
 
 import base64
 from pathlib import Path

@@ -33,7 +33,7 @@ class _Look(Call):
         if make is None:
             self._say(404, b"text/plain", b"/metrics and /healthz are served here\n")
         elif self.method not in {b"GET", b"HEAD"}:
-            self._say(405, b"text/plain", b"GET is right\n", b"Allow: GET, HEAD\r\n")
+            self._say(405, b"text/plain", b"Use GET or HEAD.\n", b"Allow: GET, HEAD\r\n")
         elif self.size > self.channel.factory.body_bytes:
             self._say(413, b"text/plain", b"A request for figures has no body\n")
         else:

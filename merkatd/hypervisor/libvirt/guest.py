@@ -70,7 +70,7 @@ class Guest:
     cores: Cores | None = None
     """Where it is pinned, None as long as nobody knows."""
     emulator: tuple[int, ...] | None = None
-    """The cores of its other threads, empty for all of them, None as long as nobody knows."""
+    """The cores of its other threads: empty means all cores, None means not yet known."""
     devices: Devices | None = None
     """Its interfaces and disks with their limits, None as long as nobody looked."""
     checked: int | None = None

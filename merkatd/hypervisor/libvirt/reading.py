@@ -128,7 +128,7 @@ def _find_cores(host: Host, driver: Driver, guest: Guest) -> None:
 
 
 def _find_emulator(host: Host, driver: Driver, guest: Guest) -> None:
-    """Drift is what is not where it was put: a guest that is not pinned has it anywhere."""
+    """A difference from the pins that were set is drift; a guest without pins has none."""
     try:
         cores = driver.emulator(host, guest)
     except binding.needed().libvirtError as error:
@@ -142,7 +142,7 @@ def _find_emulator(host: Host, driver: Driver, guest: Guest) -> None:
 
 
 def _find_memory(host: Host, driver: Driver, guest: Guest) -> None:
-    """The limit that is there is what the guest was told, whoever told it: it is then set again."""
+    """A limit that another program set counts as the guest's limit, and is set again."""
     there_mib = driver.memory_mib(host, guest)
     if there_mib is None:
         return

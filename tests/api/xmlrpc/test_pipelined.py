@@ -1,4 +1,4 @@
-"""Many calls at once on one connection: what is answered waits in memory for no slow reader."""
+"""Many calls at once on one connection: no answer waits in memory for a slow reader."""
 
 from collections.abc import Callable
 from typing import Any

@@ -226,7 +226,7 @@ OTHERS_BID = 5.0
 def test_two_who_only_care_for_themselves_do_not_spiral(
     start: tuple[float, float], need: float
 ) -> None:
-    """Both want up to 36 % of what there is, beside another, and could pay any price for it.
+    """Both want up to 36 % of the cloud, beside another, and could pay any price for it.
 
     In the example each one's bid halves and doubles the market of the other, in turns.
     """
