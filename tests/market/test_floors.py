@@ -1,10 +1,17 @@
 """A claimed floor holds as far as its bid pays for it."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from merkatd.cluster import Floats, Snapshot
 from merkatd.market.floors import paid_floors
+from merkatd.market.price import PriceRule
+from tests.clouds import cloud, hosts_table, vms_table
+from tests.market.test_phantoms import RESERVE, SEEDS, decided, market_of
 
 AMOUNTS = st.floats(0, 1e6)
 
@@ -18,14 +25,47 @@ def paid(floor: float, bid: float, price: float, reserve: float) -> float:
 def test_a_claim_without_a_bid_is_worth_nothing_where_others_bid() -> None:
     """At 0.1 credits a unit 20 credits pay for 200 of 300 units, and none for none."""
     assert paid(300, 0, 0.1, 0.01) == 0
-    assert paid(300, 20, 0.1, 0.01) == 200
+    assert paid(300, 20, 0.1, 0.01) == pytest.approx(200, rel=2e-6)
     assert paid(100, 20, 0.1, 0.01) == 100
     assert paid(300, 20, np.inf, 0.01) == 0
 
 
-def test_where_there_is_enough_it_holds() -> None:
-    """At the reserve price, which it then costs."""
-    assert paid(300, 0, 0.01, 0.01) == 300
+def test_where_there_is_enough_it_holds_as_far_as_its_bid_pays_the_reserve_price() -> None:
+    """Without a reserve price it costs nothing, and holds as a whole."""
+    assert paid(300, 0, 0.01, 0.01) == 0
+    assert paid(300, 2, 0.01, 0.01) == pytest.approx(200, rel=2e-6)
+    assert paid(300, 4, 0.01, 0.01) == 300
+    assert paid(300, 0, 0.0, 0.0) == 300
+
+
+def prices_over_time(claimed: Snapshot, periods: int) -> list[Floats]:
+    """Of one cloud in which nothing changes but the prices, by which claims hold."""
+    reserve = np.array(list(RESERVE.values()))
+    prices, found = reserve, []
+    for _ in range(periods):
+        vms = claimed.vms
+        each = (np.tile(of, (len(vms), 1)) for of in (prices, reserve))
+        held = replace(claimed, vms=replace(vms, floor=paid_floors(vms.floor, vms.bid, *each)))
+        prices = decided(held, PriceRule.CLEARING).prices[0]
+        found.append(prices)
+    return found
+
+
+@given(SEEDS)
+def test_prices_settle(seed: int) -> None:
+    """A claim that holds raises the price, by which less of it is paid for: they meet at once."""
+    found = prices_over_time(market_of(seed), 8)
+    assert np.allclose(found[3:], found[3], rtol=1e-9)
+
+
+def test_prices_settle_where_a_neighbour_reaches_its_cap() -> None:
+    """It leaves 208 MiB, all that the other pays for: any price up to 9 / 256 would clear."""
+    host = hosts_table(np.array([[464.0, 464.0]]))
+    claims = np.array([[0.0, 220.0], [0.0, 0.0]])
+    vms = vms_table([0, 0], [[1.0, 1.0], [9.0, 9.0]], [[100.0, 256.0]] * 2, floor=claims)
+    found = [float(prices[1]) for prices in prices_over_time(cloud(host, vms), 12)]
+    assert found[1:] == [found[1]] * 11
+    assert found[1] == pytest.approx(1 / 208)
 
 
 @given(floor=AMOUNTS, bid=AMOUNTS, price=st.floats(1e-9, 1e6), reserve=st.floats(0, 1e6))
@@ -35,5 +75,5 @@ def test_it_is_never_more_than_is_claimed_or_paid_for(
     """A higher bid never lowers it."""
     found = paid(floor, bid, price, reserve)
     assert 0 <= found <= floor
-    assert price <= reserve or found * price <= bid * (1 + 1e-9) + 1e-300
+    assert found * max(price, reserve) <= bid * (1 + 1e-9) + 1e-300
     assert paid(floor, bid * 2, price, reserve) >= found

@@ -11,24 +11,27 @@ from tests.real.site import Site, running
 HOST_MIB, SIZE_MIB = 464, 256
 KEPT_MIB, FLOOR_MIB = 220, 240
 """Two floors, nearer to each other than what is worth a step: they are kept all the same."""
+HERE = 'SCHED_REQUIREMENTS="NAME=host000"\n'
 STEP_MIB = 16
 STEPS = f'[limits.memory]\nmost_step = "{STEP_MIB}MiB"'
 PATIENCE_S = 120.0
 
 
 def test_balloons_follow_bids_and_floors(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
-    """Who bids more has all but the other's floor, at every moment; released, both have all.
+    """The higher bid has all but the other's floor, at every moment; released, both have all.
 
-    Nobody gives or gets more at once than a step, and the two never hold more than what the host
-    has and the one step that the giving guest may not have made yet.
+    No guest gives or gets more at once than a step, and the two never hold more than what the host
+    has and the one step that the giving guest may not have made yet. The second host keeps the
+    market's price down, so that the bid pays for its floor; both VMs want the first one.
     """
     options = {"memory_mib": HOST_MIB, "booted": True, "more": STEPS}
-    with running(tmp_path, mortal_hosts[:1], **options) as site:
-        low = site.new(1.0, vcpus=1, memory_mib=SIZE_MIB, more=f'MERKAT_MIN_MEMORY="{KEPT_MIB}"')
+    with running(tmp_path, mortal_hosts, **options) as site:
+        kept = f'{HERE}MERKAT_MIN_MEMORY="{KEPT_MIB}"'
+        low = site.new(1.0, vcpus=1, memory_mib=SIZE_MIB, more=kept)
         guest = site.guest(low)
         assert guest.balloon_mib == SIZE_MIB
         until(lambda: _measured(guest), "it says what it uses", patience_s=PATIENCE_S)
-        high = site.new(9.0, vcpus=1, memory_mib=SIZE_MIB)
+        high = site.new(9.0, vcpus=1, memory_mib=SIZE_MIB, more=HERE)
         other = site.guest(high)
         seen = _held_until(guest, other, lambda: _held(guest, other) == _by(KEPT_MIB))
         assert min(seen)[0] == KEPT_MIB

@@ -32,7 +32,7 @@ from merkatd.scheduler.settings import Acting, Market
 from tests.scheduler.frontend import START_S, Frontend
 
 MICRO = 10**6
-RESERVE = {"cpu": 0.001, "memory": 0.0001}
+RESERVE = {"cpu": 0.001, "memory": 0.0005}
 
 
 @pytest.fixture
@@ -192,11 +192,11 @@ def test_watching_reserves_nothing(made: Callable[..., Frontend]) -> None:
 
 class TestDebts:
     def poor(self, made: Callable[..., Frontend], unpaid: int = 10) -> tuple[Frontend, int, str]:
-        """A frontend with an owner that can't pay for the floor of its VM."""
+        """A frontend with an owner that can't pay for the memory that its VM needs."""
         money = Money(supply=1e6, starting_credits=1.0, renewal_s=1e9, unpaid_periods=unpaid)
         frontend = made(money, markets=(Market(pricing=Pricing(reserve=RESERVE)),))
         session = frontend.user("ann")
-        vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0, MERKAT_MIN_CPU=200)
+        vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0)
         return frontend, int(frontend.bench.vm(vm).uid), session
 
     def test_what_is_missing_is_owed_and_collected(self, made: Callable[..., Frontend]) -> None:
@@ -250,7 +250,7 @@ class TestDebts:
             if number % 9 == 8 and frontend.state(vm) != "DONE":
                 frontend.bench.ok("one.vm.action", "terminate-hard", vm, session=session)
                 frontend.periods(1)
-                vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0, MERKAT_MIN_CPU=200)
+                vm = frontend.vm(0.0, owner=session, MERKAT_BID_MEMORY=0)
         assert ran <= 12
         assert frontend.read(lambda c: tenant(c, owner)).debt > 0
 
