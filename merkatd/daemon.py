@@ -24,13 +24,16 @@ from merkatd.driver.answering import Driver
 from merkatd.driver.serving import serve as serve_driver
 from merkatd.garbage import Garbage
 from merkatd.groups.keeper import Keeper
+from merkatd.groups.ordering import end_of_removed as groups_of_removed
 from merkatd.opennebula import OpenNebulaCloud
 from merkatd.opennebula.events import Events
 from merkatd.opennebula.present import HostsNow, start_again
+from merkatd.opennebula.users import missing_users
 from merkatd.placement import strategy_named
 from merkatd.placement.warm import warm_up
 from merkatd.platforms.guest_keys import guest_keys
 from merkatd.platforms.manager import Manager
+from merkatd.platforms.ordering import end_of_removed as platforms_of_removed
 from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.proposing import all_of
@@ -121,6 +124,8 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         why_not_on=HostsNow(client, clock.seconds, cloud.hosts_seen).why_not,
         retry=partial(start_again, client),
         chores=cloud.run_scheduled,
+        missing_users=partial(missing_users, client),
+        endings=(platforms_of_removed, groups_of_removed),
     )
     for market in world.markets:
         await workers.run(partial(warm_up, strategy_named(market.strategy)))

@@ -154,6 +154,7 @@ CREATE TABLE tenants (
 	group_id INTEGER,
 	weight DOUBLE,
 	met_s DOUBLE NOT NULL,
+	retired_s DOUBLE,
 	CONSTRAINT pk_tenants PRIMARY KEY (owner)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
@@ -404,4 +405,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0012');
+INSERT INTO alembic_version VALUES ('0013');

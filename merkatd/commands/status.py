@@ -74,6 +74,10 @@ def _text(status: Any, _cells: int | None) -> Sequence[str]:
         lines.append(f"{'host in error':18} {host}: {why}")
     if status.get("others"):
         lines.append(f"{'placed by others':18} {status['others']}")
+    for owner, why in status.get("removed_users", {}).items():
+        lines.append(f"{'user removed':18} {owner}: {why}")
+    for owner, what in status.get("retired_tenants", {}).items():
+        lines.append(f"{'tenant retired':18} {owner}: {what}")
     for market, prices in (status["prices"] or {}).items():
         for resource, price in prices.items():
             said = "none clears" if price is None else f"{price:.6g}"

@@ -14,8 +14,9 @@ merkatd tenant renew: top everybody up now, not only when the interval is over.
 
 merkatd tenant refund PERIOD --why TEXT: give back what was charged for a period that was void.
 
-A tenant is a user of OpenNebula, named by its id or its name. Weights count from the next
-renewal on. Only who may open the daemon's socket can do this: no tenant can.
+A tenant is a user of OpenNebula, named by its id or its name. A tenant whose user was removed from
+OpenNebula is retired: its credits go to the treasury, and list names it below the table. Weights
+count from the next renewal on. Only who may open the daemon's socket can do this: no tenant can.
 """
 
 import argparse
@@ -47,6 +48,9 @@ TABLE = Table(
         Column("MICRO", "micro", Kind.WHOLE, "the same in micro-credits", default=False),
     ),
 )
+
+_RETIRED_SHOWN = 10
+"""At most so many retired tenants are listed: those that were retired last."""
 
 VERBS = ("list", "show", "weight", "grant", "renew", "refund")
 
@@ -145,11 +149,19 @@ def _list_lines(answer: Any, cells: int | None) -> Sequence[str]:
     ]
     if answer["change"] is not None:
         lines.append(f"Changed {time_text(answer['changed_s'])}: {answer['change']}")
-    return lines
+    newest = sorted(answer.get("retired", ()), key=lambda one: one["retired_s"])[-_RETIRED_SHOWN:]
+    return lines + [_retired_line(one) for one in newest]
+
+
+def _retired_line(row: Any) -> str:
+    who = f"Tenant {row['id']}" + (f" ({row['name']})" if row["name"] else "")
+    return f"{who} is retired since {time_text(row['retired_s'])}: OpenNebula has removed its user."
 
 
 def _show_lines(answer: Any, cells: int | None) -> Sequence[str]:
     lines = list(to_text(TABLE.default(), [answer], cells))
+    if answer.get("retired_s") is not None:
+        lines.append(_retired_line(answer))
     for one in answer.get("applications", ()):
         over = "" if one["ended_s"] is None else ", over"
         lines.append(

@@ -40,6 +40,8 @@ class TransactionKind(StrEnum):
     DEBT = "debt"
     """From a tenant or one of its applications to the treasury: what the owner owed."""
     REFUND = "refund"
+    RETIREMENT = "retirement"
+    """From a removed user's accounts to the treasury."""
     CORRECTION = "correction"
 
 

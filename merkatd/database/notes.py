@@ -18,6 +18,7 @@ class NoteKind(StrEnum):
     GRANT = "grant"
     BUDGET = "budget"
     VOID = "void"
+    RETIREMENT = "retirement"
 
 
 class NoteColumns(TypedColumns):

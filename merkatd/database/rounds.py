@@ -16,6 +16,8 @@ class RoundKind(StrEnum):
     REPLENISHMENT = "replenishment"
     SUPPLY = "supply"
     """A look at the supply."""
+    RETIREMENT = "retirement"
+    """Of one tenant, not of all."""
 
 
 class RoundColumns(TypedColumns):

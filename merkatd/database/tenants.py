@@ -25,6 +25,7 @@ class TenantColumns(TypedColumns):
     group_id: Named[int | None] = Column(sa.Integer())
     weight: Named[float | None] = Column(sa.Double())
     met_s: Named[float] = Column(sa.Double())
+    retired_s: Named[float | None] = Column(sa.Double())
 
 
 class GroupColumns(TypedColumns):
@@ -51,6 +52,8 @@ class Tenant:
     """Set for this tenant alone."""
     group_weight: float | None
     """Set for all of its group."""
+    retired_s: float | None = None
+    """When it was retired, because OpenNebula had removed its user."""
 
     @property
     def weight(self) -> float:
@@ -89,6 +92,17 @@ def every(connection: sa.Connection) -> tuple[Tenant, ...]:
     return _selected(connection, None)
 
 
+def active(connection: sa.Connection) -> tuple[Tenant, ...]:
+    """All tenants that are not retired, by id."""
+    return tuple(one for one in every(connection) if one.retired_s is None)
+
+
+def retire(connection: sa.Connection, owner: int, at_s: float | None) -> None:
+    """Retire a tenant that is known; None: it is a tenant again."""
+    change = sa.update(TENANTS).where(TENANTS.c.owner == owner)
+    connection.execute(change.values(retired_s=at_s))
+
+
 def get(connection: sa.Connection, owner: int) -> Tenant | None:
     """The tenant of this id."""
     return next(iter(_selected(connection, owner)), None)
@@ -120,9 +134,10 @@ def checked(weight: float) -> float:
     return float(weight)
 
 
-def names(connection: sa.Connection) -> dict[int, str]:
-    """By id: the names of those whose name is known."""
-    rows = connection.execute(sa.select(TENANTS.c.owner, TENANTS.c.name))
+def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
+    """By id: the names of those whose name is known; with or without the retired ones."""
+    query = sa.select(TENANTS.c.owner, TENANTS.c.name)
+    rows = connection.execute(query if retired else query.where(TENANTS.c.retired_s.is_(None)))
     return {owner: name for owner, name in rows if name is not None}
 
 
@@ -141,6 +156,7 @@ def _selected(connection: sa.Connection, owner: int | None) -> tuple[Tenant, ...
             group=row.group_id,
             own_weight=row.weight,
             group_weight=row.group_weight,
+            retired_s=row.retired_s,
         )
         for row in connection.execute(query)
     )

@@ -144,6 +144,16 @@ def delete(connection: sa.Connection, group: int) -> Group:
     return found(connection, group)
 
 
+def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str | None:
+    """Delete all groups of a removed user; return what is still to end, in words."""
+    theirs = [one for one in groups.living(connection, lock=True) if one.owner == owner]
+    for one in theirs:
+        if not one.ending:
+            groups.change(connection, one.id, ending=True, why="OpenNebula has removed its user")
+    named = ", ".join(str(one.id) for one in theirs)
+    return f"its groups ({named}) have ended" if theirs else None
+
+
 def change(connection: sa.Connection, group: int, **values: int | str) -> Group:
     """Another name, owner, group or permissions. Raises LedgerError."""
     _alive(connection, group)

@@ -27,6 +27,7 @@ from merkatd.ledger.errors import LedgerError, NotFoundError
 from merkatd.ledger.folding import fold, forget
 from merkatd.ledger.renewals import keep_supply, renew, renew_if_due
 from merkatd.ledger.reserving import release, reserve
+from merkatd.ledger.retirement import Retired, holding, retire
 from merkatd.ledger.service import Ledger
 from merkatd.ledger.statements import statement
 from merkatd.ledger.tenants import (
@@ -59,6 +60,7 @@ __all__ = [
     "Note",
     "NoteKind",
     "Person",
+    "Retired",
     "Settled",
     "Standing",
     "Statement",
@@ -74,6 +76,7 @@ __all__ = [
     "forget",
     "grant",
     "history",
+    "holding",
     "keep_supply",
     "meet",
     "met",
@@ -87,6 +90,7 @@ __all__ = [
     "renew_if_due",
     "replenish",
     "reserve",
+    "retire",
     "set_budget",
     "set_group_weight",
     "set_weight",

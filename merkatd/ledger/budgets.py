@@ -11,6 +11,7 @@ from merkatd.database.entries import LARGEST, Posting, TransactionKind
 from merkatd.database.notes import Note, NoteKind
 from merkatd.database.rounds import RoundKind
 from merkatd.ledger.errors import LedgerError, NotFoundError
+from merkatd.ledger.tenants import present
 from merkatd.ledger.words import told
 
 
@@ -32,6 +33,7 @@ def open_application(
     tenant = accounts.find(connection, AccountKind.TENANT, owner)
     if tenant is None:
         raise NotFoundError(f"user {owner} is no tenant: nothing of it was seen or set yet")
+    present(connection, owner)
     account = accounts.ensure(connection, AccountKind.APPLICATION, owner, name)
     if budgets.get(connection, account.id) is None:
         _checked(initial, replenishment)

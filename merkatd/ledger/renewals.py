@@ -44,7 +44,7 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     every = accounts.every(connection, locked=True)
     known = standings(connection, every)
     account = {one.owner: one.account for one in known}
-    claims = [Claim(one.owner, one.weight, one.holdings) for one in known]
+    claims = [Claim(one.owner, one.weight, one.holdings) for one in known if one.retired_s is None]
     (treasury,) = (one for one in every if one.kind is AccountKind.TREASURY)
     (issued,) = (-one.balance for one in every if one.kind is AccountKind.ISSUANCE)
     paid = incomes(issued, treasury.balance, claims)
@@ -68,7 +68,7 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
 def keep_supply(connection: sa.Connection, money: Money, at_s: float) -> SupplyChange | None:
     """Once a day ask the policy; and follow the configuration, or the tenants and their weights."""
     accounts.lock_books(connection)
-    weights = [one.weight for one in stored.every(connection)]
+    weights = [one.weight for one in stored.active(connection)]
     configured = money.supply_for(weights)
     if rounds.newest(connection, RoundKind.SUPPLY) is None:
         rounds.begin(connection, RoundKind.SUPPLY, at_s)

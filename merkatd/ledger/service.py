@@ -62,9 +62,9 @@ class Ledger:
         """One tenant."""
         return await self._database.read(lambda c: tenants.tenant(c, owner))
 
-    async def names(self) -> dict[int, str]:
-        """By id: the names of all tenants whose name is known."""
-        return await self._database.read(tenants.names)
+    async def names(self, *, retired: bool = True) -> dict[int, str]:
+        """By id: the names of all tenants whose name is known; with or without the retired ones."""
+        return await self._database.read(lambda c: tenants.names(c, retired=retired))
 
     async def supply(self) -> int:
         """All micro-credits there are."""

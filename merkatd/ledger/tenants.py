@@ -44,6 +44,8 @@ class Standing:
     """The part of its own account that waits for charges."""
     debt: int = 0
     """What it owes for earlier periods."""
+    retired_s: float | None = None
+    """When it was retired, because OpenNebula had removed its user."""
 
     @property
     def holdings(self) -> int:
@@ -67,15 +69,22 @@ def meet(
     if known is not None:
         return known
     account = accounts.ensure(connection, AccountKind.TENANT, owner)
+    return _begin(connection, account, money, str(owner), at_s)
+
+
+def _begin(
+    connection: sa.Connection, account: Account, money: Money, reference: str, at_s: float
+) -> Account:
+    """The tenant's account with the credits that every tenant starts with."""
     treasury = accounts.treasury(connection)
-    start = money.start_of(weight_of(connection, owner))
+    start = money.start_of(weight_of(connection, account.owner or 0))
     if money.supply <= 0:
-        issue(connection, start, f"issue/tenant/{owner}", at_s)
+        issue(connection, start, f"issue/tenant/{reference}", at_s)
     elif not supply_of(connection):
         issue(connection, micro(money.supply), FIRST_ISSUE, at_s)
     start = min(start, _locked(connection, treasury.id).balance)
     moves = {treasury.id: -start, account.id: start}
-    entries.post(connection, [Posting(TransactionKind.INCOME, f"start/{owner}", moves)], at_s)
+    entries.post(connection, [Posting(TransactionKind.INCOME, f"start/{reference}", moves)], at_s)
     return _locked(connection, account.id)
 
 
@@ -113,7 +122,7 @@ def standings(connection: sa.Connection, every: Iterable[Account]) -> tuple[Stan
     claims = [
         Claim(one.owner, one.weight, account[one.owner].balance + inside[one.owner])
         for one in known
-        if one.owner in account
+        if one.owner in account and one.retired_s is None
     ]
     entitled = entitlements(issued, claims)
     return tuple(
@@ -123,12 +132,13 @@ def standings(connection: sa.Connection, every: Iterable[Account]) -> tuple[Stan
             group=one.group,
             weight=one.weight,
             own_weight=one.own_weight,
-            entitlement=entitled[one.owner],
+            entitlement=entitled.get(one.owner, 0),
             account=account[one.owner].id,
             balance=account[one.owner].balance,
             in_applications=inside[one.owner],
             reserved=account[one.owner].reserved,
             debt=account[one.owner].debt,
+            retired_s=one.retired_s,
         )
         for one in known
         if one.owner in account
@@ -143,9 +153,17 @@ def tenant(connection: sa.Connection, owner: int) -> Standing:
     return found
 
 
-def names(connection: sa.Connection) -> dict[int, str]:
-    """By id: the names of all tenants whose name is known."""
-    return stored.names(connection)
+def present(connection: sa.Connection, owner: int) -> Standing:
+    """One tenant that is not retired. Raises LedgerError."""
+    found = tenant(connection, owner)
+    if found.retired_s is not None:
+        raise LedgerError(f"tenant {owner} is retired: OpenNebula has removed its user")
+    return found
+
+
+def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
+    """By id: the names of all tenants whose name is known; with or without the retired ones."""
+    return stored.names(connection, retired=retired)
 
 
 def supply_of(connection: sa.Connection) -> int:
@@ -157,7 +175,7 @@ def set_weight(
     connection: sa.Connection, owner: int, weight: float | None, who: str, at_s: float
 ) -> Standing:
     """Give a known tenant a weight of its own, which counts from the next renewal on."""
-    before = tenant(connection, owner)
+    before = present(connection, owner)
     try:
         stored.set_weight(connection, owner, weight)
     except ValueError as error:
@@ -190,7 +208,7 @@ def grant(
     `reference` is the asker's own for this one act: asked for again it changes nothing.
     """
     accounts.lock_books(connection)
-    account = tenant(connection, owner).account
+    account = present(connection, owner).account
     if amount == 0:
         raise LedgerError("0 credits can't be granted")
     full = f"grant/{reference}"
@@ -253,13 +271,31 @@ def met(
     at_s: float,
     people: Mapping[int, Person] | None = None,
 ) -> None:
-    """Meet these users, as far as they are no tenants yet, and hear the news of all tenants."""
+    """Meet these users, as far as they are no tenants yet, and hear the news of all tenants.
+
+    A retired tenant that OpenNebula shows again, from a backup perhaps, starts like a new one.
+    """
     people = people or {}
     known = {one.owner: one for one in stored.every(connection)}
+    for one in known.values():
+        if one.retired_s is not None and people.get(one.owner, Person()).name is not None:
+            _reinstate(connection, one, money, at_s)
     changed = [one for one in known.keys() & people.keys() if people[one].news(known[one])]
     for owner in sorted({*owners, *changed} - (known.keys() - set(changed))):
         person = people.get(owner, Person())
         meet(connection, owner, money, at_s, name=person.name, group=person.group)
+
+
+def _reinstate(connection: sa.Connection, one: stored.Tenant, money: Money, at_s: float) -> None:
+    """Make a tenant of a retired one."""
+    accounts.lock_books(connection)
+    stored.retire(connection, one.owner, None)
+    account = accounts.ensure(connection, AccountKind.TENANT, one.owner)
+    reference = f"{one.owner}/{round((one.retired_s or 0.0) * 1000)}"
+    _begin(connection, account, money, reference, at_s)
+    text = "OpenNebula shows the user again: it starts like a new tenant"
+    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who="OpenNebula", owner=one.owner, text=text)
+    notes.add(connection, note)
 
 
 def _locked(connection: sa.Connection, account: int) -> Account:

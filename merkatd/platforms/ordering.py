@@ -185,6 +185,20 @@ def stop(connection: sa.Connection, platform: int, who: str, at_s: float) -> Pla
     return found(connection, platform)
 
 
+def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | None:
+    """Stop all platforms of a removed user; return what is still to end, in words."""
+    event = Happening(
+        event=Event.STOP, why="OpenNebula has removed its user", ending=State.CANCELLED
+    )
+    left = [
+        one.id
+        for one in platforms.living(connection)
+        if one.owner == owner
+        and State(passed(connection, one, event, at_s, "OpenNebula").state) not in ENDS
+    ]
+    return f"its platforms ({', '.join(map(str, left))}) have ended" if left else None
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """What present prices mean for a platform."""

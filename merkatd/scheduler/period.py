@@ -34,6 +34,7 @@ from merkatd.scheduler.observe import Seen, look, observe
 from merkatd.scheduler.outage import Outage
 from merkatd.scheduler.outcome import Counter, Outcome
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.removed import RemovedUsers
 from merkatd.scheduler.retention import retain
 from merkatd.scheduler.shadow import Shadow
 from merkatd.scheduler.subscribers import Subscribers
@@ -72,6 +73,8 @@ class Scheduler:
         self.latest: Announcement | None = None
         self.foreign = Foreign()
         """What places VMs beside this daemon."""
+        self.removed = RemovedUsers()
+        """Tenants whose users OpenNebula has removed."""
         self._leading = leading
         self._listeners = Subscribers[[Announcement]]("finished periods")
         self._counters = Subscribers[[Outcome, float]]("outcomes of periods")
@@ -175,6 +178,7 @@ class Scheduler:
             told = await world.executor.run(lambda: due(done.seen, done.decided, withdraw=withdraw))
             await self._telling.tell(world, told, done.seen.observation.messages)
             await world.chores()
+        await self.removed.look(world, done.seen)
         await retain(world, done.seen.period)
 
     def _fenced(self) -> World:
@@ -308,6 +312,7 @@ class Scheduler:
         if self._leading is not None and not await self._leading.may_begin():
             self._quiet.interrupt()
             self.foreign.interrupt()
+            self.removed.forget()
             self.standby = self._leading.why_not
             await self._look_only(self.standby)
             return self.standby

@@ -1,11 +1,12 @@
 """Everything the period works with, handed in once: nothing in it looks for anything itself."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+import sqlalchemy as sa
 from twisted.internet.defer import Deferred
 
 from merkatd.cluster import Step
@@ -34,8 +35,15 @@ async def _no_retry(_step: Step) -> Reply:
     return Reply(Answer.REFUSED, "nobody knows how to start it again")
 
 
+async def _all_exist(_users: Collection[int]) -> frozenset[int]:
+    return frozenset()
+
+
 async def _no_proposals(_database: Transactions, _seen: "Seen") -> Sequence[Step]:
     return ()
+
+
+Ending = Callable[[sa.Connection, int, float], str | None]
 
 
 class Clock(Protocol):
@@ -90,6 +98,11 @@ class World:
     """What else a scheduler has to do, once a period has acted."""
     retry: Callable[[Step], Awaitable[Reply]] = _no_retry
     """Starts a VM once more on the host where it failed to boot."""
+    missing_users: Callable[[Collection[int]], Awaitable[frozenset[int]]] = _all_exist
+    """The users among these that do not exist, as OpenNebula says; none that it says nothing of."""
+    endings: Sequence[Ending] = ()
+    """What a removed user has besides credits and VMs: each ends it, given the user's id and the
+    time, and returns what is still to end, in words."""
     proposals: Callable[[Transactions, "Seen"], Awaitable[Sequence[Step]]] = _no_proposals
     """Steps that are asked for besides those that are decided; whoever asks keeps what it must
     remember in the period's own database."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .endpoint import OURS
+from .endpoint import MONITORED, OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -77,10 +77,13 @@ def restore(endpoint: Endpoint, templates: dict[int, str]) -> bool:
 
     A real server takes its time until a new host is monitored.
     """
-    if not templates.keys() <= endpoint.pool("one.hostpool.info").keys():
+    present = endpoint.pool("one.hostpool.info")
+    if not templates.keys() <= present.keys():
         return False
     for host, template in templates.items():
-        endpoint.ok("one.host.status", host, _ENABLED)
+        # A host that is enabled anew is monitored anew first, which takes seconds.
+        if present[host].findtext("STATE") != MONITORED:
+            endpoint.ok("one.host.status", host, _ENABLED)
         endpoint.ok("one.host.update", host, template, _REPLACE)
     endpoint.take_hosts(templates)
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +10,12 @@ import numpy as np
 from merkatd.database import Database, migrations
 from merkatd.database.engine import make_engine
 from merkatd.database.executors import Inline
+from merkatd.database.service import transaction
 from merkatd.hypervisor import UntouchedHypervisors
+from merkatd.ledger import Standing, tenant
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.present import HostsNow
+from merkatd.opennebula.users import missing_users
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.settings import Rhythm
 from merkatd.scheduler.world import World
@@ -54,12 +58,17 @@ class Merkat:
             "rhythm": _RHYTHM,
             "why_not_on": HostsNow(client, endpoint.clock.seconds).why_not,
             "chores": cloud.run_scheduled,
+            "missing_users": partial(missing_users, client),
         }
-        self._scheduler = Scheduler(World(**{**given, **world}))
+        self.scheduler = Scheduler(World(**{**given, **world}))
 
     def period(self) -> None:
         """One period from beginning to end."""
-        self._endpoint.run(self._scheduler.period())
+        self._endpoint.run(self.scheduler.period())
+
+    def standing(self, owner: int) -> Standing:
+        """Return what the books say of a tenant."""
+        return transaction(self._engine, lambda c: tenant(c, owner))
 
     def places(self, *templates: str) -> list[int | None]:
         """Where new VMs are put that say this besides their size, unless they say that too."""

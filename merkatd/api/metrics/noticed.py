@@ -1,8 +1,8 @@
-"""What the scheduler noticed since it started: placements by others, errors of subscribers."""
+"""What the scheduler noticed since it started: placements by others, removed users, errors."""
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from merkatd.scheduler.period import Scheduler
@@ -14,7 +14,7 @@ class Noticed(Collector):
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """From what was counted."""
         foreign = CounterMetricFamily(
             "merkat_foreign_placements",
@@ -24,6 +24,16 @@ class Noticed(Collector):
         foreign.add_metric(("deploy",), self._scheduler.foreign.deployments)
         foreign.add_metric(("migrate",), self._scheduler.foreign.migrations)
         yield foreign
+        retired = CounterMetricFamily(
+            "merkat_retired_tenants", "Tenants retired, because OpenNebula had removed their users"
+        )
+        retired.add_metric((), self._scheduler.removed.count)
+        yield retired
+        waiting = GaugeMetricFamily(
+            "merkat_removed_users", "Removed users whose tenants wait to be retired"
+        )
+        waiting.add_metric((), len(self._scheduler.removed.waiting))
+        yield waiting
         errors = CounterMetricFamily(
             "merkat_subscriber_errors", "Calls at the end of a period that raised an exception"
         )

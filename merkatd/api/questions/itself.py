@@ -79,6 +79,13 @@ class ItselfQuestions:
             "drift": reach.drift,
             "hosts_in_error": {} if latest is None else dict(trouble_of(latest.seen.observation)),
             "others": scheduler.foreign.why,
+            "removed_users": {
+                str(owner): f"its tenant is retired once {why}"
+                for owner, why in scheduler.removed.waiting.items()
+            },
+            "retired_tenants": {
+                str(owner): what for owner, what in scheduler.removed.retired.items()
+            },
         }
 
     async def _pause(self, arguments: Arguments) -> bool:

@@ -68,7 +68,7 @@ class MoneyQuestions:
         }
 
     async def _tenants(self, _arguments: Arguments) -> Row:
-        """All tenants, the supply, and what the supply policy last did."""
+        """All tenants, the retired ones apart, the supply, and what the policy last did."""
         found = await self._ledger.tenants()
         supply = await self._ledger.supply()
         changes = await self._ledger.notes(1, NoteKind.SUPPLY)
@@ -78,7 +78,10 @@ class MoneyQuestions:
             "treasury": (supply - held) / MICRO,
             "changed_s": changes[0].at_s if changes else None,
             "change": changes[0].text if changes else None,
-            "tenants": [standing_row(one, self._names()) for one in found],
+            "tenants": [standing_row(one, self._names()) for one in found if one.retired_s is None],
+            "retired": [
+                standing_row(one, self._names()) for one in found if one.retired_s is not None
+            ],
         }
 
     async def _tenant(self, arguments: Arguments) -> Row:

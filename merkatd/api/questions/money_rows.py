@@ -37,6 +37,7 @@ def standing_row(one: Standing, names: Names) -> Row:
         "reserved": one.reserved / MICRO,
         "debt": one.debt / MICRO,
         "micro": one.holdings,
+        "retired_s": one.retired_s,
     }
 
 

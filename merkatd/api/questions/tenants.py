@@ -24,7 +24,10 @@ async def owner_of(
     """The id that `tenant` names, by id or by name; `others` are known besides the ledger's."""
     wanted = arguments.get("tenant")
     if isinstance(wanted, str) and not (wanted.isascii() and wanted.isdigit()):
-        return _called(text(arguments, "tenant"), await ledger.names() | dict(others))
+        name, present = text(arguments, "tenant"), await ledger.names(retired=False)
+        # The name of a retired tenant may be that of a new one, which is meant then.
+        there = present | dict(others)
+        return _called(name, there if name in there.values() else await ledger.names())
     if isinstance(wanted, str) and len(wanted) <= LONGEST_NAME:
         wanted = int(wanted)
     found = whole({"tenant": wanted}, "tenant")

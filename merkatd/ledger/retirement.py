@@ -1,0 +1,83 @@
+"""Retirement: the books of a tenant are closed once OpenNebula has removed its user.
+
+What its applications hold goes to its own account, what it owes is collected from there, and the
+rest goes to the treasury. What it still owes then is owed by nobody. A retired tenant gets no
+renewals, and the supply does not count it. A refund that comes later is moved on likewise.
+"""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from merkatd.currency import MICRO
+from merkatd.database import accounts, arrears, budgets, entries, notes, rounds
+from merkatd.database import tenants as stored
+from merkatd.database.accounts import ACCOUNTS
+from merkatd.database.entries import Posting, TransactionKind
+from merkatd.database.notes import Note, NoteKind
+from merkatd.database.rounds import RoundKind
+from merkatd.database.tenants import TENANTS
+from merkatd.ledger import debts
+from merkatd.ledger.budgets import end_application
+
+WHO = "OpenNebula"
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """What closing a tenant's books came to, in micro-credits."""
+
+    returned: int
+    """To the treasury."""
+    forgiven: int
+    """What it still owed."""
+
+    def __str__(self) -> str:
+        """Return what happened, for administrators."""
+        owed = f"; {self.forgiven / MICRO:.6f} credits of debt are forgotten"
+        return (
+            "OpenNebula has removed the user: retired,"
+            f" {self.returned / MICRO:.6f} credits went to the treasury"
+            f"{owed if self.forgiven else ''}"
+        )
+
+
+def retire(connection: sa.Connection, owner: int, at_s: float) -> Retired | None:
+    """Close a tenant's books; None while credits are reserved for a charge to come."""
+    accounts.lock_books(connection)
+    if any(one.reserved for one in accounts.of_owner(connection, owner, locked=True)):
+        return None
+    for budget in budgets.of_owner(connection, owner):
+        if budget.ended_s is None:
+            end_application(connection, budget.application, at_s)
+    cause = f"retire/{rounds.begin(connection, RoundKind.RETIREMENT, at_s)}"
+    debts.collect(connection, cause, at_s)
+    theirs = accounts.of_owner(connection, owner, locked=True)
+    treasury = accounts.treasury(connection).id
+    returned = sum(one.balance for one in theirs)
+    if returned:
+        moves = {one.id: -one.balance for one in theirs if one.balance}
+        posting = Posting(TransactionKind.RETIREMENT, cause, {**moves, treasury: returned})
+        entries.post(connection, [posting], at_s)
+    forgiven = sum(one.debt for one in theirs)
+    accounts.add(connection, "debt", {one.id: -one.debt for one in theirs})
+    arrears.forget(connection, [owner])
+    known = stored.get(connection, owner)
+    if known is not None and known.retired_s is None:
+        stored.retire(connection, owner, at_s)
+    found = Retired(returned, forgiven)
+    note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who=WHO, owner=owner, text=str(found))
+    notes.add(connection, note)
+    return found
+
+
+def holding(connection: sa.Connection) -> tuple[int, ...]:
+    """Retired tenants that hold or owe credits: a refund came after they were retired."""
+    query = (
+        sa.select(ACCOUNTS.c.owner)
+        .join(TENANTS, TENANTS.c.owner == ACCOUNTS.c.owner)
+        .where(TENANTS.c.retired_s.is_not(None), (ACCOUNTS.c.balance > 0) | (ACCOUNTS.c.debt > 0))
+        .distinct()
+        .order_by(ACCOUNTS.c.owner)
+    )
+    return tuple(connection.scalars(query))

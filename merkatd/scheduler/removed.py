@@ -1,0 +1,140 @@
+"""Tenants whose users OpenNebula has removed: what they have is ended, then they are retired.
+
+A tenant counts as removed if the pool of users was read and does not show its user, and OpenNebula
+says of the user by its id that it does not exist, both in two periods in a row. An error, or a pool
+that could not be read, says nothing. Platforms and groups of a removed user are ended. Its own VMs
+stay: an administrator ends them or gives them to another user. Once nothing is left, and no charge
+is to come, its books are closed in the same transaction in which that was found.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from twisted.logger import Logger
+
+from merkatd import ledger
+from merkatd.database import tenants
+from merkatd.database.tenants import Tenant
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.world import World
+
+ASKED = 20
+"""OpenNebula is asked of so many users in a period."""
+SHOWN = 20
+"""So many of the tenants that were retired last are shown; the log and the notes have them all."""
+_VMS_NAMED = 5
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What became of a removed user in one transaction."""
+
+    retired: ledger.Retired | None
+    left: str
+    """What is still to end."""
+
+
+class RemovedUsers:
+    """Looks for them after each period."""
+
+    def __init__(self) -> None:
+        self.waiting: Mapping[int, str] = {}
+        """By user id: what keeps a removed user's tenant from being retired."""
+        self.retired: dict[int, str] = {}
+        """By user id: the tenants that were retired last."""
+        self.count = 0
+        """How many tenants were retired since the start."""
+        self._once: frozenset[int] = frozenset()
+        """Users that did not exist when they were asked of for the first time."""
+        self._gone: frozenset[int] = frozenset()
+        """Users that did not exist the second time either."""
+
+    def forget(self) -> None:
+        """The next look is a first one: another daemon acted meanwhile."""
+        self._once = self._gone = frozenset()
+        self.waiting = {}
+
+    async def look(self, world: World, seen: Seen) -> None:
+        """Retire the tenants whose users are removed, once all that they have has ended."""
+        shown = seen.observation.owner_name
+        if not shown:
+            return  # the pool of users was not read
+        known = {one.owner: one for one in await world.database.read(tenants.every)}
+        absent = known.keys() - shown.keys()
+        late = await world.database.read(ledger.holding)
+        candidates = {owner for owner in absent if known[owner].retired_s is None}
+        await self._ask(world, candidates)
+        todo = (self._gone & candidates) | (absent & set(late))
+        if not todo:
+            self.waiting = {}
+            return
+        at_s = world.now()
+        found = await world.database.run(lambda c: _ended(c, world, seen, sorted(todo), at_s))
+        self._tell(found, known)
+
+    async def _ask(self, world: World, candidates: Collection[int]) -> None:
+        """Ask OpenNebula of each candidate in two periods; an error answers nothing."""
+        self._gone &= frozenset(candidates)
+        open_ = frozenset(candidates) - self._gone
+        # Those that were missing once come first: a second look follows in the next period.
+        asked = sorted(open_, key=lambda owner: (owner not in self._once, owner))[:ASKED]
+        try:
+            missing = await world.missing_users(asked) if asked else frozenset()
+        except UnreachableError as error:
+            _log.warn("Removed users are looked for again later: {why}", why=str(error))
+            self._once = frozenset()
+            return
+        self._gone |= missing & self._once
+        self._once = missing - self._gone
+
+    def _tell(self, found: Mapping[int, _Found], known: Mapping[int, Tenant]) -> None:
+        waiting: dict[int, str] = {}
+        for owner, one in found.items():
+            name = f"{owner} ({known[owner].name})" if known[owner].name else str(owner)
+            if one.retired is None:
+                waiting[owner] = one.left
+                if owner not in self.waiting:
+                    _log.warn(
+                        "OpenNebula has removed user {name}: its tenant is retired once {left}",
+                        name=name,
+                        left=one.left,
+                    )
+                continue
+            _log.warn("Tenant {name}: {what}", name=name, what=str(one.retired))
+            self.count += known[owner].retired_s is None
+            self.retired.pop(owner, None)
+            self.retired[owner] = str(one.retired)
+            while len(self.retired) > SHOWN:
+                del self.retired[next(iter(self.retired))]
+        self.waiting = waiting
+
+
+def _ended(
+    connection: sa.Connection, world: World, seen: Seen, owners: Collection[int], at_s: float
+) -> dict[int, _Found]:
+    """By owner: what was ended and what is left."""
+    return {owner: _end(connection, world, seen, owner, at_s) for owner in owners}
+
+
+def _end(connection: sa.Connection, world: World, seen: Seen, owner: int, at_s: float) -> _Found:
+    left = [words for ending in world.endings if (words := ending(connection, owner, at_s))]
+    vms = seen.observation.vm_id[seen.observation.vm_owner == owner]
+    if len(vms):
+        left.append(_of_vms(vms.tolist()))
+    retired = None if left else ledger.retire(connection, owner, at_s)
+    if retired is None and not left:
+        left.append("the charge of the present period is made")
+    return _Found(retired, " and ".join(left))
+
+
+def _of_vms(vms: list[int]) -> str:
+    named = ", ".join(map(str, sorted(vms)[:_VMS_NAMED]))
+    more = f" and {len(vms) - _VMS_NAMED} more" if len(vms) > _VMS_NAMED else ""
+    return (
+        f"its VMs ({named}{more}) are gone: terminate them or give them to another user"
+        " (`onevm chown`)"
+    )

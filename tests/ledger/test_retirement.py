@@ -1,0 +1,137 @@
+"""Retiring a tenant: all in one transaction, on both kinds of databases."""
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd.currency.settings import Money
+from merkatd.database import accounts, reservations, service, tenants
+from merkatd.database.accounts import AccountKind
+from merkatd.database.audit import audit
+from merkatd.database.engine import make_engine
+from merkatd.database.periods import begin
+from merkatd.database.tables import METADATA
+from merkatd.ledger import (
+    MICRO,
+    Person,
+    holding,
+    keep_supply,
+    met,
+    open_application,
+    renew,
+    retire,
+    tenant,
+)
+from tests.servers import MariaDb
+
+MONEY = Money(supply=0.0, starting_credits=100.0)
+OWNER, OTHER = 5, 6
+
+
+@pytest.fixture(params=["sqlite", "mariadb"])
+def engine(request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
+    """Two tenants, one of them with an application of 30 credits and a debt of 20."""
+    if request.param == "sqlite":
+        made = make_engine("sqlite://")
+    else:
+        server: MariaDb = request.getfixturevalue("mariadb")
+        made = make_engine(server.make("retirement"))
+    METADATA.create_all(made)
+
+    def found(connection: sa.Connection) -> None:
+        met(connection, [OWNER, OTHER], MONEY, 0.0, {OWNER: Person("ann", 1)})
+        keep_supply(connection, MONEY, 0.0)
+        open_application(connection, OWNER, "web", 30 * MICRO, 5 * MICRO, 0.0)
+        own = accounts.ensure(connection, AccountKind.TENANT, OWNER).id
+        accounts.add(connection, "debt", {own: 20 * MICRO})
+
+    service.transaction(made, found)
+    yield made
+    made.dispose()
+    if request.param == "mariadb":
+        request.getfixturevalue("mariadb").drop("retirement")
+
+
+def test_debts_are_paid_first_and_the_rest_goes_to_the_treasury(engine: sa.Engine) -> None:
+    """From its account and its applications; the supply and renewals count it no more."""
+    result = service.transaction(engine, lambda c: retire(c, OWNER, 9.0))
+    assert result is not None
+    assert (result.returned, result.forgiven) == (80 * MICRO, 0)
+
+    def look(connection: sa.Connection) -> None:
+        one = tenant(connection, OWNER)
+        assert (one.holdings, one.debt, one.retired_s, one.entitlement) == (0, 0, 9.0, 0)
+        assert accounts.treasury(connection).balance == 100 * MICRO
+        change = keep_supply(connection, MONEY, 10.0)
+        assert change is not None
+        assert change.new == 100 * MICRO
+        renew(connection, "test", 11.0)
+        assert tenant(connection, OWNER).holdings == 0
+        assert tenant(connection, OTHER).holdings == 100 * MICRO
+        assert audit(connection).sound
+
+    service.transaction(engine, look)
+
+
+def test_a_debt_that_nobody_can_pay_is_forgotten(engine: sa.Engine) -> None:
+    """Of more than all accounts hold."""
+
+    def more(connection: sa.Connection) -> None:
+        own = accounts.ensure(connection, AccountKind.TENANT, OWNER).id
+        accounts.add(connection, "debt", {own: 480 * MICRO})
+
+    service.transaction(engine, more)
+    result = service.transaction(engine, lambda c: retire(c, OWNER, 9.0))
+    assert result is not None
+    assert (result.returned, result.forgiven) == (0, 400 * MICRO)
+    assert "400.000000 credits of debt are forgotten" in str(result)
+    assert service.transaction(engine, lambda c: tenant(c, OWNER)).debt == 0
+    assert service.transaction(engine, audit).sound
+
+
+def test_what_is_reserved_for_a_charge_is_waited_for(engine: sa.Engine) -> None:
+    """Nothing moves before the charge has taken it."""
+
+    def reserve(connection: sa.Connection) -> int:
+        period = begin(connection, 1.0, 1.0, 1, 1)
+        own = accounts.ensure(connection, AccountKind.TENANT, OWNER).id
+        reservations.store(connection, period, {own: MICRO})
+        return period
+
+    period = service.transaction(engine, reserve)
+    assert service.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is None
+    assert service.transaction(engine, lambda c: tenant(c, OWNER)).holdings == 100 * MICRO
+    service.transaction(engine, lambda c: reservations.release(c, period))
+    assert service.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
+
+
+def test_a_process_that_dies_in_the_middle_moves_nothing(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The credits and the mark are one transaction."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tenants, "retire", die)
+        with pytest.raises(KeyboardInterrupt):
+            service.transaction(engine, lambda c: retire(c, OWNER, 9.0))
+    one = service.transaction(engine, lambda c: tenant(c, OWNER))
+    assert (one.holdings, one.debt, one.retired_s) == (100 * MICRO, 20 * MICRO, None)
+    assert service.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
+
+
+def test_a_user_that_is_shown_again_starts_anew(engine: sa.Engine) -> None:
+    """Each time; and only where OpenNebula names it."""
+    for at_s in (9.0, 10.0):
+        service.transaction(engine, lambda c, at=at_s: retire(c, OWNER, at))
+        service.transaction(engine, lambda c: met(c, [OWNER], MONEY, 11.0))
+        assert service.transaction(engine, lambda c: tenant(c, OWNER)).retired_s is not None
+        people = {OWNER: Person("ann", 1)}
+        service.transaction(engine, lambda c, p=people: met(c, [], MONEY, 11.0, p))
+        one = service.transaction(engine, lambda c: tenant(c, OWNER))
+        assert (one.retired_s, one.holdings) == (None, 100 * MICRO)
+    assert service.transaction(engine, holding) == ()
+    assert service.transaction(engine, audit).sound

@@ -1,0 +1,179 @@
+"""Users that OpenNebula has removed: seen twice and never assumed, then retired."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import capturedLogs, formatEvent
+
+from merkatd import ledger
+from merkatd.currency.settings import Money
+from merkatd.database import groups as stored_groups
+from merkatd.database import notes
+from merkatd.database.notes import NoteKind
+from merkatd.groups import ordering as groups
+from merkatd.groups.ordering import Creation
+from merkatd.opennebula.users import missing_users
+from merkatd.platforms import ordering as platforms
+from merkatd.platforms.ordering import Submission
+from merkatd.scheduler.ports import UnreachableError
+from tests.scheduler.frontend import PAPER_MARKET, Frontend
+
+MONEY = Money(supply=0.0, starting_credits=100.0)
+PLATFORM = """
+[platform]
+name = "p"
+
+[budget]
+credits = 10
+
+[cluster.main]
+template = "CPU=1 MEMORY=64"
+vms = 1
+"""
+
+
+@pytest.fixture
+def made() -> Iterator[Frontend]:
+    """A frontend with money, and endings of platforms and groups."""
+    endings = (platforms.end_of_removed, groups.end_of_removed)
+    one = Frontend(money=MONEY, endings=endings, markets=(PAPER_MARKET,))
+    asks = partial(missing_users, one.client)
+    one.scheduler.adopt(replace(one.scheduler.world, missing_users=asks))
+    yield one
+    one.close()
+
+
+def known(frontend: Frontend, name: str) -> int:
+    """A tenant whose VM came and went."""
+    vm = frontend.vm(owner=frontend.user(name))
+    owner = int(frontend.bench.vm(vm).uid)
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.action", "terminate-hard", vm)
+    frontend.clock.advance(30)
+    return owner
+
+
+def standing(frontend: Frontend, owner: int) -> ledger.Standing:
+    """What the books say."""
+    return frontend.read(lambda c: ledger.tenant(c, owner))  # type: ignore[no-any-return]
+
+
+def remove(frontend: Frontend, owner: int) -> None:
+    """As an administrator does."""
+    frontend.bench.ok("one.user.delete", owner)
+
+
+def test_two_looks_and_then_its_credits_are_the_treasury_s(made: Frontend) -> None:
+    """The supply no longer counts it; the log, the notes and the metrics tell of it."""
+    owner, other = known(made, "ann"), known(made, "bob")
+    made.periods(2)
+    supply = made.read(ledger.supply_of)
+    remove(made, owner)
+    made.periods(1)
+    assert standing(made, owner).retired_s is None
+    with capturedLogs() as logged:
+        made.periods(2)
+    assert any(f"Tenant {owner} (ann): OpenNebula has removed" in formatEvent(e) for e in logged)
+    assert standing(made, owner).retired_s is not None
+    assert standing(made, owner).holdings == 0
+    assert standing(made, other).holdings > 0
+    assert made.read(ledger.supply_of) == supply - 100 * ledger.MICRO
+    assert made.scheduler.removed.count == 1
+    (note,) = made.read(lambda c: notes.recent(c, kind=NoteKind.RETIREMENT))
+    assert "went to the treasury" in note.text
+    made.periods(3)
+    assert made.scheduler.removed.count == 1
+    made.agree()
+
+
+def test_an_error_and_an_unread_pool_say_nothing(made: Frontend) -> None:
+    """Neither a user that can't be read, nor one that oned shows by its id, is removed."""
+    owner = known(made, "ann")
+    real = made.scheduler.world.missing_users
+
+    async def fails(_users: Collection[int]) -> frozenset[int]:
+        raise UnreachableError("it hangs")
+
+    async def exists(_users: Collection[int]) -> frozenset[int]:
+        return frozenset()
+
+    remove(made, owner)
+    for answer in (fails, exists):
+        made.scheduler.adopt(replace(made.scheduler.world, missing_users=answer))
+        made.periods(3)
+        assert standing(made, owner).retired_s is None
+    made.scheduler.adopt(replace(made.scheduler.world, missing_users=real))
+    made.periods(1)
+    made.scheduler.adopt(replace(made.scheduler.world, missing_users=fails))
+    made.periods(1)
+    made.scheduler.adopt(replace(made.scheduler.world, missing_users=real))
+    made.periods(1)
+    assert standing(made, owner).retired_s is None, "two looks in a row are two that answered"
+    made.periods(1)
+    assert standing(made, owner).retired_s is not None
+
+
+def test_only_the_code_1024_says_that_a_user_is_missing(made: Frontend) -> None:
+    """Not a refusal."""
+    stranger = made.user("eve")
+    client = type(made.client)(made.transport, stranger, made.clock)
+    asked = made.result(ensureDeferred(missing_users(client, [0, 987])))
+    assert asked == {987}
+
+
+def test_platforms_and_groups_end_first(made: Frontend) -> None:
+    """And the tenant is retired when they are over."""
+    owner = known(made, "ann")
+    given = Submission(token="t", owner=owner, text=PLATFORM, vm_templates={}, who="ann")  # noqa: S106 - no password
+    made.read(lambda c: platforms.submit(c, given, MONEY, 1.0))
+    creation = Creation(
+        token="g",  # noqa: S106 - no password
+        owner=owner,
+        user_group=1,
+        name="g",
+        market="default",
+        template="CPU=1",
+        spending_rate=1.0,
+        nvm=1,
+    )
+    group = made.read(lambda c: groups.create(c, creation, MONEY, 1.0))
+    remove(made, owner)
+    made.periods(3)
+    assert made.scheduler.removed.waiting == {owner: f"its groups ({group.id}) have ended"}
+    made.read(lambda c: stored_groups.change(c, group.id, ended_s=1.0))
+    made.periods(1)
+    assert standing(made, owner).retired_s is not None
+    assert standing(made, owner).holdings == 0
+
+
+def test_a_new_user_of_the_same_name_is_a_new_tenant(made: Frontend) -> None:
+    """With another id, and what a new tenant starts with."""
+    owner = known(made, "ann")
+    remove(made, owner)
+    made.periods(3)
+    again = known(made, "ann")
+    assert again != owner
+    assert standing(made, again).holdings > 99 * ledger.MICRO
+    assert standing(made, owner).holdings == 0
+    with pytest.raises(ledger.LedgerError, match="retired: OpenNebula has removed its user"):
+        made.read(lambda c: ledger.grant(c, owner, 1, "x", "test", 0.0))
+    made.agree()
+
+
+def test_a_late_refund_goes_on_to_the_treasury(made: Frontend) -> None:
+    """Of a period that a retired tenant had paid for."""
+    made.vm(owner=made.user("bob"))
+    owner = known(made, "ann")
+    made.periods(4)
+    remove(made, owner)
+    made.periods(3)
+    assert standing(made, owner).retired_s is not None
+    given = made.read(lambda c: sum(ledger.void(c, n, "test", "test", 1.0) for n in (2,)))
+    assert given > 0
+    assert standing(made, owner).holdings > 0
+    made.periods(1)
+    assert standing(made, owner).holdings == 0
+    made.agree()
