@@ -1,6 +1,6 @@
 """Retiring a tenant: all in one transaction, on both kinds of databases."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ from merkatd.database.tables import METADATA
 from merkatd.ledger import (
     MICRO,
     Person,
+    Retired,
     holding,
     keep_supply,
     met,
@@ -123,14 +124,22 @@ def test_a_process_that_dies_in_the_middle_moves_nothing(
     assert service.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
 
 
+def _retiring(at_s: float) -> Callable[[sa.Connection], Retired | None]:
+    return lambda c: retire(c, OWNER, at_s)
+
+
+def _meeting(people: dict[int, Person]) -> Callable[[sa.Connection], None]:
+    return lambda c: met(c, [], MONEY, 11.0, people)
+
+
 def test_a_user_that_is_shown_again_starts_anew(engine: sa.Engine) -> None:
     """Each time; and only where OpenNebula names it."""
     for at_s in (9.0, 10.0):
-        service.transaction(engine, lambda c, at=at_s: retire(c, OWNER, at))
+        service.transaction(engine, _retiring(at_s))
         service.transaction(engine, lambda c: met(c, [OWNER], MONEY, 11.0))
         assert service.transaction(engine, lambda c: tenant(c, OWNER)).retired_s is not None
         people = {OWNER: Person("ann", 1)}
-        service.transaction(engine, lambda c, p=people: met(c, [], MONEY, 11.0, p))
+        service.transaction(engine, _meeting(people))
         one = service.transaction(engine, lambda c: tenant(c, OWNER))
         assert (one.retired_s, one.holdings) == (None, 100 * MICRO)
     assert service.transaction(engine, holding) == ()
