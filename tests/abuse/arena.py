@@ -15,7 +15,7 @@ from merkatd.currency.settings import Money
 from merkatd.database.accounts import ACCOUNTS
 from merkatd.database.entries import ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.embedded.cloud import HostSize
-from merkatd.ledger import Ledger, LedgerError
+from merkatd.ledger import Ledger, LedgerError, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.strategy import Pricing
 from merkatd.scheduler.settings import Market
@@ -47,10 +47,10 @@ Play = Callable[["Player"], Generator[float, None, None]]
 class Arena(Site):
     """One host, VMs of honest tenants that contend for all of it, and players."""
 
-    def __init__(self, rule: PriceRule, *, money: Money | None = None) -> None:
+    def __init__(self, rule: PriceRule, *, money: Money | None = None, hosts: int = 1) -> None:
         pricing = Pricing(rule=rule, reserve={"cpu": RESERVE})
         super().__init__(
-            hosts=1,
+            hosts=hosts,
             size=HostSize(CORES * 100, 256 * 1024),
             markets=(Market(pricing=pricing),),
             money=money or Money(supply=100_000_000, renewal_s=1e9),
@@ -65,7 +65,7 @@ class Arena(Site):
         self.begun_s = self.clock.seconds()
         self.honest = [
             fair_vm(self, f"{('ann', 'bob')[number % 2]}:{PASSWORD}")
-            for number in range(NEIGHBOURS)
+            for number in range(NEIGHBOURS * hosts)
         ]
 
     def tenant(self, name: str) -> int:
@@ -253,6 +253,12 @@ class Player:
     def credits(self) -> float:
         """What is in the account, the budgets of platforms apart."""
         return self.arena.balances()[self.owner]
+
+    @property
+    def holdings(self) -> float:
+        """What is in the account and in the budgets of platforms."""
+        held: int = self.arena.read(lambda c: tenant(c, self.owner)).holdings
+        return held / MICRO
 
     def everything_to(self, platform: int) -> None:
         """All credits but one go to the platform."""

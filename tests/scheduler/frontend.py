@@ -12,7 +12,6 @@ from twisted.internet.task import Clock
 from merkatd.database import Database, accounts, decisions, migrations, periods
 from merkatd.database.accounts import AccountKind
 from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
 from merkatd.database.executors import Inline
 from merkatd.database.orders import Order
 from merkatd.database.service import transaction
@@ -29,6 +28,7 @@ from merkatd.scheduler.settings import Market, Rhythm
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.world import World
 from tests.embedded.support import Bench
+from tests.migrated import migrated
 
 PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as a test
 SESSION = f"oneadmin:{PASSWORD}"
@@ -58,8 +58,11 @@ class Frontend:
         cloud.add_hosts(hosts)
         self.cloud = self.bench.cloud = cloud
         self.transport = self.bench.transport = MemoryTransport(cloud)
-        self.engine = make_engine("sqlite://") if engine is None else engine
-        migrations.upgrade(self.engine)
+        if engine is None:
+            self.engine = migrated()
+        else:
+            self.engine = engine
+            migrations.upgrade(engine)
         self.world_settings = world
         self.start_daemon()
 

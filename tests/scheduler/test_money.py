@@ -137,6 +137,41 @@ class TestPoverty:
         assert bid(frontend, vm) == 6.0
         frontend.agree()
 
+    @pytest.mark.parametrize("rule", PriceRule)
+    def test_a_bid_counts_in_the_price_as_far_as_its_payer_can_pay(
+        self, made: Callable[..., Frontend], rule: PriceRule
+    ) -> None:
+        """A million credits that do not exist leave the price where 16 credits put it."""
+        prices = []
+        for boast in (8.0, 1_000_000.0):
+            market = Market(pricing=Pricing(rule=rule, reserve={"cpu": 0.001}))
+            frontend = made(Money(supply=1e6, starting_credits=16.0, renewal_s=1e9), market)
+            frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0, VCPU=4)
+            poor = frontend.vm(boast, owner=frontend.user("bob"), MERKAT_BID_MEMORY=0, VCPU=4)
+            prices.append([frontend.periods(1).prices["default"]["cpu"] for _ in range(4)])
+            assert frontend.state(poor) == "RUNNING"
+        # A charge can be for two periods: 16 credits pay for a bid of 8.
+        assert prices[0][0] == pytest.approx(9 / 400)
+        assert prices[1] == pytest.approx(prices[0])
+
+    def test_a_vm_that_waits_lowers_no_bid_of_one_that_runs(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """However much it bids; among the VMs that wait, what is left is divided."""
+        frontend = made(Money(supply=1e6, starting_credits=49.0, renewal_s=1e9))
+        ann = frontend.user("ann")
+        runs = frontend.vm(1.0, owner=ann, MERKAT_BID_MEMORY=0)
+        frontend.periods(2)
+        waits = frontend.vm(
+            50_000_000.0, owner=ann, MERKAT_BID_MEMORY=0, SCHED_REQUIREMENTS="RACK > 9"
+        )
+        snapshot = frontend.period().seen.snapshot
+        assert frontend.state(waits) == "PENDING"
+        assert snapshot.vms.bid[snapshot.vm_row(runs), 0] == 1.0
+        assert 0.0 < snapshot.vms.bid[snapshot.vm_row(waits), 0] < 49.0
+        assert "credits don't last" not in str(frontend.bench.vm(runs).user_template)
+        frontend.agree()
+
     def test_owners_are_warned_ahead(self, made: Callable[..., Frontend]) -> None:
         """A day, six hours and an hour before the end, and not before."""
         paper = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))

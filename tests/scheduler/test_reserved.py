@@ -211,6 +211,28 @@ class TestDebts:
         assert (after.debt, after.balance) == (0, 70)
         assert frontend.read(lambda c: statement(c, owner, month)).difference == 0
 
+    def test_a_void_period_takes_its_part_off_the_debt_once(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """What of it was collected is given back; void again, neither is."""
+        frontend, owner, _ = self.poor(made)
+        frontend.periods(10)
+        owed = frontend.read(lambda c: tenant(c, owner)).debt
+        late = frontend.read(periods.newest).number - 1
+        (part,) = frontend.read(lambda c: charges.shortfalls(c, late)).values()
+
+        def again() -> tuple[int, int, int]:
+            given = frontend.read(lambda c: void(c, late, "test", "root", START_S))
+            standing = frontend.read(lambda c: tenant(c, owner))
+            return given, standing.debt, standing.balance
+
+        assert 0 < part < owed
+        assert [again() for _ in range(2)] == [(0, owed - part, 0)] * 2
+        frontend.read(lambda c: grant(c, owner, owed - part, "g", "root", 0.0))
+        late -= 1
+        (part,) = frontend.read(lambda c: charges.shortfalls(c, late)).values()
+        assert [again() for _ in range(2)] == [(part, 0, part), (0, 0, part)]
+
     def test_a_debt_is_the_owner_s_whichever_account_was_short(
         self, made: Callable[..., Frontend]
     ) -> None:

@@ -1,0 +1,39 @@
+"""SQLite databases in memory with the newest schema: copies of one that was migrated once."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import sqlalchemy as sa
+
+from merkatd.database import migrations
+from merkatd.database.engine import make_engine
+
+
+def migrated() -> sa.Engine:
+    """Return the engine of a new one."""
+    engine = make_engine("sqlite://")
+    with _connection(engine) as connection:
+        connection.deserialize(_template())
+    return engine
+
+
+@cache
+def _template() -> bytes:
+    engine = make_engine("sqlite://")
+    migrations.upgrade(engine)
+    with _connection(engine) as connection:
+        found = connection.serialize()
+    engine.dispose()
+    return found
+
+
+@contextmanager
+def _connection(engine: sa.Engine) -> Iterator[sqlite3.Connection]:
+    raw = engine.raw_connection()
+    try:
+        assert isinstance(raw.driver_connection, sqlite3.Connection)
+        yield raw.driver_connection
+    finally:
+        raw.close()
