@@ -51,11 +51,13 @@ def descend(search: Search, hood: Neighbourhood, n_iter: int, good_enough: float
 
 
 def trim(search: Search, least_gain: float) -> None:
-    """Send home every VM whose migration gains nothing, or less than `least_gain`."""
+    """Send home every VM that may move whose migration gains nothing, or less than `least_gain`."""
     useless = True
     while useless:
         useless = False
-        losses = sorted((search.loss_without(vm), vm) for vm in search.away().tolist())
+        away = search.away()
+        away = away[search.movable[away]]
+        losses = sorted((search.loss_without(vm), vm) for vm in away.tolist())
         for _, vm in losses:
             loss = search.loss_without(vm)
             if loss > 0 and loss >= least_gain:

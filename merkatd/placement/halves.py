@@ -1,127 +1,183 @@
-"""Halves of plans: migrations that must wait for others do not spoil what is done without them.
+"""Halves of plans: what is begun of a plan leaves no market worse than it is now.
 
 # Note [Halves of plans]
 
-A migration that needs the place of another VM waits until that VM has gone. A migration takes
-longer than a period, so only the first half of such a plan is sent now, and the next period
-decides anew. Example: VMs 1 and 2 are to change places. VM 1 fits beside VM 2 and goes first;
-until VM 2 has gone too, both are crowded. If that is worse than before, neither VM is moved.
+Not all of a plan is done. A migration that needs the place of another VM waits until that VM has
+gone, a step waits for memory, OpenNebula refuses one. Example: VMs 1 and 2 are to change places.
+VM 1 fits beside VM 2 and goes first; if VM 2 then stays, both are crowded for as long as VM 1 is
+held. So migrations are begun in waves. A wave holds migrations of which each alone takes nothing
+from what is made small, in any combination; after them such as cost less than what was gained so
+far. What is in no wave is not begun, and the next period decides anew.
 
-Most plans have no migration that waits: they cost nothing here. Used by `play.py`.
+A plan that as a whole is worse by this measure is the strategy's own choice (`groups` has another
+measure): its halves may be as bad as the whole, and no worse. VMs that must leave their hosts do so
+whatever it costs. Used by `play.py` for the plan, and while it is carried out.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from merkatd.cluster import Ints
-from merkatd.market.view import NOWHERE
-from merkatd.placement.evacuate import must_leave
+from merkatd.cluster import Bools, HostState, Ints, Snapshot
+from merkatd.market.view import NOWHERE, MarketView
+from merkatd.placement.board import Board
+from merkatd.placement.floors import on_overfull
 from merkatd.placement.game import Game
-from merkatd.placement.onehost import LARGEST_ERROR, score
+from merkatd.placement.onehost import LARGEST_ERROR, Stakes, score
 from merkatd.placement.order import Orderly, in_order
 
 _ROUNDING = 1e-9
 
 
-def without_harmful_halves(game: Game, wanted: Ints, objective: int) -> Orderly:
-    """Return the wanted moves in order, without those of which the first half would do harm."""
-    wanted = wanted.copy()
-    orderly = in_order(game.view, game.rules, wanted)
-    if not any(orderly.after.values()) and not orderly.stuck:
-        return orderly
-    ordered = must_leave(game)
-    while True:
-        chosen = _to_leave_out(game, orderly, wanted, objective)
-        chosen = chosen[(wanted[chosen] != game.started[chosen]) & ~ordered[chosen]]
-        if not len(chosen):
-            return orderly
-        wanted[chosen] = game.started[chosen]
-        orderly = in_order(game.view, game.rules, wanted)
+class Remaining:
+    """Migrations of a market that may still be begun, judged against what is now."""
 
+    def __init__(
+        self,
+        view: MarketView,
+        stakes: Stakes,
+        objective: int,
+        before: Ints,
+        moves: Mapping[int, int],
+        whole: Ints,
+    ) -> None:
+        """`before` has none of the moves, `whole` all that is wanted; `moves` are hosts by VM."""
+        self._stakes, self._objective = stakes, objective
+        self._board = Board(view, before)
+        self._moves = dict(moves)
+        moved = np.flatnonzero((before != whole) & (before != NOWHERE) & (whole != NOWHERE))
+        ends = [*moves.values(), *before[list(moves)], *before[moved], *whole[moved]]
+        touched = sorted({int(host) for host in ends})
+        if objective == LARGEST_ERROR:
+            touched = list(range(len(view.hosts)))
+        self._scores = {host: self._score(host, self._board.on(host)) for host in touched}
+        after = Board(view, whole)
+        end = [self._score(host, after.on(host)) for host in touched]
+        now = list(self._scores.values())
+        largest = objective == LARGEST_ERROR
+        self._limit = (
+            max(max(now, default=0.0), max(end, default=0.0))
+            if largest
+            else max(sum(now), sum(end))
+        )
+        self._tolerance = _ROUNDING * (1.0 + abs(self._limit))
+        self._rises: dict[int, tuple[float, float]] = {}
 
-class _Hosts(NamedTuple):
-    """Hosts that are not the same before and after the first half, with their scores."""
+    @property
+    def left(self) -> tuple[int, ...]:
+        """The VMs whose migrations are neither made nor dropped."""
+        return tuple(self._moves)
 
-    row: Ints
-    before: Mapping[int, float]
-    after: Mapping[int, float]
+    def wave(self) -> list[int]:
+        """Return VMs whose migrations may be begun now, whichever of them come to nothing.
 
+        No two of them touch one host.
+        """
+        rises = sorted((*self._rise(vm), vm) for vm in self._moves)
+        if self._objective == LARGEST_ERROR:
+            return self._apart(
+                vm for worst, _, vm in rises if worst <= self._limit + self._tolerance
+            )
+        gains = self._apart(vm for rise, _, vm in rises if rise <= self._tolerance)
+        if gains:
+            return gains
+        room = self._limit + self._tolerance - sum(self._scores.values())
+        chosen = []
+        for rise, _, vm in rises:
+            if rise <= room and len(self._apart([*chosen, vm])) > len(chosen):
+                chosen.append(vm)
+                room -= rise
+        return chosen
 
-def _to_leave_out(game: Game, orderly: Orderly, wanted: Ints, objective: int) -> Ints:
-    """Return the VMs that should stay where they are; none where the first half does no harm."""
-    later = np.array([vm for vm, first in orderly.after.items() if first], dtype=np.int64)
-    waits = np.concatenate([later, np.array(orderly.stuck, dtype=np.int64)])
-    half = orderly.place.copy()
-    half[waits] = game.started[waits]
-    before = np.where(must_leave(game), half, game.started)
-    hosts = _compared(game, before, half, objective)
-    part = _parts(game.started, wanted)
-    harmful = _harmful(game, before, hosts, part, objective)
-    inside = np.isin(part[np.maximum(game.started, 0)], list(harmful)) & (wanted != game.started)
-    chain = np.zeros(len(wanted), dtype=bool)
-    chain[waits] = True
-    for vm in later.tolist():
-        chain[list(orderly.after[vm])] = True
-    ordered = must_leave(game)
-    first = inside & chain & ~ordered
-    return np.flatnonzero(first if first.any() else inside)
+    def made(self, vm: int) -> None:
+        """Count the migration of this VM as made."""
+        host = self._moves.pop(vm)
+        source = int(self._board.place[vm])
+        self._board.move(vm, host)
+        for one in (source, host):
+            self._scores[one] = self._score(one, self._board.on(one))
+        for other in list(self._rises):
+            if other == vm or {source, host} & self._hosts(other):
+                del self._rises[other]
 
+    def drop(self, vm: int) -> None:
+        """Count the migration of this VM as one that is not made."""
+        del self._moves[vm]
 
-def _compared(game: Game, before: Ints, half: Ints, objective: int) -> _Hosts:
-    moved = before != half
-    touched = np.union1d(before[moved], half[moved])
-    touched = touched[touched != NOWHERE]
-    return _Hosts(
-        touched,
-        _scores(game, before, touched, objective),
-        _scores(game, half, touched, objective),
-    )
+    def _hosts(self, vm: int) -> set[int]:
+        return {int(self._board.place[vm]), self._moves.get(vm, NOWHERE)}
 
+    def _apart(self, vms: Iterable[int]) -> list[int]:
+        """Return the first of these VMs, none of which shares a host with one before it."""
+        busy: set[int] = set()
+        chosen = []
+        for vm in vms:
+            if not busy & self._hosts(vm):
+                busy |= self._hosts(vm)
+                chosen.append(vm)
+        return chosen
 
-def _harmful(game: Game, before: Ints, hosts: _Hosts, part: Ints, objective: int) -> set[int]:
-    """Return the parts of the plan whose first half does harm, if the whole first half does."""
-    rows = hosts.row.tolist()
-    if objective == LARGEST_ERROR:
-        everywhere = np.arange(len(game.view.hosts))
-        most = max(_scores(game, before, everywhere, objective).values(), default=0.0)
-        return {int(part[row]) for row in rows if hosts.after[row] > most + _ROUNDING}
-    rise: dict[int, float] = {}
-    for row in rows:
-        change = hosts.after[row] - hosts.before[row]
-        rise[int(part[row])] = rise.get(int(part[row]), 0.0) + change
-    tolerated = _ROUNDING * (1.0 + sum(hosts.before.values()))
-    if sum(rise.values()) <= tolerated:
-        return set()
-    return {one for one, change in rise.items() if change > 0.0}
+    def _rise(self, vm: int) -> tuple[float, float]:
+        """Return what the migration adds (the larger score of both hosts where errors count)."""
+        if vm not in self._rises:
+            source, host = int(self._board.place[vm]), self._moves[vm]
+            there = self._board.on(source)
+            behind = self._score(source, there[there != vm])
+            ahead = self._score(host, np.union1d(self._board.on(host), vm))
+            rise = behind + ahead - self._scores[source] - self._scores[host]
+            worst = max(behind, ahead)
+            both = (worst, rise) if self._objective == LARGEST_ERROR else (rise, worst)
+            self._rises[vm] = both
+        return self._rises[vm]
 
-
-def _scores(game: Game, place: Ints, hosts: Ints, objective: int) -> dict[int, float]:
-    """Return the score of each of these hosts, by row."""
-    rows = np.flatnonzero(np.isin(place, hosts))
-    rows = rows[np.argsort(place[rows], kind="stable")]
-    first = np.searchsorted(place[rows], hosts)
-    last = np.searchsorted(place[rows], hosts, side="right")
-    found = {}
-    for host, start, end in zip(hosts.tolist(), first.tolist(), last.tolist(), strict=True):
-        there = rows[start:end]
+    def _score(self, host: int, there: Ints) -> float:
         work = np.empty((2, len(there) + 1))
-        capacity = game.board.capacity[host]
-        found[host] = float(score(there, len(there), capacity, game.stakes, objective, work))
+        capacity = self._board.capacity[host]
+        return float(score(there, len(there), capacity, self._stakes, self._objective, work))
+
+
+def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
+    """Return [vms]: runs where it must not stay: on a drained or overfull host, or by order."""
+    drained = snapshot.hosts.state[view.hosts] == HostState.DRAINED
+    runs = view.place != NOWHERE
+    leaves = np.append(drained, False)[view.place] | snapshot.vms.leaves[view.vms]
+    found: Bools = (leaves | on_overfull(view)) & runs
     return found
 
 
-def _parts(started: Ints, wanted: Ints) -> Ints:
-    """Return [hosts]: a number that hosts share where moves connect them."""
-    part = np.arange(int(max(started.max(initial=0), wanted.max(initial=0))) + 1)
+def without_harmful_halves(game: Game, wanted: Ints, objective: int) -> Orderly:
+    """Return the wanted moves in order, without migrations that could leave a market worse off."""
+    wanted = wanted.copy()
+    whole = wanted.copy()
+    free = ~ordered(game.snapshot, game.view)
+    while True:
+        orderly = in_order(game.view, game.rules, wanted)
+        late = {vm for vm, first in orderly.after.items() if first}
+        begun = [vm for vm in orderly.moves if vm not in late]
+        judged = {
+            vm: int(orderly.place[vm])
+            for vm in begun
+            if free[vm] and game.view.place[vm] != NOWHERE
+        }
+        if not judged:
+            return orderly
+        before = game.view.place.copy()
+        at_once = [vm for vm in begun if vm not in judged]
+        before[at_once] = orderly.place[at_once]
+        harmful = list(_harmful(game, objective, before, judged, whole))
+        if not harmful:
+            return orderly
+        wanted[harmful] = game.view.place[harmful]
+        stuck = [vm for vm in orderly.stuck if game.view.place[vm] == NOWHERE]
+        wanted[stuck] = game.started[stuck]
 
-    def root(host: int) -> int:
-        while part[host] != host:
-            host = int(part[host])
-        return host
 
-    moved = (started != wanted) & (started != NOWHERE) & (wanted != NOWHERE)
-    for source, host in zip(started[moved].tolist(), wanted[moved].tolist(), strict=True):
-        part[root(host)] = root(source)
-    return np.array([root(host) for host in part.tolist()], dtype=np.int64)
+def _harmful(
+    game: Game, objective: int, before: Ints, moves: Mapping[int, int], whole: Ints
+) -> tuple[int, ...]:
+    """Return the VMs whose migrations are in no wave, if all in the waves are made."""
+    remaining = Remaining(game.view, game.stakes, objective, before, moves, whole)
+    while wave := remaining.wave():
+        for vm in wave:
+            remaining.made(vm)
+    return remaining.left

@@ -3,7 +3,7 @@
 A VM that comes needs room before those that leave have gone: while it migrates, its memory
 stands on both hosts. So a move that fits beside all who are still there waits for nothing;
 one that needs a place another VM gives up comes after it; moves that wait for each other in
-a ring can't be made at all, and are left out.
+a ring can't be made at all, and are left out. VMs leave overfull hosts before all others move.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ import numpy as np
 from merkatd.cluster import Ints
 from merkatd.market.view import NOWHERE, MarketView
 from merkatd.placement.board import Board, floors_fit, with_one
+from merkatd.placement.floors import on_overfull
 from merkatd.placement.rules import Rules
 
 
@@ -38,7 +39,8 @@ def in_order(view: MarketView, rules: Rules, wanted: Ints) -> Orderly:
     left: dict[int, list[int]] = {}
     after: dict[int, tuple[int, ...]] = {}
     moves: list[int] = []
-    waiting = np.flatnonzero((wanted != view.place) & (wanted != NOWHERE)).tolist()
+    moving = np.flatnonzero((wanted != view.place) & (wanted != NOWHERE))
+    waiting = moving[np.argsort(~on_overfull(view)[moving], kind="stable")].tolist()
     while waiting:
         still = []
         for vm in waiting:

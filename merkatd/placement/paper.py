@@ -7,11 +7,12 @@ id. A VM that may not move or has nowhere to go is passed over, but its error co
 
 ComputeErrors need not look at the whole cloud again after a move: only two hosts changed.
 
-The paper knows no administrators: who must leave a host does so before Algorithm 1 begins, and
-counts in M_max.
+The paper knows neither administrators nor floors: VMs that must leave a host, because it is
+drained or overfull, do so before Algorithm 1 begins, and count in M_max.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from merkatd.market.view import NOWHERE
 from merkatd.placement.board import errors_on, least_error
 from merkatd.placement.evacuate import send_away
 from merkatd.placement.game import Game
+from merkatd.placement.onehost import LARGEST_ERROR
+from merkatd.placement.overfull import relieve_board
 from merkatd.placement.play import play
 from merkatd.placement.strategy import MarketSettings
 
@@ -34,10 +37,12 @@ def paper(
     """Algorithm 1 on each market of the snapshot."""
 
     def improve(game: Game) -> Ints:
-        send_away(game, game.board, settings.m_max(len(game.started)))
-        return walk(game, settings)
+        most = settings.m_max(len(game.started))
+        relieved = replace(game, movable=relieve_board(game, most))
+        send_away(relieved, game.board, most - game.migrations(game.board.place))
+        return walk(relieved, settings)
 
-    return play(snapshot, settings.pricing, improve)
+    return play(snapshot, settings.pricing, improve, LARGEST_ERROR)
 
 
 def walk(game: Game, settings: MarketSettings) -> Ints:

@@ -15,7 +15,6 @@ from merkatd.market.price import price, price_of_whole_bids
 from merkatd.market.view import NOWHERE, MarketView
 from merkatd.placement.game import Game, start
 from merkatd.placement.halves import without_harmful_halves
-from merkatd.placement.order import Orderly, in_order
 from merkatd.placement.settle import Settled, settle
 from merkatd.placement.strategy import Pricing
 
@@ -24,12 +23,11 @@ def play(
     snapshot: Snapshot,
     pricing: Pricing,
     improve: Callable[[Game], Ints],
-    objective: int | None = None,
+    objective: int,
 ) -> Decision:
     """Decide for each market of the snapshot, and put the decisions together.
 
-    `objective` judges a plan of which only the first half can be made now; without it every
-    half is begun.
+    `objective` judges halves of plans: see Note [Halves of plans].
     """
     allocations = np.zeros_like(snapshot.vms.bid)
     prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
@@ -37,19 +35,13 @@ def play(
     reasons: dict[int, str] = {}
     for market in range(len(snapshot.markets)):
         game = start(snapshot, market)
-        settled = settle(game, _in_order(game, improve(game), objective))
+        settled = settle(game, without_harmful_halves(game, improve(game), objective))
         allocations[game.view.vms] = settled.allocations
         prices[market] = _price(snapshot, game.view, settled, pricing)
         steps.extend(settled.steps)
         reasons.update(settled.reasons)
         snapshot = with_arrivals(snapshot, settled.steps)
     return Decision(Plan.ordered(steps), allocations, prices, reasons)
-
-
-def _in_order(game: Game, wanted: Ints, objective: int | None) -> Orderly:
-    if objective is None:
-        return in_order(game.view, game.rules, wanted)
-    return without_harmful_halves(game, wanted, objective)
 
 
 def _price(snapshot: Snapshot, view: MarketView, settled: Settled, pricing: Pricing) -> Floats:

@@ -7,6 +7,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, HostState, Ints
 from merkatd.market.view import NOWHERE
 from merkatd.placement.board import Board, where_floors_fit
+from merkatd.placement.floors import excess
 from merkatd.placement.game import Game
 from merkatd.placement.order import Orderly
 
@@ -38,6 +39,13 @@ def why_migrated(game: Game, vm: int, outcome: Outcome) -> str:
         return f"{_host(game, source)} is drained"
     if game.rules.leaving[vm]:
         return f"it is to be moved away from {_host(game, source)}"
+    over = excess(game.view, game.view.place)[source]
+    if over.any():
+        resource = int(np.argmax(over / np.maximum(game.view.capacity[source], 1.0)))
+        return (
+            f"the floors on {_host(game, source)} exceed its {game.snapshot.resources[resource]}"
+            f" by {_n(over[resource])}"
+        )
     lack = _lacks(outcome.first[vm], outcome.before[vm])
     worst = int(np.argmax(lack))
     if outcome.after[vm, worst] > outcome.before[vm, worst] and lack[worst] > 0:

@@ -25,6 +25,7 @@ from merkatd.placement.game import Game
 from merkatd.placement.hold import held
 from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS
 from merkatd.placement.order import in_order
+from merkatd.placement.overfull import relieve_board, relieve_first
 from merkatd.placement.paper import walk
 from merkatd.placement.play import play
 from merkatd.placement.search import Limits, Search
@@ -94,11 +95,12 @@ def _limits(game: Game, settings: TabuSettings) -> Limits:
 def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
     """The least shortfall, or the least among even placements where that is not much more.
 
-    Drained hosts are emptied before anything else.
+    Overfull hosts are relieved and drained ones emptied before anything else.
     """
     limits = _limits(game, settings)
     least_gain = settings.least_gain * _mean_bid(game)
     search = Search(game, game.board, movable, SUM_OF_SHORTFALLS, limits)
+    relieve_first(search)
     evacuate(search)
     before = float(search.scores.sum())
     free = descend(search, _moves_of(search), settings.n_iter)
@@ -111,6 +113,7 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     if host_loads(bids, game.view.capacity).max(initial=0.0) <= most_load:
         return search.board.place
     even = Search(game, game.fresh_board(), movable, SUM_OF_SHORTFALLS, limits)
+    relieve_first(even)
     evacuate(even)
     even.most_load = most_load  # after the orders to leave: an uneven host is no reason to stay
     relieve(even)
@@ -135,8 +138,10 @@ def _mean_bid(game: Game) -> float:
 def _least_error(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
     """The least largest error, never more than Algorithm 1 finds under the same limits."""
     limits = _limits(game, settings)
-    as_printed = replace(game, board=game.fresh_board(), movable=movable)
-    send_away(as_printed, as_printed.board, limits.m_max)
+    as_printed = replace(game, board=game.fresh_board())
+    stay = ~relieve_board(as_printed, limits.m_max)
+    as_printed = replace(as_printed, movable=movable & ~stay)
+    send_away(as_printed, as_printed.board, limits.m_max - game.migrations(as_printed.board.place))
     printed = Search(
         game,
         game.fresh_board(walk(as_printed, settings)),
@@ -145,6 +150,7 @@ def _least_error(game: Game, settings: TabuSettings, movable: Bools) -> Ints:
         limits,
     )
     search = Search(game, game.board, movable, LARGEST_ERROR, limits)
+    relieve_first(search)
     evacuate(search)
     descend(search, _moves_of(search), settings.n_iter, settings.e_max)
     trim(search, settings.least_gain)

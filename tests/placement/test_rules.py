@@ -62,7 +62,9 @@ def broken_in_group(snapshot: Snapshot, host: Ints, vm: int) -> str:
     alike = host[members[snapshot.vms.role[members] == role]]
     if snapshot.roles.policy[role] == RolePolicy.APART and host[vm] in alike:
         return "apart"
-    if snapshot.roles.policy[role] == RolePolicy.TOGETHER and len(alike) and host[vm] not in alike:
+    were = snapshot.vms.host[members[snapshot.vms.role[members] == role]]
+    beside = np.union1d(alike, were)  # a partner may move on where the group was never together
+    if snapshot.roles.policy[role] == RolePolicy.TOGETHER and len(alike) and host[vm] not in beside:
         return "together"
     for other in members[host[members] == host[vm]]:
         if {int(snapshot.vms.role[other]), role} == {0, 3}:

@@ -18,6 +18,8 @@ from merkatd.placement.evacuate import send_away
 from merkatd.placement.game import Game
 from merkatd.placement.groups.grouping import grouped
 from merkatd.placement.groups.mapping import mapped
+from merkatd.placement.onehost import SUM_OF_SHORTFALLS
+from merkatd.placement.overfull import relieve_board
 from merkatd.placement.play import play
 from merkatd.placement.rules import ELSEWHERE
 from merkatd.placement.strategy import Pricing
@@ -54,13 +56,14 @@ def groups(
         kept[name] = {"asked": asked, "wanted": _named(game, wanted)}
         return wanted
 
-    decision = play(snapshot, settings.pricing, improve)
+    decision = play(snapshot, settings.pricing, improve, SUM_OF_SHORTFALLS)
     return replace(decision, memory={"version": VERSION, "markets": kept})
 
 
 def _but_for_those_who_must_leave(game: Game, wanted: Ints) -> Ints:
-    """The same, with every VM elsewhere that was told to leave where its group keeps it."""
+    """The same, with VMs elsewhere that must leave a host, or that make one overfull."""
     board = game.fresh_board(wanted)
+    relieve_board(replace(game, board=board), len(wanted))
     send_away(game, board, len(wanted))
     return board.place
 
