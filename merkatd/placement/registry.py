@@ -1,6 +1,6 @@
 """The strategies by name, each with its settings and what it is good for in a sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from merkatd.cluster import Decision, Snapshot
 from merkatd.placement.groups import GroupSettings, groups
+from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS
 from merkatd.placement.paper import paper
 from merkatd.placement.strategy import MarketSettings, Strategy
-from merkatd.placement.tabu import TabuSettings, tabu
+from merkatd.placement.tabu import TabuSettings, objective_of, tabu
 
 DEFAULT = "tabu"
 
@@ -26,6 +27,8 @@ class Entry:
     by_use: bool = False
     """A market that it places pays for CPU that was used, at each group's spending rate, instead of
     for what was given."""
+    objective: Callable[[Any], int] = lambda _settings: SUM_OF_SHORTFALLS
+    """By the settings: the measure by which halves of plans are judged."""
 
     def decide(
         self,
@@ -47,8 +50,15 @@ STRATEGIES: Mapping[str, Entry] = {
             "least shortfall weighed by bids, few migrations, even loads (the default)",
             TabuSettings(),
             tabu,
+            objective=objective_of,
         ),
-        Entry("paper", "Algorithm 1 of the Merkat paper, exactly", MarketSettings(), paper),
+        Entry(
+            "paper",
+            "Algorithm 1 of the Merkat paper, exactly",
+            MarketSettings(),
+            paper,
+            objective=lambda _settings: LARGEST_ERROR,
+        ),
         Entry(
             "groups",
             "VMs in groups of equal price, a group a host, regrouped only when requests change",

@@ -71,9 +71,14 @@ def tabu(
 ) -> Decision:
     """Improve each market of the snapshot, within the limits."""
     stay = held(snapshot, settings.hold_s)
-    by_error = settings.objective is Objective.ERROR
-    objective = LARGEST_ERROR if by_error else SUM_OF_SHORTFALLS
+    objective = objective_of(settings)
     return play(snapshot, settings.pricing, lambda game: improve(game, settings, stay), objective)
+
+
+def objective_of(settings: TabuSettings) -> int:
+    """Return the measure that the search makes small."""
+    by_error = settings.objective is Objective.ERROR
+    return LARGEST_ERROR if by_error else SUM_OF_SHORTFALLS
 
 
 def improve(game: Game, settings: TabuSettings, stay: Bools) -> Ints:

@@ -19,6 +19,7 @@ from merkatd.scheduler.asking import Asked, ask
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import Answer
+from merkatd.scheduler.waves import waves
 from merkatd.scheduler.world import World
 
 _log = Logger()
@@ -61,7 +62,9 @@ async def act(
     await world.database.run(lambda connection: journal.expire(connection, late, at_s))
     again = retries or {}
     known = await aside(lambda: _known(seen, [*decided.steps, *again.values()]))
-    asked = await ask(world, {**ready, **again}, known, again.keys())
+    sent_now, plan = list(ready.values()), decided.decision.plan
+    in_waves = await world.executor.run(lambda: waves(world, seen.snapshot, plan, sent_now))
+    asked = await ask(world, {**ready, **again}, known, again.keys(), in_waves)
     at_s = world.now()
     await world.database.run(lambda connection: periods.acted(connection, seen.period, at_s))
     sent = len(done) + len(elsewhere) + len(ready) + len(again) - len(asked.never_sent)

@@ -7,7 +7,7 @@ and anything else is judged by what is seen, like every step.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -19,6 +19,7 @@ from merkatd.cluster.steps import Step
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
 from merkatd.scheduler.ports import Answer, Reply, UnreachableError
+from merkatd.scheduler.waves import Waves
 from merkatd.scheduler.world import World
 
 _log = Logger()
@@ -42,6 +43,8 @@ class _Turns:
     begun: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     why: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    """Steps of which nobody knows whether they happen."""
     over: bool = False
 
 
@@ -75,11 +78,13 @@ async def ask(
     steps: Mapping[str, Step],
     known: Mapping[int, AbstractSet[int]],
     retries: AbstractSet[str] = frozenset(),
+    in_waves: Sequence[Waves] = (),
 ) -> Asked:
     """Send all at once, so that a slow one holds up no other, but not too many at a time.
 
     `known` are the VMs of each host, by id, from which all was decided. Those in `retries`
-    are deployments of VMs that are on their hosts already, and failed there.
+    are deployments of VMs that are on their hosts already, and failed there. Migrations that are
+    to go `in_waves` are sent after those before them were answered.
     """
     at_s = world.now()
     ours = await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
@@ -105,17 +110,21 @@ async def ask(
         send = world.retry if step.id in retries else world.cloud.send
         await _one(world, step, _Checked(world, known, at_s, send), turns)
 
-    sending = [begin(step) for step in _new_vms_last(steps.values()) if step.id in ours]
-    await _all_or_the_limit(world, sending)
+    waiting = {step.id for waves in in_waves for step in (*waves.first, *waves.judged)}
+    at_once = [step for step in steps.values() if step.id in ours - waiting]
+    new_vms = [step for step in at_once if isinstance(step, Create)]
+    sending = [begin(step) for step in at_once if not isinstance(step, Create)]
+    sending += [ensureDeferred(_in_waves(world, one, ours, begin, turns)) for one in in_waves]
+    sending += [begin(step) for step in new_vms]  # after what running VMs wait for
+    in_time = await _all_or_the_limit(world, sending)
     turns.over = True
-    never = dict.fromkeys(
-        ours - turns.begun, "never sent: the time for acting was over; the next period decides anew"
-    )
+    late = "without the others it would do harm" if in_time else "the time for acting was over"
+    never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides anew")
     at_s = world.now()
     await world.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
     await world.database.run(lambda connection: journal.expire(connection, never, at_s))
     slow = len(turns.begun - turns.ended)
-    if never or slow:
+    if slow or (never and not in_time):
         _log.warn(
             "Acting took its {limit_s:g} s: {never} steps were not sent, {slow} not answered yet",
             limit_s=world.rhythm.act_limit_s,
@@ -125,13 +134,40 @@ async def ask(
     return Asked(turns.why, frozenset(never))
 
 
-def _new_vms_last(steps: Iterable[Step]) -> list[Step]:
-    """Return them in their order, but those that make VMs after what running VMs wait for."""
-    return sorted(steps, key=lambda step: isinstance(step, Create))
+async def _in_waves(
+    world: World,
+    waves: Waves,
+    ours: AbstractSet[str],
+    begin: Callable[[Step], Deferred[None]],
+    turns: _Turns,
+) -> None:
+    """Send a market's migrations, each wave after the answers to the one before it.
+
+    No wave follows one of which nobody knows what became of it.
+    """
+
+    async def sent(steps: Sequence[Step]) -> bool:
+        mine = [step for step in steps if step.id in ours]
+        await DeferredList([begin(step) for step in mine], consumeErrors=True)
+        return not turns.over and turns.unknown.isdisjoint(step.id for step in mine)
+
+    if not await sent(waves.first):
+        return
+    done = [step for step in waves.first if step.id not in turns.why]
+    remaining = await world.executor.run(lambda: waves.remaining(done))
+    while rows := await world.executor.run(remaining.wave):
+        steps = {row: waves.step_of(row) for row in rows}
+        if not await sent(list(steps.values())):
+            return
+        for row, step in steps.items():
+            if step.id in turns.why or step.id not in ours:
+                remaining.drop(row)
+            else:
+                remaining.made(row)
 
 
-async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> None:
-    """Wait until all are over, or the time for acting is."""
+async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> bool:
+    """Wait until all are over, or the time for acting is; return whether all are."""
     waiting: Deferred[None] = Deferred()
 
     def end(_: object = None) -> None:
@@ -143,6 +179,8 @@ async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> None
     await waiting
     if alarm.active():
         alarm.cancel()
+        return True
+    return False
 
 
 async def _one(world: World, step: Step, send: _Checked, turns: _Turns) -> None:
@@ -150,7 +188,7 @@ async def _one(world: World, step: Step, send: _Checked, turns: _Turns) -> None:
     if turns.over:
         return
     turns.begun.add(step.id)
-    why = await _send(step, send)
+    why = await _send(step, send, turns)
     turns.ended.add(step.id)
     if why is not None:
         await _refused(world, step, why, turns)
@@ -167,7 +205,7 @@ async def _refused(world: World, step: Step, why: str, turns: _Turns) -> None:
         _log.warn("A late answer about VM {vm} is lost: {error}", vm=step.vm, error=str(error))
 
 
-async def _send(step: Step, send: _Checked) -> str | None:
+async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
     """Why the step will certainly not happen; None where it will, or where nobody knows."""
     try:
         why = await send.obstacle(step)
@@ -177,9 +215,11 @@ async def _send(step: Step, send: _Checked) -> str | None:
         reply = await send.send(step)
     except UnreachableError as error:
         _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
+        turns.unknown.add(step.id)
         return None
     except Exception:  # noqa: BLE001 - one step that went wrong must not lose the others' answers
         _log.failure("{kind} of VM {vm} went wrong", kind=step.kind, vm=step.vm)
+        turns.unknown.add(step.id)
         return None
     _log.info(
         "{kind} of VM {vm}: {answer}; {reason}",

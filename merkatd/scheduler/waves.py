@@ -1,0 +1,100 @@
+"""Waves: migrations are sent so that whatever is refused leaves no market worse than it is.
+
+See Note [Halves of plans] in `placement/halves.py`. What waits for memory or was not approved is
+missing like what OpenNebula refuses. Migrations off hosts where VMs must not stay are sent first;
+what they make of the cloud is what the others are judged against.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Deploy, Migrate, Plan, Snapshot, Step
+from merkatd.cluster.arrays import Ints
+from merkatd.market.view import NOWHERE, MarketView, view_of
+from merkatd.placement import strategy_named
+from merkatd.placement.halves import Remaining, ordered
+from merkatd.placement.onehost import stakes_of
+from merkatd.scheduler.world import World
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waves:
+    """The migrations of one market that are sent in this period."""
+
+    view: MarketView
+    rows: Mapping[int, int]
+    """The market's rows, by VM id."""
+    hosts: Mapping[int, int]
+    objective: int
+    first: tuple[Migrate, ...]
+    """Sent at once."""
+    judged: tuple[Migrate, ...]
+    """Sent in waves."""
+    deployed: tuple[Deploy, ...]
+    planned: tuple[Migrate, ...]
+    """All that the strategy planned, where its measure is another: no part may be worse."""
+
+    def remaining(self, done: Iterable[Migrate]) -> Remaining:
+        """Return what is judged, once these of the first are done."""
+        before = self._with(self.view.place, (*done, *self.deployed))
+        moves = {self.rows[step.vm]: self.hosts[step.host] for step in self.judged}
+        stakes = stakes_of(self.view, self.view.first(before != NOWHERE).allocation)
+        whole = self._with(before, self.planned)
+        return Remaining(self.view, stakes, self.objective, before, moves, whole)
+
+    def step_of(self, row: int) -> Migrate:
+        """Return the migration of the VM in this row."""
+        return next(step for step in self.judged if self.rows[step.vm] == row)
+
+    def _with(self, place: Ints, steps: Iterable[Migrate | Deploy]) -> Ints:
+        place = place.copy()
+        for step in steps:
+            place[self.rows[step.vm]] = self.hosts[step.host]
+        return place
+
+
+def waves(world: World, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]) -> list[Waves]:
+    """Return the migrations among the ready steps, by market; none where all stand alone."""
+    moves = [step for step in ready if isinstance(step, Migrate)]
+    if len(moves) <= 1 and len(plan.of(Migrate)) <= 1:
+        return []
+    found = []
+    for row, market in enumerate(world.markets):
+        settings = world.strategies.get(market.strategy)
+        entry = strategy_named(market.strategy)
+        objective = entry.objective(entry.settings if settings is None else settings)
+        planned = plan.of(Migrate) if entry.by_use else ()
+        one = _of_market(view_of(snapshot, row), snapshot, objective, ready, planned)
+        if one.judged:
+            found.append(one)
+    return found
+
+
+def _of_market(
+    view: MarketView,
+    snapshot: Snapshot,
+    objective: int,
+    ready: Sequence[Step],
+    planned: Sequence[Migrate],
+) -> Waves:
+    rows = {int(vm): row for row, vm in enumerate(snapshot.vms.id[view.vms])}
+    hosts = {int(host): row for row, host in enumerate(snapshot.hosts.id[view.hosts])}
+    here = [
+        step
+        for step in ready
+        if isinstance(step, Migrate | Deploy) and step.vm in rows and step.host in hosts
+    ]
+    moves = [step for step in here if isinstance(step, Migrate)]
+    must = ordered(snapshot, view) if moves else np.zeros(0, dtype=bool)
+    return Waves(
+        view=view,
+        rows=rows,
+        hosts=hosts,
+        objective=objective,
+        first=tuple(step for step in moves if must[rows[step.vm]]),
+        judged=tuple(step for step in moves if not must[rows[step.vm]]),
+        deployed=tuple(step for step in here if isinstance(step, Deploy)),
+        planned=tuple(step for step in planned if step.vm in rows and step.host in hosts),
+    )

@@ -1,0 +1,56 @@
+"""Waves: what OpenNebula refuses of a plan leaves the cloud no worse than it was."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Migrate, Snapshot
+from merkatd.embedded.faults import Fault, Kind
+from merkatd.market.assess import assess
+from tests.scheduler.frontend import Frontend
+
+SEEDS = (157, 158, 182, 183)
+"""Of these clouds the parts that are left would do harm, if all were sent at once."""
+
+
+def crowd(seed: int) -> Frontend:
+    """Three hosts on which VMs stand badly: many bids on the first, few on the last."""
+    rng = np.random.default_rng(seed)
+    frontend = Frontend(hosts=3)
+    for _ in range(9):
+        vm = frontend.vm(
+            cpu_bid=round(float(rng.lognormal(0.0, 1.5)), 3),
+            VCPU=int(rng.integers(1, 5)),
+            MEMORY=int(rng.choice([1024, 2048, 4096])),
+            MERKAT_MIN_MEMORY=1000,
+        )
+        frontend.bench.ok("one.vm.deploy", vm, int(rng.choice([0, 0, 0, 1, 1, 2])))
+    frontend.clock.advance(60)
+    return frontend
+
+
+def shortfall(snapshot: Snapshot, host: Any) -> float:
+    """What the market's VMs lack, weighed by bids."""
+    return float(assess(snapshot, host).shortfall.sum())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_left_after_refusals_does_no_harm(seed: int) -> None:
+    """OpenNebula refuses to migrate some of the VMs, which nobody knows before."""
+    frontend = crowd(seed)
+    rng = np.random.default_rng(seed)
+    stubborn = [vm for vm in range(9) if rng.random() < 0.5]
+    for vm in stubborn:
+        text = "[one.vm.migrate] Cannot migrate: the CPU model differs"
+        frontend.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=text))
+    latest = frontend.period()
+    snapshot = latest.seen.snapshot
+    host = snapshot.vms.host.copy()
+    for step in latest.decided.decision.plan.of(Migrate):
+        row = snapshot.vm_row(step.vm)
+        host[row] = snapshot.host_row(frontend.host_of(step.vm))
+    before = shortfall(snapshot, snapshot.vms.host)
+    assert shortfall(snapshot, host) <= before * (1 + 1e-9) + 1e-9
+    frontend.agree()
+    frontend.close()
