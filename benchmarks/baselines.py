@@ -12,7 +12,7 @@ from merkatd.placement.board import errors_on, where_floors_fit
 from merkatd.placement.compiled import compiled
 from merkatd.placement.even import climb
 from merkatd.placement.game import Game, start
-from merkatd.placement.onehost import Stakes, divide
+from merkatd.placement.onehost import SUM_OF_SHORTFALLS, Stakes, divide
 from merkatd.placement.play import play
 from merkatd.placement.strategy import MarketSettings, Pricing
 
@@ -20,7 +20,10 @@ from merkatd.placement.strategy import MarketSettings, Pricing
 def climbed(snapshot: Snapshot, moves: int) -> Decision:
     """A decision that lowers the largest load by at most so many single moves."""
     return play(
-        snapshot, Pricing(), lambda game: climb(game.view, game.started, game.movable, moves)[0]
+        snapshot,
+        Pricing(),
+        lambda game: climb(game.view, game.started, game.movable, moves)[0],
+        SUM_OF_SHORTFALLS,
     )
 
 

@@ -82,7 +82,7 @@ class Remaining:
         if gains:
             return gains
         room = self._limit + self._tolerance - sum(self._scores.values())
-        chosen = []
+        chosen: list[int] = []
         for rise, _, vm in rises:
             if rise <= room and len(self._apart([*chosen, vm])) > len(chosen):
                 chosen.append(vm)

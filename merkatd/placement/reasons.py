@@ -41,10 +41,10 @@ def why_migrated(game: Game, vm: int, outcome: Outcome) -> str:
         return f"it is to be moved away from {_host(game, source)}"
     over = excess(game.view, game.view.place)[source]
     if over.any():
-        resource = int(np.argmax(over / np.maximum(game.view.capacity[source], 1.0)))
+        most = int(np.argmax(over / np.maximum(game.view.capacity[source], 1.0)))
         return (
-            f"the floors on {_host(game, source)} exceed its {game.snapshot.resources[resource]}"
-            f" by {_n(over[resource])}"
+            f"the floors on {_host(game, source)} exceed its {game.snapshot.resources[most]}"
+            f" by {_n(over[most])}"
         )
     lack = _lacks(outcome.first[vm], outcome.before[vm])
     worst = int(np.argmax(lack))
