@@ -23,6 +23,13 @@ class Neighbourhood(Protocol):
         """The best move that the limits allow, None where they allow none."""
 
 
+class Singles(Protocol):
+    """Moves of one VM each."""
+
+    def best_single(self) -> Move | None:
+        """The best one that the limits allow, None where they allow none."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Descent:
     """The best that was found."""
@@ -48,6 +55,14 @@ def descend(search: Search, hood: Neighbourhood, n_iter: int, good_enough: float
     moved = np.flatnonzero(search.board.place != best)
     search.make(tuple((int(vm), int(best[vm])) for vm in moved))
     return Descent(best, least)
+
+
+def climb_down(search: Search, hood: Singles, least_gain: float) -> None:
+    """Make single moves as long as each gains: whatever is begun of them does no harm."""
+    while (move := hood.best_single()) is not None:
+        if move.gain <= 0 or move.gain < least_gain * move.extra:
+            return
+        search.make(move.changes)
 
 
 def trim(search: Search, least_gain: float) -> None:

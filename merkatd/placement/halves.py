@@ -9,9 +9,10 @@ held. So migrations are begun in waves. A wave holds migrations of which each al
 from what is made small, in any combination; after them such as cost less than what was gained so
 far. What is in no wave is not begun, and the next period decides anew.
 
-A plan that as a whole is worse by this measure is the strategy's own choice (`groups` has another
-measure): its halves may be as bad as the whole, and no worse. VMs that must leave their hosts do so
-whatever it costs. Used by `play.py` for the plan, and while it is carried out.
+Harm is what VMs lack of the first allocation: the sum of bid times shortfall, or the largest
+error where that is made small; but to have more than that is no harm. The plans of `groups` have
+another measure: their halves may do as much harm as the whole, and no more. VMs that must leave
+their hosts do so whatever it costs. Used by `play.py` for the plan, and while it is carried out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ from merkatd.market.view import NOWHERE, MarketView
 from merkatd.placement.board import Board
 from merkatd.placement.floors import on_overfull
 from merkatd.placement.game import Game
-from merkatd.placement.onehost import LARGEST_ERROR, Stakes, score
+from merkatd.placement.onehost import SUM_OF_SHORTFALLS, Stakes, score
 from merkatd.placement.order import Orderly, in_order
 
 _ROUNDING = 1e-9
@@ -36,25 +37,25 @@ class Remaining:
         self,
         view: MarketView,
         stakes: Stakes,
-        objective: int,
+        harm: int,
         before: Ints,
         moves: Mapping[int, int],
         whole: Ints,
     ) -> None:
         """`before` has none of the moves, `whole` all that is wanted; `moves` are hosts by VM."""
-        self._stakes, self._objective = stakes, objective
+        self._stakes, self._harm = stakes, harm
         self._board = Board(view, before)
         self._moves = dict(moves)
         moved = np.flatnonzero((before != whole) & (before != NOWHERE) & (whole != NOWHERE))
         ends = [*moves.values(), *before[list(moves)], *before[moved], *whole[moved]]
         touched = sorted({int(host) for host in ends})
-        if objective == LARGEST_ERROR:
+        if harm != SUM_OF_SHORTFALLS:
             touched = list(range(len(view.hosts)))
         self._scores = {host: self._score(host, self._board.on(host)) for host in touched}
         after = Board(view, whole)
         end = [self._score(host, after.on(host)) for host in touched]
         now = list(self._scores.values())
-        largest = objective == LARGEST_ERROR
+        largest = harm != SUM_OF_SHORTFALLS
         self._limit = (
             max(max(now, default=0.0), max(end, default=0.0))
             if largest
@@ -74,7 +75,7 @@ class Remaining:
         No two of them touch one host.
         """
         rises = sorted((*self._rise(vm), vm) for vm in self._moves)
-        if self._objective == LARGEST_ERROR:
+        if self._harm != SUM_OF_SHORTFALLS:
             return self._apart(
                 vm for worst, _, vm in rises if worst <= self._limit + self._tolerance
             )
@@ -126,14 +127,14 @@ class Remaining:
             ahead = self._score(host, np.union1d(self._board.on(host), vm))
             rise = behind + ahead - self._scores[source] - self._scores[host]
             worst = max(behind, ahead)
-            both = (worst, rise) if self._objective == LARGEST_ERROR else (rise, worst)
+            both = (worst, rise) if self._harm != SUM_OF_SHORTFALLS else (rise, worst)
             self._rises[vm] = both
         return self._rises[vm]
 
     def _score(self, host: int, there: Ints) -> float:
         work = np.empty((2, len(there) + 1))
         capacity = self._board.capacity[host]
-        return float(score(there, len(there), capacity, self._stakes, self._objective, work))
+        return float(score(there, len(there), capacity, self._stakes, self._harm, work))
 
 
 def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
@@ -145,10 +146,15 @@ def ordered(snapshot: Snapshot, view: MarketView) -> Bools:
     return found
 
 
-def without_harmful_halves(game: Game, wanted: Ints, objective: int) -> Orderly:
-    """Return the wanted moves in order, without migrations that could leave a market worse off."""
+def without_harmful_halves(
+    game: Game, wanted: Ints, harm: int, *, as_planned: bool = False
+) -> Orderly:
+    """Return the wanted moves in order, without migrations that could leave a market worse off.
+
+    Than it is now; where a strategy has another measure, than it is now or would be `as_planned`.
+    """
     wanted = wanted.copy()
-    whole = wanted.copy()
+    planned = wanted.copy()
     free = ~ordered(game.snapshot, game.view)
     while True:
         orderly = in_order(game.view, game.rules, wanted)
@@ -164,7 +170,8 @@ def without_harmful_halves(game: Game, wanted: Ints, objective: int) -> Orderly:
         before = game.view.place.copy()
         at_once = [vm for vm in begun if vm not in judged]
         before[at_once] = orderly.place[at_once]
-        harmful = list(_harmful(game, objective, before, judged, whole))
+        whole = planned if as_planned else before
+        harmful = list(_harmful(game, harm, before, judged, whole))
         if not harmful:
             return orderly
         wanted[harmful] = game.view.place[harmful]
@@ -173,10 +180,10 @@ def without_harmful_halves(game: Game, wanted: Ints, objective: int) -> Orderly:
 
 
 def _harmful(
-    game: Game, objective: int, before: Ints, moves: Mapping[int, int], whole: Ints
+    game: Game, harm: int, before: Ints, moves: Mapping[int, int], whole: Ints
 ) -> tuple[int, ...]:
     """Return the VMs whose migrations are in no wave, if all in the waves are made."""
-    remaining = Remaining(game.view, game.stakes, objective, before, moves, whole)
+    remaining = Remaining(game.view, game.stakes, harm, before, moves, whole)
     while wave := remaining.wave():
         for vm in wave:
             remaining.made(vm)

@@ -16,6 +16,8 @@ from merkatd.placement.compiled import compiled
 
 SUM_OF_SHORTFALLS = 0
 LARGEST_ERROR = 1
+LARGEST_LACK = 2
+"""The same, but to have more than the first allocation is no fault: it harms nobody."""
 
 _GUESSES = 6
 
@@ -225,8 +227,8 @@ def score(
                 worst[i] = max(worst[i], lack / first)
     total = 0.0
     for i in range(count):
-        if objective == LARGEST_ERROR:
-            total = max(total, worst[i])
-        else:
+        if objective == SUM_OF_SHORTFALLS:
             total += stakes.weight[rows[i]] * worst[i]
+        else:
+            total = max(total, worst[i])
     return total

@@ -22,7 +22,7 @@ from merkatd.market.view import NOWHERE
 from merkatd.placement.board import errors_on, least_error
 from merkatd.placement.evacuate import send_away
 from merkatd.placement.game import Game
-from merkatd.placement.onehost import LARGEST_ERROR
+from merkatd.placement.onehost import LARGEST_LACK
 from merkatd.placement.overfull import relieve_board
 from merkatd.placement.play import play
 from merkatd.placement.strategy import MarketSettings
@@ -42,7 +42,7 @@ def paper(
         send_away(relieved, game.board, most - game.migrations(game.board.place))
         return walk(relieved, settings)
 
-    return play(snapshot, settings.pricing, improve, LARGEST_ERROR)
+    return play(snapshot, settings.pricing, improve, LARGEST_LACK)
 
 
 def walk(game: Game, settings: MarketSettings) -> Ints:

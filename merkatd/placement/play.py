@@ -23,11 +23,13 @@ def play(
     snapshot: Snapshot,
     pricing: Pricing,
     improve: Callable[[Game], Ints],
-    objective: int,
+    harm: int,
+    *,
+    as_planned: bool = False,
 ) -> Decision:
     """Decide for each market of the snapshot, and put the decisions together.
 
-    `objective` judges halves of plans: see Note [Halves of plans].
+    `harm` and `as_planned` judge halves of plans: see Note [Halves of plans].
     """
     allocations = np.zeros_like(snapshot.vms.bid)
     prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
@@ -35,7 +37,9 @@ def play(
     reasons: dict[int, str] = {}
     for market in range(len(snapshot.markets)):
         game = start(snapshot, market)
-        settled = settle(game, without_harmful_halves(game, improve(game), objective))
+        settled = settle(
+            game, without_harmful_halves(game, improve(game), harm, as_planned=as_planned)
+        )
         allocations[game.view.vms] = settled.allocations
         prices[market] = _price(snapshot, game.view, settled, pricing)
         steps.extend(settled.steps)

@@ -8,10 +8,10 @@ import numpy as np
 
 from merkatd.cluster import Decision, Snapshot
 from merkatd.placement.groups import GroupSettings, groups
-from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS
+from merkatd.placement.onehost import LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.paper import paper
 from merkatd.placement.strategy import MarketSettings, Strategy
-from merkatd.placement.tabu import TabuSettings, objective_of, tabu
+from merkatd.placement.tabu import TabuSettings, harm_of, tabu
 
 DEFAULT = "tabu"
 
@@ -27,8 +27,10 @@ class Entry:
     by_use: bool = False
     """A market that it places pays for CPU that was used, at each group's spending rate, instead of
     for what was given."""
-    objective: Callable[[Any], int] = lambda _settings: SUM_OF_SHORTFALLS
+    harm: Callable[[Any], int] = lambda _settings: SUM_OF_SHORTFALLS
     """By the settings: the measure by which halves of plans are judged."""
+    as_planned: bool = False
+    """Whether a half may do as much harm as the whole plan, which has another measure."""
 
     def decide(
         self,
@@ -50,14 +52,14 @@ STRATEGIES: Mapping[str, Entry] = {
             "least shortfall weighed by bids, few migrations, even loads (the default)",
             TabuSettings(),
             tabu,
-            objective=objective_of,
+            harm=harm_of,
         ),
         Entry(
             "paper",
             "Algorithm 1 of the Merkat paper, exactly",
             MarketSettings(),
             paper,
-            objective=lambda _settings: LARGEST_ERROR,
+            harm=lambda _settings: LARGEST_LACK,
         ),
         Entry(
             "groups",
@@ -65,6 +67,7 @@ STRATEGIES: Mapping[str, Entry] = {
             GroupSettings(),
             groups,
             by_use=True,
+            as_planned=True,
         ),
     )
 }

@@ -44,6 +44,10 @@ class Shortfall:
         found = [move for move in (single, exchange) if move is not None]
         return max(found, key=Move.rate, default=None)
 
+    def best_single(self) -> Move | None:
+        """The best move that is no exchange."""
+        return self._singles.best()
+
     def _leaving(self, single: Move) -> float:
         """What the move would gain if the VM found all it needs where it goes."""
         return self._search.leaving(single.changes[0][0])

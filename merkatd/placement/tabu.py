@@ -17,13 +17,14 @@ import numpy as np
 from merkatd.cluster import Bools, Decision, Ints, Snapshot
 from merkatd.market.error import errors
 from merkatd.market.view import NOWHERE
-from merkatd.placement.descent import Neighbourhood, descend, trim
+from merkatd.placement.descent import Neighbourhood, climb_down, descend, trim
 from merkatd.placement.evacuate import evacuate, must_leave, send_away
 from merkatd.placement.even import climb, host_bids, host_loads, relieve
 from merkatd.placement.exhaustive import Exhaustive, small_enough
 from merkatd.placement.game import Game
+from merkatd.placement.halves import without_harmful_halves
 from merkatd.placement.hold import held
-from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS
+from merkatd.placement.onehost import LARGEST_ERROR, LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.order import in_order
 from merkatd.placement.overfull import relieve_board, relieve_first
 from merkatd.placement.paper import walk
@@ -71,22 +72,38 @@ def tabu(
 ) -> Decision:
     """Improve each market of the snapshot, within the limits."""
     stay = held(snapshot, settings.hold_s)
-    objective = objective_of(settings)
-    return play(snapshot, settings.pricing, lambda game: improve(game, settings, stay), objective)
+    harm = harm_of(settings)
+    return play(snapshot, settings.pricing, lambda game: improve(game, settings, stay), harm)
 
 
-def objective_of(settings: TabuSettings) -> int:
-    """Return the measure that the search makes small."""
+def harm_of(settings: TabuSettings) -> int:
+    """Return the measure by which halves of plans are judged."""
     by_error = settings.objective is Objective.ERROR
-    return LARGEST_ERROR if by_error else SUM_OF_SHORTFALLS
+    return LARGEST_LACK if by_error else SUM_OF_SHORTFALLS
 
 
 def improve(game: Game, settings: TabuSettings, stay: Bools) -> Ints:
     """The best placement found, by the chosen objective. An order counts before hold times."""
     movable = game.movable & (~stay[game.view.vms] | must_leave(game))
     if settings.objective is Objective.ERROR:
-        return _least_error(game, settings, movable)
-    return _least_shortfall(game, settings, movable)
+        wanted = _least_error(game, settings, movable)
+    else:
+        wanted = _least_shortfall(game, settings, movable)
+    return _with_others_instead(game, settings, movable, wanted)
+
+
+def _with_others_instead(game: Game, settings: TabuSettings, movable: Bools, wanted: Ints) -> Ints:
+    """The same, but moves of which no half may be begun give way to single ones that gain."""
+    reached = without_harmful_halves(game, wanted, harm_of(settings)).place
+    if np.array_equal(reached, in_order(game.view, game.rules, wanted).place):
+        return wanted
+    by_error = settings.objective is Objective.ERROR
+    objective = LARGEST_ERROR if by_error else SUM_OF_SHORTFALLS
+    limits = _limits(game, settings)
+    search = Search(game, game.fresh_board(reached), movable, objective, limits)
+    least_gain = settings.least_gain * (1.0 if by_error else _mean_bid(game))
+    climb_down(search, Worst(search) if by_error else Shortfall(search), least_gain)
+    return search.board.place
 
 
 def _limits(game: Game, settings: TabuSettings) -> Limits:
@@ -107,9 +124,10 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     search = Search(game, game.board, movable, SUM_OF_SHORTFALLS, limits)
     relieve_first(search)
     evacuate(search)
-    before = float(search.scores.sum())
+    ordered, before = search.board.place.copy(), float(search.scores.sum())
     free = descend(search, _moves_of(search), settings.n_iter)
     trim(search, least_gain)
+    _no_worse(search, ordered, before)
     if free.least <= 0 or limits.m_max < settings.load_m_max:
         return search.board.place
     _, evenest = climb(game.view, game.started, movable, limits.m_max)
@@ -126,7 +144,15 @@ def _least_shortfall(game: Game, settings: TabuSettings, movable: Bools) -> Ints
     if descent.least > min((1.0 + settings.load_price) * free.least, before):
         return search.board.place
     trim(even, least_gain)
+    _no_worse(even, ordered, before)
     return even.board.place
+
+
+def _no_worse(search: Search, ordered: Ints, before: float) -> None:
+    """Take all back but what must be, where what was trimmed leaves more shortfall than before."""
+    if search.scores.sum() > before:
+        away = np.flatnonzero(search.board.place != ordered)
+        search.make(tuple((int(vm), int(ordered[vm])) for vm in away))
 
 
 def _moves_of(search: Search) -> Neighbourhood:

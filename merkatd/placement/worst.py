@@ -37,12 +37,19 @@ class Worst:
 
     def best(self) -> Move | None:
         """Among equals, the move after which the errors of its two hosts are least."""
+        return self._best(exchanges=True)
+
+    def best_single(self) -> Move | None:
+        """The best move that is no exchange."""
+        return self._best(exchanges=False)
+
+    def _best(self, *, exchanges: bool) -> Move | None:
         search = self._search
         if len(search.scores) == 0:
             return None
         host = int(np.argmax(search.scores))
         found: tuple[float, float, Changes] | None = None
-        for changes in self._moves(host):
+        for changes in self._moves(host, exchanges):
             then = self._after(changes)
             if then is not None and (found is None or then[:2] < found[:2]):
                 found = then
@@ -51,14 +58,15 @@ class Worst:
         extra = sum(search.extra_migrations(vm, to) for vm, to in found[2])
         return Move(found[2], self.total() - found[0], extra)
 
-    def _moves(self, worst: int) -> Iterator[Changes]:
+    def _moves(self, worst: int, exchanges: bool) -> Iterator[Changes]:
         search = self._search
         there = search.board.on(worst)
         for vm in there[search.may_move(there)].tolist():
             hosts = self._destinations(vm)
             for host in hosts:
                 yield ((vm, host),)
-            yield from self._exchanges(vm, worst, hosts[:EXCHANGE_HOSTS])
+            if exchanges:
+                yield from self._exchanges(vm, worst, hosts[:EXCHANGE_HOSTS])
         for vm in self._newcomers(worst):
             if search.hosts_for(vm)[worst]:
                 yield ((vm, worst),)

@@ -27,14 +27,14 @@ class Waves:
     rows: Mapping[int, int]
     """The market's rows, by VM id."""
     hosts: Mapping[int, int]
-    objective: int
+    harm: int
     first: tuple[Migrate, ...]
     """Sent at once."""
     judged: tuple[Migrate, ...]
     """Sent in waves."""
     deployed: tuple[Deploy, ...]
     planned: tuple[Migrate, ...]
-    """All that the strategy planned, where its measure is another: no part may be worse."""
+    """All that the strategy planned, where its measure is another: no part may do more harm."""
 
     def remaining(self, done: Iterable[Migrate]) -> Remaining:
         """Return what is judged, once these of the first are done."""
@@ -42,7 +42,7 @@ class Waves:
         moves = {self.rows[step.vm]: self.hosts[step.host] for step in self.judged}
         stakes = stakes_of(self.view, self.view.first(before != NOWHERE).allocation)
         whole = self._with(before, self.planned)
-        return Remaining(self.view, stakes, self.objective, before, moves, whole)
+        return Remaining(self.view, stakes, self.harm, before, moves, whole)
 
     def step_of(self, row: int) -> Migrate:
         """Return the migration of the VM in this row."""
@@ -64,21 +64,22 @@ def waves(world: World, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]) -
     for row, market in enumerate(world.markets):
         settings = world.strategies.get(market.strategy)
         entry = strategy_named(market.strategy)
-        objective = entry.objective(entry.settings if settings is None else settings)
-        planned = plan.of(Migrate) if entry.by_use else ()
-        one = _of_market(view_of(snapshot, row), snapshot, objective, ready, planned)
+        harm = entry.harm(entry.settings if settings is None else settings)
+        planned = plan.of(Migrate) if entry.as_planned else ()
+        one = of_market(view_of(snapshot, row), snapshot, harm, ready, planned)
         if one.judged:
             found.append(one)
     return found
 
 
-def _of_market(
+def of_market(
     view: MarketView,
     snapshot: Snapshot,
-    objective: int,
+    harm: int,
     ready: Sequence[Step],
     planned: Sequence[Migrate],
 ) -> Waves:
+    """Return the migrations of one market among the steps that are ready."""
     rows = {int(vm): row for row, vm in enumerate(snapshot.vms.id[view.vms])}
     hosts = {int(host): row for row, host in enumerate(snapshot.hosts.id[view.hosts])}
     here = [
@@ -92,7 +93,7 @@ def _of_market(
         view=view,
         rows=rows,
         hosts=hosts,
-        objective=objective,
+        harm=harm,
         first=tuple(step for step in moves if must[rows[step.vm]]),
         judged=tuple(step for step in moves if not must[rows[step.vm]]),
         deployed=tuple(step for step in here if isinstance(step, Deploy)),

@@ -56,7 +56,7 @@ def groups(
         kept[name] = {"asked": asked, "wanted": _named(game, wanted)}
         return wanted
 
-    decision = play(snapshot, settings.pricing, improve, SUM_OF_SHORTFALLS)
+    decision = play(snapshot, settings.pricing, improve, SUM_OF_SHORTFALLS, as_planned=True)
     return replace(decision, memory={"version": VERSION, "markets": kept})
 
 

@@ -1,0 +1,76 @@
+"""Plans that stop anywhere: whatever of a plan is not done, the rest makes no cloud worse."""
+
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Migrate, Plan, Snapshot
+from merkatd.market.view import view_of
+from merkatd.placement import strategy_named
+from merkatd.placement.onehost import LARGEST_LACK
+from merkatd.placement.strategy import MarketSettings
+from merkatd.placement.tabu import Objective, TabuSettings
+from merkatd.scheduler.waves import of_market
+from tests.placement.test_halves import after, begun, harm, tight
+
+CLOUDS = int(os.environ.get("MERKAT_SOAK", "150"))
+SEED = int(os.environ.get("MERKAT_SEED", "0"))
+CHOICES: dict[str, tuple[str, Any]] = {
+    "tabu": ("tabu", TabuSettings()),
+    "tabu, no least gain": ("tabu", TabuSettings(least_gain=0.0, load_m_max=2)),
+    "tabu by error": ("tabu", TabuSettings(objective=Objective.ERROR, e_max=0.0)),
+    "paper": ("paper", MarketSettings(e_max=0.0)),
+    "groups": ("groups", None),
+}
+
+
+def stops(
+    snapshot: Snapshot, name: str, settings: Any, plan: Plan, rng: np.random.Generator
+) -> Iterator[list[Migrate]]:
+    """What may have been done of a plan when all goes on no further: of each wave any part."""
+    entry = strategy_named(name)
+    measure = entry.harm(entry.settings if settings is None else settings)
+    moves = plan.of(Migrate)
+    ready = [step for step in begun(moves) if rng.random() < 0.8]  # the others wait for memory
+    planned = moves if entry.as_planned else ()
+    waves = of_market(view_of(snapshot, 0), snapshot, measure, ready, planned)
+    done: list[Migrate] = list(waves.first)
+    remaining = waves.remaining(done)
+    while rows := remaining.wave():
+        steps = [waves.step_of(row) for row in rows]
+        for size in range(len(steps) + 1):
+            for part in itertools.combinations(steps, size):
+                yield [*done, *part]
+        for row, step in zip(rows, steps, strict=True):
+            if rng.random() < 0.7:
+                remaining.made(row)
+                done.append(step)
+            else:
+                remaining.drop(row)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_wherever_a_plan_stops_no_cloud_is_worse_than_before(choice: str) -> None:
+    """`groups` has another measure: it may come to what its whole plan comes to, and no more."""
+    name, settings = CHOICES[choice]
+    entry = strategy_named(name)
+    measure = entry.harm(entry.settings if settings is None else settings)
+    objective = Objective.ERROR if measure == LARGEST_LACK else Objective.SHORTFALL
+    several = worse = 0
+    for seed in range(SEED, SEED + CLOUDS):
+        snapshot, rng = tight(seed), np.random.default_rng(seed)
+        decision = entry.decide(snapshot, rng, settings=settings)
+        several += len(begun(decision.plan.of(Migrate))) > 1
+        most = harm(snapshot, snapshot.vms.host, objective)
+        if entry.as_planned:
+            whole = after(snapshot, decision.plan.of(Migrate))
+            most = np.maximum(most, harm(snapshot, whole, objective))
+        states = stops(snapshot, name, settings, decision.plan, rng)
+        found = [harm(snapshot, after(snapshot, done), objective) for done in states]
+        worse += any((one > most * (1 + 1e-9) + 1e-9).any() for one in found)
+    assert worse == 0
+    assert several > CLOUDS / 20
