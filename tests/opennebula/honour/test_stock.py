@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,15 @@ def test_image_space_is_counted() -> None:
     stock = shelves(same(Wants(image_mib=((1, 60),)), 2), [host(0)], datastores=stores)
     assert stock.take(0, 0) is None
     assert "datastore images has no room left" in (stock.take(1, 0) or "")
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_vm_that_has_disks_takes_no_image_space_again(running: bool) -> None:
+    """They were cloned when it was deployed first: it moves, or comes back after a stop."""
+    stores = [datastore(0, "s"), datastore(1, "images", 100.0, kind=0)]
+    vms = same(Wants(image_mib=((1, 60),)), 2, Stay(0, running=running))
+    stock = shelves([*vms, Vm(2, wants=Wants(image_mib=((1, 60),)))], [host(0)], datastores=stores)
+    assert [stock.take(vm, 0) for vm in range(3)] == [None, None, None]
 
 
 def test_a_vm_that_does_not_get_all_takes_nothing() -> None:

@@ -182,6 +182,15 @@ class TestDatastores:
             why(HOSTS, estate, wants=Wants(image_mib=((8, 1),)))
         )
 
+    @pytest.mark.parametrize("running", [True, False])
+    def test_images_that_a_vm_has_need_no_room_again(self, running: bool) -> None:
+        """A VM that has disks may go anywhere though the image datastore is full, or gone."""
+        estate = Estate(datastores=[datastore(0, "s"), datastore(1, "images", 10, kind=0)])
+        for image in (1, 8):
+            wants = Wants(image_mib=((image, 4096),))
+            assert where(HOSTS[:1], estate, wants=wants, stay=Stay(0, running=running)) == ["h0"]
+            assert where(HOSTS[:1], estate, wants=wants) == []
+
 
 class TestNetworks:
     NETS = (
