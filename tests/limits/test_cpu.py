@@ -1,11 +1,16 @@
 """Quotas and weights: hard, exact, never nothing."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.limits import CGROUP_V1, LEAST_QUOTA_US, quotas, weights
+from merkatd.limits import CGROUP_V1, LEAST_QUOTA_US, CpuSettings, InForce, quotas, weights
+from merkatd.limits.cpu import differs
 from merkatd.market.share import share
+from tests.clouds import cloud, hosts_table, vms_table
 
 PERIOD_US = 100_000
 
@@ -94,6 +99,17 @@ def test_quota_is_the_share(units: float, vcpus: int, pinned: bool) -> None:
     least = 1.0 if pinned else float(vcpus)
     expected = min(max(units, least), 100.0 * vcpus)
     assert abs(result.units(np.array([vcpus]), PERIOD_US)[0] - expected) <= vcpus * 0.001 + 1e-9
+
+
+@pytest.mark.parametrize(("off_us", "due"), [(1_000, False), (1_001, True)])
+def test_a_quota_at_the_edge_of_its_band_stays(off_us: int, due: bool) -> None:
+    """A band of one unit is 1,000 us of a period of 100,000."""
+    one = np.array([1])
+    wanted = quotas(np.array([50.0]), one, np.array([True]), PERIOD_US)
+    snapshot = cloud(hosts_table(np.ones((1, 2))), vms_table([0], [[1.0, 1.0]], [[100.0, 1.0]]))
+    known = replace(InForce.nothing(snapshot), global_quota_us=wanted.global_us + off_us)
+    bands = CpuSettings(band_units=1.0, band_part=0.0)
+    assert differs(wanted, np.array([100]), one, known, bands).quota.tolist() == [due]
 
 
 def test_weights_follow_bids() -> None:

@@ -104,6 +104,12 @@ def test_an_unneeded_change_is_not_made() -> None:
     assert pins(flat(2), vms, GAIN) == {1: (0,), 2: (0,)}
 
 
+def test_a_change_that_gains_just_the_least_is_made() -> None:
+    """A core at 2 x GAIN gives half of it to an empty one: neither has more than GAIN then."""
+    vms = [Pinned(vm, 1, float(GAIN), ((0,),)) for vm in (1, 2)]
+    assert sorted(pins(flat(2), vms, GAIN).values()) == [(0,), (1,)]
+
+
 def test_a_needed_change_is_small() -> None:
     """One of three VMs on a busy core leaves it, and nothing else changes."""
     vms = [Pinned(vm, 1, 60.0, ((0,),)) for vm in (1, 2)] + [Pinned(3, 1, 10.0, ((1,),))]

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.cluster import Balloon, Deploy, Migrate, Snapshot
+from merkatd.cluster import Balloon, Deploy, Migrate, Resume, Snapshot, VmState
 from merkatd.cluster.steps import step_id
 from merkatd.limits.pool import Pool, Source
 from tests.clouds import cloud, hosts_table, vms_table
@@ -41,6 +42,15 @@ def test_a_host_that_holds_too_much_gives_after_all_is_made_good() -> None:
     assert pool.left_mib == 90
     assert pool.take(30) == ("first", "second")
     assert pool.take(60) == ("first", "second", "third")
+
+
+def test_where_nothing_is_free_each_waits_for_its_own_stretch() -> None:
+    """What the first taker has used up is no reason to wait for the second."""
+    pool = Pool(0)
+    pool.add(Source(50, "first"))
+    pool.add(Source(50, "second"))
+    assert pool.take(50) == ("first",)
+    assert pool.take(50) == ("second",)
 
 
 def test_nothing_taken_waits_for_nothing() -> None:
@@ -166,6 +176,36 @@ def test_deploying_waits_while_too_little_can_be_freed() -> None:
     deploy = replace(deploy, period=snapshot.period)
     limits = limits_of(snapshot, shared(snapshot, deploy), in_force)
     assert limits.plan.of(Deploy)
+    assert not limits.postponed
+
+
+@pytest.mark.parametrize(
+    ("floor", "held", "least"),
+    [(512.0, 3072.0, 2048), (512.0, 2100.0, 2048), (3000.0, 3072.0, 3000)],
+)
+def test_resuming_waits_for_all_that_the_guest_comes_back_with(
+    floor: float, held: float, least: int
+) -> None:
+    """The host keeps its floor of 1,024 MiB free; of the rest, to 2,048, what others can give.
+
+    Steps of any size make room for that, and no floor is broken for it.
+    """
+    snapshot = one_host(
+        [400.0, 4096.0],
+        bid=[[1.0, 1.0], [1.0, 1.0]],
+        cap=[[100.0, 4096.0], [100.0, 2048.0]],
+        floor=[[0.0, floor], [0.0, 1024.0]],
+        held=[[np.nan, held], [np.nan, np.nan]],
+        state=[int(VmState.RUNNING), int(VmState.SUSPENDED)],
+    )
+    resume = Resume(period=1, vm=1, reason="its owner asked for it")
+    shares = np.array([[100.0, 3072.0], [100.0, 1024.0]])
+    limits = limits_of(
+        snapshot, decided(snapshot, shares, resume), measured(snapshot, [0.0, np.nan])
+    )
+    (shrink,) = limits.plan.of(Balloon)
+    assert (shrink.vm, shrink.memory_mib) == (0, least)
+    assert limits.plan.of(Resume)[0].after == (shrink.id,)
     assert not limits.postponed
 
 
