@@ -1,5 +1,6 @@
 """A frontend whose mode is changed, whose plans are answered, and whose every call is heard."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
@@ -56,11 +57,14 @@ class Site(Frontend):
         """The daemon's calls until now that change something."""
         return [call for call in self.heard.calls if call.rpartition(".")[2] not in READS]
 
-    def places(self, vms: list[int]) -> list[Any]:
-        """What OpenNebula is handed where it asks for places, all hosts being right."""
+    def places(self, vms: list[int], room: Mapping[int, Room] | None = None) -> list[Any]:
+        """What OpenNebula is handed where it asks for places, all hosts being right.
+
+        `room`: what it has left to reserve on some hosts, where that is not plenty.
+        """
         hosts = frozenset(range(3))
-        room = {host: Room(cpu=1e6, memory_mib=1e6) for host in hosts}
-        wanted = Wanted(hosts=dict.fromkeys(vms, hosts), room=room)
+        left = {host: Room(cpu=1e6, memory_mib=1e6) for host in hosts} | dict(room or {})
+        wanted = Wanted(hosts=dict.fromkeys(vms, hosts), room=left)
         handed = self.result(ensureDeferred(self.scheduler.places(wanted, lambda: True)))
         self.clock.advance(60)
         return list(handed.steps)

@@ -7,6 +7,9 @@ import pytest
 from merkatd.api.questions import QuestionError
 from merkatd.database import decisions
 from merkatd.database.orders import Mode
+from merkatd.database.plans import Proposed
+from merkatd.scheduler.approving import Approved
+from merkatd.scheduler.handing import Room
 from tests.modes.site import Site
 
 
@@ -234,6 +237,27 @@ class TestHandedOver:
         assert standing(site)["state"] == "approved"
         assert [step.vm for step in site.places([vm])] == [vm]
 
+    def test_a_vm_is_handed_to_a_host_where_opennebula_has_room(self, site: Site) -> None:
+        """However empty the other hosts are; a second VM with the same host waits."""
+        site.world_settings = {"handing": True}
+        site.start_daemon()
+        vms = [site.vm(), site.vm()]
+        full = Room(cpu=1e6, memory_mib=100)
+        one = Room(cpu=1e6, memory_mib=3000)
+        (step,) = site.places(vms, {0: full, 1: full, 2: one})
+        assert (step.vm, step.host) == (vms[0], 2)
+
+    def test_a_migration_needs_no_room_in_opennebula(self, site: Site) -> None:
+        """It does not ask for any when it migrates a VM."""
+        site.world_settings = {"handing": True}
+        site.start_daemon()
+        vms = [site.vm(VCPU=4) for _ in range(3)]
+        for vm in vms:
+            site.bench.ok("one.vm.deploy", vm, 0)
+        site.clock.advance(60)
+        none = dict.fromkeys(range(3), Room(cpu=0, memory_mib=0))
+        assert {step.kind for step in site.places(vms, none)} == {"migrate"}
+
     @pytest.mark.parametrize("mode", [Mode.DRY, Mode.SHADOW])
     def test_who_watches_hands_nothing_over(self, mode: Mode, site: Site) -> None:
         """OpenNebula is told why."""
@@ -243,3 +267,11 @@ class TestHandedOver:
         vm = site.vm()
         with pytest.raises(Exception, match=f"its mode is {mode}"):
             site.places([vm])
+
+
+def test_only_approved_suspensions_of_owners_that_have_not_paid() -> None:
+    """Neither another VM of an approved plan, nor one whose owner has paid meanwhile."""
+    steps = [Proposed(kind=kind, vm=vm, reason="") for vm, kind in ((1, "suspend"), (2, "deploy"))]
+    approved = Approved(None, tuple(steps))
+    assert approved.unpaid({1, 2, 3}) == {1}
+    assert approved.unpaid({2}) == frozenset()

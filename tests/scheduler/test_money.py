@@ -188,6 +188,19 @@ class TestPoverty:
             frontend.periods(1)
             assert f"less than {hours} " in str(frontend.bench.vm(vm).user_template)
 
+    def test_an_owner_whose_vms_cost_nothing_is_not_warned(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """Nor is one whose VMs run already when the first period decides: no cost is known yet."""
+        frontend = made(Money(supply=1e6, starting_credits=3.0, renewal_s=1e9))
+        vm = frontend.vm(1.0, owner=frontend.user("ann"), MERKAT_BID_MEMORY=0)
+        frontend.bench.ok("one.vm.deploy", vm, 0, False, -1)
+        for _ in range(3):
+            frontend.clock.advance(60)
+            frontend.period()
+            assert frontend.state(vm) == "RUNNING"
+            assert "less than" not in str(frontend.bench.vm(vm).user_template)
+
     @pytest.mark.parametrize("rule", PriceRule)
     def test_a_floor_that_nobody_pays_for_is_suspended_after_ten_periods(
         self, made: Callable[..., Frontend], rule: PriceRule
