@@ -134,9 +134,12 @@ class Database:
         if not self._open:
             raise ClosedError("the database is closed; nothing more can be read or written")
         self._running += 1
+        caller = _Caller()
         try:
-            result = await self._retried(_name(work), lambda: transaction(engine, work))
+            result = await self._retried(_name(work), lambda: transaction(engine, work, caller))
         except BaseException as error:
+            # Also where the caller was cancelled: a thread may hold the work still.
+            caller.gone = True
             if _answered(error):
                 self.answered += 1
             else:
@@ -193,13 +196,36 @@ def _passed(clock: Time, seconds: float) -> Deferred[None]:
     return waiting
 
 
-def transaction(engine: sa.Engine, work: Work[Result]) -> Result:
-    """What `work` returns, committed; the blocking form, without retries."""
+class _Caller:
+    """Whether the caller of a transaction still waits for it; read by the thread that runs it."""
+
+    gone = False
+
+
+class _GivenUpError(Exception):
+    """The caller waits no longer: nothing is stored."""
+
+
+def transaction(engine: sa.Engine, work: Work[Result], caller: _Caller | None = None) -> Result:
+    """What `work` returns, committed; the blocking form, without retries.
+
+    Nothing is stored once the caller is gone; it was told that it got no answer, and may have
+    asked again.
+    """
+    asked = caller or _Caller()
+    _raise_if_gone(asked)
     with engine.begin() as connection:
+        _raise_if_gone(asked)
         result = work(connection)
+        _raise_if_gone(asked)
         if isinstance(result, _BOUND):
             raise TypeError(
                 f"a transaction may not hand out a {type(result).__name__}: it dies with its"
                 " thread; return plain values"
             )
         return result
+
+
+def _raise_if_gone(caller: _Caller) -> None:
+    if caller.gone:
+        raise _GivenUpError

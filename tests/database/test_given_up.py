@@ -1,0 +1,102 @@
+"""Work whose caller has given up, while the database hung, is not done later."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.task import deferLater
+
+from merkatd.database import Database, notes
+from merkatd.database.notes import NOTES, Note, NoteKind
+from tests.database.test_service_reactor import on_a_reactor
+from tests.servers import MARIADBD, MariaDb
+
+_HOLDS_S = 10.0
+
+
+def _stored(connection: sa.Connection) -> int:
+    return int(connection.execute(sa.select(sa.func.count()).select_from(NOTES)).scalar_one())
+
+
+def _work(connection: sa.Connection) -> None:
+    notes.add(connection, Note(at_s=1.0, kind=NoteKind.GRANT, who="ann", text="a test"))
+
+
+async def _cancelled(running: Deferred[Any]) -> None:
+    running.cancel()
+    with pytest.raises(CancelledError):
+        await running
+
+
+def test_work_that_waits_for_a_thread_is_not_done(url: str) -> None:
+    """All threads are held, the work waits, its caller leaves, the threads come back."""
+
+    async def main(reactor: Any) -> int:
+        database = await Database.open(url, reactor, np.random.default_rng(0), connections=1)
+        free = threading.Event()
+        holders = [
+            ensureDeferred(database.read(lambda _: free.wait(_HOLDS_S) and None)) for _ in range(8)
+        ]
+        await _cancelled(ensureDeferred(database.run(_work)))
+        free.set()
+        for holder in holders:
+            await holder
+        stored = await database.read(_stored)
+        await database.close()
+        return stored
+
+    assert on_a_reactor(main) == 0
+
+
+def test_work_that_has_begun_is_rolled_back(url: str) -> None:
+    """Its caller leaves between its last statement and the commit."""
+
+    async def main(reactor: Any) -> int:
+        database = await Database.open(url, reactor, np.random.default_rng(0))
+        written, free = threading.Event(), threading.Event()
+
+        def slow(connection: sa.Connection) -> None:
+            _work(connection)
+            written.set()
+            assert free.wait(_HOLDS_S)
+
+        running = ensureDeferred(database.run(slow))
+        while not (written.is_set() or running.called):
+            await deferLater(reactor, 0.001, lambda: None)
+        await _cancelled(running)
+        free.set()
+        await deferLater(reactor, 0.05, lambda: None)
+        await database.run(_work)
+        stored = await database.read(_stored)
+        await database.close()
+        return stored
+
+    assert on_a_reactor(main) == 1
+
+
+@pytest.mark.skipif(MARIADBD is None, reason="mariadb-server is not here")
+def test_a_server_that_is_stopped_does_nothing_of_it_when_it_goes_on(mariadb: MariaDb) -> None:
+    """Twenty orders wait before it; all callers leave, and it is continued."""
+    url = mariadb.make("given_up")
+
+    async def main(reactor: Any) -> int:
+        database = await Database.open(url, reactor, np.random.default_rng(0))
+        await database.read(_stored)
+        mariadb.freeze()
+        try:
+            orders = [ensureDeferred(database.run(_work)) for _ in range(20)]
+            await deferLater(reactor, 0.2, lambda: None)
+            for order in orders:
+                await _cancelled(order)
+        finally:
+            mariadb.thaw()
+        await database.run(_work)
+        await deferLater(reactor, 0.2, lambda: None)
+        stored = await database.read(_stored)
+        await database.close()
+        return stored
+
+    assert on_a_reactor(main) == 1
