@@ -102,12 +102,16 @@ class Visit(Call):
         return cookie_of(self._header(b"cookie"), self.channel.factory.cookie)
 
     def _own(self) -> bool:
-        """Whether the browser says that one of our own pages, or a person, sent it."""
+        """Whether the browser says that one of our own pages, or a person, sent it.
+
+        Every browser says it of a form: it sends `Origin`, and where the page is loaded over TLS or
+        from this machine also `Sec-Fetch-Site`. A form without either could be any page's.
+        """
         fetched = self._header(b"sec-fetch-site")
         if fetched:
             return fetched in {"same-origin", "none"}
         origin = self._header(b"origin")
-        return not origin or origin.partition("://")[2] == self._header(b"host")
+        return bool(origin) and origin.partition("://")[2] == self._header(b"host")
 
     def _header(self, name: bytes) -> str:
         found = self.getHeader(name)

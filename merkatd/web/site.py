@@ -76,7 +76,8 @@ class Site:
         if asked.path.startswith(ASSETS) and asked.method in {"GET", "HEAD"}:
             return asset(asked.path.removeprefix(ASSETS)) or _nothing()
         if asked.method == "POST" and not asked.own:
-            return wrong_page("That came from another site's page.", HTTPStatus.FORBIDDEN)
+            text = "The browser does not say that one of our pages sent this form."
+            return wrong_page(text, HTTPStatus.FORBIDDEN)
         session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
         wait_s = self._admission.wait_s(asked.address)
         try:

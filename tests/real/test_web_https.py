@@ -26,7 +26,7 @@ def test_a_page_with_a_certificate(tmp_path: Path) -> None:
         context = ssl.create_default_context(cafile=str(pem))
         user, _, password = ANN.partition(":")
         form = urlencode({"user": user, "password": password})
-        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        kind = {"Content-Type": "application/x-www-form-urlencoded", "Origin": address.rstrip("/")}
         with closing(http.client.HTTPSConnection(where, timeout=60, context=context)) as one:
             one.request("POST", "/sign-in", form, kind)
             answer = one.getresponse()

@@ -58,6 +58,8 @@ class Browser:
         try:
             body = None if form is None else urlencode(form)
             kind = {"Content-Type": "application/x-www-form-urlencoded"} if method == "POST" else {}
+            if method == "POST" and not {"Origin", "Sec-Fetch-Site"} & set(headers or ()):
+                kind["Origin"] = f"http://{self.where}"
             sent = {"Cookie": self.cookie, **kind, **(headers or {})}
             connection.request(method, path, body, sent)
             answer = Answer(connection.getresponse())

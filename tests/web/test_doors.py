@@ -16,7 +16,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
 }
 
 
@@ -125,6 +125,8 @@ class TestForgery:
             {"Sec-Fetch-Site": "same-site"},
             {"Origin": "https://evil.example"},
             {"Origin": "null"},
+            {"Origin": ""},
+            {"Sec-Fetch-Site": ""},
         ],
     )
     def test_another_sites_page_can_send_nothing(

@@ -69,6 +69,7 @@ def ask(browser: Browser, method: str, path: bytes, body: bytes, kind: str = _FO
         connection.putheader("Cookie", browser.cookie)
         if method == "POST":
             connection.putheader("Content-Type", kind)
+            connection.putheader("Origin", f"http://{browser.where}")
             connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body if method == "POST" else None)
         return connection.getresponse().status

@@ -39,6 +39,8 @@ def ask(
     where, context = page
     connection = http.client.HTTPSConnection(where, timeout=30, context=context)
     headers = {"Host": host, "Content-Type": "application/x-www-form-urlencoded"}
+    if body is not None:
+        headers["Origin"] = f"https://{host}"
     connection.request("GET" if body is None else "POST", path, body, headers)
     answer = connection.getresponse()
     answer.read()

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from copy import copy
 from typing import Any, TypeVar
 
+from twisted.internet.task import deferLater
+
 from merkatd.api.xmlrpc.identity import Identity, Logins
 from merkatd.api.xmlrpc.rates import Rates
 from merkatd.api.xmlrpc.settings import Settings
@@ -26,6 +28,9 @@ from merkatd.api.xmlrpc.wrong import WrongPasswords
 _REFUSED_LOGIN = 10.0
 """So many calls a refused login counts as."""
 _WAITING_STRANGERS = 64
+REFUSED_EVERY_S = 0.5
+"""The answer to a wrong password waits for the next multiple of this time, counted from its call:
+OpenNebula refuses an unknown user sooner than one whom a directory knows."""
 _USERS_PART = 4
 """A user has at most one turn in so many."""
 
@@ -87,6 +92,7 @@ class Admission:
     async def _identified(self, session: str, address: str) -> Identity:
         if self._logins.is_known(session):
             return await self._logins.who(session)
+        began_s = self._clock.seconds()
         user = session.partition(":")[0]
         if self._logins.is_familiar(session):
             lane, key = self._familiar, user
@@ -101,9 +107,16 @@ class Admission:
                 now_s = self._clock.seconds()
                 self._addresses.fine(address, now_s, _REFUSED_LOGIN)
                 self._wrong.count(user, address, now_s)
+                await self._until_a_refusal_is_due(began_s)
             raise
         self._wrong.forgive(user, address)
         return identity
+
+    async def _until_a_refusal_is_due(self, began_s: float) -> None:
+        """Wait, holding no turn meanwhile."""
+        passed_s = self._clock.seconds() - began_s
+        wait_s = REFUSED_EVERY_S * (passed_s // REFUSED_EVERY_S + 1) - passed_s
+        await deferLater(self._clock, wait_s)
 
     def _new_turns(self) -> FairTurns:
         return FairTurns(self._in_flight, per_key=max(self._in_flight // _USERS_PART, 1))

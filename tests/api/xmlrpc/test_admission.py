@@ -57,6 +57,7 @@ class Scene:
         session: str,
         address: str,
         work: Callable[[Caller], Awaitable[Any]] | None = None,
+        after_s: float = 0.0,
     ) -> Any:
         """What a call comes to: a user's name, a refusal's code, or None while it waits."""
         outcome: list[Any] = []
@@ -71,7 +72,13 @@ class Scene:
 
         running = Deferred.fromCoroutine(coming())
         running.addCallbacks(outcome.append, lambda failure: outcome.append(_said(failure.value)))
+        if after_s:
+            self.clock.advance(after_s)
         return outcome[0] if outcome else None
+
+
+async def _nothing(_caller: Caller) -> None:
+    """Nothing."""
 
 
 def _said(error: BaseException) -> object:
@@ -123,7 +130,7 @@ class TestWrongPasswords:
         scene = Scene()
         for _ in range(20):
             for wrong in "abcd":
-                assert scene.come(f"ann:{wrong}", HOME) is Code.AUTHENTICATION
+                assert scene.come(f"ann:{wrong}", HOME, after_s=0.5) is Code.AUTHENTICATION
             scene.clock.advance(10.0)
             assert scene.come("ann:right", HOME) == "ann"
             scene.clock.advance(11.0)
@@ -134,8 +141,33 @@ class TestWrongPasswords:
         assert scene.come("ann:right", HOME) == "ann"
         scene.clock.advance(11.0)
         monkeypatch.delitem(GOOD, "ann:right")
-        assert scene.come("ann:right", HOME) is Code.AUTHENTICATION
+        assert scene.come("ann:right", HOME, after_s=0.5) is Code.AUTHENTICATION
         assert not scene.admission.knows("ann:right")
+
+    @pytest.mark.parametrize("took_s", [0.0, 0.01, 0.3, 0.49])
+    def test_the_time_of_a_refusal_does_not_tell_whether_the_user_exists(
+        self, took_s: float
+    ) -> None:
+        """However long OpenNebula takes, the answer comes at the same time."""
+        scene = Scene()
+        scene.one.hangs = True
+        outcome: list[Any] = []
+        door = scene.admission.admitted("ann:wrong", HOME, _nothing)
+        Deferred.fromCoroutine(door).addErrback(lambda failure: outcome.append(failure.value.code))
+        scene.clock.advance(took_s)
+        scene.one.waiting[0].callback([False, "[one.user.info] wrong", 256, -1, -1])
+        scene.clock.advance(0.499 - took_s)
+        assert outcome == []
+        scene.clock.advance(0.002)
+        assert outcome == [Code.AUTHENTICATION]
+
+    def test_refusals_that_wait_hold_no_turn(self) -> None:
+        """A user signs in meanwhile, from the same address too."""
+        scene = Scene()
+        for number in range(50):
+            scene.come(f"x{number}:wrong", EVIL)
+        assert scene.come("ann:right", EVIL) in {"ann", Code.ACTION}
+        assert scene.come("bob:right", HOME) == "bob"
 
 
 class TestFloods:
