@@ -159,6 +159,25 @@ def every(
     return tuple(_account(row) for row in rows)
 
 
+def holding(connection: sa.Connection, *, locked: bool = False) -> tuple[Account, ...]:
+    """All accounts but those of applications that hold no credits; oldest first.
+
+    Accounts of applications that are over are kept for as long as their history is.
+    """
+    empty = (ACCOUNTS.c.kind == AccountKind.APPLICATION) & (ACCOUNTS.c.balance == 0)
+    query = sa.select(ACCOUNTS).where(~empty).order_by(ACCOUNTS.c.id)
+    rows = connection.execute(query.with_for_update() if locked else query)
+    return tuple(_account(row) for row in rows)
+
+
+def of_applications(connection: sa.Connection, budgets: sa.Select[Any]) -> tuple[Account, ...]:
+    """The accounts of applications, of those whose ids the query finds; oldest first."""
+    query = sa.select(ACCOUNTS).where(
+        ACCOUNTS.c.kind == AccountKind.APPLICATION, ACCOUNTS.c.id.in_(budgets)
+    )
+    return tuple(_account(row) for row in connection.execute(query.order_by(ACCOUNTS.c.id)))
+
+
 def lock_books(connection: sa.Connection) -> None:
     """Wait until no other transaction moves credits, and keep others from it until the end.
 

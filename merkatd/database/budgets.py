@@ -7,7 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.database.accounts import ACCOUNTS, AccountKind
+from merkatd.database import accounts
+from merkatd.database.accounts import ACCOUNTS, Account, AccountKind
 from merkatd.database.schema import chunks, table
 
 
@@ -25,6 +26,8 @@ class BudgetColumns(TypedColumns):
 
 BUDGETS = table("budgets", BudgetColumns)
 
+LISTED_OVER = 100
+"""As many of a tenant's newest budgets that are over are listed."""
 _TENANTS = ACCOUNTS.alias("tenant_accounts")
 
 
@@ -80,10 +83,10 @@ def get(connection: sa.Connection, application: int, *, locked: bool = False) ->
     return next((_budget(row) for row in rows), None)
 
 
-def ended_among(connection: sa.Connection, accounts: Iterable[int]) -> frozenset[int]:
+def ended_among(connection: sa.Connection, applications: Iterable[int]) -> frozenset[int]:
     """Those of these applications that are over."""
     found: set[int] = set()
-    for some in chunks(sorted(set(accounts))):
+    for some in chunks(sorted(set(applications))):
         query = sa.select(BUDGETS.c.account).where(
             BUDGETS.c.account.in_(some), BUDGETS.c.ended_s.is_not(None)
         )
@@ -92,9 +95,13 @@ def ended_among(connection: sa.Connection, accounts: Iterable[int]) -> frozenset
 
 
 def of_owner(connection: sa.Connection, owner: int) -> tuple[Budget, ...]:
-    """Of all applications of a tenant, those that are over included."""
-    rows = connection.execute(_query().where(ACCOUNTS.c.owner == owner))
-    return tuple(_budget(row) for row in rows)
+    """Of a tenant's applications that are not over, and of the newest of the others."""
+    mine = _query().where(ACCOUNTS.c.owner == owner)
+    still = connection.execute(mine.where(BUDGETS.c.ended_s.is_(None)))
+    over = mine.where(BUDGETS.c.ended_s.is_not(None)).order_by(None)
+    newest = connection.execute(over.order_by(BUDGETS.c.account.desc()).limit(LISTED_OVER))
+    found = (_budget(row) for rows in (still, newest) for row in rows)
+    return tuple(sorted(found, key=lambda one: one.application))
 
 
 def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[Budget, ...]:
@@ -102,6 +109,12 @@ def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[Budge
     query = _query().where(BUDGETS.c.ended_s.is_(None))
     rows = connection.execute(query.with_for_update() if locked else query)
     return tuple(_budget(row) for row in rows)
+
+
+def open_accounts(connection: sa.Connection) -> tuple[Account, ...]:
+    """The accounts of all applications that are not over."""
+    still = sa.select(BUDGETS.c.account).where(BUDGETS.c.ended_s.is_(None))
+    return accounts.of_applications(connection, still)
 
 
 def _query() -> sa.Select[Any]:

@@ -13,6 +13,8 @@ from merkatd.moments import bounded_or_none
 
 OVER = ("done", "cancelled", "failed")
 """The states that nothing leads out of."""
+LISTED_OVER = 100
+"""Lists show as many of the newest platforms that are over; the others are shown by their ids."""
 
 
 class PlatformColumns(TypedColumns):
@@ -130,9 +132,10 @@ def locked(connection: sa.Connection, platform: int) -> Platform | None:
     return next((_loaded(row) for row in connection.execute(query)), None)
 
 
-def living(connection: sa.Connection) -> tuple[Platform, ...]:
-    """All that are not over, oldest first."""
-    return _selected(connection, [PLATFORMS.c.state.not_in(OVER)])
+def living(connection: sa.Connection, owner: int | None = None) -> tuple[Platform, ...]:
+    """All that are not over, or those of one owner; oldest first."""
+    mine = [] if owner is None else [PLATFORMS.c.owner == owner]
+    return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine])
 
 
 def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[Platform, ...]:
@@ -140,13 +143,15 @@ def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[Platform, ...
     return _selected(connection, [PLATFORMS.c.id.in_(sorted(set(ids)))])
 
 
-def every(
-    connection: sa.Connection, owner: int | None = None, limit: int = 1000
+def listed(
+    connection: sa.Connection, owner: int | None = None, over: int = LISTED_OVER
 ) -> tuple[Platform, ...]:
-    """The newest of all, or of one owner; those that are over too, oldest first."""
-    conditions = [] if owner is None else [PLATFORMS.c.owner == owner]
-    query = sa.select(PLATFORMS).where(*conditions).order_by(PLATFORMS.c.id.desc()).limit(limit)
-    return tuple(_loaded(row) for row in reversed(connection.execute(query).all()))
+    """All that are not over, and the newest of those that are; or of one owner. Oldest first."""
+    mine = [] if owner is None else [PLATFORMS.c.owner == owner]
+    ended = sa.select(PLATFORMS).where(PLATFORMS.c.state.in_(OVER), *mine)
+    newest = connection.execute(ended.order_by(PLATFORMS.c.id.desc()).limit(over))
+    found = (*living(connection, owner), *map(_loaded, newest))
+    return tuple(sorted(found, key=lambda one: one.id))
 
 
 def _selected(

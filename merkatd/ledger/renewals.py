@@ -41,7 +41,7 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     accounts.lock_books(connection)
     number = rounds.begin(connection, RoundKind.RENEWAL, at_s)
     accounts.issuance(connection)
-    every = accounts.every(connection, locked=True)
+    every = accounts.holding(connection, locked=True)
     known = standings(connection, every)
     account = {one.owner: one.account for one in known}
     claims = [Claim(one.owner, one.weight, one.holdings) for one in known if one.retired_s is None]

@@ -103,11 +103,11 @@ def issue(connection: sa.Connection, supply: int, reference: str, at_s: float) -
 
 def tenants(connection: sa.Connection) -> tuple[Standing, ...]:
     """All tenants, by id."""
-    return standings(connection, accounts.every(connection))
+    return standings(connection, accounts.holding(connection))
 
 
 def standings(connection: sa.Connection, every: Iterable[Account]) -> tuple[Standing, ...]:
-    """All tenants, by id, with what they hold in these accounts, which are all there are."""
+    """All tenants, by id, with what they hold in these accounts: all that hold credits."""
     known = stored.every(connection)
     account: dict[int, Account] = {}
     inside: Counter[int] = Counter()

@@ -54,9 +54,7 @@ def submit(connection: sa.Connection, given: Submission, money: Money, at_s: flo
         return before
     template = parsed(given.text)
     ledger.meet(connection, given.owner, money, at_s)
-    living = [
-        one for one in platforms.every(connection, given.owner) if State(one.state) not in ENDS
-    ]
+    living = platforms.living(connection, given.owner)
     if len(living) >= MOST_LIVING:
         raise OrderError(f"a tenant has at most {MOST_LIVING} platforms that are not over")
     _check_processes(template, living, given.most_processes)

@@ -207,7 +207,7 @@ class Stack(Site):
         """Who is not where they should be; nothing where all is well."""
         if not self._complete():
             return f"processes: {self.present()}"
-        stored = {one.id: one for one in self.read(platforms.every)}
+        stored = {one.id: one for one in self.read(platforms.listed)}
         states = {one.id: one.state for one in stored.values()}
         if states != self.wanted:
             return f"platforms: {states}"

@@ -219,7 +219,7 @@ class TestMoney:
             site.submit(budget="[budget]\ncredits = 1e9")
         site.periods(2)
         assert site.notes.started == []
-        assert site.read(platforms.every) == ()
+        assert site.read(platforms.listed) == ()
 
     def test_a_budget_is_changed_while_it_runs(self, site: Site) -> None:
         """It holds the new amount from then on."""

@@ -57,7 +57,7 @@ def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:
     groups = {one.owner: one.group for one in tenants.every(connection)}
     found: defaultdict[int | None, int] = defaultdict(int)
     treasury = 0
-    for account in accounts.every(connection):
+    for account in accounts.holding(connection):
         if account.kind is AccountKind.TREASURY:
             treasury = account.balance
         elif account.owner is not None:

@@ -73,9 +73,9 @@ class PlatformQuestions:
         return showing.shown(connection, one, scheduler.world, scheduler.latest)
 
     async def listed(self, owner: int | None) -> list[Row]:
-        """All, or those of one tenant, in short."""
+        """Platforms in short, of one tenant or of all: of those that are over the newest."""
         return await self._scheduler.world.database.read(
-            lambda connection: showing.rows(connection, platforms.every(connection, owner))
+            lambda connection: showing.rows(connection, platforms.listed(connection, owner))
         )
 
     async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
-from merkatd.database import accounts
+from merkatd.database import accounts, budgets
 from merkatd.database.accounts import Account, AccountKind
 
 
 @dataclass(frozen=True, slots=True)
 class Purses:
-    """All accounts that pay."""
+    """All accounts that pay: those of tenants, and of applications that are not over."""
 
     tenants: Mapping[int, Account]
     """By owner."""
@@ -37,5 +37,5 @@ def purses(connection: sa.Connection) -> Purses:
     tenants = accounts.every(connection, AccountKind.TENANT)
     return Purses(
         tenants={one.owner: one for one in tenants if one.owner is not None},
-        applications={one.id: one for one in accounts.every(connection, AccountKind.APPLICATION)},
+        applications={one.id: one for one in budgets.open_accounts(connection)},
     )

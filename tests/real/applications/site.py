@@ -177,7 +177,7 @@ class Containers(Cloud):
         file = self.directory / "template.toml"
         file.write_text(template)
         self.command("platform", "submit", str(file), "--tenant", tenant)
-        return max(one.id for one in self.read(platforms.every))
+        return max(one.id for one in self.read(platforms.listed))
 
     def platform(self, platform: int) -> Platform:
         """As it is stored."""

@@ -1,0 +1,108 @@
+"""Platforms that ended are kept for a year: lists and orders read few of them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.currency.settings import Money
+from merkatd.database import accounts, budgets, platforms
+from merkatd.database.accounts import AccountKind
+from merkatd.database.engine import make_engine
+from merkatd.database.platforms import LISTED_OVER, Platform
+from merkatd.database.tables import METADATA
+from merkatd.platforms import ordering
+from merkatd.platforms.ordering import MOST_LIVING, OrderError, Submission
+from tests.platforms.site import template
+
+ANN, BOB = 2, 3
+_MANY = 1_200
+
+
+@pytest.fixture
+def connection() -> Iterator[sa.Connection]:
+    """To an empty database."""
+    engine = make_engine("sqlite://")
+    METADATA.create_all(engine)
+    with engine.connect() as opened:
+        yield opened
+    engine.dispose()
+
+
+def stored(connection: sa.Connection, number: int, owner: int = ANN, state: str = "done") -> int:
+    """The id of a platform as it was stored once."""
+    one = Platform(
+        token=f"{owner}/{number}",
+        owner=owner,
+        name=f"a{number}",
+        account=None,
+        template=template(),
+        vm_templates={},
+        state=state,
+        submitted_s=1.0,
+        since_s=1.0,
+        deadline_s=None,
+        sizes={},
+    )
+    return platforms.add(connection, one).id
+
+
+def test_lists_show_all_that_live_and_the_newest_of_the_others(connection: sa.Connection) -> None:
+    """An old platform that still runs stands in front of many that are over."""
+    living = [stored(connection, number, state="running") for number in range(3)]
+    over = [stored(connection, number) for number in range(3, 3 + 2 * LISTED_OVER)]
+    strange = stored(connection, 0, BOB)
+    shown = [one.id for one in platforms.listed(connection, ANN)]
+    assert shown == living + over[-LISTED_OVER:]
+    assert strange in {one.id for one in platforms.listed(connection)}
+
+
+def test_platforms_that_are_over_hide_none_from_the_limit(connection: sa.Connection) -> None:
+    """A tenant with many ended platforms has no more that live than any other."""
+    for number in range(MOST_LIVING):
+        stored(connection, number, state="running")
+    connection.execute(
+        sa.insert(platforms.PLATFORMS),
+        [_row(connection) | {"token": f"over{number}", "state": "done"} for number in range(_MANY)],
+    )
+    given = Submission(token=str(_MANY), owner=ANN, text=template(), vm_templates={}, who="ann")
+    with pytest.raises(OrderError, match="at most 100 platforms"):
+        ordering.submit(connection, given, Money(), 1.0)
+
+
+def _row(connection: sa.Connection) -> dict[str, object]:
+    query = sa.select(platforms.PLATFORMS).limit(1)
+    row = dict(connection.execute(query).mappings().one())
+    del row["id"]
+    return row
+
+
+def test_accounts_that_are_over_and_empty_are_not_read(connection: sa.Connection) -> None:
+    """What tenants hold and who pays is the same with a thousand of them."""
+    ledger.meet(connection, ANN, Money(supply=1e6), 1.0)
+    kept = ledger.open_application(connection, ANN, "kept", 0, 0, 1.0).application
+    for number in range(2 * LISTED_OVER):
+        ended = ledger.open_application(connection, ANN, f"a{number}", 0, 0, 1.0).application
+        budgets.end(connection, ended, 2.0)
+    applications = accounts.every(connection, AccountKind.APPLICATION)
+    assert len(applications) == 2 * LISTED_OVER + 1
+    assert [one.id for one in budgets.open_accounts(connection)] == [kept]
+    held = accounts.holding(connection)
+    assert all(one.kind is not AccountKind.APPLICATION for one in held)
+    listed = budgets.of_owner(connection, ANN)
+    assert len(listed) == 1 + budgets.LISTED_OVER
+    assert listed[0].application == kept
+
+
+def test_an_account_with_credits_counts_also_once_it_is_over(connection: sa.Connection) -> None:
+    """Until they are given back, they are its owner's."""
+    ledger.meet(connection, ANN, Money(supply=1e6), 1.0)
+    budget = ledger.open_application(connection, ANN, "a", 0, 0, 1.0)
+    accounts.add(connection, "balance", {budget.application: 7})
+    budgets.end(connection, budget.application, 2.0)
+    assert any(one.id == budget.application for one in accounts.holding(connection))
+    (found,) = (one for one in ledger.tenants(connection) if one.owner == ANN)
+    assert found.in_applications == 7
+    assert replace(found, in_applications=0).holdings == found.balance
