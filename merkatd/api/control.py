@@ -47,29 +47,40 @@ class _Line(LineReceiver):
         ensureDeferred(self._answer(line))
 
     async def _answer(self, line: bytes) -> None:
-        reply = await self._reply(line)
         transport: Any = self.transport
-        transport.write(reply)
+        try:
+            question, arguments = _question(line)
+        except ValueError as error:
+            # The other end speaks something else, and each of its lines would be answered.
+            transport.write(json.dumps({"error": str(error)}).encode() + b"\n")
+            transport.loseConnection()
+            return
+        transport.write(await self._reply(question, arguments))
         self._unread.then_read_on()
 
-    async def _reply(self, line: bytes) -> bytes:
+    async def _reply(self, question: str, arguments: dict[str, Any]) -> bytes:
         try:
-            return json.dumps(await self._said(line)).encode() + b"\n"
+            return json.dumps(await self._said(question, arguments)).encode() + b"\n"
         except Exception:  # noqa: BLE001 - the daemon lives on, the asker is told
             _log.failure("A question on the control socket failed")
             return b'{"error": "the daemon failed to answer; its log says why"}\n'
 
-    async def _said(self, line: bytes) -> dict[str, Any]:
+    async def _said(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            request = json.loads(line)
-        except (ValueError, RecursionError):
-            return {"error": "one line of JSON is right"}
-        if not isinstance(request, dict) or not isinstance(request.get("question"), str):
-            return {"error": '{"question": NAME, ...} is right'}
-        try:
-            return {"answer": await self._questions.answer(request.pop("question"), request)}
+            return {"answer": await self._questions.answer(question, arguments)}
         except QuestionError as error:
             return {"error": str(error)}
+
+
+def _question(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Return a question and its arguments. Raise ValueError for any other line."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("one line of JSON is right") from None
+    if not isinstance(request, dict) or not isinstance(request.get("question"), str):
+        raise ValueError('{"question": NAME, ...} is right')  # noqa: TRY004 - of a request
+    return request.pop("question"), request
 
 
 class _Unread:

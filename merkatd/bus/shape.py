@@ -1,5 +1,6 @@
 """Values read strictly from JSON: every field there and of its type, nothing beside them."""
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 Reader = Callable[[Any], Any]
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,40}")
 DEEPEST = 20
 """Levels of values that may be anything: what is read here can be written again."""
 
@@ -20,7 +22,12 @@ class ShapeError(ValueError):
     def below(self, name: str) -> "ShapeError":
         """The same, one level up."""
         joint = "" if self.args[0].startswith((".", " ")) else " "
-        return ShapeError(f".{name[:40]}{joint}{self.args[0]}")
+        return ShapeError(f".{shown(name)}{joint}{self.args[0]}")
+
+
+def shown(name: str) -> str:
+    """Return a name from outside as an error and a log may hold it: short, and on one line."""
+    return name if _PLAIN.fullmatch(name) else ascii(name[:40])
 
 
 _WORDS: Mapping[type, str] = {
@@ -145,7 +152,7 @@ def _object(wanted: type) -> Reader:
         found = {}
         for name, one in given.items():
             if name not in readers:
-                raise ShapeError(f"knows no {name[:40]!r}")
+                raise ShapeError(f"knows no {name[:40]!a}")
             try:
                 found[name] = readers[name](one)
             except ShapeError as error:

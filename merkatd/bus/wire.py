@@ -120,10 +120,11 @@ def _envelope(given: Any, kinds: Mapping[str, type]) -> Envelope:
     if not isinstance(given, dict) or given.keys() != _KEYS:
         raise MalformedError(f"must be an object with {', '.join(sorted(_KEYS))}")
     if given["v"] != VERSION or type(given["v"]) is not int:
-        raise OtherVersionError(f"speaks version {str(given['v'])[:20]}, here it is {VERSION}")
+        said = ascii(given["v"])[:20]
+        raise OtherVersionError(f"speaks version {said}, here it is {VERSION}")
     kind = given["kind"]
     if not isinstance(kind, str) or kind not in kinds:
-        raise MalformedError(f"{str(kind)[:40]!r} is no kind of message here")
+        raise MalformedError(f"{str(kind)[:40]!a} is no kind of message here")
     number = _INTEGER(given["number"])
     if not 0 <= number < 2**53:
         raise MalformedError("number must be from 0 to 2^53")

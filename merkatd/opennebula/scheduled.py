@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from xml.sax.saxutils import escape
 
+from merkatd.moments import LATEST_S, bounded
+
 Action = Mapping[str, str]
 """One SCHED_ACTION: its parts by their upper-case names."""
 
 
 _DAY_S = 24 * 3600
 _HOUR_S = 3600
+_LONGEST_NAME = 40
 _MOST_DAYS = 2_000
 """Characters of DAYS that are read: more than all days of a year take."""
 
@@ -95,7 +98,7 @@ def call(due: Due, vm: int) -> tuple[str, tuple[int | str, ...]]:
             raise ValueError(f"{due.name} needs {len(kinds)} ARGS, separated by commas")
         return method, (vm, *given)
     if due.name not in _PLAIN:
-        raise ValueError(f"{due.name[:40]} is no action")
+        raise ValueError(f"{due.name} is no action")
     return "one.vm.action", (due.name, vm)
 
 
@@ -133,7 +136,7 @@ def _time(action: Action, started_s: float) -> int | None:
     at_s = _whole(text.removeprefix("+"))
     if at_s is None:
         return None
-    return at_s + int(started_s) if text.startswith("+") else at_s
+    return int(bounded(at_s + started_s if text.startswith("+") else at_s))
 
 
 def _later(action: Action, at_s: int, now: float) -> dict[str, str]:
@@ -155,7 +158,9 @@ def _later(action: Action, at_s: int, now: float) -> dict[str, str]:
         return {}
     wanted = (int(now) - at_s) // step_s + 1
     steps, ended = _counted_down(action, now, wanted)
-    return {**ended, "TIME": str(at_s + steps * step_s)} if steps > 0 else {}
+    # Past the last moment no action is due any more.
+    later_s = min(at_s + steps * step_s, int(LATEST_S))
+    return {**ended, "TIME": str(later_s)} if steps > 0 else {}
 
 
 def _counted_down(action: Action, now: float, wanted: int) -> tuple[int, dict[str, str]]:
@@ -209,7 +214,9 @@ def _id(action: Action, row: int) -> int:
 
 
 def _name(action: Action) -> str:
-    return action.get("ACTION", "").strip().lower()
+    """In lower case; of a name that no action has as much as a log may hold."""
+    name = action.get("ACTION", "").strip().lower()
+    return name if name in _PLAIN or name in _FORMS else ascii(name[:_LONGEST_NAME])[1:-1]
 
 
 def _arguments(action: Action) -> tuple[str, ...]:

@@ -60,6 +60,16 @@ def test_thousands_of_questions_that_are_answered_at_once_do_not_nest() -> None:
     assert said == list(range(3_000))
 
 
+def test_a_line_that_is_no_question_ends_the_connection() -> None:
+    """Tens of thousands of empty lines get one answer, not one each."""
+    for wrong in (b"\n", b"[]\n", b'{"question": 1}\n', b"{\n", b"\xff\n"):
+        line, transport = connected(Slow())
+        line.dataReceived(wrong * 10_000)
+        said = transport.value().splitlines()
+        assert [list(json.loads(one)) for one in said] == [["error"]], wrong
+        assert transport.disconnecting
+
+
 def test_an_asker_that_reads_no_answer_is_asked_for_no_more() -> None:
     """The next question waits until the answers before it are read."""
     questions = Slow()

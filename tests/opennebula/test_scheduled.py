@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from merkatd.moments import LATEST_S
 from merkatd.opennebula.scheduled import Action, call, done, due_actions, failed, template
 
 DAY, HOUR = 86_400, 3_600
@@ -144,6 +145,25 @@ def test_what_can_t_be_asked(name: str, arguments: str) -> None:
     (found,) = due_actions([suspend(ACTION=name, ARGS=arguments)], NOW, 0)
     with pytest.raises(ValueError, match=r"no action|needs|invalid literal"):
         call(found, 7)
+
+
+def test_moments_are_bounded() -> None:
+    """A time beyond all bounds is never due, and no later time is written that is beyond them."""
+    assert due(suspend(TIME="9" * 18)) == []
+    assert due(suspend(TIME="+" + "9" * 18)) == []
+    far = suspend(TIME="-" + "9" * 17, REPEAT="3", DAYS="9" * 17, END_TYPE="0")
+    assert float(done(far, NOW, 0)["TIME"]) <= LATEST_S
+
+
+def test_a_name_that_no_action_has_can_stand_in_a_log() -> None:
+    """It is short and on one line, whatever a tenant writes."""
+    (found,) = due_actions([suspend(ACTION="\n\x1b[2J\u202e" * 9_000)], NOW, 0)
+    assert found.name.isprintable()
+    assert found.name.isascii()
+    assert len(found.name) < 250
+    with pytest.raises(ValueError, match="is no action") as refused:
+        call(found, 1)
+    assert str(refused.value).isprintable()
 
 
 def test_the_template_is_xml() -> None:
