@@ -1,6 +1,6 @@
 """History records: when VMs ran, as `one.vm.info`, pools and `one.vmpool.accounting` show it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from twisted.logger import Logger
 
@@ -16,24 +16,37 @@ _log = Logger()
 _FEW = 50
 """So many VMs are asked for one by one. For more, one call for all is cheaper: its records carry
 the VMs' templates, and it shows every VM that runs."""
+_MOST = 500
+"""Records of one VM that are read: the last ones."""
 _CLOCKS_DIFFER_S = 3600
 """By no more do OpenNebula's clock and ours differ where its records are cut off by time."""
 
 
 _OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
+_PLACE = ("HID", "DS_ID", "ACTION")
 
 
-def last_record(records: Element | None) -> Record:
-    """Return the last record of a HISTORY_RECORDS element."""
+def last_record(records: Element | None) -> Mapping[str, str]:
+    """Return the parts that are read of the last of these records, by name; none without a record.
+
+    One walk over the record for all of them: this is read of every VM in every period.
+    """
     if records is None or len(records) == 0:
-        return NO_RECORD
-    return _record(records[-1])
+        return {}
+    return _parts(records[-1], *_OF_A_RECORD, *_PLACE)
+
+
+def record_of(parts: Mapping[str, str]) -> Record:
+    """Return when a VM ran, from the parts of a record."""
+    return Record(*(counted(parts.get(name)) or 0 for name in _OF_A_RECORD)) if parts else NO_RECORD
 
 
 def _record(element: Element) -> Record:
-    # One walk over the element for all three: this is read of every VM in every period.
-    found = {child.tag: child.text for child in element.iterchildren(*_OF_A_RECORD)}
-    return Record(*(counted(found.get(name)) or 0 for name in _OF_A_RECORD))
+    return record_of(_parts(element, *_OF_A_RECORD))
+
+
+def _parts(element: Element, *names: str) -> Mapping[str, str]:
+    return {child.tag: child.text or "" for child in element.iterchildren(*names, reversed=True)}
 
 
 async def read_histories(
@@ -65,7 +78,9 @@ def _of_one(text: str) -> Sequence[Record]:
         vm = one(text, "VM")
     except BrokenError:
         return []
-    return [_record(row) for row in vm.iterfind("HISTORY_RECORDS/HISTORY")]
+    records = next(vm.iterchildren("HISTORY_RECORDS"), None)
+    # A period needs those that it saw; a VM that was resumed for years has many more.
+    return [] if records is None else [_record(row) for row in list(records)[-_MOST:]]
 
 
 def _of_many(text: str, wanted: frozenset[int]) -> Histories:

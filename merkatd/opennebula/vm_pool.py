@@ -13,7 +13,6 @@ from merkatd.opennebula.elements import (
     amount,
     children,
     counted,
-    first,
     ids,
     measured,
     one,
@@ -24,7 +23,7 @@ from merkatd.opennebula.elements import (
     text,
     whole,
 )
-from merkatd.opennebula.history import last_record
+from merkatd.opennebula.history import last_record, record_of
 from merkatd.opennebula.vm_words import (
     Record,
     actions_of,
@@ -209,7 +208,9 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
     if vcpus < 0:
         raise UnreadableError(f"VCPU is {vcpus}, not above 0")
     attributes = _attributes(user, template)
-    state, life, record = whole(parts, "STATE"), whole(parts, "LCM_STATE"), _last(parts)
+    state, life = whole(parts, "STATE"), whole(parts, "LCM_STATE")
+    last = last_record(parts.get("HISTORY_RECORDS"))
+    record = _last(last)
     pinned = _pinned(template)
     return VmRow(
         id=whole(parts, "ID"),
@@ -236,7 +237,7 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
         actions=actions_of(parts["TEMPLATE"], template) + actions_of(parts["USER_TEMPLATE"], user),
         made_s=measured(said(parts, "STIME")),
         error=said(user, ERROR)[:_MOST_OF_AN_ERROR],
-        record=last_record(parts.get("HISTORY_RECORDS")),
+        record=record_of(last),
     )
 
 
@@ -252,18 +253,16 @@ def _part(parts: Mapping[str, Element], name: str) -> Mapping[str, Element]:
     return found
 
 
-def _last(parts: Mapping[str, Element]) -> Record | None:
-    records = parts.get("HISTORY_RECORDS")
-    if records is None or len(records) == 0:
+def _last(last: Mapping[str, str]) -> Record | None:
+    """Where a VM is or was, from the parts of its last record. Raises UnreadableError."""
+    if not last:
         return None
-    record = records[-1]
-    host, datastore, action = first(record, "HID"), first(record, "DS_ID"), first(record, "ACTION")
-    if host is None:
+    if "HID" not in last:
         raise UnreadableError("HID is missing")
-    number = counted(host)
+    number = counted(last["HID"])
     if number is None:
-        raise UnreadableError(f"HID is {host[:40]!r}, not a whole number")
-    return Record(number, _known(datastore), _known(action))
+        raise UnreadableError(f"HID is {last['HID'][:40]!r}, not a whole number")
+    return Record(number, _known(last.get("DS_ID")), _known(last.get("ACTION")))
 
 
 def _known(found: str | None) -> int:

@@ -9,9 +9,14 @@ from merkatd.opennebula.elements import Element, UnreadableError, counted, first
 from merkatd.opennebula.requirements import OF_USERS
 from merkatd.opennebula.states import PENDING, STOPPED, UNDEPLOYED, look
 from merkatd.opennebula.wanted import NOBODY, Member, NicWant, NumaWant, PciWant, Stay, Wants
+from merkatd.remembering import Remembered
 
 _DISTINCT = 1 << 14
-"""So many different wants are remembered."""
+"""So many different stays are remembered."""
+_MOST_KEPT_BYTES = 1 << 26
+"""So many bytes of different wants are remembered."""
+_OF_A_TUPLE = 60
+"""Bytes of a tuple that holds two texts."""
 _DISK = (
     "SIZE",
     "DISK_SNAPSHOT_TOTAL_SIZE",
@@ -141,8 +146,7 @@ def _stay(datastore: int, *, running: bool) -> Stay:
     return Stay(datastore, running)
 
 
-@lru_cache(maxsize=_DISTINCT)
-def _wants(says: _Says) -> Wants:
+def _made(says: _Says) -> Wants:
     system_mib, image_mib = _space(says.disks)
     return Wants(
         automatic=says.automatic,
@@ -157,6 +161,23 @@ def _wants(says: _Says) -> Wants:
         system_mib=system_mib,
         image_mib=image_mib,
     )
+
+
+def _bytes(says: _Says) -> int:
+    """About what the words of a VM take, and the wants that hold most of them too."""
+    total = 0
+    for part in says:
+        total += sum(map(_taken, part)) if isinstance(part, tuple) else len(part)
+    return 4 * total
+
+
+def _taken(part: tuple[str, str] | _Words) -> int:
+    return _OF_A_TUPLE + sum(
+        len(one) if isinstance(one, str) else _OF_A_TUPLE + len(one[1]) for one in part
+    )
+
+
+_wants = Remembered(_made, _bytes, _MOST_KEPT_BYTES)
 
 
 def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...]]:
