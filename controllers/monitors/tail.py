@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-MOST: Final = 1 << 19
+MOST: Final = 1 << 17
 """Bytes that are read at once; what is beyond them the next time."""
 _SCRIPT: Final = (
     "f={file}; i={inode}; o={offset}; "

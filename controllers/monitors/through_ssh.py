@@ -13,7 +13,7 @@ from controllers.monitors.signs import Signs
 from controllers.monitors.ssh import Heard, Said
 from merkatd.platforms.ports import VmNow
 
-_MOST_ROUNDS: Final = 64
+_MOST_ROUNDS: Final = 256
 """So often at most a look reads on in long logs."""
 
 

@@ -5,6 +5,7 @@ Few VMs ask for devices or NUMA nodes, and a host can have hundreds of either.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TypeVar, overload
 
 from merkatd.opennebula.elements import Element, children, counted, first, measured, parsed, said
@@ -14,6 +15,10 @@ Values = dict[str, Sequence[str]]
 Thing = TypeVar("Thing")
 
 _KIB = 1024
+_MOST_DEVICES = 2048
+"""Devices of one host that are read,"""
+_MOST_NODES = 256
+"""and NUMA nodes."""
 _RESERVED = "-2"
 """In place of a VM, where a thread is kept from VMs."""
 _NOT_WORDS = frozenset({"PCI_DEVICES", "NUMA_NODES", "DATASTORES", "VMS"})
@@ -98,7 +103,8 @@ def _share(text: bytes) -> Mapping[str, Element]:
 
 
 def _devices(text: bytes) -> Sequence[Device]:
-    return [_device(children(pci)) for pci in _share(text).get("PCI_DEVICES", ())]
+    devices = islice(_share(text).get("PCI_DEVICES", ()), _MOST_DEVICES)
+    return [_device(children(pci)) for pci in devices]
 
 
 def _device(parts: Mapping[str, Element]) -> Device:
@@ -117,7 +123,8 @@ def _device(parts: Mapping[str, Element]) -> Device:
 def _nodes(text: bytes) -> Sequence[Node]:
     share = _share(text)
     most = max(counted(said(share, "VMS_THREAD")) or 1, 1)
-    return [_node(element, most) for element in share.get("NUMA_NODES", ())]
+    nodes = islice(share.get("NUMA_NODES", ()), _MOST_NODES)
+    return [_node(element, most) for element in nodes]
 
 
 def _node(element: Element, most: int) -> Node:

@@ -20,8 +20,10 @@ from merkatd.platforms.template import TemplateError
 from merkatd.platforms.terms import moment_of_text
 from merkatd.platforms.vm_text import size, wrong
 from merkatd.web.channel import MOST_FORM_BYTES, cookie_of, fields_of
+from tests.worst.devices import OF_POOLS
 from tests.worst.doors import DOORS
 from tests.worst.judging import JUDGING
+from tests.worst.monitored import MONITORED
 from tests.worst.search import Parser
 
 BODY = int(ApiSettings().body_mib * 2**20)
@@ -325,4 +327,18 @@ VM = Parser(
     refuses=(BrokenError, UnreadableError),
 )
 
-PARSERS = (TOML, MOMENT, MONTH, VM_TEMPLATE, BUS, CALL, FORM, COOKIE, VM, *JUDGING, *DOORS)
+PARSERS = (
+    TOML,
+    MOMENT,
+    MONTH,
+    VM_TEMPLATE,
+    BUS,
+    CALL,
+    FORM,
+    COOKIE,
+    VM,
+    *JUDGING,
+    *DOORS,
+    *OF_POOLS,
+    *MONITORED,
+)

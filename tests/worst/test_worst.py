@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.worst.parsers import PARSERS
-from tests.worst.search import LIMIT_S, Parser, measured, worst
+from tests.worst.search import Parser, measured, worst
 
 _SOAK = "MERKAT_SOAK" in os.environ
 TRIES = int(os.environ.get("MERKAT_SOAK", "40"))
@@ -21,11 +21,11 @@ SEED = int(os.environ.get("MERKAT_SEED", int(time.time()) if _SOAK else 1))
 def test_known_worst_cases(parser: Parser, case: tuple[str, str, str]) -> None:
     """Each was slow once, or is a usual way to make such a parser slow."""
     found = measured(parser, *case)
-    assert found.seconds < LIMIT_S, str(found)
+    assert found.seconds < parser.limit_s, str(found)
 
 
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_a_search_finds_no_worse_case(parser: Parser) -> None:
     """To replay what failed in a long run: MERKAT_SEED, and as many tries."""
     found = worst(parser, TRIES, SEED)
-    assert found.seconds < LIMIT_S, f"seed {SEED}, {found}"
+    assert found.seconds < parser.limit_s, f"seed {SEED}, {found}"

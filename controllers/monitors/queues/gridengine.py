@@ -146,7 +146,7 @@ def _hosts(root: ET.Element) -> dict[str, _Host]:
 
 def _running(instance: ET.Element) -> Iterator[str]:
     """Its jobs, also suspended ones and those that only begin: a parallel one is on many hosts."""
-    for one in instance.iter("job_list"):
+    for one in instance.iterfind("job_list"):
         yield f"{_text(one, 'JB_job_number')}.{_text(one, 'tasks')}"
 
 

@@ -17,6 +17,8 @@ _HELD: Final = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit", "Asso
 _DRAINED: Final = ("drain", "drng")
 _LOST: Final = ("down", "no_respond", "unknown", "fail")
 _REASON: Final = "merkat"
+_MOST_NODES: Final = 10_000
+"""Names of nodes in an answer: a short list like `w[1-999999999]` can stand for any number."""
 
 
 class Slurm:
@@ -43,6 +45,7 @@ class Slurm:
         waiting = wanted = running = 0
         longest_s = 0.0
         busy: dict[str, int] = {}
+        names = 0
         for line in before.splitlines():
             count, said = line.split(None, 1)
             state, processors, submitted, why, on = said.split("|")
@@ -53,7 +56,10 @@ class Slurm:
                 longest_s = max(longest_s, age_s(submitted, now.strip()))
             elif state in _RUNNING:
                 running += jobs
-                for node in _expanded(on):
+                found_nodes = _expanded(on)
+                names += len(found_nodes)
+                _check(names)
+                for node in found_nodes:
                     busy[node] = busy.get(node, 0) + jobs
         return Queue(
             waiting=waiting,
@@ -84,7 +90,9 @@ class Slurm:
 
 def _workers(nodes: str, busy: Mapping[str, int]) -> dict[str, Worker]:
     found = {}
-    for line in filter(None, nodes.splitlines()):
+    lines = nodes.splitlines()
+    _check(len(lines))
+    for line in filter(None, lines):
         name, state = line.split("|")
         word = state.rstrip("*~#!%$@^-+").lower()
         found[name] = Worker(
@@ -98,6 +106,12 @@ def _workers(nodes: str, busy: Mapping[str, int]) -> dict[str, Worker]:
 
 def _list(workers: Iterable[str]) -> str:
     return shlex.quote(",".join(workers))
+
+
+def _check(names: int) -> None:
+    """Raise ValueError if there are too many names."""
+    if names > _MOST_NODES:
+        raise ValueError(f"Slurm names more than {_MOST_NODES} nodes")
 
 
 def _expanded(nodes: str) -> list[str]:
@@ -114,10 +128,9 @@ def _expanded(nodes: str) -> list[str]:
         inside, _, rest = tail.partition("]")
         for part in inside.split(","):
             first, _, last = part.partition("-")
-            width = len(first)
-            found += [
-                f"{prefix}{number:0{width}d}"
-                for number in range(int(first), int(last or first) + 1)
-            ]
+            width, numbers = len(first), range(int(first), int(last or first) + 1)
+            # Counted before they are written out.
+            _check(len(found) + min(max(numbers.stop - numbers.start, 0), _MOST_NODES + 1))
+            found += [f"{prefix}{number:0{width}d}" for number in numbers]
         rest = rest.removeprefix(",")
     return found

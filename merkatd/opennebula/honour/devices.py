@@ -1,6 +1,7 @@
 """PCI devices: whether those that a host has free are what a VM asks for."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from merkatd.opennebula.wanted import NOBODY, Device, PciWant
 
@@ -10,15 +11,17 @@ def allotted(wants: Sequence[PciWant], devices: Iterable[Device]) -> list[str] |
 
     As oned does it: wants for one very device first, then each in turn the first that fits.
     """
-    free = sorted((one for one in devices if one.vm == NOBODY), key=lambda device: device.address)
+    free = sorted(map(_has, (one for one in devices if one.vm == NOBODY)))
+    if len(wants) > len(free):
+        return None
     taken: list[str] = []
     for want in sorted(wants, key=_by_name):
-        found = next(
-            (one.address for one in free if one.address not in taken and _fits(want, one)), None
-        )
-        if found is None:
+        asked = _ids(want)
+        row = next((row for row, one in enumerate(free) if _fits(want, asked, one)), None)
+        if row is None:
             return None
-        taken.append(found)
+        # Each is looked at once by those that come later: they ask for no device that is taken.
+        taken.append(free.pop(row).address)
     return taken
 
 
@@ -41,23 +44,36 @@ def _by_name(want: PciWant) -> bool:
     return bool(want.vendor or want.device or want.kind) or not want.address
 
 
-def _fits(want: PciWant, device: Device) -> bool:
+class _Free(NamedTuple):
+    """A device that is free."""
+
+    address: str
+    ids: tuple[str, ...]
+    profiles: tuple[str, ...]
+
+
+def _has(device: Device) -> _Free:
+    return _Free(device.address, _ids(device), tuple(device.profiles))
+
+
+def _fits(want: PciWant, asked: tuple[str, ...], device: _Free) -> bool:
     if not _by_name(want):
         return device.address == want.address
-    pairs = (
-        (want.vendor, device.vendor),
-        (want.device, device.device),
-        (want.kind, device.kind),
-    )
-    named = any(asked for asked, _ in pairs)
-    same = all(not asked or _number(asked) == _number(has) for asked, has in pairs)
-    profile = not want.profile or not device.profiles or want.profile in device.profiles
-    return named and same and profile
+    if not any(asked) or any(
+        one and one != has for one, has in zip(asked, device.ids, strict=True)
+    ):
+        return False
+    return not want.profile or not device.profiles or want.profile in device.profiles
 
 
-def _number(text: str) -> int | str:
-    """Ids are hexadecimal, with or without leading zeros."""
+def _ids(one: PciWant | Device) -> tuple[str, ...]:
+    """Vendor, device and class; an empty text where none is named."""
+    return _id(one.vendor), _id(one.device), _id(one.kind)
+
+
+def _id(text: str) -> str:
+    """Ids are hexadecimal, with or without leading zeros; other texts stay as they are."""
     try:
-        return int(text, 16)
+        return f"{int(text, 16):x}"
     except ValueError:
         return text

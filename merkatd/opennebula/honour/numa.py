@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from merkatd.opennebula.wanted import NOBODY, Node, NumaWant
 
 _DEDICATED = "CORE"
+_MOST_NODES = 128
+"""Virtual nodes of a VM: no hypervisor makes more."""
 _UNPINNED = frozenset({"", "NONE", "NODE_AFFINITY"})
 
 
@@ -32,6 +34,8 @@ def spots(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
     """Where the VM's nodes would be, None where they do not fit."""
     if not want.nodes:
         return ()
+    if len(want.nodes) > _MOST_NODES:
+        return None
     if want.node_affinity != NOBODY or (want.hugepage_mib and want.policy in _UNPINNED):
         return _memory_alone(want, nodes)
     for threads in _threads(want, nodes):
