@@ -1,6 +1,7 @@
 """History records: when VMs ran, as `one.vm.info`, pools and `one.vmpool.accounting` show it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 
 from twisted.logger import Logger
 
@@ -80,7 +81,10 @@ def _of_one(text: str) -> Sequence[Record]:
         return []
     records = next(vm.iterchildren("HISTORY_RECORDS"), None)
     # A period needs those that it saw; a VM that was resumed for years has many more.
-    return [] if records is None else [_record(row) for row in list(records)[-_MOST:]]
+    if records is None:
+        return []
+    last = islice(records.iterchildren("HISTORY", reversed=True), _MOST)
+    return [_record(row) for row in last][::-1]
 
 
 def _of_many(text: str, wanted: frozenset[int]) -> Histories:

@@ -153,7 +153,8 @@ class TestWrongPasswords:
         scene.one.hangs = True
         outcome: list[Any] = []
         door = scene.admission.admitted("ann:wrong", HOME, _nothing)
-        Deferred.fromCoroutine(door).addErrback(lambda failure: outcome.append(failure.value.code))
+        running = Deferred.fromCoroutine(door)
+        running.addCallbacks(outcome.append, lambda failure: outcome.append(_said(failure.value)))
         scene.clock.advance(took_s)
         scene.one.waiting[0].callback([False, "[one.user.info] wrong", 256, -1, -1])
         scene.clock.advance(0.499 - took_s)
