@@ -18,6 +18,7 @@ from merkatd.embedded.transport import MemoryTransport
 from merkatd.opennebula import HttpTransport
 from tests.opennebula.worlds import ADMIN, RealTime, VirtualTime, founded
 
+from .beside import Daemon
 from .cleaning import clean, refuse_to_harm, restore
 from .drivers import DummyDrivers, EmbeddedDrivers
 from .endpoint import Endpoint
@@ -38,12 +39,17 @@ HOSTS = 3
 _LONG = frozenset({"tests.contract.test_states", "tests.contract.test_capacity"})
 """What waits most; the way to the embedded cloud is tested enough by the rest."""
 
+_PROCESSES = "tests.contract.test_processes"
+"""What starts a daemon of its own, which no cloud in memory can be shown to."""
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each test runs on each endpoint that there is."""
     if "endpoint" not in metafunc.fixturenames:
         return
     embedded = ["memory"] if metafunc.module.__name__ in _LONG else ["memory", "http"]
+    if metafunc.module.__name__ == _PROCESSES:
+        embedded = ["http"]
     wanted = [REAL, AUTH, *([DUMMY] if "drivers" in metafunc.fixturenames else [])]
     real = ["oned"] if all(os.environ.get(name) for name in wanted) else []
     metafunc.parametrize("endpoint", [*embedded, *real], indirect=True)
@@ -95,6 +101,17 @@ def drivers(endpoint: Endpoint) -> Iterator[Drivers]:
     assert endpoint.drivers is not None
     yield endpoint.drivers
     endpoint.drivers.mend()
+
+
+@pytest.fixture
+def daemon(endpoint: Endpoint, tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon of its own process beside the endpoint, with periods of seconds."""
+    made = Daemon(endpoint, tmp_path)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture
@@ -160,7 +177,7 @@ def _client(
     threads = Threads(time.reactor, 2)
     transport = HttpTransport(time.reactor, address, threads)
     try:
-        yield Endpoint(transport, admin, time, time.reactor, threads, drivers)
+        yield Endpoint(transport, admin, time, time.reactor, threads, drivers, address)
     finally:
         time.run(transport.close())
         threads.stop()

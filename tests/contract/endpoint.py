@@ -50,6 +50,8 @@ class Endpoint:
     executor: Executor
     drivers: Drivers | None
     """The hosts' drivers, where tests may make them fail."""
+    address: str = ""
+    """Where it answers over HTTP; empty in memory."""
     hosts: list[int] = field(default_factory=list)
     rules: list[int] = field(default_factory=list)
     """Of the access control list, that tests have made."""

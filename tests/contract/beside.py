@@ -1,0 +1,177 @@
+"""A daemon as a process of its own beside an endpoint, and the wire between the two."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import Future
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from twisted.protocols.portforward import ProxyFactory
+
+from merkatd.api.ask import ControlError, ask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .endpoint import Endpoint
+
+PATIENCE_S = 120.0
+INTERVAL_S = 3.0
+
+_CONFIGURATION = """
+[daemon]
+state_directory = "{directory}/state"
+control_socket = "{directory}/control"
+[driver]
+socket = "{directory}/driver"
+[period]
+interval = "{interval}s"
+settle = "0.5s"
+grace = "5s"
+[cloud]
+kind = "opennebula"
+endpoint = "http://127.0.0.1:{port}/RPC2"
+auth_file = "{directory}/one_auth"
+[hypervisor]
+kind = "none"
+[metrics]
+enabled = true
+port = 0
+"""
+
+
+class _Wire(ProxyFactory):
+    """Forwards connections, and can be cut."""
+
+    noisy = False
+
+    def __init__(self, host: str, port: int, reactor: Any) -> None:
+        super().__init__(host, port)
+        self._reactor = reactor
+        self.open: list[Any] = []
+
+    def buildProtocol(self, address: Any) -> Any:  # noqa: N802 - Twisted's name
+        """Remember each connection."""
+        made: Any = super().buildProtocol(address)
+        made.reactor = self._reactor
+        self.open.append(made)
+        return made
+
+
+class Daemon:
+    """A daemon with periods of a few seconds."""
+
+    def __init__(self, endpoint: Endpoint, directory: Path) -> None:
+        self._endpoint = endpoint
+        self._directory = directory
+        there = urlsplit(endpoint.address)
+        self._reactor: Any = endpoint.clock
+        self._wire = _Wire(there.hostname or "", there.port or 0, self._reactor)
+        self._port: Any = self._listen(0)
+        self._number = self._port.getHost().port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait for its first period."""
+        values = {"directory": self._directory, "interval": INTERVAL_S, "port": self._number}
+        configuration = self._directory / "merkatd.toml"
+        configuration.write_text(_CONFIGURATION.format(**values))
+        (self._directory / "one_auth").write_text(f"{self._endpoint.admin}\n")
+        (self._directory / "one_auth").chmod(0o600)
+        with (self._directory / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "merkatd.cli", "run", "--config", configuration],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.until(lambda: self.status().get("period"), "the first period")
+
+    def close(self) -> None:
+        """End it and the wire."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self.cut()
+        self._endpoint.pause()
+
+    # -- the wire -----------------------------------------------------------------------------
+
+    def cut(self) -> None:
+        """From now on the server refuses connections, as a stopped one does."""
+        self._port.stopListening()
+        for one in self._wire.open:
+            if one.transport is not None:
+                one.transport.abortConnection()
+        self._wire.open.clear()
+
+    def join(self) -> None:
+        """The server is back at its port."""
+        self._port = self._listen(self._number)
+
+    def _listen(self, port: int) -> Any:
+        return self._reactor.listenTCP(port, self._wire, interface="127.0.0.1")
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def ask(self, question: str, **arguments: Any) -> Any:
+        """The daemon's answer; the wire works meanwhile, as it may wait for the server."""
+        found: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                found.set_result(ask(self._directory / "control", question, arguments))
+            except ControlError as error:
+                found.set_exception(error)
+
+        Thread(target=work, daemon=True).start()
+        while not found.done():
+            self.pause(0.02)
+        return found.result()
+
+    def status(self) -> dict[str, Any]:
+        """Its status; empty while it does not answer yet."""
+        try:
+            found: dict[str, Any] = self.ask("status")
+        except ControlError:
+            assert self._process is not None
+            assert self._process.poll() is None, self.log()
+            return {}
+        return found
+
+    def log(self) -> str:
+        """All that it said."""
+        return (self._directory / "log").read_text()
+
+    def metrics(self) -> str:
+        """A scrape."""
+        address = self.log().partition("Figures are read at ")[2].split()[0]
+        with urlopen(address, timeout=10) as answer:  # noqa: S310 - the daemon's own port
+            return str(answer.read().decode())
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    def until(self, look: Any, what: str) -> Any:
+        """What `look` sees, once it sees anything; the server answers meanwhile."""
+        faster = getattr(self._endpoint.drive, "faster", 1)
+        waited = 0.0
+        while not (found := look()):
+            assert waited < PATIENCE_S, f"{what}: not within {PATIENCE_S} s\n{self.log()}"
+            self._endpoint.pause(0.2 * faster)
+            waited += 0.2
+        return found
+
+    def pause(self, seconds: float) -> None:
+        """Let real time pass."""
+        self._endpoint.pause(seconds * getattr(self._endpoint.drive, "faster", 1))
+
+    def periods(self, count: int) -> None:
+        """Wait for so many more periods, begun from now on."""
+        last = int(self.status()["period"]) + count + 1
+        self.until(lambda: (self.status().get("period") or 0) >= last, f"period {last}")
