@@ -54,8 +54,7 @@ def create(connection: sa.Connection, given: Creation, money: Money, at_s: float
         return before
     ledger.meet(connection, given.owner, money, at_s)
     own = [one for one in groups.living(connection) if one.owner == given.owner]
-    if len(own) >= MOST_LIVING:
-        raise GroupError(f"a user has at most {MOST_LIVING} groups")
+    _check_number(own)
     _room_for(given.nvm, own)
     stored = groups.add(
         connection,
@@ -75,6 +74,11 @@ def create(connection: sa.Connection, given: Creation, money: Money, at_s: float
     if given.name is None:
         groups.change(connection, stored.id, name=f"group-{stored.id}")
     return found(connection, stored.id)
+
+
+def _check_number(others: Sequence[Group]) -> None:
+    if len(others) >= MOST_LIVING:
+        raise GroupError(f"a user has at most {MOST_LIVING} groups")
 
 
 def _room_for(nvm: int, others: Sequence[Group]) -> None:
@@ -155,8 +159,16 @@ def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str |
 
 
 def change(connection: sa.Connection, group: int, **values: int | str) -> Group:
-    """Another name, owner, group or permissions. Raises LedgerError."""
-    _alive(connection, group)
+    """Another name, owner, group or permissions. Raises LedgerError.
+
+    The new owner's groups and their VMs are bounded as if it created the group.
+    """
+    one = _alive(connection, group)
+    owner = values.get("owner", one.owner)
+    if owner != one.owner:
+        theirs = [other for other in groups.living(connection) if other.owner == owner]
+        _check_number(theirs)
+        _room_for(one.nvm, theirs)
     groups.change(connection, group, **values)
     return found(connection, group)
 

@@ -61,3 +61,18 @@ def test_all_groups_of_a_user_have_a_bound_together() -> None:
         assert site.edit(other, nvm=4000).nvm == 4000
     finally:
         site.close()
+
+
+def test_a_group_that_is_given_away_counts_for_its_new_owner() -> None:
+    """Two owners' groups can't become one's own beyond the bound."""
+    site = Site()
+    try:
+        mine = site.create(1.0, 6000, owner=site.eve, template=SMALL)
+        site.create(1.0, 6000, owner=site.bob, template=SMALL)
+        with pytest.raises(GroupError, match="the others have 6000"):
+            site.wait(site.keeper.change(mine, owner=site.bob))
+        small = site.create(1.0, 4000, owner=site.eve, template=SMALL)
+        assert site.wait(site.keeper.change(small, owner=site.bob)).owner == site.bob
+        assert site.wait(site.keeper.change(mine, name="same", owner=site.eve)).name == "same"
+    finally:
+        site.close()
