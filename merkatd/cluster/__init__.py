@@ -8,7 +8,7 @@ from merkatd.cluster.arrays import Bools, Floats, Ints
 from merkatd.cluster.decision import Decision
 from merkatd.cluster.plan import Plan
 from merkatd.cluster.snapshot import History, Snapshot
-from merkatd.cluster.states import HostState, RolePolicy, VmKind, VmState
+from merkatd.cluster.states import RESTING, HostState, RolePolicy, VmKind, VmState
 from merkatd.cluster.steps import (
     Balloon,
     Create,
@@ -27,6 +27,7 @@ from merkatd.cluster.steps import (
 from merkatd.cluster.tables import Hosts, Markets, Requirements, Roles, Vms
 
 __all__ = [
+    "RESTING",
     "Balloon",
     "Bools",
     "Create",

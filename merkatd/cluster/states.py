@@ -36,6 +36,10 @@ class VmState(IntEnum):
     """Held, stopped, undeployed, failed or of a state nobody knows: holds nothing anywhere."""
 
 
+RESTING = (VmState.SUSPENDED, VmState.POWERED_OFF)
+"""On a host without running: holds its floor there, and bids nothing."""
+
+
 class VmKind(IntEnum):
     """What a VM is for; some strategies treat the two differently."""
 

@@ -4,14 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
+from merkatd.cluster import RESTING, Bools, Floats, Ints, Snapshot
 from merkatd.limits.in_force import MEMORY, InForce
 from merkatd.limits.memory import Guests, holdings, least, steps, targets
 from merkatd.limits.scene import Scene
 from merkatd.limits.settings import MemorySettings
 from merkatd.market.view import NOWHERE
-
-_RESERVING = (VmState.SUSPENDED, VmState.POWERED_OFF)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +105,7 @@ def _held_by_all(snapshot: Snapshot, guests: Guests, floor: Ints) -> Ints:
     vms = snapshot.vms
     size = np.ceil(guests.size).astype(np.int64)
     holds = np.where(vms.market == NOWHERE, size, holdings(guests))
-    reserving = np.isin(vms.state, _RESERVING) & (vms.market != NOWHERE)
+    reserving = np.isin(vms.state, RESTING) & (vms.market != NOWHERE)
     return np.where(reserving, floor, holds)
 
 

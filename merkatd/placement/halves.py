@@ -52,9 +52,10 @@ class Remaining:
         if harm != SUM_OF_SHORTFALLS:
             touched = list(range(len(view.hosts)))
         self._scores = {host: self._score(host, self._board.on(host)) for host in touched}
-        after = Board(view, whole)
-        end = [self._score(host, after.on(host)) for host in touched]
-        now = list(self._scores.values())
+        now = end = list(self._scores.values())
+        if whole is not before:
+            after = Board(view, whole)
+            end = [self._score(host, after.on(host)) for host in touched]
         largest = harm != SUM_OF_SHORTFALLS
         self._limit = (
             max(max(now, default=0.0), max(end, default=0.0))
@@ -62,7 +63,9 @@ class Remaining:
             else max(sum(now), sum(end))
         )
         self._tolerance = _ROUNDING * (1.0 + abs(self._limit))
-        self._rises: dict[int, tuple[float, float]] = {}
+        self._changes = dict.fromkeys(touched, 0)
+        self._rises: dict[int, tuple[tuple[int, int], tuple[float, float]]] = {}
+        """By VM: after how many changes of both hosts it was found, and what it was."""
 
     @property
     def left(self) -> tuple[int, ...]:
@@ -97,9 +100,7 @@ class Remaining:
         self._board.move(vm, host)
         for one in (source, host):
             self._scores[one] = self._score(one, self._board.on(one))
-        for other in list(self._rises):
-            if other == vm or {source, host} & self._hosts(other):
-                del self._rises[other]
+            self._changes[one] += 1
 
     def drop(self, vm: int) -> None:
         """Count the migration of this VM as one that is not made."""
@@ -120,16 +121,18 @@ class Remaining:
 
     def _rise(self, vm: int) -> tuple[float, float]:
         """Return what the migration adds (the larger score of both hosts where errors count)."""
-        if vm not in self._rises:
-            source, host = int(self._board.place[vm]), self._moves[vm]
+        source, host = int(self._board.place[vm]), self._moves[vm]
+        changes = (self._changes[source], self._changes[host])
+        if vm not in self._rises or self._rises[vm][0] != changes:
             there = self._board.on(source)
             behind = self._score(source, there[there != vm])
-            ahead = self._score(host, np.union1d(self._board.on(host), vm))
+            staying = self._board.on(host)
+            ahead = self._score(host, np.insert(staying, np.searchsorted(staying, vm), vm))
             rise = behind + ahead - self._scores[source] - self._scores[host]
             worst = max(behind, ahead)
             both = (worst, rise) if self._harm != SUM_OF_SHORTFALLS else (rise, worst)
-            self._rises[vm] = both
-        return self._rises[vm]
+            self._rises[vm] = (changes, both)
+        return self._rises[vm][1]
 
     def _score(self, host: int, there: Ints) -> float:
         work = np.empty((2, len(there) + 1))

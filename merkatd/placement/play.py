@@ -15,6 +15,7 @@ from merkatd.market.price import price, price_of_whole_bids
 from merkatd.market.view import NOWHERE, MarketView
 from merkatd.placement.game import Game, start
 from merkatd.placement.halves import without_harmful_halves
+from merkatd.placement.order import Orderly
 from merkatd.placement.settle import Settled, settle
 from merkatd.placement.strategy import Pricing
 
@@ -22,7 +23,7 @@ from merkatd.placement.strategy import Pricing
 def play(
     snapshot: Snapshot,
     pricing: Pricing,
-    improve: Callable[[Game], Ints],
+    improve: Callable[[Game], Ints | Orderly],
     harm: int,
     *,
     as_planned: bool = False,
@@ -37,9 +38,10 @@ def play(
     reasons: dict[int, str] = {}
     for market in range(len(snapshot.markets)):
         game = start(snapshot, market)
-        settled = settle(
-            game, without_harmful_halves(game, improve(game), harm, as_planned=as_planned)
-        )
+        found = improve(game)
+        if not isinstance(found, Orderly):
+            found = without_harmful_halves(game, found, harm, as_planned=as_planned)
+        settled = settle(game, found)
         allocations[game.view.vms] = settled.allocations
         prices[market] = _price(snapshot, game.view, settled, pricing)
         steps.extend(settled.steps)

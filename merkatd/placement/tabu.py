@@ -25,7 +25,7 @@ from merkatd.placement.game import Game
 from merkatd.placement.halves import without_harmful_halves
 from merkatd.placement.hold import held
 from merkatd.placement.onehost import LARGEST_ERROR, LARGEST_LACK, SUM_OF_SHORTFALLS
-from merkatd.placement.order import in_order
+from merkatd.placement.order import Orderly, in_order
 from merkatd.placement.overfull import relieve_board, relieve_first
 from merkatd.placement.paper import walk
 from merkatd.placement.play import play
@@ -82,7 +82,7 @@ def harm_of(settings: TabuSettings) -> int:
     return LARGEST_LACK if by_error else SUM_OF_SHORTFALLS
 
 
-def improve(game: Game, settings: TabuSettings, stay: Bools) -> Ints:
+def improve(game: Game, settings: TabuSettings, stay: Bools) -> Ints | Orderly:
     """The best placement found, by the chosen objective. An order counts before hold times."""
     movable = game.movable & (~stay[game.view.vms] | must_leave(game))
     if settings.objective is Objective.ERROR:
@@ -92,15 +92,19 @@ def improve(game: Game, settings: TabuSettings, stay: Bools) -> Ints:
     return _with_others_instead(game, settings, movable, wanted)
 
 
-def _with_others_instead(game: Game, settings: TabuSettings, movable: Bools, wanted: Ints) -> Ints:
+def _with_others_instead(
+    game: Game, settings: TabuSettings, movable: Bools, wanted: Ints
+) -> Ints | Orderly:
     """The same, but moves of which no half may be begun give way to single ones that gain."""
-    reached = without_harmful_halves(game, wanted, harm_of(settings)).place
-    if np.array_equal(reached, in_order(game.view, game.rules, wanted).place):
-        return wanted
+    orderly = without_harmful_halves(game, wanted, harm_of(settings))
+    left_out = orderly.place != wanted
+    left_out[list(orderly.stuck)] = False
+    if not left_out.any():
+        return orderly
     by_error = settings.objective is Objective.ERROR
     objective = LARGEST_ERROR if by_error else SUM_OF_SHORTFALLS
     limits = _limits(game, settings)
-    search = Search(game, game.fresh_board(reached), movable, objective, limits)
+    search = Search(game, game.fresh_board(orderly.place), movable, objective, limits)
     least_gain = settings.least_gain * (1.0 if by_error else _mean_bid(game))
     climb_down(search, Worst(search) if by_error else Shortfall(search), least_gain)
     return search.board.place

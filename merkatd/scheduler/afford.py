@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Snapshot, Suspend, VmState
+from merkatd.cluster import RESTING, Bools, Floats, Ints, Snapshot, Suspend, VmState
 from merkatd.currency import MICRO, credits_of
 from merkatd.currency.affordable import affordable_bids, costs
 from merkatd.currency.arrears import refusal, suspended, warning
@@ -42,7 +42,7 @@ def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
         return Afforded(seen)
     inside = vms.market != NOWHERE
     runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & inside
-    rests = np.isin(vms.state, (VmState.SUSPENDED, VmState.POWERED_OFF)) & inside
+    rests = np.isin(vms.state, RESTING) & inside
     owes = np.isin(vms.owner, list(purse.debt))
     waits = (vms.state == VmState.PENDING) & inside & ~owes
     refused = (vms.state == VmState.PENDING) & inside & owes
@@ -95,7 +95,7 @@ def _most(world: World, seen: Seen) -> Floats:
     used = by_use(world.markets, vms.market)
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
     # A VM that is off bids nothing: what it keeps costs the price of a floor.
-    off = np.isin(vms.state, (VmState.SUSPENDED, VmState.POWERED_OFF))
+    off = np.isin(vms.state, RESTING)
     most[off] = 0.0
     used &= ~off
     most[used, CPU] = (full_rates(seen) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]

@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.cluster import Deploy, Floats, Limit, OnHost, Snapshot, Throttle, VmState
+from merkatd.cluster import RESTING, Deploy, Floats, Limit, OnHost, Snapshot, Throttle, VmState
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations
 from merkatd.limits.in_force import InForce
@@ -26,8 +26,6 @@ from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import costs, in_a_market
 from merkatd.scheduler.using import CPU, by_use
 from merkatd.scheduler.world import World
-
-_OFF = (VmState.SUSPENDED, VmState.POWERED_OFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Arrivals:
 async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
     """Return the VMs that may begin to run after this period has acted."""
     placed = await world.executor.run(lambda: _placed(decided))
-    off = np.isin(seen.snapshot.vms.state, _OFF) & (seen.snapshot.vms.market != NOWHERE)
+    off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NOWHERE)
     returning: dict[int, tuple[OnHost, ...]] = {}
     if off.any():
         means = await world.database.read(lambda c: _means(c, world, seen.period))
@@ -114,7 +112,7 @@ def _returning(
 ) -> dict[int, tuple[OnHost, ...]]:
     """By VM id: the limit of each VM that is off now, as it is to be once it runs."""
     snapshot, vms = seen.snapshot, seen.snapshot.vms
-    off = np.isin(vms.state, _OFF) & np.isin(vms.id, list(means))
+    off = np.isin(vms.state, RESTING) & np.isin(vms.id, list(means))
     if not off.any():
         return {}
     scene = scene_of(snapshot, decided.decision.plan)

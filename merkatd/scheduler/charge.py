@@ -8,7 +8,7 @@ what is due to everybody is done: the supply, renewals, replenishment.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -28,7 +28,6 @@ from merkatd.scheduler.elapsed import (
     running,
     running_at_end,
     seconds_charged,
-    seconds_rested,
 )
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import in_a_market, most_owed, owed_for, resting_costs, whole
@@ -91,7 +90,7 @@ def _charge(
     due = periods.to_charge(connection, seen.period)
     ends = [*due[1:], None][: len(due)]
     taken = sum(
-        _guarded(connection, world, seen, period, end, histories)
+        _guarded(_Books(connection, world, seen, histories), period, end)
         for period, end in zip(due, ends, strict=True)
     )
     paid = ledger.renew_if_due(connection, world.money, at_s)
@@ -103,24 +102,27 @@ def _charge(
     return taken, replace(purse, unpaid=grown)
 
 
-def _guarded(
-    connection: sa.Connection,
-    world: World,
-    seen: Seen,
-    period: Period,
-    end: Period | None,
-    histories: Histories,
-) -> int:
+class _Books(NamedTuple):
+    """What a charge goes by, and into."""
+
+    connection: sa.Connection
+    world: World
+    seen: Seen
+    histories: Histories
+
+
+def _guarded(books: _Books, period: Period, end: Period | None) -> int:
     """Charge one period; one that can't be charged goes into quarantine, and later ones go on."""
+    connection = books.connection
     attempt = connection.begin_nested()
     try:
-        taken = _charge_one(connection, world, seen, period, end, histories)
+        taken = _charge_one(books, period, end)
     except (sa.exc.SQLAlchemyError, LostRaceError):
         raise  # the database failed, not the period: the whole transaction is run again
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one period, others go on
         attempt.rollback()
         why = f"it can't be charged: {type(error).__name__}: {error}"
-        at_s = world.now()
+        at_s = books.world.now()
         periods.quarantine(connection, period.number, at_s, why)
         ledger.release(connection, period.number, at_s)
         _log.error(
@@ -191,15 +193,9 @@ def _cost(
     return {account: amount / MICRO for account, amount in found.items()}
 
 
-def _charge_one(
-    connection: sa.Connection,
-    world: World,
-    seen: Seen,
-    period: Period,
-    end: Period | None,
-    histories: Histories,
-) -> int:
+def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
     """Charge one period up to the next one that came as far, or up to now."""
+    connection, world, seen, histories = books
     arrays = allocations.load(connection, period.number)
     at_s = world.now()
     if arrays is None:
@@ -207,8 +203,7 @@ def _charge_one(
         ledger.release(connection, period.number, at_s)
         return 0
     after = None if end is None else allocations.load(connection, end.number)
-    seconds = seconds_charged(world, seen, period, arrays, (end, after), histories)
-    rested = seconds_rested(world, seen, period, arrays, end, seconds)
+    seconds, rested = seconds_charged(world, seen, period, arrays, (end, after), histories)
     rows = np.flatnonzero(in_a_market(arrays, world.markets) & (seconds + rested > 0))
     elapsed = seconds[rows] / world.rhythm.interval_s
     owed = owed_for(arrays, rows, elapsed, world.markets)

@@ -65,11 +65,17 @@ def seconds_charged(
     arrays: Mapping[str, Any],
     until: tuple[Period | None, Mapping[str, Any] | None],
     histories: Histories,
-) -> Floats:
-    """[vms]: for how long each is charged, up to the later period that is given, or up to now."""
+) -> tuple[Floats, Floats]:
+    """[vms]: for how long each ran, and for how long it kept its floor without running.
+
+    Up to the later period that is given, or up to now; no more than is charged at once. Until then
+    no other VM gets the memory that a stopped VM keeps, so it is charged up to there, also where
+    the VM is gone by then.
+    """
     end, after = until
     until_s = seen.observation.at_s if end is None else end.observed_s
     passed_s = max(until_s - period.observed_s, 0.0)
+    most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
     before = look_back(arrays, period.observed_s)
     if end is None:
         now = look_of(seen.observation, _runs(seen.observation))
@@ -80,30 +86,11 @@ def seconds_charged(
     else:
         both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(seen, after))
         ran = np.where(both, passed_s, 0.0)
-    found: Floats = np.minimum(ran, world.rhythm.most_periods_charged * world.rhythm.interval_s)
-    return found
-
-
-def seconds_rested(
-    world: World,
-    seen: Seen,
-    period: Period,
-    arrays: Mapping[str, Any],
-    end: Period | None,
-    ran: Floats,
-) -> Floats:
-    """[vms]: for how long each kept its floor without running, of those that were off.
-
-    Until the next period no other VM gets the memory that a stopped VM keeps, so it is charged
-    up to there, also where the VM is gone by then.
-    """
+    ran = np.minimum(ran, most_s)
     if "rests" not in arrays:
-        return np.zeros_like(ran)
-    until_s = seen.observation.at_s if end is None else end.observed_s
-    most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
-    passed_s = min(max(until_s - period.observed_s, 0.0), most_s)
-    found: Floats = np.where(arrays["rests"], np.maximum(passed_s - ran, 0.0), 0.0)
-    return found
+        return ran, np.zeros_like(ran)
+    off_s = np.maximum(min(passed_s, most_s) - ran, 0.0)
+    return ran, np.where(arrays["rests"], off_s, 0.0)
 
 
 def _runs(seen: Observation) -> Bools:

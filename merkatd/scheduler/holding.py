@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Floats, Snapshot, VmState
+from merkatd.cluster import RESTING, Floats, Snapshot
 from merkatd.limits import Limits
 from merkatd.scheduler.snapshot import MEMORY
 
@@ -32,7 +32,7 @@ def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
     the period's price, and no more than the VM can use; 0 for all others.
     """
     vms = snapshot.vms
-    off = np.isin(vms.state, (VmState.SUSPENDED, VmState.POWERED_OFF)) & (vms.market >= 0)
+    off = np.isin(vms.state, RESTING) & (vms.market >= 0)
     if not off.any():
         return {}
     price = prices[np.where(off, vms.market, 0)]

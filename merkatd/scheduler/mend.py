@@ -2,7 +2,8 @@
 
 OpenNebula keeps such a VM charged to its host and waits for somebody to recover it. To recreate
 it would lose what its disks hold, so nothing else than another attempt is made by ourselves. An
-attempt is made where the floors of all VMs on the host still fit with it.
+attempt is made where its floor still fits beside those of all VMs on the host, and beside all that
+their balloons hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from merkatd.database import decisions, journal
 from merkatd.database.steps import OUTSTANDING, StepState, StoredStep
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import RESOURCES
+from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.world import World
 
 FAILED = "BOOT_FAILURE"
@@ -82,11 +84,13 @@ class _Rooms:
         vms = snapshot.vms
         outside = (vms.market < 0)[:, np.newaxis]
         self._amount: Floats = np.where(outside, vms.cap, vms.floor)[:, own]
+        held = self._amount.copy()  # what no balloon has given back yet can't be given away
+        held[:, MEMORY] = np.fmax(held[:, MEMORY], vms.held[:, MEMORY])
         self._host = vms.host
         self._left: Floats = seen.observation.host_capacity[:, own].copy()
         holds = (vms.host >= 0) & (vms.state != VmState.PENDING)
         holds[failed] = False
-        np.subtract.at(self._left, vms.host[holds], self._amount[holds])
+        np.subtract.at(self._left, vms.host[holds], held[holds])
         under_way = [stored.step for stored in seen.verdicts.waiting]
         for step in (*decided, *under_way):
             if isinstance(step, Deploy | Migrate) and step.vm in vms.id:

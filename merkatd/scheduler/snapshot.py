@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import (
+    RESTING,
     Bools,
     Deploy,
     Floats,
@@ -40,9 +41,6 @@ from merkatd.scheduler.settings import RESOURCES, Goods, Market
 from merkatd.scheduler.wishes import Wishes
 
 MEMORY = RESOURCES.index("memory")
-
-_RESTING = (VmState.SUSPENDED, VmState.POWERED_OFF)
-"""On a host without running: it bids nothing, so no claim of it is paid for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +80,7 @@ def snapshot_of(
         seen = widened(seen, goods, known.wishes, host_market, market)
         known = replace(known, bids=completed(known.bids, known.wishes, goods))
     failed = _failed(state, host)
-    holds = np.repeat(~np.isin(state, _RESTING)[:, np.newaxis], len(goods.resources), axis=1)
+    holds = np.repeat(~np.isin(state, RESTING)[:, np.newaxis], len(goods.resources), axis=1)
     holds[[row for row, _ in failed], :] = np.arange(len(goods.resources)) == MEMORY
     cap, floor = _caps_and_floors(seen, use, known, markets, market, holds, goods.resources)
     reserved = [*leaving, *failed]

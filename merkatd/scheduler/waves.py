@@ -41,7 +41,7 @@ class Waves:
         before = self._with(self.view.place, (*done, *self.deployed))
         moves = {self.rows[step.vm]: self.hosts[step.host] for step in self.judged}
         stakes = stakes_of(self.view, self.view.first(before != NOWHERE).allocation)
-        whole = self._with(before, self.planned)
+        whole = self._with(before, self.planned) if self.planned else before
         return Remaining(self.view, stakes, self.harm, before, moves, whole)
 
     def step_of(self, row: int) -> Migrate:

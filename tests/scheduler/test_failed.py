@@ -95,6 +95,32 @@ def test_a_retry_waits_until_its_floor_fits(by_hand: bool) -> None:
     frontend.close()
 
 
+def test_a_retry_waits_until_balloons_gave_back_its_memory() -> None:
+    """A VM that was put there by hand holds more than its floor: floors fit, memory does not."""
+    frontend = hosts_of(1)
+    first = heavy(frontend)
+    fail_boots(frontend, 1)
+    frontend.period()
+    frontend.clock.advance(60)
+    assert frontend.state(first) == "BOOT_FAILURE"
+    other = frontend.vm(MEMORY=6000, MERKAT_MIN_MEMORY=3000)
+    frontend.bench.ok("one.vm.deploy", other, 0)
+    frontend.clock.advance(60)
+    waited = 0
+    while frontend.state(first) == "BOOT_FAILURE":
+        frontend.clock.advance(60)
+        held = frontend.cloud.guests.read([other])[other].balloon_mib
+        frontend.period()
+        waited += 1
+        assert waited < 9
+    assert waited > 1
+    assert held + FLOOR_MIB <= HOST_MIB
+    frontend.periods(2)
+    assert [frontend.state(vm) for vm in (first, other)] == ["RUNNING", "RUNNING"]
+    frontend.agree()
+    frontend.close()
+
+
 def test_while_a_migration_is_under_way_the_floor_stays_at_its_source() -> None:
     """A migration can fail; then the VM is where it was, and must still fit there."""
     frontend = hosts_of(2)

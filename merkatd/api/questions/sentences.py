@@ -1,6 +1,6 @@
 """A VM's lot in one plain sentence, for people who never saw the formula."""
 
-from merkatd.cluster import VmState
+from merkatd.cluster import RESTING, VmState
 from merkatd.market.explain import Explanation, LimitedBy, Part
 
 UNITS = {
@@ -17,8 +17,6 @@ _PLAIN = {
     LimitedBy.NO_BID: "it bids nothing for it, so it gets no more than its floor",
     LimitedBy.OVERFULL: "the floors of the VMs there don't fit, and all are scaled down alike",
 }
-
-_KEEPS = (VmState.SUSPENDED, VmState.POWERED_OFF)
 
 
 def sentence(
@@ -41,7 +39,7 @@ def sentence(
         return f"{who} belongs to no market: it keeps what its template asks for, at no price."
     if where is None:
         return f"{who} waits for a host: {message or 'the next period looks for one'}."
-    if state in _KEEPS:
+    if state in RESTING:
         kept = " and ".join(amount(p.resource, p.share) for p in explanation.parts if p.share > 0)
         return (
             f"{who} is {words}: on {where} it keeps {kept or 'nothing'},"
