@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, allocations, charges, fleets, periods
+from merkatd.database import accounts, allocations, arrears, charges, details, fleets, periods
 from merkatd.database.accounts import AccountKind
 from merkatd.database.orders import Mode
 from merkatd.database.periods import PeriodState
@@ -29,7 +29,7 @@ from merkatd.market.price import PriceRule
 from merkatd.placement.strategy import Pricing
 from merkatd.scheduler.owed import costs
 from merkatd.scheduler.settings import Acting, Market
-from tests.scheduler.frontend import START_S, Frontend
+from tests.scheduler.frontend import START_S, Frontend, entries_by_reference
 
 MICRO = 10**6
 RESERVE = {"cpu": 0.001, "memory": 0.0005}
@@ -153,6 +153,8 @@ def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_ba
     frontend.periods(1)
     assert frontend.read(lambda c: accounts.get(c, [application]))[application].balance == 0
     assert frontend.read(missing) == 0
+    assert f"charge/{number}/{application}" in frontend.read(entries_by_reference)
+    assert frontend.read(lambda c: details.known(c, number))
     before = frontend.read(lambda c: tenant(c, owner)).balance
     given = frontend.read(lambda c: void(c, number, "test", "root", START_S))
     assert given > 0
@@ -245,6 +247,7 @@ class TestDebts:
         standing = frontend.read(lambda c: tenant(c, owner))
         assert standing.debt == 0
         assert standing.holdings < 100 * MICRO
+        assert frontend.read(arrears.load) == {}
 
     def test_no_new_vm_of_an_owner_in_debt_is_placed(self, made: Callable[..., Frontend]) -> None:
         """It waits, and its owner reads why; paid, it is placed."""
