@@ -27,19 +27,21 @@ _OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
 _PLACE = ("HID", "DS_ID", "ACTION")
 
 
-def last_record(records: Element | None) -> Mapping[str, str]:
-    """Return the parts that are read of the last of these records, by name; none without a record.
+def last_record(records: Element | None) -> Mapping[str, str] | None:
+    """Return the parts that are read of the last of these records, by name; None without a record.
 
     One walk over the record for all of them: this is read of every VM in every period.
     """
     if records is None or len(records) == 0:
-        return {}
+        return None
     return _parts(records[-1], *_OF_A_RECORD, *_PLACE)
 
 
-def record_of(parts: Mapping[str, str]) -> Record:
+def record_of(parts: Mapping[str, str] | None) -> Record:
     """Return when a VM ran, from the parts of a record."""
-    return Record(*(counted(parts.get(name)) or 0 for name in _OF_A_RECORD)) if parts else NO_RECORD
+    if parts is None:
+        return NO_RECORD
+    return Record(*(counted(parts.get(name)) or 0 for name in _OF_A_RECORD))
 
 
 def _record(element: Element) -> Record:

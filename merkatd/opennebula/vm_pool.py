@@ -253,9 +253,9 @@ def _part(parts: Mapping[str, Element], name: str) -> Mapping[str, Element]:
     return found
 
 
-def _last(last: Mapping[str, str]) -> Record | None:
+def _last(last: Mapping[str, str] | None) -> Record | None:
     """Where a VM is or was, from the parts of its last record. Raises UnreadableError."""
-    if not last:
+    if last is None:
         return None
     if "HID" not in last:
         raise UnreadableError("HID is missing")

@@ -27,7 +27,7 @@ from .worlds import ADMIN, RealTime
 
 ROOT = Path(__file__).parents[2]
 HELD_S = 0.050
-TIMES_BARE = 3.0
+TIMES_BARE = 3.3
 
 
 @pytest.fixture(scope="module")
