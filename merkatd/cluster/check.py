@@ -50,8 +50,9 @@ def _check_column(
         if len(values) != rows:
             raise SnapshotError(f"{where}: has {len(values)} entries for {rows} rows")
         return
+    missing = form.later and values.ndim == 2 and values.shape[1] == 0
     shapes: dict[str, tuple[int, ...]] = {
-        "vector": (rows, len(snapshot.resources)),
+        "vector": (rows, 0 if missing else len(snapshot.resources)),
         "members": (rows, sizes.get(form.target, 0)),
         "levels": (rows, values.shape[1] if values.ndim == 2 else -1),
         "scores": (rows, sizes.get(form.target, 0) if values.size else 0),

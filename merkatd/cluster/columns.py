@@ -37,7 +37,7 @@ class Form:
 
     def column(self, rows: int) -> Any:
         """A column of so many rows of which nothing is known but the default."""
-        if self.what == "scores":
+        if self.what == "scores" or (self.what == "vector" and self.later):
             return np.zeros((rows, 0))
         return np.full(rows, self.default)
 
@@ -67,9 +67,12 @@ def choice(choices: type[IntEnum], default: Any = MISSING) -> Any:
     return field(metadata={"form": Form("choice", default, choices)})
 
 
-def vector(default: Any = MISSING) -> Any:
-    """A number per resource; None as default means that null is allowed and stored as NaN."""
-    return field(metadata={"form": Form("vector", default)})
+def vector(default: Any = MISSING, *, later: bool = False) -> Any:
+    """A number per resource; None as default means that null is allowed and stored as NaN.
+
+    One that came later has no columns at all where a table is made without it.
+    """
+    return _column(Form("vector", default, later=later))
 
 
 def reference(target: str, default: Any = None) -> Any:

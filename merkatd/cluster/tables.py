@@ -32,6 +32,9 @@ class Markets(Table):
     """Each a set of clusters with a price of its own."""
 
     name: tuple[str, ...] = text()
+    reserve: Floats = vector(default=None, later=True)
+    """Below these prices nothing is sold, also where there is enough for all: a bid buys no more
+    than it pays for at them. NaN, or no columns at all, where bids have no such bound."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

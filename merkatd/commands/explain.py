@@ -64,6 +64,10 @@ _SHOWN = "RESOURCE,BID,BIDS,CAPACITY,BY_BID,OTHERS,FLOOR,CAP,SHARE,USED"
 _LABEL = 12
 
 
+_RAISED_BY_A_BID = frozenset({"bids", "floor", "no bid", "reserve price"})
+"""Reasons for which more of a resource is a matter of the bid."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("vm", metavar="VM", type=words.reference, help="the VM, by id or name")
@@ -125,7 +129,7 @@ def _said(part: Any, rate: float | None) -> str:
         costs = f"costs at most {part['cost']:.4g} a period" if sold else "is not sold"
     wanted = part["bid_for_all"]
     more = ""
-    if part["limited_by"] in {"bids", "floor", "no bid"} and wanted is not None:
+    if part["limited_by"] in _RAISED_BY_A_BID and wanted is not None:
         more = f"; a bid of {wanted:.4g} would get all {figure(part['most'])}"
     within = f"floor {figure(part['least'])}, cap {figure(part['most'])}"
     return f"{part['resource']}: {within}, {costs}; why not more: {part['why_not_more']}{more}"

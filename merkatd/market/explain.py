@@ -28,6 +28,7 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.market.error import errors
+from merkatd.market.price import bid_that_buys
 from merkatd.market.share import share
 from merkatd.market.view import NOWHERE, MarketView, view_of
 
@@ -46,6 +47,8 @@ class LimitedBy(StrEnum):
     """Others bid on the same host, and together they ask for more than there is."""
     FLOOR = "floor"
     """The same, and the bid alone would not even get the floor."""
+    RESERVE = "reserve price"
+    """The bid pays for no more at the reserve price, below which nothing is sold."""
     NO_BID = "no bid"
     OVERFULL = "overfull"
     """The floors of the host's VMs don't fit: all are scaled down."""
@@ -72,15 +75,15 @@ class Part:
     least: float
     """The VM's floor,"""
     most: float
-    """and its cap."""
+    """and its cap, whatever its bid pays for."""
     first: float
     """Its share if the whole market were one host."""
     error: float
     """Eq. 2"""
     limited_by: LimitedBy
     bid_for_all: float | None
-    """The least bid that would get the cap here while nobody else changes theirs; None where
-    no bid would, or where none is asked for."""
+    """The least bid that would get the cap here while all other bids stay; None where no bid
+    would, or where none is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ def _part(
 ) -> Part:
     """One resource of a VM on its host, or of one that has none."""
     bid, least, most = (float(of[vm, column]) for of in (view.bid, view.floor, view.cap))
+    size = float(view.size[vm, column])
     nowhere = place[vm] == NOWHERE
     there = np.flatnonzero(place == place[vm]) if not nowhere else np.array([], dtype=np.int64)
     capacity = 0.0 if nowhere else float(view.capacity[place[vm], column])
@@ -181,18 +185,25 @@ def _part(
         rest=given - share_of_all,
         share=given,
         least=least,
-        most=most,
+        most=size,
         first=first,
         error=float(errors(np.array([first]), np.array([given]))[0]),
-        limited_by=_limited_by(bid, least, most, given, nowhere=nowhere, overfull=overfull),
+        limited_by=_limited_by(bid, least, (most, size), given, nowhere=nowhere, overfull=overfull),
         bid_for_all=_bid_for_all(view, there, vm, column, capacity) if asks else None,
     )
 
 
 def _limited_by(
-    bid: float, least: float, most: float, given: float, *, nowhere: bool, overfull: bool
+    bid: float,
+    least: float,
+    at_most: tuple[float, float],
+    given: float,
+    *,
+    nowhere: bool,
+    overfull: bool,
 ) -> LimitedBy:
-    """The first of these that holds."""
+    """The first of these that holds, with what the VM's bid pays for at most, and its size."""
+    paid, most = at_most
     close = _CLOSE * max(most, 1.0)
     cases = (
         (nowhere, LimitedBy.NO_HOST),
@@ -201,6 +212,7 @@ def _limited_by(
         (given >= most - close and (bid > 0 or least >= most), LimitedBy.CAP),
         (bid <= 0, LimitedBy.NO_BID),
         (given <= least + close, LimitedBy.FLOOR),
+        (given >= paid - close, LimitedBy.RESERVE),
     )
     return next((reason for holds, reason in cases if holds), LimitedBy.BIDS)
 
@@ -209,14 +221,14 @@ def _bid_for_all(
     view: MarketView, there: Ints, vm: int, column: int, capacity: float
 ) -> float | None:
     """What a unit costs the others once the VM's cap is set aside, times the cap."""
-    most = float(view.cap[vm, column])
+    most, reserve = float(view.size[vm, column]), float(view.reserve[column])
     if most <= 0:
         return 0.0
     if capacity < most:
         return None
     others = there[there != vm]
     if len(others) == 0:
-        return 0.0
+        return bid_that_buys(most, reserve)
     level = float(
         share(
             view.bid[others, column],
@@ -226,4 +238,4 @@ def _bid_for_all(
             np.array([capacity - most]),
         ).level[0]
     )
-    return most / level if level > 0 else None
+    return max(most / level, bid_that_buys(most, reserve)) if level > 0 else None

@@ -20,6 +20,7 @@ capacity 300, bids 12 12 12 30 30, caps 100: no VM reaches its cap, and the pric
 can't use the capacity there is no competition, and the price is the reserve price.
 """
 
+import math
 from enum import StrEnum
 
 import numpy as np
@@ -47,6 +48,12 @@ def price(level: Floats, reserve: Floats) -> Floats:
     asked = np.divide(1.0, level, out=np.full_like(level, np.inf), where=level > 0)
     found: Floats = np.maximum(asked, reserve)
     return found
+
+
+def bid_that_buys(amount: float, reserve: float) -> float:
+    """Return the least bid that pays for the amount at the reserve price, rounded up."""
+    bid = amount * reserve
+    return bid if reserve == 0 or bid / reserve >= amount else math.nextafter(bid, math.inf)
 
 
 def price_of_whole_bids(bids: Floats, capacity: Floats, reserve: Floats) -> Floats:

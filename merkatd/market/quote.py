@@ -15,7 +15,7 @@ from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.market.charge import charges
 from merkatd.market.demand import Bidder, Demand
 from merkatd.market.explain import BIDDING
-from merkatd.market.price import PriceRule, price
+from merkatd.market.price import PriceRule, bid_that_buys, price
 from merkatd.market.view import NOWHERE, view_of
 
 LEAST_BID = 1e-6
@@ -40,6 +40,7 @@ class Place:
     """and how it counts in the price."""
     floor: tuple[float, ...]
     cap: tuple[float, ...]
+    """The VM's size, whatever its bid pays for."""
     bids: bool = True
     """False while it is suspended or off: then it keeps its floor, whatever its bid is."""
 
@@ -87,6 +88,10 @@ class Quotes:
     """[vms, resources, 3]: bid, floor and cap,"""
     priced_rows: Floats
     """and the same as the price counts them."""
+    sizes: Floats
+    """[vms, resources]: the caps, whatever the bids pay for."""
+    bound: Floats
+    """[resources]: the reserve prices that bound what a bid buys, 0 where none does."""
     bidding: Sequence[bool]
     """[vms]: runs or wants to."""
 
@@ -135,6 +140,8 @@ class Quotes:
             at=at,
             rows=np.stack(whole, axis=2),
             priced_rows=np.stack(counted, axis=2),
+            sizes=view.size,
+            bound=view.reserve,
             bidding=np.isin(snapshot.vms.state[view.vms], BIDDING).tolist(),
         )
 
@@ -147,7 +154,7 @@ class Quotes:
         if vm == NOWHERE:
             return None
         now = tuple(Bidder(*row) for row in self.rows[vm].tolist())
-        floor, cap = tuple(row.floor for row in now), tuple(row.cap for row in now)
+        floor, cap = tuple(row.floor for row in now), tuple(self.sizes[vm].tolist())
         pool = int(self.at[vm])
         if pool == NOWHERE:
             return self.place_for(floor, cap)
@@ -162,7 +169,7 @@ class Quotes:
 
     def quote(self, place: Place, bid: Sequence[float]) -> tuple[Quote, ...]:
         """By resource, what these bids would get and cost there."""
-        rows = [Bidder(*one) for one in zip(bid, place.floor, place.cap, strict=True)]
+        rows = [self._row(place, column, one) for column, one in enumerate(bid)]
         if not place.bids:
             rows = [row._replace(bid=0.0, cap=row.floor) for row in rows]
         shares = [self._share(place, column, row) for column, row in enumerate(rows)]
@@ -189,6 +196,12 @@ class Quotes:
             for column, amount in enumerate(wanted)
         )
 
+    def _row(self, place: Place, column: int, bid: float) -> Bidder:
+        """How it would count with this bid: with what that pays for at the reserve price."""
+        floor, cap = place.floor[column], place.cap[column]
+        least = float(self.bound[column])
+        return Bidder(bid, floor, min(cap, max(floor, bid / least)) if least else cap)
+
     def _share(self, place: Place, column: int, row: Bidder) -> float:
         """Of one resource, what this row would get."""
         demand, pool, old = self._pool(place, column)
@@ -211,7 +224,7 @@ class Quotes:
         level = demand.level(pool, capacity - amount, old)
         if level == 0:
             return None
-        return max(amount / level, LEAST_BID)
+        return max(amount / level, bid_that_buys(amount, float(self.bound[column])), LEAST_BID)
 
     def _prices(self, place: Place, rows: Sequence[Bidder]) -> Floats:
         """Of a unit of each resource, with these rows in the place of the VM's own."""

@@ -38,7 +38,12 @@ class MarketView:
     bid: Floats
     floor: Floats
     cap: Floats
-    """[vms, resources]; a VM that is suspended or off bids nothing and keeps its floor."""
+    """[vms, resources]; a VM that is suspended or off bids nothing and keeps its floor. The cap of
+    any other is at most what its bid pays for at the reserve price, and at least its floor."""
+    size: Floats
+    """[vms, resources]: the caps, whatever the bids pay for."""
+    reserve: Floats
+    """[resources]: the reserve prices that bound what a bid buys, 0 where none does."""
     movable: Bools
     """[vms]: runs, and nothing forbids to move it."""
 
@@ -119,8 +124,10 @@ def view_of(snapshot: Snapshot, market: int) -> MarketView:
     rows = np.flatnonzero(member & (on_host | pending))
 
     bids = np.isin(vms.state[rows], _BIDDING)[:, np.newaxis]
-    cap = vms.cap[rows]
-    floor = np.minimum(vms.floor[rows], cap)
+    size = vms.cap[rows]
+    floor = np.minimum(vms.floor[rows], size)
+    reserve = _reserve(snapshot, market)
+    cap = affordable(size, floor, vms.bid[rows], reserve)
     return MarketView(
         market=market,
         hosts=hosts,
@@ -132,8 +139,32 @@ def view_of(snapshot: Snapshot, market: int) -> MarketView:
         bid=np.where(bids, vms.bid[rows], 0.0),
         floor=floor,
         cap=np.where(bids, cap, floor),
+        size=np.where(bids, size, floor),
+        reserve=reserve,
         movable=(vms.state[rows] == VmState.RUNNING) & vms.movable[rows],
     )
+
+
+def _reserve(snapshot: Snapshot, market: int) -> Floats:
+    if snapshot.markets.reserve.shape[1] == 0 or market == NOWHERE:
+        return np.zeros(len(snapshot.resources))
+    found: Floats = np.nan_to_num(snapshot.markets.reserve[market])
+    return found
+
+
+def affordable(size: Floats, floor: Floats, bid: Floats, reserve: Floats) -> Floats:
+    """Return how much of each VM's size its bid pays for at the reserve prices, [vms, resources].
+
+    Where VMs together can't use a host, a bid would otherwise buy all of a VM's size, however low
+    it is, and a high bid no more. A floor stays: it costs the reserve price, whatever the bid.
+    """
+    if not reserve.any():
+        return size
+    bound = np.broadcast_to(reserve > 0, size.shape)
+    with np.errstate(over="ignore"):
+        paid = np.divide(bid, reserve, out=np.full_like(size, np.inf), where=bound)
+    found: Floats = np.minimum(size, np.maximum(floor, paid))
+    return found
 
 
 def _left_for_market(snapshot: Snapshot, hosts: Ints, here: Ints, outside: Bools) -> Floats:

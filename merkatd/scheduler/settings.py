@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from merkatd.database.orders import Mode
+from merkatd.market.price import PriceRule
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.strategy import Pricing
 
@@ -135,6 +136,11 @@ class Market:
     def has_the_rest(self) -> bool:
         """Whether it has every cluster that no other market has."""
         return self.clusters is None and self.cluster_names is None
+
+    @property
+    def bids_bound(self) -> bool:
+        """Whether a bid is the most that its VM pays, and buys no more than at reserve prices."""
+        return self.pricing.rule is PriceRule.CLEARING and not self.by_use
 
     @property
     def by_use(self) -> bool:

@@ -92,7 +92,7 @@ def snapshot_of(
             now_s=seen.at_s,
             period=period,
             resources=goods.resources,
-            markets=Markets(name=tuple(market.name for market in markets)),
+            markets=_markets(markets, goods.resources),
             hosts=_hosts(seen, host_market, capacity),
             vms=_vms(seen, use, known, markets, market, host, state, cap, floor, goods.resources),
             history=history,
@@ -224,6 +224,19 @@ def needed_memory(seen: Observation, use: Use, markets: Sequence[Market], market
     used = rows[known]
     needed[used] = use.used_mib[known] * (1.0 + margin[used])
     return needed
+
+
+def _markets(markets: Sequence[Market], resources: Sequence[str]) -> Markets:
+    """With the reserve prices of those in which a bid is what its VM pays at most."""
+    names = tuple(resources)
+    reserve = [
+        one.pricing.reserve_prices(names) if one.bids_bound else np.full(len(names), np.nan)
+        for one in markets
+    ]
+    return Markets(
+        name=tuple(one.name for one in markets),
+        reserve=np.array(reserve).reshape(len(markets), len(names)),
+    )
 
 
 def _hosts(seen: Observation, market: Ints, capacity: Floats) -> Hosts:

@@ -64,6 +64,11 @@ def decided(snapshot: Snapshot, rule: PriceRule, **settings_: Any) -> Decision:
     return paper(held, MarketSettings(pricing=pricing), {}, np.random.default_rng(0))
 
 
+def owed_for_cpu(snapshot: Snapshot, decision: Decision) -> Floats:
+    """Under the clearing rule."""
+    return owed(snapshot, decision, PriceRule.CLEARING)
+
+
 def owed(snapshot: Snapshot, decision: Decision, rule: PriceRule) -> Floats:
     """What each VM is charged for CPU."""
     prices = np.tile(decision.prices[0], (len(snapshot.vms), 1))
@@ -150,3 +155,28 @@ def test_the_papers_experiments_count_bids_as_a_whole() -> None:
     crowd = joined(honest, 9000.0, 1.0)
     found = decided(crowd, PriceRule.PAPER, whole_bids=True).prices[0, 0]
     assert found == pytest.approx(9100 / HOST)
+
+
+@given(SEEDS)
+def test_no_unit_is_had_below_the_reserve_price(seed: int) -> None:
+    """Nor does a VM pay more than its bid, or than its floor at the reserve price."""
+    snapshot = market_of(seed)
+    reserve = np.array(list(RESERVE.values()))
+    bounded = replace(snapshot, markets=replace(snapshot.markets, reserve=reserve[np.newaxis]))
+    decision = decided(bounded, PriceRule.CLEARING)
+    owed, given_ = owed_for_cpu(bounded, decision), decision.allocations[:, 0]
+    assert (owed >= given_ * reserve[0] * (1 - 1e-9)).all()
+    most = np.maximum(snapshot.vms.bid, snapshot.vms.floor * reserve)[:, 0]
+    assert (owed <= most * (1 + 1e-9)).all()
+
+
+@given(SEEDS)
+def test_neighbours_get_no_less_where_low_bids_get_less(seed: int) -> None:
+    """VMs whose bids pay for their sizes at the reserve price."""
+    snapshot = market_of(seed)
+    reserve = np.array(list(RESERVE.values()))
+    bounded = replace(snapshot, markets=replace(snapshot.markets, reserve=reserve[np.newaxis]))
+    before, after = (decided(one, PriceRule.CLEARING) for one in (snapshot, bounded))
+    pays = (snapshot.vms.bid >= snapshot.vms.cap * reserve)[:, 0]
+    gained = after.allocations[pays, 0] - before.allocations[pays, 0]
+    assert (gained >= -1e-9 * HOST).all()

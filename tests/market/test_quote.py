@@ -22,6 +22,12 @@ from tests.market.test_share import BIDS, bidder
 RESERVE = np.array([0.001, 0.0])
 
 
+def bounded(snapshot: Snapshot) -> Snapshot:
+    """The same cloud, in which a bid buys no more than it pays for at the reserve prices."""
+    reserve = np.tile(RESERVE, (len(snapshot.markets), 1))
+    return replace(snapshot, markets=replace(snapshot.markets, reserve=reserve))
+
+
 def divided_anew(
     snapshot: Snapshot, market: int, host: Ints, row: int, bid: Floats, rule: PriceRule
 ) -> tuple[Floats, Floats, Floats]:
@@ -61,7 +67,8 @@ def agrees(found: Any, expected: Any, capacity: Any) -> bool:
 def test_a_quote_is_what_changing_the_bid_gives(seed: int, rule: PriceRule) -> None:
     """On clouds with every kind of host, VM and state: share, price and cost, of every VM."""
     rng = np.random.default_rng(seed)
-    for snapshot in (tangled(seed), crowded(4, seed)):
+    clouds = (tangled(seed), crowded(4, seed))
+    for snapshot in (*clouds, *map(bounded, clouds)):
         host = snapshot.vms.host
         for market in range(len(snapshot.markets)):
             quotes = Quotes.of(snapshot, market, host, rule, RESERVE)
@@ -101,7 +108,8 @@ def test_the_bid_that_is_said_to_get_it_gets_it(seed: int) -> None:
     """Any part of what a VM can use; where no bid is said to get it, none does."""
     rng = np.random.default_rng(seed)
     found = [0, 0]
-    for snapshot in (tangled(seed), crowded(4, seed)):
+    clouds = (tangled(seed), crowded(4, seed))
+    for snapshot in (*clouds, *map(bounded, clouds)):
         quotes = Quotes.of(snapshot, 0, snapshot.vms.host, PriceRule.PAPER, RESERVE)
         for row in range(len(snapshot.vms)):
             place = quotes.place_of(row)

@@ -13,6 +13,7 @@ UNITS = {
 
 _PLAIN = {
     LimitedBy.CAP: "it is all that it can use",
+    LimitedBy.RESERVE: "its bid pays for no more at the reserve price, below which nothing is sold",
     LimitedBy.NO_HOST: "it has no host",
     LimitedBy.NO_BID: "it bids nothing for it, so it gets no more than its floor",
     LimitedBy.OVERFULL: "the floors of the VMs there don't fit, and all are scaled down alike",

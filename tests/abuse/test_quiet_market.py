@@ -1,0 +1,68 @@
+"""Where there is enough for all, a bid of next to nothing buys next to nothing."""
+
+import pytest
+
+from merkatd.currency.settings import Money
+from merkatd.embedded.cloud import HostSize
+from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.settings import Market
+from tests.abuse.test_resting import memory_vm
+from tests.platforms.site import Site
+
+PERIODS = 6
+RESERVE = {"cpu": 0.001, "memory": 0.0001}
+CPU = 0
+LEAST = 0.95
+
+
+def alone(bid: float, **attributes: object) -> tuple[float, float]:
+    """Credits for what costs a credit at the reserve prices; cores of four.
+
+    The VM has half of a host of eight cores; a neighbour with a high bid has a quarter.
+    """
+    site = Site(
+        hosts=1,
+        size=HostSize(800, 16 * 1024),
+        markets=(Market(pricing=Pricing(rule=PriceRule.CLEARING, reserve=RESERVE)),),
+        money=Money(supply=100_000_000, renewal_s=1e9),
+    )
+    try:
+        eve = site._tenant("eve")
+        memory_vm(site, "ann", 20)
+        size = {"VCPU": 4, "CPU": 4, "MERKAT_BID_CPU": bid, "MERKAT_MAX_CPU": 400} | attributes
+        vm = memory_vm(site, "eve", bid, **size)
+        site.periods(5)
+        before, worth, cores = site.balances()[eve], 0.0, 0.0
+        for _ in range(PERIODS):
+            last = site.periods(1)
+            row = last.seen.snapshot.vms.id.tolist().index(vm)
+            given = last.decided.decision.allocations[row]
+            worth += float(given @ [RESERVE["cpu"], RESERVE["memory"]])
+            cores += float(given[CPU]) / 100 / PERIODS
+        paid = before - site.balances()[eve]
+    finally:
+        site.close()
+    return paid / worth, cores
+
+
+@pytest.mark.parametrize("bid", [1e-6, 0.01])
+def test_a_low_bid_pays_for_what_it_gets(bid: float) -> None:
+    """At the reserve price: it gets no more than that."""
+    part, cores = alone(bid)
+    assert part >= LEAST, part
+    assert cores <= bid / RESERVE["cpu"] / 100 + 1e-9
+
+
+def test_a_claim_without_a_bid_gets_nothing_of_cpu() -> None:
+    """Though no other VM wants it."""
+    part, cores = alone(0.0, MERKAT_MIN_CPU=400)
+    assert part >= LEAST, part
+    assert cores == 0.0
+
+
+def test_a_bid_that_pays_for_all_gets_all() -> None:
+    """It pays the reserve price, and no more."""
+    part, cores = alone(1.0)
+    assert part == pytest.approx(1.0, rel=0.02)
+    assert cores == pytest.approx(4.0)
