@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from merkatd.cluster import RESTING, Bools, Floats, Ints, Snapshot, Suspend, VmState
+from merkatd.cluster import Bools, Floats, Ints, Snapshot, Suspend, VmState
 from merkatd.currency import MICRO, credits_of
 from merkatd.currency.affordable import affordable_bids, costs
 from merkatd.currency.arrears import refusal, suspended, warning
@@ -19,6 +19,7 @@ from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.market.price import PriceRule
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.charge import Purse
+from merkatd.scheduler.holding import rests
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.using import CPU, by_use, full_rates
 from merkatd.scheduler.world import World
@@ -42,11 +43,11 @@ def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
         return Afforded(seen)
     inside = vms.market != NOWHERE
     runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & inside
-    rests = np.isin(vms.state, RESTING) & inside
+    keeps = rests(vms)
     owes = np.isin(vms.owner, list(purse.debt))
     waits = (vms.state == VmState.PENDING) & inside & ~owes
     refused = (vms.state == VmState.PENDING) & inside & owes
-    bids = vms.bid * _parts(world, seen, purse, runs | rests, waits)
+    bids = vms.bid * _parts(world, seen, purse, runs | keeps, waits)
     late = suspended(purse.arrears, world.money.unpaid_periods) & purse.unpaid
     unpaid = runs & np.isin(vms.owner, list(late)) & (vms.floor > 0).any(axis=1)
     told = _ahead(world, seen.snapshot, purse, runs)
@@ -94,8 +95,8 @@ def _most(world: World, seen: Seen) -> Floats:
     vms = seen.snapshot.vms
     used = by_use(world.markets, vms.market)
     most = np.where(used[:, np.newaxis], 0.0, vms.bid)
-    # A VM that is off bids nothing: what it keeps costs the price of a floor.
-    off = np.isin(vms.state, RESTING)
+    # A VM that is off or failed bids nothing: what it keeps costs the price of a floor.
+    off = rests(vms)
     most[off] = 0.0
     used &= ~off
     most[used, CPU] = (full_rates(seen) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]

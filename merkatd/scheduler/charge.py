@@ -217,7 +217,7 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         off = rested[rows] / world.rhythm.interval_s
         owed = owed + whole(resting_costs(arrays, rows, world.markets) * off[:, np.newaxis])
         never = (seconds[rows] <= 0)[:, np.newaxis]
-        given = np.where(never, arrays["allocation"][rows], given)
+        given = np.where(never, holding.kept_at_rest(arrays)[rows], given)
     names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
     bill = Bill(
         period=period.number,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Snapshot
+from merkatd.cluster import Bools, Floats, Snapshot, VmState
 from merkatd.database.prices import Prices
 from merkatd.market.floors import paid_floors
 from merkatd.market.view import NOWHERE
@@ -43,7 +43,9 @@ def _claimed(world: World, seen: Seen) -> Bools:
     """[vms]: its floor is a claim that a bid has to pay for, but for the memory that it needs."""
     vms = seen.snapshot.vms
     pinned = np.isin(vms.id, list(seen.observation.pin_policy))
-    sold: Bools = (vms.market != NOWHERE) & ~pinned & ~by_use(world.markets, vms.market)
+    # The room of a failed VM is reserved already, and charged at the reserve price.
+    failed = vms.state == VmState.ABSENT
+    sold: Bools = (vms.market != NOWHERE) & ~pinned & ~failed & ~by_use(world.markets, vms.market)
     return sold
 
 

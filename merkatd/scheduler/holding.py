@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import RESTING, Floats, Snapshot
+from merkatd.cluster import RESTING, Bools, Floats, Snapshot, Vms, VmState
 from merkatd.limits import Limits
 from merkatd.scheduler.snapshot import MEMORY
 
@@ -26,18 +26,40 @@ def kept(snapshot: Snapshot, limits: Limits) -> Mapping[str, Any]:
 
 
 def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
-    """The columns of VMs that are off, where there is such a VM.
+    """The columns of VMs that are off or failed, where there is such a VM.
 
-    `rests` marks them. `resumed`, [vms, resources], is what they could buy: what the bid buys at
+    `rests` marks them. `reserved`, [vms, resources], is the floor that failed VMs keep: they have
+    no allocation. `resumed`, [vms, resources], is what they could buy: what the bid buys at
     the period's price, and no more than the VM can use; 0 for all others.
     """
     vms = snapshot.vms
-    off = np.isin(vms.state, RESTING) & (vms.market >= 0)
+    off = rests(vms)
     if not off.any():
         return {}
     price = prices[np.where(off, vms.market, 0)]
     buys = np.divide(vms.bid, price, out=np.zeros_like(vms.bid), where=price > 0)
-    return {"rests": off, "resumed": np.where(off[:, np.newaxis], np.minimum(buys, vms.cap), 0.0)}
+    failed = off & (vms.state == VmState.ABSENT)
+    found = {
+        "rests": off,
+        "resumed": np.where(off[:, np.newaxis], np.minimum(buys, vms.cap), 0.0),
+    }
+    if failed.any():
+        found["reserved"] = np.where(failed[:, np.newaxis], vms.floor, 0.0)
+    return found
+
+
+def rests(vms: Vms) -> Bools:
+    """[vms]: keeps its floor on a host without running: is suspended, off, or failed there."""
+    off = np.isin(vms.state, RESTING)
+    failed = (vms.state == VmState.ABSENT) & (vms.host >= 0)
+    found: Bools = (off | failed) & (vms.market >= 0)
+    return found
+
+
+def kept_at_rest(arrays: Mapping[str, Any]) -> Floats:
+    """[vms, resources]: what each VM that does not run keeps from others."""
+    allocation: Floats = arrays["allocation"]
+    return np.maximum(allocation, arrays["reserved"]) if "reserved" in arrays else allocation
 
 
 def given(arrays: Mapping[str, Any]) -> Floats:

@@ -13,15 +13,12 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Deploy, Floats, Migrate, Step, VmState
-from merkatd.database import decisions, journal
-from merkatd.database.steps import OUTSTANDING, StepState, StoredStep
+from merkatd.database import journal
+from merkatd.scheduler.boots import FAILED, attempts_at, is_tried_again
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import RESOURCES
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.world import World
-
-FAILED = "BOOT_FAILURE"
-_LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +50,14 @@ def _store(
 ) -> Mended:
     steps, messages = [], {}
     names = dict(zip(seen.observation.host_id.tolist(), seen.observation.host_name, strict=True))
-    failed = {
-        row: attempts(decisions.history(connection, int(seen.snapshot.vms.id[row]), _LOOKED_AT))
-        for row in rows
-    }
+    failed = {row: attempts_at(connection, int(seen.snapshot.vms.id[row])) for row in rows}
     rooms = _Rooms(seen, decided, [row for row, count in failed.items() if count is not None])
     for row, count in failed.items():
         if count is None:
             continue
         vm, host = int(seen.observation.vm_id[row]), int(seen.observation.vm_host[row])
         where = f"it failed to boot on {names.get(host, f'host {host}')}"
-        if not 0 < count <= world.rhythm.boot_retries:
+        if not is_tried_again(count, world.rhythm.boot_retries):
             messages[vm] = f"{where}: an administrator must recover it (onevm recover {vm})"
         elif not rooms.take(row):
             messages[vm] = f"{where}; it is tried once more when its floor fits there again"
@@ -113,17 +107,3 @@ class _Rooms:
             return False
         self._left[host] = left
         return True
-
-
-def attempts(history: tuple[StoredStep, ...]) -> int | None:
-    """How often in a row we failed to start it, by its steps, newest first; None: on its way."""
-    failed = 0
-    for stored in history:
-        if stored.state in OUTSTANDING:
-            return None
-        if stored.step.kind != Deploy.kind:
-            continue
-        if stored.state is StepState.CONFIRMED:
-            break
-        failed += stored.state is StepState.EXPIRED
-    return failed

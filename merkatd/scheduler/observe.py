@@ -1,6 +1,7 @@
 """Observe: read the cloud and its hosts, judge what became of earlier steps, number the period."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,6 +15,7 @@ from merkatd.database.bids import Bid, BidSource
 from merkatd.database.group_vms import Rate
 from merkatd.database.moves import Moves
 from merkatd.limits import InForce
+from merkatd.scheduler.boots import given_up
 from merkatd.scheduler.failing import resting, window_s
 from merkatd.scheduler.ports import Observation, Use
 from merkatd.scheduler.snapshot import Known, in_force_of, snapshot_of
@@ -80,12 +82,13 @@ def seen_from(
     applications: Mapping[int, int],
     rates: Mapping[int, Rate],
     known_moves: Moves,
+    lost: AbstractSet[int] = frozenset(),
 ) -> Seen:
     """What a period of this number starts from.
 
     By VM id, `amounts` are the bids in force, `applications` what VMs belong to, and `rates` what
     the VMs of groups have instead of a bid of their own. `known_moves` is what became of recent
-    migrations.
+    migrations, and `lost` are the failed VMs that wait for an administrator.
     """
     known = Known(
         bids={**amounts, **{vm: {"cpu": rate.bid} for vm, rate in rates.items()}},
@@ -94,6 +97,7 @@ def seen_from(
         applications=applications,
         moved_at_s=known_moves.moved_at_s,
         resting=resting(known_moves, looked.observation.at_s, world.rhythm.interval_s),
+        lost=lost,
     )
     seen, use = looked.observation, looked.use
     return Seen(
@@ -134,6 +138,7 @@ async def observe(world: World) -> Seen:
             stored.applications,
             stored.rates,
             stored.moves,
+            stored.lost,
         )
     )
     return replace(seen, under_way=stored.under_way)
@@ -152,6 +157,7 @@ class _Stored:
     rates: Mapping[int, Rate]
     under_way: tuple[Step, ...]
     moves: Moves
+    lost: frozenset[int]
 
 
 def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
@@ -175,7 +181,8 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     applications, rates = fleets.applications(connection), group_vms.rates(connection)
     under_way = tuple(stored.step for stored in outstanding)
     known_moves = moves.recent(connection, at_s, window_s(world))
-    return _Stored(number, verdicts, present, applications, rates, under_way, known_moves)
+    lost = given_up(connection, observation, world.rhythm.boot_retries)
+    return _Stored(number, verdicts, present, applications, rates, under_way, known_moves, lost)
 
 
 def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:

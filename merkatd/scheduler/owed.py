@@ -75,7 +75,7 @@ def costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
 
 
 def resting(arrays: Arrays, markets: Sequence[Market]) -> Ints:
-    """Return the rows of VMs that were off on a host when the period was decided."""
+    """Return the rows of VMs that were off or failed on a host when the period was decided."""
     if "rests" not in arrays:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(arrays["rests"] & in_a_market(arrays, markets))
@@ -84,7 +84,7 @@ def resting(arrays: Arrays, markets: Sequence[Market]) -> Ints:
 def resting_costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
     """[rows, resources]: credits for one whole period off, in which each VM keeps its floor."""
     bid = np.zeros_like(arrays["bid"][rows])
-    return _costs(arrays, rows, markets, bid, arrays["allocation"][rows])
+    return _costs(arrays, rows, markets, bid, holding.kept_at_rest(arrays)[rows])
 
 
 def _costs(
@@ -129,7 +129,7 @@ def most_owed(arrays: Arrays, markets: Sequence[Market], most_periods: float) ->
     """By account: the most that the charge of this period can come to, in micro-credits.
 
     Every VM that can be charged runs for as long as a charge can be for, and where use is
-    charged it uses all its virtual CPUs. Every VM that is off stays off for as long.
+    charged it uses all its virtual CPUs. Every VM that is off or failed stays so for as long.
     """
     rows = np.flatnonzero(chargeable(arrays, markets))
     owed = costs(arrays, rows, markets)

@@ -2,7 +2,8 @@
 
 A VM with a step under way is left alone by the strategies: it is BUSY, and stands where the
 step takes it. While a migration is under way the host it leaves keeps its floor too. A VM that
-failed keeps its floor on the host that OpenNebula charges for it: it may be started there again.
+failed keeps its floor on the host that OpenNebula charges for it while the daemon starts it again
+there; one that waits for an administrator keeps none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,6 +60,8 @@ class Known:
     """By VM id: when its last confirmed migration ended."""
     resting: AbstractSet[int] = frozenset()
     """Ids of the VMs whose last migration failed: they are not moved for a while."""
+    lost: AbstractSet[int] = frozenset()
+    """Ids of the failed VMs that wait for an administrator: they keep no room on their hosts."""
 
 
 def snapshot_of(
@@ -83,6 +86,8 @@ def snapshot_of(
     holds = np.repeat(~np.isin(state, RESTING)[:, np.newaxis], len(goods.resources), axis=1)
     holds[[row for row, _ in failed], :] = np.arange(len(goods.resources)) == MEMORY
     cap, floor = _caps_and_floors(seen, use, known, markets, market, holds, goods.resources)
+    lost = [row for row, _ in failed if market[row] != NOWHERE and seen.vm_id[row] in known.lost]
+    floor[lost] = 0.0
     reserved = [*leaving, *failed]
     capacity = _less(
         seen.host_capacity, reserved, np.where((market == NOWHERE)[:, np.newaxis], cap, floor)

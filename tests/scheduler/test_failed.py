@@ -138,7 +138,7 @@ def test_while_a_migration_is_under_way_the_floor_stays_at_its_source() -> None:
 
 
 def test_a_failed_vm_claims_no_cpu() -> None:
-    """It pays nothing: what it claimed beyond the memory for its next start is free for others."""
+    """It bids nothing: what it claimed beyond the memory for its next start is free for others."""
     frontend = hosts_of(1)
     honest = frontend.vm(MEMORY=1000, VCPU=4, cpu_bid=5.0)
     frontend.period()

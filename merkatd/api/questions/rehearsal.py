@@ -16,6 +16,7 @@ from merkatd.database.group_vms import Rate
 from merkatd.database.steps import StoredStep
 from merkatd.market.explain import hosts_after
 from merkatd.scheduler.afford import Afforded, beside
+from merkatd.scheduler.boots import given_up
 from merkatd.scheduler.charge import purse_of
 from merkatd.scheduler.claiming import affordable_cloud
 from merkatd.scheduler.decide import left_alone, with_leave
@@ -49,16 +50,17 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
             fleets.applications(connection),
             _rates(connection, looked),
             moves.recent(connection, looked.observation.at_s, window_s(world)),
+            given_up(connection, looked.observation, world.rhythm.boot_retries),
         )
     )
-    present, outstanding, memory, newest, purse, applications, rates, known_moves = stored
+    present, outstanding, memory, newest, purse, applications, rates, known_moves, lost = stored
     number = 1 if newest is None else newest.number + 1
     own = replace(world, rng=copy.deepcopy(world.rng))  # the real period draws the same again
 
     def could() -> Afforded:
         verdicts = judge(outstanding, looked.observation, own.rhythm, handing=own.handing)
         look_from = seen_from(
-            own, number, looked, verdicts, present, applications, rates, known_moves
+            own, number, looked, verdicts, present, applications, rates, known_moves, lost
         )
         return affordable_cloud(own, look_from, purse)
 

@@ -62,8 +62,9 @@ def _idle(
         return f"{who} is {words}: it holds nothing, bids nothing and pays nothing."
     if state is VmState.ABSENT:
         return (
-            f"{who} is {words} on {where}, whose room OpenNebula keeps for it: it bids nothing"
-            f" and pays nothing.{_trouble(where, trouble)}"
+            f"{who} is {words} on {where}: it bids nothing. While the daemon starts it again it"
+            " keeps memory there at the reserve price; while it waits for an administrator it"
+            f" keeps nothing and pays nothing.{_trouble(where, trouble)}"
         )
     if trouble is not None:
         return (

@@ -1,0 +1,86 @@
+"""A VM that fails to boot keeps room for its next start, at the reserve price, and none later."""
+
+import pytest
+
+from merkatd.currency.settings import Money
+from merkatd.embedded.cloud import HostSize
+from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.settings import Market
+from tests.abuse.arena import PERIOD_S
+from tests.abuse.test_resting import RESERVE, memory_vm
+from tests.platforms.site import Site
+from tests.scheduler.test_acting import careful_settings
+
+HOST_MIB = 16 * 1024
+CLAIM_MIB = 8000
+SETTLED = 6
+"""Periods after which every attempt is made."""
+
+
+def site_of(rule: PriceRule = PriceRule.CLEARING) -> Site:
+    """A host whose memory two VMs fill, and a daemon that can start a failed VM again."""
+    site = Site(
+        hosts=1,
+        size=HostSize(800, HOST_MIB),
+        markets=(Market(pricing=Pricing(rule=rule, reserve=RESERVE)),),
+        money=Money(supply=100_000_000, renewal_s=1e9),
+    )
+    rhythm = site.scheduler.world.rhythm
+    site.world_settings = {**site.world_settings, **careful_settings(site, rhythm)}
+    site.start_daemon()
+    return site
+
+
+def fail_boots(site: Site, vm: int, count: int) -> None:
+    """The next boots of this VM fail."""
+    site.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "BOOT", "vm": vm, "count": count})
+
+
+def test_a_failed_vm_that_waits_for_an_administrator_leaves_its_memory_to_others() -> None:
+    """Two VMs claim a whole host between them and always fail: VMs that bid come all the same."""
+    site = site_of()
+    try:
+        eve = site._tenant("eve")
+        failing = [memory_vm(site, "eve", 5, MERKAT_MIN_MEMORY=CLAIM_MIB) for _ in range(2)]
+        for vm in failing:
+            fail_boots(site, vm, 99)
+        site.periods(SETTLED)
+        assert [site.state(vm) for vm in failing] == ["BOOT_FAILURE"] * 2
+        comers = [memory_vm(site, "ann", 500) for _ in range(2)]
+        before = site.balances()[eve]
+        site.periods(4)
+        assert [site.state(vm) for vm in comers] == ["RUNNING"] * 2
+        assert site.balances()[eve] == before
+        site.agree()
+    finally:
+        site.close()
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_the_room_for_another_attempt_costs_the_reserve_price(rule: PriceRule) -> None:
+    """An attempt that has to wait keeps its claim, and the owner pays for each period of it."""
+    site = site_of(rule)
+    try:
+        eve = site._tenant("eve")
+        vm = memory_vm(site, "eve", 5, MERKAT_MIN_MEMORY=CLAIM_MIB)
+        fail_boots(site, vm, 1)
+        site.period()
+        site.clock.advance(PERIOD_S)
+        assert site.state(vm) == "BOOT_FAILURE"
+        # Another VM takes the room, by an administrator's hand: the attempt waits.
+        other = memory_vm(site, "ann", 5, MEMORY=12_000, MERKAT_MIN_MEMORY=12_000)
+        site.bench.ok("one.vm.deploy", other, 0)
+        site.clock.advance(PERIOD_S)
+        site.periods(2)
+        assert site.state(vm) == "BOOT_FAILURE"
+        before = site.balances()[eve]
+        site.periods(3)
+        assert site.state(vm) == "BOOT_FAILURE"
+        paid = before - site.balances()[eve]
+        assert paid >= 3 * CLAIM_MIB * RESERVE["memory"] - 1e-5
+        if rule is PriceRule.CLEARING:
+            assert paid == pytest.approx(3 * CLAIM_MIB * RESERVE["memory"], abs=1e-5)
+        site.agree()
+    finally:
+        site.close()
