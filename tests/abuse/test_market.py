@@ -10,8 +10,9 @@ from functools import cache
 import pytest
 
 from merkatd.market.price import PriceRule
+from tests.abuse import bids, evasions  # noqa: F401 - they list their strategies
 from tests.abuse.arena import Arena, Outcome
-from tests.abuse.strategies import STRATEGIES
+from tests.abuse.listed import STRATEGIES
 
 LONG = "MERKAT_SOAK" in os.environ
 PERIODS = 240 if LONG else 12
@@ -24,10 +25,6 @@ GAMES = [
     for rule in (RULES if LONG else (RULES[at % len(RULES)],))
 ]
 
-OPEN: dict[str, str] = {}
-"""Strategies that still win in the short form, and why. Once one is mended, its test fails until
-its mark here is taken off."""
-
 
 @cache
 def played(name: str, rule: PriceRule) -> Outcome:
@@ -39,17 +36,7 @@ def played(name: str, rule: PriceRule) -> Outcome:
         arena.close()
 
 
-@pytest.mark.parametrize(
-    ("name", "rule"),
-    [
-        pytest.param(
-            name,
-            rule,
-            marks=[pytest.mark.xfail(reason=OPEN[name], strict=not LONG)] if name in OPEN else [],
-        )
-        for name, rule in GAMES
-    ],
-)
+@pytest.mark.parametrize(("name", "rule"), GAMES)
 def test_a_strategy_gains_nothing(name: str, rule: PriceRule) -> None:
     """It pays as much for a core-second as others, and others pay their bids at most."""
     found = played(name, rule)
