@@ -170,7 +170,7 @@ class TestPrice:
 class TestPlan:
     def test_it_is_what_the_next_period_does(self, daemon: Daemon, shell: Shell) -> None:
         """The same steps with the same ids; looking stores nothing and sends nothing."""
-        shell.ok("bid web-0 --cpu 9")
+        shell.ok("bid web-0 --cpu 12")
         stored = daemon.frontend.read(
             lambda c: (periods.newest(c), decisions.recent(c, decisions.Wanted(), 999))
         )
