@@ -85,8 +85,9 @@ that was changed goes on being good. Kept is a keyed hash of the session string,
 Calls are limited for each user (`api.user_calls`), and those of users that are not known yet for
 each address (`api.address_calls`). After five wrong passwords the same user waits at the same
 address, a second at first and at most a minute; from other addresses, and with a login that was
-good within the last hour, there is no wait. Behind a proxy, name it in `api.trusted_proxies`:
-its `X-Forwarded-For` then says which address counts.
+good within the last hour, there is no wait. A wrong password is answered after half a second or a
+multiple of it: the time does not tell whether there is such a user. Behind a proxy, name it in
+`api.trusted_proxies`: its `X-Forwarded-For` then says which address counts.
 """
 
 _METHODS = """\
