@@ -52,9 +52,10 @@ def test_what_somebody_else_changes_is_put_right(site: Site) -> None:
     guest = site.guest(vm)
     wanted = guest.scheduling
     assert wanted["vcpu_quota"] == 25_000
-    changed = {"global_quota": -1, "vcpu_quota": 90_000, "cpu_shares": 77}
-    for name, value in changed.items():  # in this order: no CPU may have more than the whole
-        guest.domain.setSchedulerParametersFlags({name: value}, 1)
+    # The kernel takes no quota of a virtual CPU above that of the whole VM.
+    changed = {"vcpu_quota": 26_000, "cpu_shares": 77}
+    assert wanted["global_quota"] > changed["vcpu_quota"]
+    guest.domain.setSchedulerParametersFlags(changed, 1)
     # The first of them may have begun before it was changed.
     site.after_periods(CHECK_EVERY + 1)
     assert guest.scheduling == wanted
