@@ -91,7 +91,7 @@ ALONE: Listed = {
 """By test and page, the commands that it runs without the others of their section."""
 
 LEFT: Mapping[str, str] = {
-    **dict.fromkeys(("oneacl", "onecluster", "oneuser", "onevm"), "needs an OpenNebula"),
+    **dict.fromkeys(("oneacl", "onecluster", "onehost", "oneuser", "onevm"), "needs an OpenNebula"),
     "python": "a part of what `make test`, `test-real`, `test-xen` or `bench` runs whole",
     "make bench": "takes many minutes, and a machine that does nothing else",
     "make check": "`make test` begins with it",

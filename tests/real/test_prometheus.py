@@ -133,7 +133,7 @@ class Merkat:
             )
 
     def work(self) -> None:
-        """VMs come, and a host of theirs is disabled."""
+        """VMs come, and one of them is to leave its host."""
         self._said("/metrics")
         session = (self._state / "one_auth").read_text().strip()
         with xmlrpc.client.ServerProxy((self._state / "one_xmlrpc").read_text().strip()) as proxy:
@@ -142,7 +142,7 @@ class Merkat:
                 said = cloud.one.vm.allocate(session, _vm(number), False)
                 assert said[0] is True, said
             self._said("6 VMs on 3 hosts, 0 steps sent")
-            assert cloud.one.host.status(session, 0, 1)[0] is True
+            assert cloud.one.vm.action(session, "resched", 0)[0] is True
             self._said(r"migrate of VM \d+: accepted")
 
     def close(self) -> None:
