@@ -142,7 +142,7 @@ class Merkat:
                 said = cloud.one.vm.allocate(session, _vm(number), False)
                 assert said[0] is True, said
             self._said("6 VMs on 3 hosts, 0 steps sent")
-            assert cloud.one.vm.action(session, "resched", 0)[0] is True
+            until(lambda: cloud.one.vm.action(session, "resched", 0)[0], "VM 0 runs")
             self._said(r"migrate of VM \d+: accepted")
 
     def close(self) -> None:
