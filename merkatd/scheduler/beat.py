@@ -64,9 +64,13 @@ class Beat:
             self._wait(self._clock.seconds())
 
     def _wait(self, now_s: float) -> None:
-        """Until the next period is due."""
+        """Until the next period is due.
+
+        No longer than an interval: a clock that was set back would stop periods for as long.
+        """
+        self._next_s = min(self._next_s, now_s + self._rhythm.interval_s)
         if self._woken:
-            soonest_s = max(now_s, self._begun_s + self._rhythm.least_interval_s)
+            soonest_s = max(now_s, min(self._begun_s, now_s) + self._rhythm.least_interval_s)
             self._next_s = min(self._next_s, soonest_s)
         self._call = self._clock.callLater(max(self._next_s - now_s, 0.0), self._begin)
 
