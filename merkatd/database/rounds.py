@@ -50,6 +50,9 @@ def begin(connection: sa.Connection, kind: RoundKind, at_s: float) -> int:
 
 
 def due(connection: sa.Connection, kind: RoundKind, at_s: float, interval_s: float) -> bool:
-    """Whether an interval has passed since the newest round, or there was none."""
+    """Whether an interval has passed since the newest round, or there was none.
+
+    A round that is dated an interval ahead was done while the clock was wrong: it stops none now.
+    """
     before = newest(connection, kind)
-    return before is None or at_s >= before[1] + interval_s
+    return before is None or abs(at_s - before[1]) >= interval_s
