@@ -64,5 +64,5 @@ def overdue(
     These begin anew: whoever is still there after so long again is named again.
     """
     known = {vm: since.get(str(vm), at_s) for vm in missed}
-    late = sorted(vm for vm, since_s in known.items() if at_s - since_s >= limit_s)[:MOST]
+    late = sorted(vm for vm, since_s in known.items() if abs(at_s - since_s) >= limit_s)[:MOST]
     return {str(vm): at for vm, at in known.items() if vm not in late}, tuple(late)

@@ -49,7 +49,7 @@ def drained(
     release = tuple(
         vm
         for vm, began_s in going.items()
-        if vm in kept and ((vm in closed and jobs[vm] == 0) or now_s - began_s >= limit_s)
+        if vm in kept and ((vm in closed and jobs[vm] == 0) or abs(now_s - began_s) >= limit_s)
     )
     return Draining(
         drain=tuple(new),

@@ -4,7 +4,7 @@ After some days the charges of a day become one; the periods of which that was d
 by the newest of them, and nothing can be charged or given back for them any more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -106,6 +106,21 @@ def refund(connection: sa.Connection, period: int, at_s: float) -> int:
             postings.append(Posting(TransactionKind.REFUND, back, moves))
     posted = entries.post(connection, postings, at_s)
     return sum(-one.amounts[treasury] for one in postings if one.reference in posted)
+
+
+def write_off(connection: sa.Connection, debtors: Sequence[int], amount: int) -> None:
+    """Take so much off the shortfalls of these accounts, the newest first: it is not owed any more.
+
+    What was collected of a debt paid the oldest ones.
+    """
+    query = sa.select(SHORTFALLS).where(SHORTFALLS.c.account.in_(debtors), SHORTFALLS.c.missing > 0)
+    for row in connection.execute(query.order_by(SHORTFALLS.c.period.desc())).all():
+        part = min(row.missing, amount)
+        amount -= part
+        if part:
+            same = (SHORTFALLS.c.period == row.period) & (SHORTFALLS.c.account == row.account)
+            change = sa.update(SHORTFALLS).where(same)
+            connection.execute(change.values(missing=SHORTFALLS.c.missing - part))
 
 
 def payers_of(connection: sa.Connection, period: int) -> frozenset[int]:

@@ -171,9 +171,19 @@ def close_quarantine(connection: sa.Connection, number: int, at_s: float, why: s
 
 
 def waits_for_charge(connection: sa.Connection, number: int) -> bool:
-    """Whether the period was decided and is still to be charged."""
+    """Whether the period began and may still be charged."""
     present = get(connection, number)
-    return present is not None and present.state in {PeriodState.DECIDED, PeriodState.ACTED}
+    return present is not None and present.state in {
+        PeriodState.OBSERVED,
+        PeriodState.DECIDED,
+        PeriodState.ACTED,
+    }
+
+
+def first_from(connection: sa.Connection, number: int) -> Period | None:
+    """Return the oldest period with this number or a later one."""
+    query = sa.select(*_COLUMNS).where(PERIODS.c.number >= number)
+    return _one(connection, query.order_by(PERIODS.c.number).limit(1))
 
 
 def to_charge(connection: sa.Connection, before: int) -> tuple[Period, ...]:

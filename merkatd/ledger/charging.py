@@ -131,6 +131,8 @@ def void(connection: sa.Connection, period: int, why: str, who: str, at_s: float
     accounts.lock_books(connection)
     if period <= rolled_up_to(connection):
         raise LedgerError(f"period {period} is too long ago: its charges are kept by the day")
+    if periods.get(connection, period) is None:
+        raise LedgerError(f"there is no period {period}")
     if periods.waits_for_charge(connection, period):
         raise LedgerError(
             f"period {period} is not charged yet: the next period charges it, then it can be void"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
-from merkatd.database import accounts, arrears, budgets, entries, notes, rounds
+from merkatd.database import accounts, arrears, budgets, charges, entries, notes, rounds
 from merkatd.database import tenants as stored
 from merkatd.database.accounts import ACCOUNTS
 from merkatd.database.entries import Posting, TransactionKind
@@ -61,6 +61,7 @@ def retire(connection: sa.Connection, owner: int, at_s: float) -> Retired | None
         entries.post(connection, [posting], at_s)
     forgiven = sum(one.debt for one in theirs)
     accounts.add(connection, "debt", {one.id: -one.debt for one in theirs})
+    charges.write_off(connection, [one.id for one in theirs], forgiven)
     arrears.forget(connection, [owner])
     known = stored.get(connection, owner)
     if known is not None and known.retired_s is None:

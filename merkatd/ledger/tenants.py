@@ -175,6 +175,7 @@ def set_weight(
     connection: sa.Connection, owner: int, weight: float | None, who: str, at_s: float
 ) -> Standing:
     """Give a known tenant a weight of its own, which counts from the next renewal on."""
+    accounts.lock_books(connection)
     before = present(connection, owner)
     try:
         stored.set_weight(connection, owner, weight)
@@ -190,6 +191,7 @@ def set_group_weight(
     connection: sa.Connection, group: int, weight: float | None, who: str, at_s: float
 ) -> None:
     """Give a group a weight, for all its tenants that have none of their own."""
+    accounts.lock_books(connection)
     before = stored.groups(connection).get(group, stored.DEFAULT_WEIGHT)
     try:
         stored.set_group_weight(connection, group, weight)

@@ -105,7 +105,8 @@ class Owners:
             desk.waiting -= 1
         try:
             token = desk.current
-            if token is None or token.until_s - self._clock.seconds() < _ENOUGH_S:
+            left_s = 0.0 if token is None else token.until_s - self._clock.seconds()
+            if token is None or not _ENOUGH_S <= left_s <= LIFE_S:
                 token = desk.current = await self._made(owner)
             token.users += 1
             return token

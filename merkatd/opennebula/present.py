@@ -78,7 +78,7 @@ class HostsNow:
         What was seen before `since_s` is looked at anew. Raises UnreachableError.
         """
         seen = self._seen.get(host)
-        if seen is None or seen.at_s < since_s or self._now() - seen.at_s >= _FRESH_S:
+        if seen is None or seen.at_s < since_s or abs(self._now() - seen.at_s) >= _FRESH_S:
             try:
                 seen = await self._at_next_look(host)
             except (OneError, UnreadableError) as error:

@@ -144,7 +144,7 @@ def case_of(terms: Terms, offer: Offer, left_s: float | None = None) -> Case:
     if left_s is None:
         left_s = inf if terms.deadline_s is None else terms.deadline_s - offer.now_s
     prices, capacity = offer.prices or {}, offer.capacity or {}
-    since_s = inf if terms.suspended_s is None else offer.now_s - terms.suspended_s
+    since_s = inf if terms.suspended_s is None else abs(offer.now_s - terms.suspended_s)
     return Case(
         purse=terms.purse,
         left_s=left_s,

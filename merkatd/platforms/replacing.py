@@ -26,7 +26,7 @@ class Failures:
 
     def since(self, now_s: float) -> "Failures":
         """Those that count still."""
-        return Failures(tuple(one for one in self.at_s if one > now_s - WINDOW_S))
+        return Failures(tuple(one for one in self.at_s if abs(now_s - one) < WINDOW_S))
 
     def next_s(self, interval_s: float) -> float:
         """When another may be replaced, on the daemon's clock."""

@@ -23,11 +23,14 @@ def rest_s(failing: Failing, interval_s: float) -> float:
 
 
 def resting(moves: Moves, at_s: float, interval_s: float) -> frozenset[int]:
-    """Return the ids of the VMs that are not to be migrated now."""
+    """Return the ids of the VMs that are not to be migrated now.
+
+    An attempt that a clock dated as far ahead keeps no VM in place.
+    """
     return frozenset(
         vm
         for vm, failing in moves.failing.items()
-        if at_s < failing.last_s + rest_s(failing, interval_s)
+        if abs(at_s - failing.last_s) < rest_s(failing, interval_s)
     )
 
 

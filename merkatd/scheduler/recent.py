@@ -43,8 +43,11 @@ class RecentUse:
     def met(self, seen: Observation, use: Use) -> None:
         """Remember a look."""
         before = self._samples[-1] if self._samples else None
-        if before is not None and seen.at_s <= before.at_s:
+        if before is not None and seen.at_s == before.at_s:
             return
+        if before is not None and seen.at_s < before.at_s:  # the clock was set back
+            self._samples.clear()
+            before = None
         answers = ~np.isin(seen.host_id, list(use.away))
         host = _of(seen.vm_id, seen.vm_host, use.vm_id, _NOWHERE)
         there = seen.host_id[answers]

@@ -1,8 +1,9 @@
 """Now and then: details become days, and what is older than it is kept for goes."""
 
+import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.database import retention
+from merkatd.database import periods, retention
 from merkatd.database.retention import Horizon
 from merkatd.scheduler.charge import keep_books
 from merkatd.scheduler.world import World
@@ -20,16 +21,24 @@ async def retain(world: World, period: int) -> None:
     if period % EVERY:
         return
     await keep_books(world, period)
-    horizon = horizon_of(world, period)
     for _ in range(_BATCHES):
-        if not await world.database.run(lambda c: retention.tidy(c, horizon)):
+        if not await world.database.run(lambda c: retention.tidy(c, horizon_of(c, world, period))):
             return
     _log.info("More rows are older than they are kept for; they go after later periods")
 
 
-def horizon_of(world: World, period: int) -> Horizon:
-    """The oldest that is kept after this period."""
+def horizon_of(connection: sa.Connection, world: World, period: int) -> Horizon:
+    """The oldest that is kept after this period.
+
+    What is deleted never comes back, and clocks are set wrong at times. So since the oldest period
+    with details no more time counts as passed than an interval for each period. While a clock is
+    ahead, and after days in which no period ran, more is kept than need be.
+    """
     rhythm, now_s = world.rhythm, world.now()
+    oldest = periods.first_from(connection, period - rhythm.keep_allocations)
+    if oldest is not None:
+        passed_s = (period - oldest.number + 1) * rhythm.interval_s
+        now_s = min(now_s, oldest.started_s + passed_s)
     return Horizon(
         details_period=period - rhythm.keep_allocations,
         details_s=now_s - rhythm.keep_allocations * rhythm.interval_s,

@@ -71,7 +71,8 @@ def judge(
     """
     confirmed, created, expired, waiting = set(), {}, {}, []
     for stored in outstanding:
-        age_s = seen.at_s - (stored.sent_s if stored.sent_s is not None else stored.planned_s)
+        sent_s = stored.sent_s if stored.sent_s is not None else stored.planned_s
+        age_s = abs(seen.at_s - sent_s)  # a clock that was ahead makes no step last
         outcome: _Outcome
         if isinstance(stored.step, Create):
             outcome = _created(stored.step, seen)

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import csv
 from collections.abc import Callable
 from typing import Any
 
@@ -136,3 +137,17 @@ def test_words_are_read_or_refused(text: str) -> None:
     ):
         with contextlib.suppress(argparse.ArgumentTypeError):
             read(text)
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(1)"])
+def test_a_name_is_no_formula_in_a_spreadsheet(name: str) -> None:
+    """An apostrophe makes it a text; negative numbers stay numbers."""
+    rows: list[dict[str, Any]] = [{"id": -1, "name": name, "extra": None, "size": -0.5}]
+    line = next(csv.reader(to_csv(TABLE.columns, rows, header=False)))
+    assert line[:4] == ["-1", f"'{name}", "", "-0.5"]
+
+
+def test_control_characters_do_not_reach_a_terminal_by_a_list_for_programs() -> None:
+    """They are replaced as in text."""
+    rows = [{"id": 1, "name": "a\x1b[2Jb\rc", "size": 1.0}]
+    assert not {"\x1b", "\r"} & set("".join(to_csv(TABLE.columns, rows)))

@@ -9,6 +9,7 @@ from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.limits import UNSET
 from tests.hypervisor.bed import Bed, at_once, balloon, limit
 from tests.hypervisor.double import DoubleHost
+from tests.hypervisor.handle import Handle
 
 PART = 5
 
@@ -168,3 +169,25 @@ def test_domains_of_others_are_none_of_ours() -> None:
     host.start(6)
     assert bed.read({0: 0}).vm_id.tolist() == [0]
     assert at_once(bed.adapter.read({})).vm_id.tolist() == []
+
+
+@pytest.mark.parametrize("xml", ["<domain><vcpu current='x'>2</vcpu></domain>", "<domain><vcpu>2"])
+def test_a_guest_whose_description_makes_no_sense_hides_no_other(
+    xml: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its neighbours are read and limited, and their host is not said to be away."""
+    plain = Handle.XMLDesc
+
+    def odd(self: Handle, flags: int) -> str:
+        return xml if self.name() == "one-1" else plain(self, flags)
+
+    monkeypatch.setattr(Handle, "XMLDesc", odd)
+    host = DoubleHost()
+    for vm in range(3):
+        host.start(vm)
+    bed = Bed({0: host})
+    assert bed.read().vm_id.tolist() == [0, 2]
+    assert bed.adapter.reach().away == {}
+    refused = bed.apply(*[limit(vm, vcpu=20_000) for vm in range(3)])
+    assert len(refused) <= 1
+    assert {host.domains[f"one-{vm}"].scheduler["vcpu_quota"] for vm in (0, 2)} == {20_000}

@@ -1,5 +1,6 @@
 """Pins on Xen hosts: set and read by a command there, whoever set them."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,46 @@ def test_release_frees_what_anybody_pinned(xl: FakeXl) -> None:
     did = at_once(bed.adapter.release([whole]))
     assert did == {0: Released("no quota and its own weight, all its memory, no pins")}
     assert xl.pins("one-0") == ["all", "all"]
+
+
+@pytest.mark.parametrize("listed", ["0-9999999", "0-99999999999", "4096", "7-" + "9" * 5000])
+def test_a_core_that_no_host_has_is_not_believed(xl: FakeXl, listed: str) -> None:
+    """A range of them would fill the daemon's memory. The pins count as not read."""
+    bed = pinning(xl)
+    xl.pin("one-0", listed, "all")
+    assert bed.read().in_force.pins == {}
+    assert bed.adapter.reach().drift == 0
+
+
+def test_an_answer_without_end_is_cut(tmp_path: Path) -> None:
+    """Together with the command that gives it."""
+    script = tmp_path / "xl"
+    script.write_text("#!/bin/sh\necho $$ > pid\nexec yes 'one-0 7 0 0 -b- 1.0 0-3 / all'\n")
+    script.write_text(script.read_text().replace("> pid", f"> {tmp_path}/pid"))
+    script.chmod(0o755)
+    host = DoubleHost("xen")
+    host.start(0)
+    settings = LibvirtSettings(pin_hosts=frozenset({"*"}), check_every=1, xen_command=str(script))
+    tracemalloc.start()
+    try:
+        assert Bed({0: host}, settings).read().in_force.pins == {}
+        assert tracemalloc.get_traced_memory()[1] < 64 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()
+
+
+def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
+    """Before the host would count as away."""
+    script = tmp_path / "xl"
+    script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    script.chmod(0o755)
+    host = DoubleHost("xen")
+    host.start(0)
+    settings = LibvirtSettings(
+        pin_hosts=frozenset({"*"}), check_every=1, xen_command=str(script), call_limit_s=1.0
+    )
+    bed = Bed({0: host}, settings)
+    assert bed.read().in_force.pins == {}
+    assert bed.adapter.reach().away == {}
+    assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -10,10 +11,12 @@ from merkatd.database import accounts, reservations, service, tenants
 from merkatd.database.accounts import AccountKind
 from merkatd.database.audit import audit
 from merkatd.database.engine import make_engine
-from merkatd.database.periods import begin
+from merkatd.database.periods import begin, charged, decided
 from merkatd.database.tables import METADATA
 from merkatd.ledger import (
     MICRO,
+    Bill,
+    LedgerError,
     Person,
     Retired,
     holding,
@@ -22,7 +25,9 @@ from merkatd.ledger import (
     open_application,
     renew,
     retire,
+    settle,
     tenant,
+    void,
 )
 from tests.servers import MariaDb
 
@@ -144,3 +149,51 @@ def test_a_user_that_is_shown_again_starts_anew(engine: sa.Engine) -> None:
         assert (one.retired_s, one.holdings) == (None, 100 * MICRO)
     assert service.transaction(engine, holding) == ()
     assert service.transaction(engine, audit).sound
+
+
+def test_a_debt_that_was_forgiven_is_not_paid_back(engine: sa.Engine) -> None:
+    """A void after that gives back what was paid, and not what nobody ever paid."""
+
+    def spend(connection: sa.Connection) -> int:
+        number = begin(connection, 1.0, 1.0, 1, 1)
+        decided(connection, number, 1.0, "s", {})
+        payer = tenant(connection, OTHER).account
+        owed = np.array([[300 * MICRO, 0]])
+        one = Bill(
+            period=number,
+            vm=np.array([1]),
+            account=np.array([payer]),
+            owed=owed,
+            allocation=np.ones((1, 2)),
+            seconds=np.array([60.0]),
+            names=["x"],
+        )
+        settle(connection, one, 2.0)
+        charged(connection, number, 2.0)
+        return number
+
+    number = service.transaction(engine, spend)
+    gone = service.transaction(engine, lambda c: retire(c, OTHER, 3.0))
+    assert gone is not None
+    assert gone.forgiven == 200 * MICRO
+    service.transaction(engine, lambda c: met(c, [OTHER], MONEY, 4.0, {OTHER: Person("ed", 1)}))
+    before = service.transaction(engine, lambda c: tenant(c, OTHER).balance)
+    given = service.transaction(engine, lambda c: void(c, number, "a mistake", "admin", 5.0))
+    assert given == 100 * MICRO
+    after = service.transaction(engine, lambda c: tenant(c, OTHER))
+    assert (after.balance - before, after.debt) == (100 * MICRO, 0)
+    assert service.transaction(engine, lambda c: audit(c).sound)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_period_that_is_only_begun_or_not_there_is_not_void(
+    engine: sa.Engine, begun: bool
+) -> None:
+    """Otherwise its real void would not give back what was owed."""
+
+    def attempt(connection: sa.Connection) -> None:
+        number = begin(connection, 1.0, 1.0, 1, 1) if begun else 7
+        with pytest.raises(LedgerError, match="not charged yet" if begun else "no period 7"):
+            void(connection, number, "a slip", "admin", 2.0)
+
+    service.transaction(engine, attempt)

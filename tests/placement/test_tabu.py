@@ -214,13 +214,13 @@ class TestLimits:
         assert touched.max() <= 2
 
     def test_a_vm_that_was_moved_is_held(self) -> None:
-        """From the end of its migration on, for the hold time and no longer."""
+        """From the end of its migration on, for the hold time, also where a clock was ahead."""
         snapshot = crowded(20, 0)
         entry = strategy_named("tabu")
         wanted = {step.vm for step in entry.decide(snapshot, RNG).plan.of(Migrate)}
         assert wanted
         moved_at_s = np.where(np.isin(snapshot.vms.id, list(wanted)), 100.0, np.nan)
-        for now_s, held in ((100.0, True), (699.0, True), (700.0, False)):
+        for now_s, held in ((100.0, True), (699.0, True), (700.0, False), (-9e5, False)):
             vms = replace(snapshot.vms, moved_at_s=moved_at_s)
             later = replace(snapshot, now_s=now_s, vms=vms)
             moved = {step.vm for step in entry.decide(later, RNG).plan.of(Migrate)}

@@ -40,6 +40,12 @@ def test_each_time_it_is_waited_twice_as_long() -> None:
     assert at_s[MOST] == WINDOW_S
 
 
+def test_failures_that_a_clock_dated_a_day_ahead_delay_nothing() -> None:
+    """Others count as before."""
+    failures = Failures((500.0, *[86_400.0 + at for at in range(MOST)]))
+    assert failures.since(600.0).at_s == (500.0,)
+
+
 class TestLife:
     def test_one_that_fails_makes_room_for_another(self, site: Site) -> None:
         """Which runs; the tenant reads why, and nothing is left of the first."""

@@ -1,13 +1,20 @@
 """A wall clock that is set while the daemon runs."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from twisted.internet.task import Clock
 
+from merkatd.database import notes, periods, retention
+from merkatd.database.moves import Failing, Moves
+from merkatd.database.notes import Note, NoteKind
 from merkatd.embedded.clock import ScaledClock
 from merkatd.scheduler.beat import Beat
+from merkatd.scheduler.failing import resting
+from merkatd.scheduler.retention import horizon_of
 from merkatd.scheduler.settings import Rhythm
+from tests.scheduler.frontend import Frontend
 
 DAY_S = 86_400.0
 RHYTHM = Rhythm()
@@ -65,3 +72,46 @@ def test_a_clock_that_was_a_year_ahead_for_minutes_stops_nothing() -> None:
     site.beat.wake()
     site.pass_s(1200.0)
     assert site.longest_gap_s <= 2 * RHYTHM.interval_s
+
+
+def test_a_move_that_failed_while_the_clock_was_ahead_keeps_no_vm_in_place() -> None:
+    """It rests for minutes after an attempt, not until that time comes."""
+    moves = Moves(failing={7: Failing(1, 365 * DAY_S, "no space"), 8: Failing(1, 40.0, "no")})
+    for at_s, held in ((60.0, {8}), (3600.0, set()), (300 * DAY_S, set()), (365 * DAY_S, {7})):
+        assert resting(moves, at_s, 60.0) == held
+
+
+class TestWhatIsDeleted:
+    """History goes by age, and what is deleted never comes back."""
+
+    @staticmethod
+    def left(jump_s: float) -> tuple[list[str], float]:
+        """The notes of 24 days of which ten are kept, and how old the oldest detail may be."""
+        kept = Rhythm(interval_s=DAY_S / 2, keep_history_s=10 * DAY_S, keep_allocations=8)
+        frontend = Frontend(rhythm=kept)
+        try:
+            for day in range(24):
+                now_s = frontend.clock.seconds()
+                note = Note(at_s=now_s, kind=NoteKind.GRANT, who="root", text=f"day {day}")
+                frontend.read(lambda c, note=note: notes.add(c, note))
+                frontend.periods(2, DAY_S / 2)
+            now_s = frontend.clock.seconds() + jump_s
+            world = replace(frontend.scheduler.world, now=lambda: now_s)
+            last = frontend.read(periods.newest).number
+            horizon = frontend.read(lambda c: horizon_of(c, world, last))
+            while frontend.read(lambda c: retention.tidy(c, horizon)):
+                pass
+            found = frontend.read(notes.recent)
+            return [one.text for one in found], frontend.clock.seconds() - horizon.details_s
+        finally:
+            frontend.close()
+
+    def test_a_clock_that_is_a_year_ahead_deletes_nothing_that_is_kept(self) -> None:
+        """Nor one that is days ahead; with the right time what is old goes."""
+        right, details_s = self.left(0.0)
+        assert len(right) == 10
+        assert details_s == 4 * DAY_S
+        for jump_s in (3 * DAY_S, 365 * DAY_S):
+            there, details_s = self.left(jump_s)
+            assert set(there) >= set(right)
+            assert details_s >= 0.0

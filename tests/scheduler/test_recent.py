@@ -127,3 +127,14 @@ def test_a_period_sees_and_explains_what_guests_used() -> None:
     host = now.snapshot.host_row(frontend.host_of(vm))
     assert history.hosts[-1, host].tolist() == [pytest.approx(100.0, rel=0.01), 512.0]
     frontend.engine.dispose()
+
+
+def test_looks_of_a_clock_that_was_ahead_are_forgotten() -> None:
+    """Use is known again from the second look on."""
+    recent, at = RecentUse(), {7: 1}
+    for at_s, seconds in ((90_000.0, 3.0), (90_060.0, 5.0), (60.0, 7.0), (120.0, 37.0)):
+        recent.met(look(at_s, [1], at), use({7: seconds}, {}))
+    history = recent.history(look(120.0, [1], at), RESOURCES)
+    assert history is not None
+    assert history.at_s.tolist() == [60.0, 120.0]
+    np.testing.assert_array_equal(history.vms[:, 0, 0], [UNKNOWN, 50.0])

@@ -172,3 +172,9 @@ def test_a_step_on_a_host_that_a_crash_cut_off_is_given_up() -> None:
         shares=2,
     )
     assert verdict(limit, VmState.RUNNING, 1)[0] == "the daemon ended before the host answered"
+
+
+def test_a_step_of_a_clock_that_was_ahead_is_given_up() -> None:
+    """Otherwise it would hold its VM until that time comes."""
+    assert verdict(MIGRATE, VmState.BUSY, 2)[0] == "waiting"
+    assert "not seen to happen" in verdict(MIGRATE, VmState.BUSY, 2, after_s=-86_400.0)[0]

@@ -12,6 +12,8 @@ from merkatd.commands.table.columns import Column, Row, Table
 from merkatd.commands.table.screen import cut, padded, plain, width
 
 _GAP = "  "
+_FORMULAS = ("=", "+", "-", "@")
+"""How formulas begin."""
 
 
 def to_text(
@@ -91,13 +93,23 @@ def _narrowed(columns: Sequence[Column], widths: Sequence[int], cells: int) -> l
 
 
 def to_csv(columns: Sequence[Column], rows: Sequence[Row], *, header: bool = True) -> list[str]:
-    """RFC 4180, numbers as they are; nothing where there is no value."""
+    """RFC 4180, numbers as they are; nothing where there is no value.
+
+    Names come from strangers: control characters are replaced, and a text that a spreadsheet would
+    take for a formula begins with an apostrophe.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if header:
         writer.writerow([column.name for column in columns])
-    writer.writerows([_cell(column.value(row)) for column in columns] for row in rows)
+    writer.writerows([_csv_cell(column.value(row)) for column in columns] for row in rows)
     return out.getvalue().rstrip("\n").split("\n") if out.getvalue() else []
+
+
+def _csv_cell(value: Any) -> str:
+    text = plain(_cell(value))
+    number = isinstance(value, int | float)
+    return f"'{text}" if text.startswith(_FORMULAS) and not number else text
 
 
 def _cell(value: Any) -> str:

@@ -1,12 +1,16 @@
 """What libvirt's XML says of a domain and of a host, as far as limits are concerned."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import wraps
+from typing import NamedTuple, TypeVar
 
 from lxml import etree
 
+from merkatd.hypervisor.libvirt.errors import RefusedError
 from merkatd.limits import Topology
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +24,22 @@ class Described:
     """How often it tells its use of memory; 0: never."""
 
 
+def _readable(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return the same reader, which raises RefusedError for XML that makes no sense."""
+
+    @wraps(read)
+    def reader(xml: str) -> T:
+        try:
+            return read(xml)
+        except (ValueError, etree.XMLSyntaxError) as error:
+            raise RefusedError(f"its description can't be read: {error}") from error
+
+    return reader
+
+
+@_readable
 def described(xml: str) -> Described:
-    """What a domain's XML says."""
+    """What a domain's XML says. Raises RefusedError where it can't be read."""
     root = etree.fromstring(xml.encode())
     vcpu = root.find("vcpu")
     balloon = root.find("devices/memballoon")
@@ -56,8 +74,9 @@ _SHAPED = frozenset({"bridge", "network", "direct", "ethernet"})
 _WRITABLE = frozenset({"disk", "lun"})
 
 
+@_readable
 def devices_in(xml: str) -> Devices:
-    """What a domain's XML says of its interfaces and disks."""
+    """What a domain's XML says of its interfaces and disks. Raises RefusedError likewise."""
     root = etree.fromstring(xml.encode())
     nics, disks = {}, {}
     for nic in root.iterfind("devices/interface"):

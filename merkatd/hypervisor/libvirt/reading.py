@@ -66,19 +66,25 @@ def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> Ste
     rows = []
     for vm in sorted(there):
         guest = there[vm]
-        try:
-            if guest.described is None and busy(host, guest):
-                continue
-            _find_out(host, driver, guest, look)
-        except binding.needed().libvirtError as error:
-            if has_gone(error):
-                continue
-            _warn_once(host, guest, in_words(error))
-            if guest.words is None:
-                continue
-        rows.append(row_of(host, driver, guest, now_s, look))
-        yield
+        if _is_known(host, driver, guest, look):
+            rows.append(row_of(host, driver, guest, now_s, look))
+            yield
     return rows
+
+
+def _is_known(host: Host, driver: Driver, guest: Guest, look: Look) -> bool:
+    """Whether enough is known of a guest, now or from before, after it was asked."""
+    try:
+        if guest.described is None and busy(host, guest):
+            return False
+        _find_out(host, driver, guest, look)
+    except RefusedError as error:
+        _warn_once(host, guest, in_words(error))
+    except binding.needed().libvirtError as error:
+        if has_gone(error):
+            return False
+        _warn_once(host, guest, in_words(error))
+    return guest.words is not None
 
 
 def _known(host: Host, sight: Sight) -> Guest:

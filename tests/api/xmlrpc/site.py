@@ -18,6 +18,8 @@ from merkatd.client import Merkat
 PASSWORD = "hush-hush-secret"  # noqa: S105 - of users of a cloud that lives as long as a test
 ANN, BOB = f"ann:{PASSWORD}", f"bob:{PASSWORD}"
 _PATIENCE_S = 120.0
+_STILL_S = 1.5
+"""After so long without a change a paused daemon is between two periods."""
 _VM = (
     'CPU="1"\nVCPU="2"\nMEMORY="2048"\nMERKAT_BID_CPU="{bid}"\nMERKAT_BID_MEMORY="1"\nNAME="{name}"'
 )
@@ -105,11 +107,14 @@ class Site:
     def pause(self) -> None:
         """Begin no more periods; the one in hand has ended when this returns."""
         ask(self.state / "control.sock", "pause")
-        seen: list[str] = []
+        kept, still_s = self.kept(), time.monotonic()
 
         def quiet() -> bool:
-            seen.append(self.kept())
-            return len(seen) > 3 and len(set(seen[-3:])) == 1
+            nonlocal kept, still_s
+            before, kept = kept, self.kept()
+            if kept != before:
+                still_s = time.monotonic()
+            return time.monotonic() - still_s > _STILL_S
 
         until(quiet, "no more periods")
 

@@ -1,0 +1,71 @@
+"""Each order that moves credits or changes weights takes the lock of the books before it reads anything."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.currency.settings import Money
+from merkatd.database import periods
+from merkatd.database.engine import make_engine
+from merkatd.database.service import transaction
+from merkatd.database.tables import METADATA
+from merkatd.ledger import MICRO
+from tests.servers import MariaDb
+
+MONEY = Money(supply=0.0, starting_credits=100.0)
+ANN, APPLICATION, PERIOD, AT_S = 5, 4, 1, 9.0
+
+ORDERS: dict[str, Callable[[sa.Connection], Any]] = {
+    "weight": lambda c: ledger.set_weight(c, ANN, 2.0, "root", AT_S),
+    "group weight": lambda c: ledger.set_group_weight(c, 1, 2.0, "root", AT_S),
+    "grant": lambda c: ledger.grant(c, ANN, -MICRO, "a", "root", AT_S),
+    "renew": lambda c: ledger.renew(c, "root", AT_S),
+    "void": lambda c: ledger.void(c, PERIOD, "a slip", "root", AT_S),
+    "open": lambda c: ledger.open_application(c, ANN, "web2", MICRO, 0, AT_S),
+    "budget": lambda c: ledger.set_budget(c, APPLICATION, MICRO, None, "b", "ann", AT_S),
+    "end": lambda c: ledger.end_application(c, APPLICATION, AT_S),
+    "retire": lambda c: ledger.retire(c, ANN, AT_S),
+}
+
+
+@pytest.fixture(scope="module")
+def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
+    """A tenant with an application, and a period that was charged."""
+    made = make_engine(mariadb.make("lock_first"))
+    METADATA.create_all(made)
+
+    def fill(connection: sa.Connection) -> None:
+        ledger.met(connection, [ANN], MONEY, 0.0)
+        ledger.keep_supply(connection, MONEY, 0.0)
+        opened = ledger.open_application(connection, ANN, "web", MICRO, 0, 0.0)
+        number = periods.begin(connection, 1.0, 1.0, 1, 1)
+        periods.decided(connection, number, 1.0, "tabu", {})
+        periods.charged(connection, number, 2.0)
+        assert (opened.application, number) == (APPLICATION, PERIOD)
+
+    transaction(made, fill)
+    yield made
+    made.dispose()
+    mariadb.drop("lock_first")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_lock_comes_first(engine: sa.Engine, order: str) -> None:
+    """A plain read before it would show rows as they were before the wait."""
+    said: list[str] = []
+    with engine.connect() as connection:
+        note = partial(_note, said)
+        sa.event.listen(connection, "before_cursor_execute", note)
+        ORDERS[order](connection)
+        connection.rollback()
+    assert len(said) > 1
+    assert "FROM accounts" in said[0]
+    assert said[0].endswith("FOR UPDATE")
+
+
+def _note(said: list[str], _connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+    said.append(statement)
