@@ -1,4 +1,4 @@
-"""Each order that moves credits or changes weights takes the lock of the books before it reads anything."""
+"""Each order that moves credits or changes weights takes the lock of the books first."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
