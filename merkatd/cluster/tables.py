@@ -114,6 +114,8 @@ class Vms(Table):
     """Of new VMs the highest is placed first."""
     leaves: Bools = flag(default=False, later=True)
     """Must be moved away from its host, as far as the limits allow."""
+    stays: Bools = flag(default=False, later=True)
+    """Of a busy VM: it runs on its host under the operation, and gets limits there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

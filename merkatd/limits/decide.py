@@ -35,6 +35,8 @@ class Limits:
     """By host id: why floors don't fit its memory. They are kept all the same."""
     holding_mib: Mapping[int, int]
     """By VM id: what VMs hold whose memory can't be changed, whatever their share is."""
+    hopeless: frozenset[int] = frozenset()
+    """Ids of those postponed for which later periods make no room either."""
 
 
 def decide(
@@ -78,7 +80,7 @@ def decide(
         ]
     throttles = throttle_steps(snapshot, scene, decision.allocations, in_force)
     plan = Plan.ordered([*balloons, *steps, *limited, *throttles])
-    return Limits(plan, room.postponed, overfull, holding)
+    return Limits(plan, room.postponed, overfull, holding, room.hopeless)
 
 
 def _balloons(snapshot: Snapshot, scene: Scene, stock: Stock, room: Room) -> Iterator[Step]:

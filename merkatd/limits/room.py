@@ -40,6 +40,8 @@ class Room:
     """Those of the plan, each behind the steps that make room for it."""
     postponed: Mapping[int, str]
     """By VM id: why the plan's step for it must wait."""
+    hopeless: frozenset[int] = frozenset()
+    """Those of them for which no shrinking balloon will make room."""
 
 
 def make_room(
@@ -68,7 +70,7 @@ def make_room(
             giving.note_departure(step)
             kept.append(step)
     growing = giving.grow(settings.least_step_mib)
-    return Room((*shrinking, *growing), tuple(kept), postponed)
+    return Room((*shrinking, *growing), tuple(kept), postponed, frozenset(giving.hopeless))
 
 
 @dataclass(slots=True)
@@ -98,6 +100,8 @@ class _Giving:
         """By step id: the row of the VM that it brings."""
         self.resumed = {step.id: row for row, step in scene.resumed.items()}
         """By step id: the row of the VM that it starts again on its host."""
+        self.hopeless: set[int] = set()
+        """Ids of the VMs for which there is no room now, and will be none."""
 
     def _pool(self, host: int) -> Pool:
         if host not in self._pools:
@@ -132,12 +136,24 @@ class _Giving:
         leaving = [left for left in map(self._left.get, step.after) if left and left.host == host]
         missing = amount - sum(left.amount_mib for left in leaving) - pool.left_mib
         if amount > 0 and missing > 0:
+            if missing > self._yet_to_come(row, host):
+                self.hopeless.add(step.vm)
             return step, words.why_no_room(self._snapshot, host, amount, missing)
         for left in leaving:
             amount -= left.take(amount)
         own = (self._shrinks[row],) if row in self._shrinks else ()
         after = (*step.after, *own, *pool.take(amount))
         return replace(step, after=tuple(dict.fromkeys(after))), ""
+
+    def _yet_to_come(self, arriving: int, host: int) -> int:
+        """What balloons that are above their targets can give after what they give now."""
+        stock = self._stock
+        above = stock.adjustable & (stock.holds > stock.target)
+        rows = np.flatnonzero(above & (self._scene.now == host)).tolist()
+        if above[arriving]:
+            rows.append(arriving)  # it comes with less, the longer it shrinks
+        now = {row: int(stock.holds[row] - stock.moved[row]) for row in self._shrinks}
+        return sum(int(stock.holds[row] - stock.target[row]) - now.get(row, 0) for row in rows)
 
     def let_resume(self, step: Step) -> tuple[Step, str]:
         """The step behind what makes room for all that its VM comes back with, or why not yet.

@@ -80,7 +80,8 @@ def scene_of(snapshot: Snapshot, plan: Plan) -> Scene:
                 ended[snapshot.vm_row(vm)] = True
             case Resume(vm=vm) if now[snapshot.vm_row(vm)] != NOWHERE:
                 resumed[snapshot.vm_row(vm)] = step
-    running = (vms.state == VmState.RUNNING) & _serves(snapshot, now)
+    runs = (vms.state == VmState.RUNNING) | ((vms.state == VmState.BUSY) & vms.stays)
+    running = runs & _serves(snapshot, now)
     starting = (vms.state == VmState.PENDING) & (now == NOWHERE)
     told = (vms.market != NOWHERE) & (running | starting) & _serves(snapshot, then) & ~ended
     return Scene(now, then, told, np.isin(vms.state, _BIDDING), arrival, resumed)

@@ -109,6 +109,7 @@ class _Place(NamedTuple):
     state: VmState
     words: str
     host: int
+    stays: bool = False
 
 
 def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
@@ -126,7 +127,7 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
         return _Place(seen.state, seen.words, NOWHERE)
     sources = [host for host in charged_on if host != vm.host]
     if not sources:
-        return _Place(seen.state, seen.words, vm.host)
+        return _Place(seen.state, seen.words, vm.host, seen.stays)
     if seen.state not in _STILL:
         return _Place(seen.state, seen.words, sources[0])
     return _Place(VmState.BUSY, f"{seen.words}, about to change its host", sources[0])
@@ -189,6 +190,7 @@ def _observation(
         constraints=judged.constraints,
         vm_priority=np.array([vm.priority for vm in vms], dtype=np.float64),
         vm_leaves=np.array([vm.leaves for vm in vms], dtype=bool),
+        vm_stays=np.array([place.stays for place in places], dtype=bool),
         messages=messages,
         vm_error={vm.id: vm.error for vm in vms if vm.error},
         by_record={vm.id: vm.by_record for vm in vms if vm.by_record},

@@ -51,6 +51,17 @@ _LIFE = (
 """By LCM_STATE; some are no more in use."""
 
 _UNKNOWN = _LIFE.index("UNKNOWN")
+_AT_WORK = frozenset(
+    map(
+        _LIFE.index,
+        (
+            "SHUTDOWN", "HOTPLUG", "SHUTDOWN_POWEROFF", "HOTPLUG_SNAPSHOT", "HOTPLUG_NIC",
+            "HOTPLUG_SAVEAS", "SHUTDOWN_UNDEPLOY", "DISK_SNAPSHOT", "DISK_SNAPSHOT_REVERT",
+            "DISK_SNAPSHOT_DELETE", "DISK_RESIZE", "HOTPLUG_RESIZE", "BACKUP",
+        ),
+    )
+)  # fmt: skip
+"""Owners cause these as often and for as long as they like, and the guest goes on computing."""
 _DISKS_ONLY = frozenset(
     map(
         _LIFE.index,
@@ -67,6 +78,8 @@ class Look(NamedTuple):
     words: str
     charged: bool
     """Whether oned charges a host for the VM: the one of its last history record."""
+    stays: bool = False
+    """Whether a busy VM runs on its host meanwhile, and can be limited there."""
 
 
 _SETTLED = {
@@ -102,7 +115,7 @@ def _active(life: int) -> Look:
         return Look(VmState.ABSENT, words, charged=False)
     if words.endswith("FAILURE"):
         return Look(VmState.ABSENT, words, charged=True)
-    return Look(VmState.BUSY, words, charged=True)
+    return Look(VmState.BUSY, words, charged=True, stays=life in _AT_WORK)
 
 
 _HOSTS = {

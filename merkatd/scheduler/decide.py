@@ -25,7 +25,7 @@ from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
 from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import most_owed, terms_of
-from merkatd.scheduler.scarce import within_stock
+from merkatd.scheduler.scarce import within_memory, within_stock
 from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
 from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.using import CPU, by_use, kept
@@ -93,7 +93,25 @@ def worked_out(
     unpaid: AbstractSet[int] = frozenset(),
     proposed: Sequence[Step] = (),
 ) -> tuple[Decision, Limits]:
-    """The pure part: every market by its own strategy, then limits for all."""
+    """The pure part: every market by its own strategy, then limits for all.
+
+    Everything is decided anew where a host has no memory for its arrivals, now or later.
+    """
+
+    def attempt(snapshot: Snapshot) -> tuple[Decision, Limits]:
+        return _worked_out(world, replace(seen, snapshot=snapshot), memory, unpaid, proposed)
+
+    return within_memory(seen.snapshot, attempt)
+
+
+def _worked_out(
+    world: World,
+    seen: Seen,
+    memory: Mapping[str, Any],
+    unpaid: AbstractSet[int],
+    proposed: Sequence[Step],
+) -> tuple[Decision, Limits]:
+    """One round."""
     snapshot, rules = seen.snapshot, seen.observation.constraints
     decision = within_stock(
         snapshot,

@@ -6,15 +6,29 @@ that runs stays) and the rest is decided again, so that shares and prices are ri
 """
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Decision, Deploy, Migrate, Plan, Snapshot, Step, VmState
+from merkatd.cluster import (
+    Decision,
+    Deploy,
+    HostState,
+    Migrate,
+    Plan,
+    Snapshot,
+    Step,
+    VmState,
+)
+from merkatd.limits import Limits
 from merkatd.scheduler.constraints import Stock
 
 MOST_ROUNDS = 8
 """How often a period decides anew; after that, steps without stock are left out of the plan."""
+
+_TURNS = 5
+"""How often it decides anew for want of memory; in the last of them nothing is migrated."""
 
 
 def within_stock(
@@ -32,10 +46,44 @@ def within_stock(
         if not more:
             return replace(decision, reasons={**decision.reasons, **late})
         late |= more
-        decision = decide(_without(snapshot, late))
+        decision = decide(without(snapshot, late))
     late |= too_late(snapshot, decision.plan, stock())
     plan = _without_steps(decision.plan, late)
     return replace(decision, plan=plan, reasons={**decision.reasons, **late})
+
+
+def within_memory(
+    snapshot: Snapshot, decide: Callable[[Snapshot], tuple[Decision, Limits]]
+) -> tuple[Decision, Limits]:
+    """Return a decision without arrivals for which their hosts never have the memory.
+
+    Such a VM would pay for a share of a host that it does not reach, and others would miss that
+    share. First these VMs stay where they are, then nothing comes to these hosts, at last nothing
+    is migrated at all.
+    """
+    late: dict[int, str] = {}
+    now = snapshot
+    for turn in range(_TURNS):
+        decision, limits = decide(now)
+        if not limits.hopeless:
+            break
+        late |= {vm: limits.postponed[vm] for vm in limits.hopeless}
+        now = without(now, late)
+        if turn >= _TURNS // 2:
+            now = _closed(now, decision.plan, limits.hopeless)
+        if turn == _TURNS - 2:
+            still = np.zeros(len(now.vms), dtype=bool)
+            now = replace(now, vms=replace(now.vms, movable=still))
+    return decision, replace(limits, postponed={**late, **limits.postponed})
+
+
+def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
+    """Return the same cloud, in which the hosts that these VMs were to go to take no VM."""
+    to = [step.host for step in plan if isinstance(step, Deploy | Migrate) and step.vm in vms]
+    hosts = snapshot.hosts
+    closed = np.isin(hosts.id, to) & (hosts.state == int(HostState.ON))
+    state = np.where(closed, int(HostState.DISABLED), hosts.state)
+    return replace(snapshot, hosts=replace(hosts, state=state))
 
 
 def _without_steps(plan: Plan, late: Mapping[int, str]) -> Plan:
@@ -66,8 +114,8 @@ def too_late(snapshot: Snapshot, plan: Plan, stock: Stock) -> Mapping[int, str]:
     return {vm: why for vm, why in answers if why is not None}
 
 
-def _without(snapshot: Snapshot, late: Mapping[int, str]) -> Snapshot:
-    """The same cloud in which these VMs are given no other place."""
+def without(snapshot: Snapshot, late: Mapping[int, str]) -> Snapshot:
+    """Return the same cloud, in which these VMs are given no other place."""
     if not late:
         return snapshot
     vms = snapshot.vms

@@ -167,6 +167,15 @@ def _under_way(
     return state, host, leaving
 
 
+def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
+    """[vms]: busy with what leaves it running on its host; no step of ours takes it elsewhere."""
+    if seen.vm_stays is None:
+        return np.zeros(len(seen.vm_id), dtype=bool)
+    ours = np.isin(seen.vm_id, [stored.step.vm for stored in waiting])
+    stays: Bools = seen.vm_stays & ~ours
+    return stays
+
+
 def _failed(state: Ints, host: Ints) -> list[tuple[int, int]]:
     """Return the VMs that are on a host and hold no place there: those that failed, with it."""
     rows = np.flatnonzero((state == VmState.ABSENT) & (host != NOWHERE)).tolist()
@@ -297,6 +306,7 @@ def _vms(
         kind=np.full(count, int(VmKind.SERVICE)),
         priority=np.zeros(count) if seen.vm_priority is None else seen.vm_priority,
         leaves=np.zeros(count, dtype=bool) if seen.vm_leaves is None else seen.vm_leaves,
+        stays=_stays(seen, known.waiting),
     )
 
 

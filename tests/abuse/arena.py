@@ -6,7 +6,7 @@ The whole daemon runs on the embedded cloud. What counts is what guests really c
 
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
@@ -15,6 +15,7 @@ from merkatd.currency.settings import Money
 from merkatd.database.accounts import ACCOUNTS
 from merkatd.database.entries import ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.strategy import Pricing
@@ -71,6 +72,13 @@ class Arena(Site):
     def tenant(self, name: str) -> int:
         """A new tenant, with credits."""
         return self._tenant(name)
+
+    def lasts(self, state: Lcm, seconds: float) -> None:
+        """OpenNebula's servers differ in how long a VM stays in a state."""
+        world = self.cloud.world
+        delays = world.settings.delays
+        by_state = {**delays.by_state, state: seconds}
+        world.settings = replace(world.settings, delays=replace(delays, by_state=by_state))
 
     def play(self, strategies: Mapping[str, Play], periods: int) -> "dict[str, Outcome]":
         """Three periods without the players, then so many with them."""

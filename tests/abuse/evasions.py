@@ -1,6 +1,10 @@
 """Strategies that evade the charge: by time, by money that is moved, outside the market."""
 
-from tests.abuse.arena import CREDITS, FAIR_BID, PERIOD_S, Player
+from collections.abc import Callable
+from itertools import count
+
+from merkatd.embedded.states import Lcm
+from tests.abuse.arena import CORES, CREDITS, FAIR_BID, PERIOD_S, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, LATER, Moves, forever, strategy
 
 LARGE = 10_500_000
@@ -70,6 +74,38 @@ def off_and_on_after_each_look(me: Player) -> Moves:
         yield AFTER_S
 
 
+def _busy(me: Player, state: Lcm, change: Callable[[int, int], None]) -> Moves:
+    me.arena.lasts(state, BEFORE_S + 3)
+    vm = me.vm(2 * FAIR_BID)
+    yield 2 * PERIOD_S
+    for turn in count():
+        me.set(vm, MERKAT_BID_CPU=0.01)
+        yield AFTER_S
+        change(vm, turn)
+        yield BEFORE_S
+
+
+@strategy
+def resized_at_each_look(me: Player) -> Moves:
+    """A bid for two periods; from then on the VM is busy at each look, and keeps its old limits."""
+
+    def change(vm: int, turn: int) -> None:
+        size = f'CPU="1"\nVCPU="{CORES}"\nMEMORY="{513 + turn % 2}"'
+        me.ask("one.vm.resize", vm, size, False)
+
+    return _busy(me, Lcm.HOTPLUG_RESIZE, change)
+
+
+@strategy
+def reconfigured_at_each_look(me: Player) -> Moves:
+    """The same by its context."""
+
+    def change(vm: int, turn: int) -> None:
+        me.ask("one.vm.updateconf", vm, f'CONTEXT=[X="{turn}"]', 1)
+
+    return _busy(me, Lcm.HOTPLUG, change)
+
+
 @strategy
 def made_in_turns(me: Player) -> Moves:
     """Two VMs, of which one runs while the other is not looked at."""
@@ -125,13 +161,7 @@ def ends_its_platforms(me: Player) -> Moves:
 def ends_platforms_of_the_poor(me: Player) -> Moves:
     """The same, with the account emptied into another platform."""
     me.platform(CREDITS - 2000, start=LATER)
-    while True:
-        platform = me.platform(1000)
-        yield PERIOD_S
-        me.bid(platform, 2 * FAIR_BID)
-        yield 2 * PERIOD_S + AFTER_S
-        me.stop(platform)
-        yield BEFORE_S + PERIOD_S
+    yield from ends_its_platforms(me)
 
 
 @strategy

@@ -1,9 +1,11 @@
 """What VMs, hosts and the rest say about who may be where, as oned writes it."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from merkatd.cluster import VmState
 from merkatd.opennebula.elements import UnreadableError
 from merkatd.opennebula.estate_pools import (
     read_clusters,
@@ -15,6 +17,7 @@ from merkatd.opennebula.estate_pools import (
     read_vm_groups,
 )
 from merkatd.opennebula.host_pool import read_hosts, read_samples, with_facts
+from merkatd.opennebula.states import look
 from merkatd.opennebula.vm_pool import read_page, read_vm
 from merkatd.opennebula.wanted import (
     AclRule,
@@ -307,3 +310,23 @@ def test_what_can_not_be_read_harms_only_itself() -> None:
     assert list(read_users(users)) == [0]
     rules = recorded("acl_info").replace("<RIGHTS>8</RIGHTS>", "<RIGHTS>all</RIGHTS>")
     assert sorted(one.id for one in read_rules(rules)) == [1, 2, 3, 4, 5]
+
+
+# -- states -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", ["HOTPLUG_NIC", "HOTPLUG_RESIZE", "DISK_SNAPSHOT", "BACKUP", "SHUTDOWN_POWEROFF"]
+)
+def test_a_vm_at_which_its_owner_works_goes_on_computing(words: str) -> None:
+    """So it goes on being limited, however long that lasts."""
+    (found,) = [one for one in map(partial(look, 3), range(80)) if one.words == words]
+    assert found.state is VmState.BUSY
+    assert found.stays
+
+
+@pytest.mark.parametrize("words", ["PROLOG", "BOOT", "MIGRATE", "SAVE_SUSPEND", "RUNNING"])
+def test_others_are_left_alone_or_limited_anyway(words: str) -> None:
+    """A guest that comes or goes can't be told anything."""
+    (found,) = [one for one in map(partial(look, 3), range(80)) if one.words == words]
+    assert not found.stays

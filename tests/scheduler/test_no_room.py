@@ -1,0 +1,94 @@
+"""A host whose memory is taken: nobody waits for its cores, or pays for them, without coming."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Decision, HostState, Migrate, Plan, Snapshot
+from merkatd.limits import Limits
+from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.decide import Decided
+from merkatd.scheduler.scarce import within_memory
+from merkatd.scheduler.settings import Market
+from tests.scheduler.frontend import Frontend
+
+WALL_MIB = 8192 - 100
+
+
+@pytest.fixture
+def walled() -> Frontend:
+    """Five VMs contend for host 0; the cores of host 1 are nearly free, its memory is not."""
+    market = Market(pricing=Pricing(rule=PriceRule.PAPER))
+    frontend = Frontend(hosts=2, markets=(market,))
+    wall = frontend.vm(
+        0.1, MEMORY=WALL_MIB, MERKAT_MIN_MEMORY=WALL_MIB, SCHED_REQUIREMENTS="ID = 1"
+    )
+    frontend.periods(2)
+    assert frontend.host_of(wall) == 1
+    for _ in range(5):
+        vm = frontend.bench.new(
+            'CPU="1"\nVCPU="4"\nMEMORY="1024"\nMERKAT_BID_CPU="20"\nMERKAT_BID_MEMORY="0"\n'
+            'EMBEDDED=[WORK="1000000",DEMAND="1",MEMORY_USE="64"]'
+        )
+        frontend.bench.ok("one.vm.deploy", vm, 0)
+    frontend.clock.advance(60)
+    return frontend
+
+
+def test_a_vm_that_finds_no_memory_pays_for_where_it_is(walled: Frontend) -> None:
+    """Its neighbours pay the same as it does, and the other host's VM has that host's cores."""
+    walled.periods(6)
+    announcement = walled.period()
+    decided: Decided = announcement.decided
+    vms = announcement.seen.snapshot.vms
+    assert decided.limits.postponed  # a strategy goes by floors, and VMs bring what they hold
+    assert not decided.decision.plan.of(Migrate)
+    share = decided.decision.allocations[:, 0]
+    on_0 = vms.host == 0
+    assert on_0.sum() == 5
+    np.testing.assert_allclose(share[on_0], 80.0)
+    assert share[~on_0].tolist() == [200.0]  # two virtual CPUs
+    walled.close()
+
+
+class TestTurns:
+    """How a decision is taken again, with a strategy that always wants the same."""
+
+    @staticmethod
+    def turns(walled: Frontend, hopeless: int) -> tuple[list[tuple[int, int]], Decided]:
+        """How many VMs may move and how many hosts take some, each turn; the first are hopeless."""
+        decided: Decided = walled.period().decided
+        moves = Plan(
+            tuple(Migrate(period=1, vm=vm, host=1, source=0, reason="", gain=1.0) for vm in (1, 2))
+        )
+        seen: list[tuple[int, int]] = []
+
+        def decide(snapshot: Snapshot) -> tuple[Decision, Limits]:
+            seen.append(
+                (int(snapshot.vms.movable.sum()), int((snapshot.hosts.state == HostState.ON).sum()))
+            )
+            late = frozenset({1}) if len(seen) <= hopeless else frozenset[int]()
+            limits = replace(decided.limits, hopeless=late, postponed=dict.fromkeys(late, "full"))
+            return replace(decided.decision, plan=moves), limits
+
+        snapshot = walled.period().seen.snapshot
+        decision, limits = within_memory(snapshot, decide)
+        return seen, replace(decided, decision=decision, limits=limits)
+
+    def test_a_decision_without_fault_is_taken_once(self, walled: Frontend) -> None:
+        """Nobody decides anew without a reason."""
+        seen, decided = self.turns(walled, 0)
+        assert seen == [(6, 2)]
+        assert 1 not in decided.limits.postponed
+
+    def test_first_the_vm_stays_then_the_host_is_closed_then_all_stay(
+        self, walled: Frontend
+    ) -> None:
+        """And it ends, whatever a strategy does."""
+        seen, decided = self.turns(walled, 1)
+        assert seen == [(6, 2), (5, 2)]
+        assert decided.limits.postponed[1] == "full"
+        seen, _ = self.turns(walled, 99)
+        assert seen == [(6, 2), (5, 2), (5, 2), (5, 1), (0, 1)]
