@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from merkatd.ledger import (
     Budget,
     LedgerError,
     grant,
+    keep_supply,
     met,
     open_application,
     payers,
@@ -62,6 +64,22 @@ def test_another_tenant_s_application_pays_for_nothing(connection: sa.Connection
     application = open_application(connection, 1, "web", 100 * MICRO, 0, 0.0).application
     own = [accounts.ensure(connection, AccountKind.TENANT, owner).id for owner in (1, 2)]
     assert payers(connection, [1, 2, 3], [application] * 3) == [application, own[1], -1]
+
+
+@pytest.mark.parametrize("supply", [0.5, 1.0, 3_000.0])
+def test_a_supply_that_is_configured_is_the_supply(supply: float) -> None:
+    """However small it is, and the reason says so."""
+    engine = make_engine("sqlite://")
+    METADATA.create_all(engine)
+    money = Money(supply=supply, starting_credits=0.0)
+    with engine.connect() as connection:
+        keep_supply(connection, replace(money, supply=9_000.0), 0.0)
+        change = keep_supply(connection, money, 60.0)
+        assert change is not None
+        assert change.new == supply * MICRO
+        assert change.reason == f"the configuration says {supply:g} credits"
+        assert keep_supply(connection, money, 120.0) is None
+    engine.dispose()
 
 
 def _opening(owner: int) -> Callable[[sa.Connection], Budget]:

@@ -1,6 +1,7 @@
 """Modes dry and shadow: all is decided, nothing is done, and everything says so."""
 
 import pytest
+from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.database import Database, decisions, periods, prices
 from merkatd.database.orders import Mode
@@ -114,7 +115,12 @@ class TestShadow:
         site.minutes(1)
         for vm in vms:
             site.bench.ok("one.vm.deploy", vm, 0)
-        site.minutes(2)
+        with capturedLogs() as said:
+            site.minutes(2)
+        texts = [text for one in said if (text := formatEvent(one)) and "here it would be" in text]
+        assert sorted(text.split(";")[0].split(" on ")[0] for text in texts) == [
+            f"VM {vm} was placed" for vm in vms
+        ]
         found = site.ask("differences")
         assert found["compared"] == 4
         assert found["same"] in {1, 2}

@@ -1,13 +1,15 @@
 """What a platform asks of the moment in which it starts or resumes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from controllers.policies.deadline import Purse
+from controllers.policies.patience import Book, limit_price, need_of
 from controllers.policies.suspension import REST
 from merkatd.database.platforms import Platform
-from merkatd.platforms.conditions import Answer, Offer, Terms, judged
+from merkatd.platforms.conditions import TEMPER, Answer, Offer, Terms, judged, limit_of
 from merkatd.platforms.purses import terms_of
 from merkatd.platforms.reading import read_template
 from tests.platforms.site import VM, template
@@ -94,6 +96,19 @@ def test_late_work_of_which_each_part_counts_goes_on_whatever_the_price() -> Non
     assert judged(terms("deadline", f"{slo}\ngive_up = false"), offer(100.0)).answer is Answer.START
 
 
+def test_lower_prices_are_waited_for_as_long_as_there_is_time() -> None:
+    """A part of the work is worth something: it begins when waiting longer would make it late."""
+    slo, start = '[slo]\nideal_run = "1h"\ngive_up = false', "[start.price_ceiling]\ncpu = 0.001"
+    dear = offer(0.002, 0.0)
+    for left_s, answer in ((3_660.0, Answer.WAIT), (3_600.0, Answer.START), (60.0, Answer.START)):
+        asked = terms("deadline", slo, start, deadline_s=NOW_S + left_s)
+        assert judged(asked, dear).answer is answer
+    never = terms("deadline", slo, start, deadline_s=None)
+    assert judged(never, dear).answer is Answer.WAIT
+    given_up = terms("deadline", '[slo]\nideal_run = "1h"', start, deadline_s=NOW_S + 3_600.0)
+    assert judged(given_up, dear).answer is Answer.WAIT
+
+
 @pytest.mark.parametrize("kind", ["partial_deadline", "full_performance"])
 def test_a_platform_waits_for_its_least_part(kind: str) -> None:
     """Its parameter says which one it is."""
@@ -103,6 +118,20 @@ def test_a_platform_waits_for_its_least_part(kind: str) -> None:
     modest = terms(kind, parameters="least_part = 0.01")
     assert judged(modest, offer(1.0)).answer is Answer.START
     assert terms("deadline").least_part is None
+
+
+def test_what_a_patient_one_would_pay_is_known_where_claims_are() -> None:
+    """All its credits over what its work takes; nothing without a book, a deadline or work."""
+    asked = terms(slo='[slo]\nideal_run = "1h"')
+    with_book = replace(offer(), book=Book(800.0))
+    assert limit_of(asked, with_book) == pytest.approx(
+        limit_price(need_of(PURSE, 400.0, 800.0, 3_600.0, 6_000.0), INTERVAL_S, TEMPER)
+    )
+    assert limit_of(asked, with_book) > 0
+    assert limit_of(asked, offer()) == 0.0
+    assert limit_of(terms(), with_book) == 0.0
+    assert limit_of(replace(asked, deadline_s=None), with_book) == 0.0
+    assert limit_of(replace(asked, full={}), with_book) == 0.0
 
 
 def test_a_platform_that_was_just_suspended_rests() -> None:

@@ -96,6 +96,17 @@ class TestLife:
         assert site.doings(one)[0].refused
         assert not site.act(999, Done()).accepted
 
+    def test_all_that_its_vms_can_use_and_it_can_pay_for_is_claimed(self, site: Site) -> None:
+        """And no unit more."""
+        one = site.submit()
+        site.until(one, "running")
+        assert site.act(one, Claim(price=1.0, units=400.0), "all").accepted
+        assert site.doings(one)[0].text == "400 units of CPU up to a price of 1"
+        assert site.act(one, Claim(price=0.0, units=0.0), "none").accepted
+        beyond = site.act(one, Claim(price=1.0, units=401.0), "more")
+        assert not beyond.accepted
+        assert "its VMs can use 400" in beyond.why
+
     def test_suspended_by_its_controller_resumed_by_the_manager(self, site: Site) -> None:
         """Once the price allows it again; its controller does not run meanwhile."""
         platform = site.submit(start="[start.price_ceiling]\ncpu = 0.05")

@@ -85,6 +85,7 @@ def test_all_that_can_be_said_is_read() -> None:
             },
             "above its ceiling",
         ),
+        ({"top": 'name = "weather"\ngrace = "3601s"'}, "at most an hour is right"),
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, str], said: str) -> None:

@@ -99,6 +99,16 @@ def test_rank_chooses_among_equals(site: Site) -> None:
     assert site.after(2, vm) == [2]
 
 
+def test_a_rank_that_can_t_be_read_is_told_and_keeps_nobody_waiting(site: Site) -> None:
+    """The VM is placed as one without a rank; its owner reads what is wrong until it is right."""
+    vm = site.vm(Wants(rank="FREE_CPU +"))
+    assert site.after(2, vm) != [-1]
+    assert "SCHED_RANK" in site.told.shown[vm]
+    site.told.wants[vm] = Wants()
+    site.after(2, vm)
+    assert site.told.shown[vm] == ""
+
+
 def test_priority_decides_who_starts_first(site: Site) -> None:
     """There is room for the floors of three."""
     vms = [site.vm(MEMORY=8192, MERKAT_MIN_MEMORY=5000) for _ in range(4)]
@@ -251,6 +261,8 @@ class TestClusters:
         site.told.more["cluster_name"] = {cluster: "gpu"}
         other, plain = site.vm(Wants(requirements='NAME = "*1"')), site.vm()
         assert site.after(2, other, plain) == [1, 2]
+        last = site.vm(Wants(requirements='NAME = "*2"'))
+        assert site.after(2, last) == [2]
         site.frontend.close()
 
 

@@ -71,6 +71,24 @@ def test_a_retry_is_counted_once() -> None:
     frontend.close()
 
 
+def test_what_is_on_no_host_takes_no_room_from_a_retry() -> None:
+    """An undeployed VM is charged to no host, whatever its floor."""
+    frontend = hosts_of(1)
+    resting = heavy(frontend)
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.action", "undeploy-hard", resting)
+    frontend.clock.advance(60)
+    first = heavy(frontend)
+    fail_boots(frontend, 1)
+    frontend.period()
+    frontend.clock.advance(60)
+    assert frontend.state(first) == "BOOT_FAILURE"
+    frontend.periods(2)
+    assert [frontend.state(vm) for vm in (resting, first)] == ["UNDEPLOYED", "RUNNING"]
+    frontend.agree()
+    frontend.close()
+
+
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_retry_waits_until_its_floor_fits(by_hand: bool) -> None:
     """Another VM took the room meanwhile, by an administrator's hand: nothing is overfilled."""

@@ -1,5 +1,8 @@
 """Placements that are not this daemon's: noticed, told once, and put down to the likely cause."""
 
+from dataclasses import replace
+
+import numpy as np
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.database.orders import Order
@@ -40,6 +43,7 @@ def test_a_second_scheduler_is_noticed_and_told_once(frontend: Frontend) -> None
     assert "VM 0 was deployed on host 1" in line
     assert "opennebula-scheduler" in line
     assert frontend.scheduler.foreign.deployments == 4
+    assert frontend.scheduler.foreign.migrations == 0
     assert "VM 3 was deployed on host 1" in str(frontend.scheduler.foreign.why)
     frontend.periods(11)
     assert frontend.scheduler.foreign.why is None
@@ -71,6 +75,20 @@ def test_a_migration_is_put_down_to_onedrs_or_to_an_administrator(frontend: Fron
     assert "OneDRS" in str(frontend.scheduler.foreign.why)
     assert len(said(logged)) == 1
     assert frontend.scheduler.foreign.migrations == 2
+
+
+def test_onedrs_is_named_for_migrations_in_its_own_clusters_only(frontend: Frontend) -> None:
+    """A deployment in a cluster that OneDRS balances is none of its migrations."""
+    for _ in range(3):
+        frontend.vm()
+    seen = frontend.periods(3).seen.observation
+    clusters = replace(seen, host_cluster=np.array([0, 0, 5]), balanced_clusters=frozenset({5}))
+    for there, likely in (((1, 1, 2), "an administrator's own call"), ((2, 1, 2), "OneDRS")):
+        foreign = Foreign()
+        foreign.look(replace(clusters, vm_host=np.array([0, 0, -1])), (), frozenset(range(3)))
+        foreign.look(replace(clusters, vm_host=np.array(there)), (), frozenset(range(3)))
+        assert (foreign.deployments, foreign.migrations) == (1, 2)
+        assert likely in str(foreign.why)
 
 
 def test_what_happens_during_a_pause_is_not_foreign(frontend: Frontend) -> None:

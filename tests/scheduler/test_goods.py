@@ -207,3 +207,15 @@ def test_one_good_alone() -> None:
         assert found.difference == 0
     finally:
         made.close()
+
+
+def test_a_vm_of_any_market_can_use_what_the_largest_of_its_hosts_has() -> None:
+    """And nothing of what hosts of another market, or of none, have."""
+    first, second = Market(name="first", clusters=frozenset({9})), Market(name="second")
+    made = Frontend(hosts=2, goods=BOTH, money=MONEY, markets=(first, second))
+    vm = made.vm(MERKAT_MARKET="second", MERKAT_BID_NETWORK=1, MERKAT_BID_DISK=1)
+    ran(made, 3)
+    assert throttled(made, vm) == (1000 * 125, 200 * 1024)
+    allocation = ran(made, 1).decided.decision.allocations[0]
+    assert allocation[2:].tolist() == [1000.0, 200.0]
+    made.close()

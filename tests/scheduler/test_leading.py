@@ -300,3 +300,36 @@ def test_a_restarted_daemon_need_not_wait_for_its_own_lease(cloud: Frontend) -> 
     again = Daemon(cloud, "first")
     pass_(cloud, 5)
     assert len(again.acted) == 1
+
+
+def test_a_lease_that_was_just_renewed_costs_no_transaction_for_each_call(cloud: Frontend) -> None:
+    """Calls to OpenNebula are many; what was proved a moment ago holds for each of them."""
+    rng = np.random.default_rng(1)
+    database = Database(cloud.engine, Inline(), cloud.clock, rng, Retries(attempts=2))
+    leading = Leading(database, cloud.clock, "one", lease_s_of(INTERVAL_S))
+    leading.start()
+    pass_(cloud, 3 * lease_s_of(INTERVAL_S))
+    before = database.answered
+    for _ in range(10):
+        cloud.result(ensureDeferred(leading.certain()))
+    assert database.answered == before
+    cloud.result(ensureDeferred(leading.stop()))
+
+
+@pytest.mark.parametrize("loses", [True, False])
+def test_who_asked_is_told_once_when_the_lease_is_lost_or_given_back(
+    cloud: Frontend, loses: bool
+) -> None:
+    """Whatever was in hand for it ends then."""
+    daemon = Daemon(cloud, "first")
+    told: list[bool] = []
+    daemon.leading.when_lost(lambda: told.append(daemon.leading.acting))
+    pass_(cloud, 70)
+    assert told == []
+    if loses:
+        cloud.read(lambda c: lease.take(c, "second", lease.present(c)))
+    else:
+        daemon.leads = False
+    pass_(cloud, 70)
+    assert told == [False]
+    assert not daemon.leading.acting

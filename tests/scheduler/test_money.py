@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.api.questions.history import price_history
 from merkatd.currency.settings import Money
@@ -55,7 +56,10 @@ class TestIncomes:
             frontend.read(lambda c, o=owner, w=weight: set_weight(c, o, w, "test", 0.0))
         frontend.periods(10)
         assert frontend.balances() == {5: 0.0, 6: 0.0}
-        frontend.periods(1)
+        with capturedLogs() as logged:
+            frontend.periods(1)
+        told = [line for one in logged if "renewal" in (line := formatEvent(one) or "")]
+        assert told == ["A renewal paid out 900.000000 credits"]
         assert frontend.balances() == {5: 600.0, 6: 300.0}
         frontend.read(lambda c: grant(c, 5, -100 * 10**6, "1", "test", 0.0))
         frontend.periods(10)

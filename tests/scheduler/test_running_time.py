@@ -113,6 +113,14 @@ def test_clocks_may_differ(differ_s: int) -> None:
     assert ran[1] == 60
 
 
+@pytest.mark.parametrize(("begun", "seconds"), [(999, 9), (998, 9), (997, 12)])
+def test_whole_seconds_are_no_difference_of_clocks(begun: int, seconds: float) -> None:
+    """A record of up to two seconds before the last look is rounded; an older one is not."""
+    before = looked(1000, (7, False, NEVER))
+    now = looked(1060, (7, False, Record(0, begun, 1009)))
+    assert seconds_run(before, now, {}).tolist() == [seconds]
+
+
 def test_a_clock_that_goes_back_charges_nothing() -> None:
     """For that one interval."""
     before, now = looked(1000, (7, True, Record(0, 900))), looked(400, (7, True, Record(0, 900)))
@@ -188,6 +196,28 @@ def test_a_vm_that_is_away_at_each_observation_pays(away: str) -> None:
         frontend.period()
     frontend.period()
     assert sum(seconds_paid(frontend, vm)) == pytest.approx(truth(frontend, vm), abs=12)
+    frontend.close()
+
+
+def test_a_vm_that_is_off_at_both_observations_pays_for_each_time_that_it_ran_between() -> None:
+    """Its last record alone does not say so: the others are asked for."""
+    frontend = site()
+    vm = frontend.vm()
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.action", "poweroff-hard", vm)
+    frontend.clock.advance(60)
+    frontend.period()
+    before = truth(frontend, vm)
+    for _ in range(2):
+        frontend.bench.ok("one.vm.action", "resume", vm)
+        frontend.clock.advance(20)
+        frontend.bench.ok("one.vm.action", "poweroff-hard", vm)
+        frontend.clock.advance(5)
+    frontend.clock.advance(10)
+    frontend.period()
+    ran = truth(frontend, vm) - before
+    assert ran > 20
+    assert seconds_paid(frontend, vm)[-1] == pytest.approx(ran, abs=2)
     frontend.close()
 
 

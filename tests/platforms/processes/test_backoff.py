@@ -25,6 +25,7 @@ def test_who_lived_long_begins_anew() -> None:
     for _ in range(100):
         restarts = restarts.after(31.0, PATIENCE)
     assert restarts.wait_s(PATIENCE, 1.0) == 1.0
+    assert restarts.after(30.0, PATIENCE).wait_s(PATIENCE, 1.0) == 2.0
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1))

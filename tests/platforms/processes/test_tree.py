@@ -1,0 +1,33 @@
+"""Whose children processes are."""
+
+import os
+import subprocess
+import sys
+
+from merkatd.platforms.processes import tree
+from tests.platforms.processes.test_supervisor import SLEEPS
+
+PARENT = (
+    "import subprocess, sys\n"
+    "child = subprocess.Popen([sys.executable, '-S', '-c', sys.argv[1]])\n"
+    "print(child.pid, flush=True)\n"
+    "child.wait()\n"
+)
+
+
+def test_descendants_are_children_and_theirs_and_nobody_else() -> None:
+    """All that is found is ended where a warden ends: one stranger among them would die."""
+    arguments = [sys.executable, "-S", "-c", PARENT, SLEEPS]
+    with (
+        subprocess.Popen([sys.executable, "-S", "-c", SLEEPS]) as stranger,
+        subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as parent,
+    ):
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            assert tree.descendants_of(parent.pid) == {child}
+            assert tree.descendants_of(child) == frozenset()
+            assert {parent.pid, child, stranger.pid} <= tree.descendants_of(os.getpid())
+            assert os.getpid() not in tree.descendants_of(os.getpid())
+        finally:
+            tree.kill(frozenset({child, parent.pid, stranger.pid}))

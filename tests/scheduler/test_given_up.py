@@ -1,0 +1,73 @@
+"""A period that fails says why in the database; work between periods waits for the one in hand."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.database import periods
+from merkatd.database.lease import LeaseLostError
+from merkatd.database.periods import Period, PeriodState
+from tests.scheduler.frontend import Frontend
+
+
+@pytest.fixture
+def frontend() -> Iterator[Frontend]:
+    """With a VM."""
+    made = Frontend()
+    made.vm()
+    yield made
+    made.close()
+
+
+def failed(frontend: Frontend, error: Exception) -> Period:
+    """How a period is stored in which this was raised."""
+
+    async def raising(*_: Any) -> tuple[()]:
+        raise error
+
+    frontend.world_settings = {"proposals": raising}
+    frontend.start_daemon()
+    with pytest.raises(type(error)):
+        frontend.period()
+    found = frontend.read(periods.newest)
+    assert found is not None
+    frontend.world_settings = {}
+    frontend.start_daemon()
+    return found
+
+
+def test_a_period_that_fails_says_why(frontend: Frontend) -> None:
+    """The next one is a period like any other."""
+    found = failed(frontend, RuntimeError("no plan"))
+    assert (found.state, found.failure) == (PeriodState.FAILED, "RuntimeError: no plan")
+    assert frontend.period().period == found.number + 1
+
+
+def test_a_daemon_that_lost_its_lease_writes_nothing_more(frontend: Frontend) -> None:
+    """The database is another's now."""
+    found = failed(frontend, LeaseLostError("another daemon has it"))
+    assert (found.state, found.failure) == (PeriodState.OBSERVED, None)
+
+
+def test_what_is_done_between_periods_waits_for_the_one_in_hand(frontend: Frontend) -> None:
+    """For as long as it has patience; then nothing of it is done."""
+    frontend.bench.ok("embedded.fault.add", {"kind": "hang", "method": "one.vmpool.*", "count": 1})
+    done: list[str] = []
+
+    async def work() -> None:
+        done.append("work")
+
+    running = ensureDeferred(frontend.scheduler.period())
+    ended: list[Any] = []
+    running.addBoth(ended.append)
+    assert not ended
+    late = ensureDeferred(frontend.scheduler.between_periods(work, 2.0))
+    late.addErrback(lambda failure: done.append(failure.type.__name__))
+    frontend.clock.advance(3.0)
+    assert (done, ended) == (["TimeoutError"], [])
+    patient = ensureDeferred(frontend.scheduler.between_periods(work, 1e6))
+    frontend.result(running)
+    frontend.result(patient)
+    assert done == ["TimeoutError", "work"]
