@@ -180,6 +180,16 @@ class TestPendingReasons:
             " with 30 not promised to others"
         )
 
+    def test_the_nearest_host_is_the_one_that_lacks_the_least_part(self) -> None:
+        """A hundred MiB of a thousand are less than twenty units of CPU of forty."""
+        vms = vms_table([-1], [[1.0, 0.0]], [[50.0, 2000.0]], floor=np.array([[40.0, 1000.0]]))
+        hosts = hosts_table(np.array([[20.0, 4000.0], [100.0, 900.0]]))
+        reason = strategy_named("tabu").decide(cloud(hosts, vms), RNG).reasons[0]
+        assert reason == (
+            "needs 1,000 memory as its floor; of 2 hosts that may take it host1 comes nearest,"
+            " with 900 not promised to others"
+        )
+
     def test_roles_are_named(self) -> None:
         """Two members that must be apart, one host."""
         snapshot = cloud(
@@ -189,6 +199,24 @@ class TestPendingReasons:
         )
         reason = strategy_named("paper").decide(snapshot, RNG).reasons[1]
         assert reason == "its VM group (role db) leaves none of 1 hosts"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("markets", [2, 3])
+def test_members_of_a_vm_group_in_several_markets_are_kept_together(
+    strategy: str, markets: int
+) -> None:
+    """No host is of two markets: the member of the later market waits."""
+    alike = np.full((2, 2), 100.0)
+    snapshot = cloud(
+        hosts_table(alike, market=np.array([0, 1])),
+        vms_table([-1, -1], alike / 100, alike / 2, market=np.array([0, 1]), role=np.zeros(2, int)),
+        roles=Roles(name=("db",), policy=np.array([RolePolicy.TOGETHER])),
+        markets=Markets(name=("first", "second", "third")[:markets]),
+    )
+    decision = strategy_named(strategy).decide(snapshot, RNG)
+    assert [step.vm for step in decision.plan] == [0]
+    assert "role db" in decision.reasons[1]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -234,6 +234,20 @@ class TestLimits:
         assert decision.plan
         assert all(step.gain >= 2.0 * mean_bid for step in decision.plan.of(Migrate))
 
+    def test_its_gain_is_the_shortfall_that_there_would_be_without_it(self) -> None:
+        """In credits, over both hosts; the one that it comes to has VMs of its own."""
+        cap = np.full((4, 2), 200.0)
+        cap[3] = 20.0
+        hosts = hosts_table(np.full((2, 2), 300.0))
+        snapshot = cloud(hosts, vms_table([0, 0, 0, 1], np.ones((4, 2)), cap))
+        decision = tabu(snapshot, TabuSettings(), {}, RNG)
+        (step,) = decision.plan.of(Migrate)
+        view = view_of(snapshot, 0)
+        before = objective_of(view, view.place, Objective.SHORTFALL)
+        after = objective_of(view, placed(snapshot, decision), Objective.SHORTFALL)
+        assert after > 0
+        assert step.gain == pytest.approx(before - after)
+
     def test_unmovable_vms_stay(self) -> None:
         """Whatever it costs."""
         snapshot = crowded(10, 1)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import ensureDeferred
+from twisted.python.failure import Failure
 
 from merkatd.database import periods
 from merkatd.database.lease import LeaseLostError
@@ -31,7 +32,7 @@ def failed(frontend: Frontend, error: Exception) -> Period:
     frontend.start_daemon()
     with pytest.raises(type(error)):
         frontend.period()
-    found = frontend.read(periods.newest)
+    found: Period | None = frontend.read(periods.newest)
     assert found is not None
     frontend.world_settings = {}
     frontend.start_daemon()
@@ -59,12 +60,16 @@ def test_what_is_done_between_periods_waits_for_the_one_in_hand(frontend: Fronte
     async def work() -> None:
         done.append("work")
 
+    def patience_ended(failure: Failure) -> None:
+        assert failure.type is not None
+        done.append(failure.type.__name__)
+
     running = ensureDeferred(frontend.scheduler.period())
     ended: list[Any] = []
     running.addBoth(ended.append)
     assert not ended
     late = ensureDeferred(frontend.scheduler.between_periods(work, 2.0))
-    late.addErrback(lambda failure: done.append(failure.type.__name__))
+    late.addErrback(patience_ended)
     frontend.clock.advance(3.0)
     assert (done, ended) == (["TimeoutError"], [])
     patient = ensureDeferred(frontend.scheduler.between_periods(work, 1e6))
