@@ -82,7 +82,7 @@ MEANT = {
 @pytest.mark.parametrize(("numbers", "meant"), MEANT.items())
 def test_states_of_vms(numbers: tuple[int, int], meant: tuple[VmState, str, bool]) -> None:
     """What they mean to the heart, how they are called, and whether a host is charged."""
-    assert look(*numbers) == meant
+    assert look(*numbers)[:3] == meant
 
 
 def test_states_of_hosts() -> None:
