@@ -4,8 +4,10 @@ from itertools import pairwise
 
 import pytest
 
+from merkatd.cluster import Migrate, Plan
 from merkatd.database import decisions
 from merkatd.database.orders import Mode
+from merkatd.scheduler.leave import Leave, with_fewer_moves
 from merkatd.scheduler.settings import Acting
 from tests.modes.site import Site
 
@@ -41,6 +43,20 @@ def test_few_vms_are_moved_in_the_first_periods(lopsided: Site) -> None:
     assert sum(counts[3:]) == VMS - 3
     assert all(lopsided.host_of(vm) != 0 for vm in range(VMS))
     lopsided.agree()
+
+
+def test_a_plan_with_as_many_moves_as_are_allowed_stays_as_it_is(site: Site) -> None:
+    """Only one with more is decided anew, with the best of them."""
+    vms = [site.vm() for _ in range(3)]
+    seen = site.period().seen
+    moves = Plan.ordered(
+        [Migrate(period=1, vm=vm, host=1, source=0, gain=-float(vm), reason="") for vm in vms]
+    )
+    for most in (None, 3, 4):
+        assert with_fewer_moves(seen, moves, Leave(Mode.ON, moves=most)) is None
+    fewer = with_fewer_moves(seen, moves, Leave(Mode.ON, moves=2))
+    assert fewer is not None
+    assert fewer.snapshot.vms.id[fewer.snapshot.vms.movable].tolist() == vms[:2]
 
 
 def test_what_waits_is_placed_all_the_same(lopsided: Site) -> None:

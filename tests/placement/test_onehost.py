@@ -55,3 +55,20 @@ def test_scores_are_the_markets_errors(seed: int) -> None:
     assert score(rows, count, room, stakes, SUM_OF_SHORTFALLS, work) == pytest.approx(expected)
     largest = float(errors(stakes.first, given).max(initial=0.0))
     assert score(rows, count, room, stakes, LARGEST_ERROR, work) == largest
+
+
+@pytest.mark.parametrize("count", [60, 200])
+@pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
+def test_bids_that_differ_by_many_powers_of_two_get_the_same_bits(count: int, part: float) -> None:
+    """No straight line through such bids comes near the level, however often it is drawn."""
+    bid, floor, cap = 2.0 ** -np.arange(count), np.zeros(count), np.full(count, 100.0)
+    bend, none = bends(bid, floor, cap), np.ones((count, 1))
+    columns = [
+        x[:, np.newaxis] for x in (bid, floor, bend.top, bend.leaves_floor, bend.reaches_top)
+    ]
+    stakes = Stakes(columns[0], columns[1], columns[2], columns[3], columns[4], none, bid)
+    capacity = part * float(cap.sum())
+    known = share(bid, floor, cap, np.zeros(count, dtype=np.int64), np.array([capacity]))
+    out: Floats = np.empty(count)
+    assert divide(np.arange(count), count, 0, capacity, stakes, out) == known.level[0]
+    assert out.tolist() == known.allocation.tolist()

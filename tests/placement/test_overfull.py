@@ -101,3 +101,20 @@ def test_8200_on_8192_is_not_left_alone(name: str) -> None:
         [step] = plan
         assert (step.vm, step.source, step.host) == (2, 0, 1)
         assert step.reason == "the floors on host0 exceed its memory by 8"
+
+
+@pytest.mark.parametrize("name", ["paper", "tabu"])
+def test_a_vm_without_a_floor_is_no_relief(name: str) -> None:
+    """Where those that have one may not move, nothing is migrated."""
+    floor = np.array([[0.0, 5000.0], [0.0, 5000.0], [0.0, 0.0]])
+    snapshot = cloud(
+        hosts_table(np.tile([400.0, 8192.0], (2, 1))),
+        vms_table(
+            [0, 0, 0],
+            np.zeros((3, 2)),
+            floor + 100.0,
+            floor=floor,
+            movable=np.array([False, False, True]),
+        ),
+    )
+    assert len(strategy_named(name).decide(snapshot, RNG).plan) == 0

@@ -209,7 +209,7 @@ def test_members_of_a_vm_group_in_several_markets_are_kept_together(
     """No host is of two markets: the member of the later market waits."""
     alike = np.full((2, 2), 100.0)
     snapshot = cloud(
-        hosts_table(alike, market=np.array([0, 1])),
+        hosts_table(np.full((4, 2), 100.0), market=np.array([0, 1, 1, 1])),
         vms_table([-1, -1], alike / 100, alike / 2, market=np.array([0, 1]), role=np.zeros(2, int)),
         roles=Roles(name=("db",), policy=np.array([RolePolicy.TOGETHER])),
         markets=Markets(name=("first", "second", "third")[:markets]),

@@ -236,8 +236,7 @@ class TestLimits:
 
     def test_its_gain_is_the_shortfall_that_there_would_be_without_it(self) -> None:
         """In credits, over both hosts; the one that it comes to has VMs of its own."""
-        cap = np.full((4, 2), 200.0)
-        cap[3] = 20.0
+        cap = np.repeat([[100.0], [100.0], [150.0], [250.0]], 2, axis=1)
         hosts = hosts_table(np.full((2, 2), 300.0))
         snapshot = cloud(hosts, vms_table([0, 0, 0, 1], np.ones((4, 2)), cap))
         decision = tabu(snapshot, TabuSettings(), {}, RNG)

@@ -1,9 +1,12 @@
 """Whole lives of platforms, in virtual time, on the embedded cloud."""
 
+from dataclasses import replace
+
 import pytest
 
 from merkatd.database import platforms
 from merkatd.ledger import LedgerError
+from merkatd.platforms.announcing import vms_now
 from merkatd.platforms.ordering import Update
 from merkatd.platforms.ports import Action, Claim, Done, Report, SetBids, SetSize, Suspend
 from merkatd.platforms.template import Moment
@@ -38,6 +41,23 @@ class TestLife:
         assert site.balances()[site.ann] == held
         assert site.notes.news[-1].balance < 50_000
 
+    def test_what_it_waits_for_is_what_it_waits_for_now(self, site: Site) -> None:
+        """The price that is too high is told as it is, also when it is another one."""
+        for _ in range(6):
+            site.vm(50.0, BOB)
+        site.periods(2)
+        platform = site.submit(start="[start.price_ceiling]\ncpu = 0.05")
+        site.periods(2)
+        first = site.platform(platform)
+        assert first.state == "postponed"
+        assert first.why.startswith("cpu costs")
+        site.vm(50.0, BOB)
+        site.periods(3)
+        later = site.platform(platform)
+        assert later.state == "postponed"
+        assert later.why.startswith("cpu costs")
+        assert later.why != first.why
+
     def test_a_controller_grows_shrinks_and_bids(self, site: Site) -> None:
         """Within its limits; the newest VMs or the ones that are named go."""
         platform = site.submit()
@@ -70,6 +90,19 @@ class TestLife:
         assert site.platform(platform).sizes == {"nodes": 2}
         refused = site.act(platform, SetSize(cluster="nodes", count=9), "c")
         assert site.act(platform, SetSize(cluster="nodes", count=2), "c") == refused
+
+    def test_news_are_of_vms_that_the_period_saw(self, site: Site) -> None:
+        """One that was made or lost since then has no share yet, or no more."""
+        platform = site.submit()
+        site.until(platform, "running")
+        announcement = site.period()
+        known = site.members(platform)
+        ids = [one.vm for one in known if one.vm is not None]
+        site.vm(1.0, BOB)
+        assert [one.vm for one in vms_now(known, announcement)] == ids
+        for other in (min(ids) - 1, max(ids) + 1, None):
+            unknown = replace(known[0], vm=other)
+            assert [one.vm for one in vms_now([unknown, known[1]], announcement)] == ids[1:]
 
     def test_nobody_touches_what_is_not_his(self, site: Site) -> None:
         """Neither another platform's VMs, nor what there is none of."""

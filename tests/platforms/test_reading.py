@@ -140,6 +140,17 @@ def test_the_bounds_count_nothing_that_stands_in_a_text() -> None:
     assert many in (read_template(text).clusters[0].template or "")
 
 
+@pytest.mark.parametrize(
+    ("sizes", "read"),
+    [("", (1, 1, 1)), ("initial = 4", (1, 4, 4)), ("initial = 0\nmost = 2", (0, 0, 2))],
+)
+def test_a_cluster_that_says_only_how_it_begins(sizes: str, read: tuple[int, int, int]) -> None:
+    """Needs one VM, or none where it begins with none, and has no more than it begins with."""
+    text = template(cluster=f'[[cluster]]\nname = "nodes"\ntemplate_id = 1\n{sizes}')
+    (cluster,) = read_template(text).clusters
+    assert (cluster.least, cluster.initial, cluster.most) == read
+
+
 def test_only_so_many_problems_are_named() -> None:
     """Looking for the nearest known key takes time."""
     said = wrong("".join(f"nam{number} = 1\n" for number in range(400)))

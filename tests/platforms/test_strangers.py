@@ -2,8 +2,9 @@
 
 import pytest
 
+from merkatd.embedded.faults import Fault, Kind
 from merkatd.platforms.ordering import OrderError
-from merkatd.platforms.ports import GiveUp
+from merkatd.platforms.ports import GiveUp, SetSize
 from tests.platforms.site import BOB, Site
 
 
@@ -29,6 +30,19 @@ class TestStrangers:
         found = site.until(platform, "failed", 30)
         assert "can't be made" in found.why
         assert site.balances()[site.ann] == before
+
+    def test_one_that_runs_goes_on_without_vms_that_opennebula_refuses(self, site: Site) -> None:
+        """Its tenant reads that they were refused, and why."""
+        platform = site.submit()
+        site.until(platform, "running")
+        site.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.allocate", code=1024, text="no more"))
+        assert site.act(platform, SetSize(cluster="nodes", count=4)).accepted
+        site.periods(20)
+        found = site.platform(platform)
+        assert (found.state, found.sizes) == ("running", {"nodes": 2})
+        told = [one for one in site.doings(platform) if "goes on without" in one.text]
+        assert all(one.refused and "no more" in one.text for one in told)
+        assert sum(int(one.text.split()[3]) for one in told) == 2
 
     def test_what_has_ended_can_be_ordered_nothing(self, site: Site) -> None:
         """It says so."""

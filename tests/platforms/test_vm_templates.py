@@ -103,6 +103,25 @@ class TestUser:
         with pytest.raises(TemplateError, match="at most 32768"):
             done(vm_template("", source, shown, admin=False))
 
+    def test_a_template_is_found_by_its_name_where_one_alone_has_it(self) -> None:
+        """Two of the same name are none that could be meant."""
+        names = ["web", "db", "web"]
+
+        async def shown(method: str, *arguments: Any) -> str:
+            if method == "one.templatepool.info":
+                rows = (f"<ID>{4 + at}</ID><NAME>{name}</NAME>" for at, name in enumerate(names))
+                inside = "".join(f"<VMTEMPLATE>{row}</VMTEMPLATE>" for row in rows)
+                return f"<VMTEMPLATE_POOL>{inside}</VMTEMPLATE_POOL>"
+            assert method == "one.template.info"
+            return f"<VMTEMPLATE><TEMPLATE><A>{arguments[0]}</A></TEMPLATE></VMTEMPLATE>"
+
+        source = Source("")
+        source.template, source.template_name = None, "db"  # type: ignore[assignment]
+        assert parse(done(vm_template("", source, shown, admin=False))).get("A") == "5"
+        source.template_name = "web"  # type: ignore[assignment]
+        with pytest.raises(TemplateError, match="2 are called 'web'"):
+            done(vm_template("", source, shown, admin=False))
+
     def test_who_says_nothing_of_users_is_not_looked_up(self) -> None:
         """A call less."""
 

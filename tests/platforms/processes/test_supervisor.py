@@ -192,6 +192,24 @@ def test_when_the_warden_is_killed_nobody_goes_on_unwatched(tmp_path: Path) -> N
     in_nursery(tmp_path, story)
 
 
+def test_who_had_ended_before_the_warden_is_not_told_to_have_ended_again(tmp_path: Path) -> None:
+    """It waits for its next start as it did; only those that ran ended with the warden."""
+
+    async def story(nursery: Nursery) -> None:
+        await nursery.started(SLEEPS)
+        with capturedLogs():
+            nursery.supervisor.start("two", nursery.program("raise SystemExit(3)"))
+            await until(lambda: nursery.ends, "its end")
+            os.kill(nursery.supervisor.warden_pid or 0, signal.SIGKILL)
+            await until(lambda: len(nursery.ends) > 1, "the other's end")
+        assert [(one.name, one.why) for one in nursery.ends] == [
+            ("two", "ended with code 3"),
+            ("one", "ended with its warden"),
+        ]
+
+    in_nursery(tmp_path, story)
+
+
 def test_a_warden_that_does_not_listen_is_replaced(tmp_path: Path) -> None:
     """Stopping waits for it no longer than it must."""
 
