@@ -61,7 +61,8 @@ def test_scores_are_the_markets_errors(seed: int) -> None:
 @pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
 def test_bids_that_differ_by_many_powers_of_two_get_the_same_bits(count: int, part: float) -> None:
     """No straight line through such bids comes near the level, however often it is drawn."""
-    bid, floor, cap = 2.0 ** -np.arange(count), np.zeros(count), np.full(count, 100.0)
+    bid: Floats = np.exp2(-np.arange(count, dtype=np.float64))
+    floor, cap = np.zeros(count), np.full(count, 100.0)
     bend, none = bends(bid, floor, cap), np.ones((count, 1))
     columns = [
         x[:, np.newaxis] for x in (bid, floor, bend.top, bend.leaves_floor, bend.reaches_top)
