@@ -60,6 +60,18 @@ class TestThePlanStands:
         assert asking.ask("status")["waiting_plan"] is None
         asking.agree()
 
+    def test_what_came_meanwhile_is_asked_about_as_soon_as_a_plan_is_done(
+        self, asking: Site
+    ) -> None:
+        """In the same period: nothing that waits is asked about a period later than it could."""
+        asking.ask("approve_plan", plan=1, who="root")
+        new = asking.vm(NAME="three")
+        asking.minutes(1)
+        assert placements(asking) == [("deploy", 0), ("deploy", 1)]
+        plan = standing(asking)
+        assert (plan["state"], plan["plan"]) == ("waiting", 2)
+        assert [step["vm"] for step in plan["steps"]] == [new]
+
     def test_single_steps_are_skipped(self, asking: Site) -> None:
         """And not asked again by themselves; with something else they are."""
         asking.ask("approve_plan", skip=[2])

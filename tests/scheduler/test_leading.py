@@ -312,6 +312,8 @@ def test_a_lease_that_was_just_renewed_costs_no_transaction_for_each_call(cloud:
     before = database.answered
     for _ in range(10):
         cloud.result(ensureDeferred(leading.certain()))
+    leading.adopt(lease_s_of(INTERVAL_S))
+    cloud.result(ensureDeferred(leading.certain()))
     assert database.answered == before
     cloud.result(ensureDeferred(leading.stop()))
 
