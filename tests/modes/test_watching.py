@@ -121,6 +121,7 @@ class TestShadow:
         assert sorted(text.split(";")[0].split(" on ")[0] for text in texts) == [
             f"VM {vm} was placed" for vm in vms
         ]
+        assert all("here it would be on host00" in text for text in texts)
         found = site.ask("differences")
         assert found["compared"] == 4
         assert found["same"] in {1, 2}

@@ -202,6 +202,24 @@ class TestPendingReasons:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("host", range(4))
+def test_members_that_must_be_apart_are_on_whichever_host_the_first_one_is(
+    strategy: str, host: int
+) -> None:
+    """Though it is the largest by far."""
+    capacity = np.full((4, 2), 100.0)
+    capacity[host] = 1_000.0
+    alike = np.full((2, 2), 50.0)
+    snapshot = cloud(
+        hosts_table(capacity),
+        vms_table([host, -1], alike / 50, alike, role=np.zeros(2, int)),
+        roles=Roles(name=("db",), policy=np.array([RolePolicy.APART])),
+    )
+    after = placed(snapshot, strategy_named(strategy).decide(snapshot, RNG))
+    assert after[1] not in {after[0], -1}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("markets", [2, 3])
 def test_members_of_a_vm_group_in_several_markets_are_kept_together(
     strategy: str, markets: int

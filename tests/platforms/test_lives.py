@@ -40,6 +40,7 @@ class TestLife:
         site.periods(10)
         assert site.balances()[site.ann] == held
         assert site.notes.news[-1].balance < 50_000
+        assert site.notes.news[-1].budget == 50_000
 
     def test_what_it_waits_for_is_what_it_waits_for_now(self, site: Site) -> None:
         """The price that is too high is told as it is, also when it is another one."""

@@ -34,6 +34,7 @@ def looked(at_s: float, *vms: tuple[int, bool, Record], ended: Any = None) -> Lo
         (NEVER, False, Record(0, 1020), True, 40),
         (NEVER, False, Record(0, 1020, 1050), False, 30),
         (NEVER, False, Record(0), True, 0),
+        (Record(0), False, Record(0, 1020), True, 40),
         (Record(0, 900, 950), False, Record(0, 900, 950), False, 0),
         (Record(0, 900, 950), False, Record(1, 1005), True, 55),
         (Record(0, 900, 950), False, Record(1, 1005, 1055), False, 50),

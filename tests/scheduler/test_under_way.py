@@ -7,6 +7,7 @@ import numpy as np
 
 from merkatd.cluster import Balloon, Deploy, Limit, Plan, VmState
 from merkatd.limits.decide import Limits
+from merkatd.scheduler.act import _ready_and_late
 from merkatd.scheduler.decide import _on_hosts_that_answer
 from tests.scheduler.frontend import Frontend
 
@@ -54,3 +55,16 @@ def test_hosts_that_answer_are_told_all_the_same() -> None:
     assert kept == [step.id for step in plan if step.id not in gone]
     seen.use.away = set()
     assert _on_hosts_that_answer(limits, seen).plan == plan
+
+
+def test_opennebula_is_asked_for_what_nothing_undone_comes_before() -> None:
+    """Steps on hosts are none of its; what comes after one that was not done waits."""
+    room, other = (Balloon(period=1, vm=vm, reason="", memory_mib=64) for vm in (0, 1))
+    first = Deploy(period=1, vm=2, host=0, reason="")
+    behind = Deploy(period=1, vm=3, host=0, reason="", after=(room.id,))
+    late = Deploy(period=1, vm=4, host=1, reason="", after=(room.id, other.id))
+    steps = {step.id: step for step in (room, other, first, behind, late)}
+    told = {room.id: room, other.id: other}
+    ready, waiting = _ready_and_late(steps, told, {room.id}, {other.id})
+    assert set(ready) == {first.id, behind.id}
+    assert set(waiting) == {late.id}

@@ -210,6 +210,21 @@ def test_who_had_ended_before_the_warden_is_not_told_to_have_ended_again(tmp_pat
     in_nursery(tmp_path, story)
 
 
+def test_stopping_nobody_is_over_at_once(tmp_path: Path) -> None:
+    """Those who are not there, or wait for their next start, need not be waited for."""
+
+    async def story(nursery: Nursery) -> None:
+        with capturedLogs():
+            nursery.supervisor.start("one", nursery.program("raise SystemExit(3)"))
+            await until(lambda: nursery.ends, "its end")
+        for names in ([], ["nobody"], ["one"]):
+            stopped = nursery.supervisor.stop(names, 1.0)
+            await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
+        assert not nursery.clock.getDelayedCalls()
+
+    in_nursery(tmp_path, story)
+
+
 def test_a_warden_that_does_not_listen_is_replaced(tmp_path: Path) -> None:
     """Stopping waits for it no longer than it must."""
 

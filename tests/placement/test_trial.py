@@ -1,0 +1,131 @@
+"""What single changes would do to the hosts they touch, as the market's own functions say."""
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Ints
+from merkatd.market.error import errors, shortfalls
+from merkatd.market.view import NOWHERE
+from merkatd.placement.board import error_on
+from merkatd.placement.floors import excess
+from merkatd.placement.game import Game, start
+from merkatd.placement.onehost import SUM_OF_SHORTFALLS
+from merkatd.placement.search import Limits, Search
+from merkatd.placement.trial import best_exchange
+from tests.clouds import cloud, hosts_table, vms_table
+
+LIMITS = Limits(m_max=100, per_host=100, tenure=5)
+
+
+def searched(seed: int) -> Search:
+    """Four hosts, of which the last may be empty, and VMs with floors that fit where they are."""
+    rng = np.random.default_rng(seed)
+    vms = int(rng.integers(6, 16))
+    cap = rng.uniform(20.0, 200.0, (vms, 2))
+    place = rng.integers(0, 3 + seed % 2, vms)
+    floor = cap * rng.choice([0.0, 0.3], (vms, 1))
+    bid = rng.lognormal(0.0, 1.0, (vms, 2)) * rng.choice([0.0, 1.0], (vms, 1), p=[0.1, 0.9])
+    most = np.stack([np.bincount(place, floor[:, at], 4) for at in range(2)], axis=1)
+    capacity = np.maximum(rng.uniform(50.0, 400.0, (4, 2)), most * 1.1)
+    snapshot = cloud(hosts_table(capacity), vms_table(place, bid, cap, floor=floor))
+    game = start(snapshot, 0)
+    return Search(game, game.board, np.ones(vms, dtype=bool), SUM_OF_SHORTFALLS, LIMITS)
+
+
+def short_on(game: Game, place: Ints, host: int) -> float:
+    """Credits by which the VMs of one host are short, where all are there."""
+    lacks = game.stakes.weight * shortfalls(game.stakes.first, game.view.on_hosts(place).allocation)
+    return float(lacks[place == host].sum())
+
+
+def fits(game: Game, place: Ints) -> bool:
+    """Whether the floors fit on every host."""
+    return not excess(game.view, place).any()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_scores_with_and_without_each_vm_and_what_hosts_have_left(seed: int) -> None:
+    """Of hosts that are short of something, of hosts that are not, and of empty ones."""
+    search = searched(seed)
+    game, place = search.game, search.board.place
+    view, given = game.view, game.view.on_hosts(place).allocation
+    for host in range(4):
+        there = place == host
+        assert search.scores[host] == pytest.approx(short_on(game, place, host))
+        left = view.capacity[host] - given[there].sum(axis=0)
+        assert search.estimates.spare[host] == pytest.approx(np.maximum(left, 0.0), abs=1e-9)
+        assert search.estimates.floors[host] == pytest.approx(view.floor[there].sum(axis=0))
+        assert search.estimates.bids[host] == pytest.approx(view.bid[there].sum(axis=0))
+        load = (view.bid[there].sum(axis=0) / view.capacity[host]).max()
+        assert search.estimates.load[host] == pytest.approx(load)
+    for vm, host in enumerate(place.tolist()):
+        gone = place.copy()
+        gone[vm] = NOWHERE
+        assert search.without[vm] == pytest.approx(short_on(game, gone, host), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_partner_with_whom_changing_places_helps_most(seed: int) -> None:
+    """By trying them all; one of the two must fit while the other is still there."""
+    search = searched(seed)
+    game, place = search.game, search.board.place
+    everybody, found = np.ones(len(place), dtype=bool), 0
+    for vm, source in enumerate(place.tolist()):
+        gains: dict[int, float] = {}
+        for other, host in enumerate(place.tolist()):
+            swapped, first, second = place.copy(), place.copy(), place.copy()
+            swapped[vm], swapped[other] = host, source
+            first[vm], second[other] = host, source
+            may = fits(game, swapped) and (fits(game, first) or fits(game, second))
+            if host != source and may:
+                gains[other] = sum(
+                    short_on(game, place, at) - short_on(game, swapped, at) for at in (source, host)
+                )
+        hosts = np.flatnonzero(np.arange(4) != source)
+        best, gain = best_exchange(
+            vm,
+            source,
+            hosts,
+            everybody,
+            search.table,
+            search.stakes,
+            SUM_OF_SHORTFALLS,
+            search.scores,
+        )
+        assert (best == NOWHERE) is (not gains)
+        if gains:
+            assert gain == pytest.approx(max(gains.values()))
+            assert gains[int(best)] == pytest.approx(gain)
+            found += 1
+    assert found > 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_error_of_a_vm_on_another_host(seed: int) -> None:
+    """Over both resources; infinite where its floor does not fit."""
+    search = searched(seed)
+    game, place, board = search.game, search.board.place, search.board
+    group, given = np.empty(40, dtype=np.int64), np.empty(40)
+    for vm, source in enumerate(place.tolist()):
+        for host in range(4):
+            if host == source:
+                continue
+            moved = place.copy()
+            moved[vm] = host
+            error = error_on(
+                vm,
+                host,
+                np.inf,
+                board.rows,
+                board.start,
+                board.count,
+                board.capacity,
+                game.stakes,
+                group,
+                given,
+            )
+            if fits(game, moved):
+                own = errors(game.stakes.first, game.view.on_hosts(moved).allocation)[vm]
+                assert error == pytest.approx(float(own.max()))
+            else:
+                assert error == np.inf

@@ -1,0 +1,25 @@
+"""The last words of a process, as its tenant reads them."""
+
+from pathlib import Path
+
+import pytest
+
+from merkatd.platforms.processes.last_words import last_words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("first\nValueError: no such cluster\n\n  \n", "ValueError: no such cluster"),
+        ("bell\a and colour \x1b[31m\n", "bell and colour [31m"),
+        ("x" * 10_000, "x" * 300),
+        ("y" * 299, "y" * 299),
+        ("\n\n", ""),
+    ],
+)
+def test_the_last_line_that_says_something_is_told(tmp_path: Path, text: str, words: str) -> None:
+    """No more than 300 characters of it, and none that moves a terminal's cursor."""
+    log = tmp_path / "one.log"
+    log.write_text(text)
+    assert last_words(log) == words
+    assert last_words(tmp_path / "none.log") == ""
