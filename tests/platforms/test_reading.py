@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from merkatd.fields import MOST_PROBLEMS
 from merkatd.platforms.reading import LONGEST, read_template
 from merkatd.platforms.template import Moment, OverBudget, TemplateError
+from merkatd.platforms.terms import LARGEST
 from merkatd.platforms.vm_text import size
 from tests.platforms.site import VM, template
 
@@ -149,6 +150,15 @@ def test_a_cluster_that_says_only_how_it_begins(sizes: str, read: tuple[int, int
     text = template(cluster=f'[[cluster]]\nname = "nodes"\ntemplate_id = 1\n{sizes}')
     (cluster,) = read_template(text).clusters
     assert (cluster.least, cluster.initial, cluster.most) == read
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_whole_numbers_up_to_the_largest_are_parameters(sign: int) -> None:
+    """The largest is one that every part of the program can hold."""
+    said = '[controller]\nkind = "none"\nparameters = {{ a = {} }}'
+    found = read_template(template(controller=said.format(sign * LARGEST)))
+    assert found.parameters == {"a": sign * LARGEST}
+    assert "whole numbers" in wrong(template(controller=said.format(sign * (LARGEST + 1))))
 
 
 def test_only_so_many_problems_are_named() -> None:

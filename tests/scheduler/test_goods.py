@@ -219,3 +219,13 @@ def test_a_vm_of_any_market_can_use_what_the_largest_of_its_hosts_has() -> None:
     allocation = ran(made, 1).decided.decision.allocations[0]
     assert allocation[2:].tolist() == [1000.0, 200.0]
     made.close()
+
+
+def test_a_spending_rate_is_all_that_is_bid_where_a_market_goes_by_use() -> None:
+    """Memory is not divided by it; network and disk follow the rate of CPU."""
+    made = Frontend(hosts=1, goods=BOTH, money=MONEY, markets=(Market(strategy="groups"),))
+    made.vm(3.0, MERKAT_BID_MEMORY=7, MERKAT_BID_NETWORK=9)
+    bid = ran(made, 2).seen.snapshot.vms.bid[0]
+    assert bid[0] > 0
+    assert bid.tolist() == [bid[0], 0.0, bid[0], bid[0]]
+    made.close()
