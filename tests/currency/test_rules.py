@@ -226,6 +226,16 @@ class TestSupply:
         assert up is not None
         assert up.new == 990
 
+    def test_what_was_not_sold_on_every_day_before_does_not_count(self) -> None:
+        """Nor what cost nothing then: there is no ratio to be formed."""
+        days = self.days(1, 1, 1.5, 1.5)
+        for day, before in ((0, {}), (1, {("default", "disk"): 0.0})):
+            others = [dict(one) | {("default", "disk"): 1.0} for one in days]
+            others[day] = dict(days[day]) | before
+            change = supply_change(self.POLICY, 1000, 1000, others)
+            assert change is not None
+            assert "risen by 50%" in change.reason
+
     @given(
         supply=st.integers(500, 2000),
         prices=st.lists(st.floats(1e-6, 1e6), min_size=4, max_size=9),

@@ -206,8 +206,8 @@ class TestPendingReasons:
 def test_members_that_must_be_apart_are_on_whichever_host_the_first_one_is(
     strategy: str, host: int
 ) -> None:
-    """Though it is the largest by far."""
-    capacity = np.full((4, 2), 100.0)
+    """Though it alone has all that both can use."""
+    capacity = np.full((4, 2), 30.0)
     capacity[host] = 1_000.0
     alike = np.full((2, 2), 50.0)
     snapshot = cloud(

@@ -10,7 +10,7 @@ import pytest
 from merkatd.database import details, periods
 from merkatd.embedded.states import State
 from merkatd.scheduler.ports import Histories, Record, UnreachableError
-from merkatd.scheduler.running import Look, at_least, lacking, seconds_run
+from merkatd.scheduler.running import Look, at_least, lacking, look_of, seconds_run
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 NEVER = Record(-1)
@@ -90,6 +90,22 @@ def test_a_vm_that_is_gone_ran_until_its_end() -> None:
     now = looked(1060, ended={7: Record(0, 900, 1020)})
     assert lacking(before, now, np.array([True, True])) == [8]
     assert seconds_run(before, now, {8: [Record(0, 900, 1005)]}).tolist() == [20, 5]
+
+
+def test_records_are_kept_of_all_vms_that_could_be_read() -> None:
+    """Of these no history is asked for; what is hidden is known by its name alone."""
+    frontend = site()
+    vms = [frontend.vm() for _ in range(2)]
+    observation = frontend.periods(2).seen.observation
+    runs = np.ones(len(vms), dtype=bool)
+    found = look_of(observation, runs)
+    assert found is not None
+    assert set(found.records) == set(vms)
+    hidden = look_of(replace(observation, ailing={vms[0]: "it is unreadable"}), runs)
+    assert hidden is not None
+    assert (set(hidden.records), set(hidden.hidden)) == ({vms[1]}, {vms[0]})
+    assert look_of(replace(observation, records=None), runs) is None
+    frontend.close()
 
 
 def test_what_no_record_says_counts_as_running() -> None:
