@@ -92,7 +92,7 @@ def test_the_partner_with_whom_changing_places_helps_most(seed: int) -> None:
             SUM_OF_SHORTFALLS,
             search.scores,
         )
-        assert (best == NOWHERE) is (not gains)
+        assert bool(best == NOWHERE) is (not gains)
         if gains:
             assert gain == pytest.approx(max(gains.values()))
             assert gains[int(best)] == pytest.approx(gain)
