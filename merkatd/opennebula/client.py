@@ -40,7 +40,9 @@ _APPEND = 1
 _ALL = (ALL_USERS, -1, -1)
 _STEPS = frozenset({"one.vm.allocate", "one.vm.deploy", "one.vm.migrate", "one.vm.action"})
 """Steps of the plan. The period bounds how many are in flight (`period.in_flight`)."""
-_READS = re.compile(r"one\.\w+\.(info|infoextended|infoset|monitoring|version|config|raftstatus)")
+_READS = re.compile(
+    r"one\.\w+\.(info|infoextended|infoset|monitoring|accounting|version|config|raftstatus)"
+)
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 5.0
 

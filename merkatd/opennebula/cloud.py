@@ -72,12 +72,7 @@ class OpenNebulaCloud:
 
     async def histories(self, vms: Collection[int], since_s: float) -> Histories:
         """Read the history records of these VMs. Raises UnreachableError."""
-        try:
-            return await read_histories(self._client, self._executor, vms, since_s)
-        except OneError as error:
-            raise UnreachableError(f"history records can't be read: {error}") from error
-        except (BrokenError, UnreadableError) as error:
-            raise UnreachableError(f"a history record is no XML, or not whole: {error}") from error
+        return await read_histories(self._client, self._executor, self._clock, vms, since_s)
 
     async def send(self, step: Step) -> Reply:
         """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""

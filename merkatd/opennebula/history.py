@@ -1,22 +1,25 @@
 """History records: when VMs ran, as `one.vm.info`, pools and `one.vmpool.accounting` show it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from twisted.logger import Logger
 
 from merkatd.opennebula.client import Client
-from merkatd.opennebula.elements import BrokenError, Element, counted, one, rows
+from merkatd.opennebula.elements import BrokenError, Element, UnreadableError, counted, one, rows
 from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.transport import Executor
-from merkatd.opennebula.waiting import in_parallel
-from merkatd.scheduler.ports import NO_RECORD, Histories, Record
+from merkatd.opennebula.waiting import Time, in_parallel
+from merkatd.scheduler.ports import NO_RECORD, Histories, Record, UnreachableError
 
 _log = Logger()
 
 _FEW = 50
 """So many VMs are asked for one by one. For more, one call for all is cheaper: its records carry
 the VMs' templates, and it shows every VM that runs."""
+_PATIENCE_S = 20.0
+"""So long a period waits for the histories of single VMs."""
 _MOST = 500
 """Records of one VM that are read: the last ones."""
 _CLOCKS_DIFFER_S = 3600
@@ -53,34 +56,58 @@ def _parts(element: Element, *names: str) -> Mapping[str, str]:
 
 
 async def read_histories(
-    client: Client, executor: Executor, vms: Collection[int], since_s: float
+    client: Client, executor: Executor, clock: Time, vms: Collection[int], since_s: float
 ) -> Histories:
-    """Return the history records of these VMs, also of VMs that are done."""
+    """Return the history records of these VMs, also of VMs that are done.
+
+    A VM whose records can't be read is left out, and spoils no other VM's: owners' texts stand in
+    them, as long as OpenNebula takes texts. Raises UnreachableError.
+    """
     if not vms:
         return {}
     if len(vms) > _FEW:
-        text = await client.accounting(max(int(since_s) - _CLOCKS_DIFFER_S, 0))
-        return await executor.run(lambda: _of_many(text, frozenset(vms)))
+        try:
+            text = await client.accounting(max(int(since_s) - _CLOCKS_DIFFER_S, 0))
+            return await executor.run(lambda: _of_many(text, frozenset(vms)))
+        except (OneError, BrokenError, UnreadableError, UnreachableError) as error:
+            _log.warn("All history records at once can't be read: {why}", why=str(error))
+    until_s = clock.seconds() + _PATIENCE_S
+    found: dict[int, Sequence[Record]] = {}
     wanted = sorted(vms)
-    texts = await in_parallel(_text(client, vm) for vm in wanted)
-    found = await executor.run(lambda: list(map(_of_one, texts)))
-    return {vm: records for vm, records in zip(wanted, found, strict=True) if records}
+    for start in range(0, len(wanted), _FEW):
+        some = wanted[start : start + _FEW]
+        if clock.seconds() > until_s:
+            _log.warn(
+                "History records of {count} VMs are not read: it takes too long. These VMs count as"
+                " running all the time",
+                count=len(wanted) - start,
+            )
+            break
+        texts = await in_parallel(_text(client, vm) for vm in some)
+        read = await executor.run(partial(_all_of, texts))
+        found |= {vm: rows for vm, rows in zip(some, read, strict=True) if rows is not None}
+    return found
 
 
-async def _text(client: Client, vm: int) -> str:
-    """The VM's own page; nothing where OpenNebula refuses it, which spoils no other VM's."""
+async def _text(client: Client, vm: int) -> str | None:
+    """The VM's own page; None where OpenNebula refuses it, which spoils no other VM's."""
     try:
         return await client.vm(vm)
     except OneError as error:
         _log.warn("VM {vm} has no history that can be read: {why}", vm=vm, why=str(error))
-        return ""
+        return None
 
 
-def _of_one(text: str) -> Sequence[Record]:
+def _all_of(texts: Sequence[str | None]) -> list[Sequence[Record] | None]:
+    return [None if text is None else _of_one(text) for text in texts]
+
+
+def _of_one(text: str) -> Sequence[Record] | None:
+    """The records; None where they can't be read."""
     try:
         vm = one(text, "VM")
     except BrokenError:
-        return []
+        return None
     records = next(vm.iterchildren("HISTORY_RECORDS"), None)
     # A period needs those that it saw; a VM that was resumed for years has many more.
     if records is None:

@@ -12,7 +12,7 @@ from merkatd.database.periods import Period
 from merkatd.database.retrying import LostRaceError
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import in_a_market
-from merkatd.scheduler.ports import Histories, Observation
+from merkatd.scheduler.ports import NO_RECORD, Histories, Observation
 from merkatd.scheduler.running import at_least, lacking, look_back, look_of, seconds_run
 from merkatd.scheduler.world import World
 
@@ -53,8 +53,9 @@ def _kept(connection: sa.Connection, period: int) -> Mapping[str, Any] | None:
 
 
 def _could_run(arrays: Mapping[str, Any]) -> Bools:
-    """[vms]: was on a host before, or placed: may have run until the next observation."""
-    found: Bools = arrays["runs"] | arrays["placed"] | (arrays["record"][:, 0] >= 0)
+    """[vms]: was on a host before, placed, or not read: may have run until the next observation."""
+    never = arrays["record"][:, 0] == NO_RECORD.seq
+    found: Bools = arrays["runs"] | arrays["placed"] | ~never
     return found
 
 
@@ -82,7 +83,8 @@ def seconds_charged(
     else:
         now = look_back(after, until_s)
     if before is not None and now is not None:
-        ran = at_least(seconds_run(before, now, histories), world.rhythm.least_charge_s, passed_s)
+        ran = seconds_run(before, now, histories, arrays.get("placed"))
+        ran = at_least(ran, world.rhythm.least_charge_s, passed_s)
     else:
         both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(seen, after))
         ran = np.where(both, passed_s, 0.0)

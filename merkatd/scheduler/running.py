@@ -19,6 +19,8 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.scheduler.ports import NO_RECORD, Histories, Observation, Record
 
+_HIDDEN = Record(-2)
+"""Kept of a VM that could not be read."""
 CLOCK_STEP_S = 2.0
 """Records have whole seconds; what differs by no more than this is no difference of clocks."""
 
@@ -44,7 +46,9 @@ def kept(seen: Observation) -> Arrays:
     records = seen.records
     if records is None:
         return {}
-    return {"record": np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])}
+    found = np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])
+    found[np.isin(seen.vm_id, list(seen.by_record))] = _HIDDEN
+    return {"record": found}
 
 
 def look_of(seen: Observation, runs: Bools) -> Look | None:
@@ -68,7 +72,9 @@ def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
     records = dict(
         zip(arrays["vm"].tolist(), map(Record._make, arrays["record"].tolist()), strict=True)
     )
-    return Look(at_s, arrays["vm"], arrays["runs"], records)
+    hidden = frozenset(vm for vm, record in records.items() if record == _HIDDEN)
+    known = {vm: record for vm, record in records.items() if vm not in hidden}
+    return Look(at_s, arrays["vm"], arrays["runs"], known, hidden)
 
 
 def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
@@ -79,12 +85,12 @@ def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
     return [
         vm
         for vm in before.vm[concerned].tolist()
-        if vm not in now.hidden and not _says_all(before.records[vm], now.records.get(vm))
+        if vm not in now.hidden and not _says_all(before.records.get(vm), now.records.get(vm))
     ]
 
 
-def _says_all(old: Record, new: Record | None) -> bool:
-    if new is None:
+def _says_all(old: Record | None, new: Record | None) -> bool:
+    if old is None or new is None:
         return False
     if new.seq == old.seq:
         # Of a migration under way the record before the last one is the one that runs.
@@ -92,14 +98,18 @@ def _says_all(old: Record, new: Record | None) -> bool:
     return new.seq == old.seq + 1 and (old.seq < 0 or old.ran_until_s > 0)
 
 
-def seconds_run(before: Look, now: Look, histories: Histories) -> Floats:
+def seconds_run(
+    before: Look, now: Look, histories: Histories, placed: Bools | None = None
+) -> Floats:
     """[vms of `before`]: for how long each ran from then till now, as far as that is known.
 
-    A VM of which nothing is known now counts as running if it ran before.
+    A VM of which nothing is known now counts as running all the time if it ran before, or was
+    `placed` then.
     """
+    could_run = before.runs if placed is None else before.runs | placed
     elapsed = max(now.at_s - before.at_s, 0.0)
     news = [
-        _since(before.records[vm], now.records.get(vm), histories.get(vm))
+        _since(before.records.get(vm), now.records.get(vm), histories.get(vm))
         for vm in before.vm.tolist()
     ]
     shift = _shift(before, now, news)
@@ -109,10 +119,10 @@ def seconds_run(before: Look, now: Look, histories: Histories) -> Floats:
     for row, (vm, ran) in enumerate(zip(before.vm.tolist(), before.runs.tolist(), strict=True)):
         records = news[row]
         if records is None:
-            found[row] = elapsed if ran else 0.0
+            found[row] = elapsed if could_run[row] else 0.0
         elif records:
             counts = ran or vm in runs_now
-            old = before.records[vm]
+            old = before.records.get(vm, NO_RECORD)
             found[row] = sum(
                 _overlap(old, one, start_s, end_s, open_counts=counts) for one in records
             )
@@ -120,15 +130,15 @@ def seconds_run(before: Look, now: Look, histories: Histories) -> Floats:
 
 
 def _since(
-    old: Record, new: Record | None, history: Sequence[Record] | None
+    old: Record | None, new: Record | None, history: Sequence[Record] | None
 ) -> Sequence[Record] | None:
     """Return the records in which the VM may have run since it had the old one last.
 
     None where they are not known.
     """
-    if history:
-        return [one for one in history if _may_count(old, one)]
-    if new is None or not _says_all(old, new):
+    if history is not None:
+        return [one for one in history if old is None or _may_count(old, one)]
+    if old is None or new is None or not _says_all(old, new):
         return None
     return [] if new is NO_RECORD or (new.seq == old.seq and not _is_open(old, new)) else [new]
 
@@ -164,6 +174,7 @@ def _shift(before: Look, now: Look, news: Iterable[Sequence[Record] | None]) -> 
         moment
         for vm, records in zip(before.vm.tolist(), news, strict=True)
         for one in records or ()
+        if vm not in before.hidden
         for moment in _new_moments(before.records[vm], one)
     ]
     behind = min(fresh) - before.at_s if fresh else 0.0

@@ -9,6 +9,7 @@ import pytest
 
 from merkatd.database import details, periods
 from merkatd.embedded.states import State
+from merkatd.opennebula.envelope import TooLongError
 from merkatd.scheduler.ports import Histories, Record, UnreachableError
 from merkatd.scheduler.running import Look, at_least, lacking, look_of, seconds_run
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
@@ -112,6 +113,29 @@ def test_what_no_record_says_counts_as_running() -> None:
     """If the VM ran before: hiding a VM makes it no cheaper."""
     before = looked(1000, (7, True, Record(0, 900)), (8, False, Record(0, 900, 910)))
     assert seconds_run(before, looked(1060), {}).tolist() == [60, 0]
+
+
+def test_what_was_placed_and_can_never_be_read_counts_as_running() -> None:
+    """A text that is too long to be read makes no VM free."""
+    before = looked(1000, (7, False, NEVER), (8, False, NEVER))
+    placed = np.array([True, False])
+    assert seconds_run(before, looked(1060), {}, placed).tolist() == [60, 0]
+    # A page that was read and has no record is of a VM that never ran.
+    assert seconds_run(before, looked(1060), {7: []}, placed).tolist() == [0, 0]
+
+
+def test_a_vm_that_could_not_be_read_moves_no_other_vms_time() -> None:
+    """What its record says is as old as it was, and no difference of clocks."""
+    before = replace(
+        looked(1000, (7, False, NEVER), (8, True, Record(0, 500))),
+        records={7: NEVER},
+        hidden={8},
+    )
+    now = looked(1060, (7, False, Record(0, 1010, 1040)), (8, True, Record(0, 500)))
+    assert lacking(before, now, np.array([True, True])) == [8]
+    assert seconds_run(before, now, {8: [Record(0, 500)]}).tolist() == [30, 60]
+    assert seconds_run(before, now, {}).tolist() == [30, 60]
+    assert seconds_run(before, now, {8: [Record(0, 500, 1020)]}).tolist() == [30, 20]
 
 
 @pytest.mark.parametrize("differ_s", [-86_400, -300, 0, 1, 300, 86_400])
@@ -303,4 +327,54 @@ def test_after_an_hour_without_a_daemon_two_periods_are_charged() -> None:
     frontend.start_daemon()
     frontend.period()
     assert sum(seconds_paid(frontend, vm)) - paid == 120
+    frontend.close()
+
+
+LONG = "x" * 10_500_000
+
+
+def test_a_text_too_long_moves_no_other_vms_time() -> None:
+    """One VM is hidden for some looks; a neighbour pays for what it runs meanwhile."""
+    frontend = site()
+    hider = frontend.vm()
+    frontend.periods(3)
+    for turn in range(4):
+        frontend.bench.ok("one.vm.update", hider, f'LONG="{LONG if turn % 2 else ""}"', 1)
+        vm = frontend.vm()
+        frontend.period()
+        frontend.clock.advance(50)
+        frontend.bench.ok("one.vm.action", "terminate-hard", vm)
+        frontend.clock.advance(10)
+        frontend.period()
+        assert sum(seconds_paid(frontend, vm)) == pytest.approx(truth(frontend, vm), abs=2)
+    frontend.close()
+
+
+@pytest.mark.parametrize("answer", [TooLongError(1 << 25, ""), TimeoutError("no answer")])
+def test_records_too_long_for_one_answer_are_read_one_by_one(
+    answer: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what can't be read the VM alone pays, and each period goes on."""
+    monkeypatch.setattr("merkatd.opennebula.history._FEW", 3)
+    frontend = site()
+    vms = [frontend.vm(VCPU=1, MEMORY=256) for _ in range(5)]
+    real = frontend.transport.call
+
+    async def call(method: str, *arguments: Any) -> Any:
+        if method == "one.vmpool.accounting" or (method == "one.vm.info" and vms[-1] in arguments):
+            raise answer if method == "one.vmpool.accounting" else TooLongError(1 << 25, "")
+        if "vmpool.info" in method and arguments[-1] == 6:
+            raise TooLongError(1 << 25, "")
+        return await real(method, *arguments)
+
+    monkeypatch.setattr(frontend.transport, "call", call)
+    frontend.period()
+    frontend.clock.advance(40)
+    for vm in vms:
+        frontend.bench.ok("one.vm.action", "terminate-hard", vm)
+    frontend.clock.advance(20)
+    frontend.periods(2)
+    for vm in vms[:-1]:
+        assert seconds_paid(frontend, vm) == [pytest.approx(truth(frontend, vm), abs=1)]
+    assert seconds_paid(frontend, vms[-1]) == [pytest.approx(60, abs=5)]
     frontend.close()
