@@ -20,13 +20,12 @@ from controllers.applications.trading import (
     traces_of,
 )
 from controllers.controller import Controller
+from controllers.parameters import number
 from controllers.policies.bound import Prices, upper_bound
 from controllers.policies.deadline import bid_max
 from controllers.policies.vertical import Means, Performance, Standing, Trace, adapt
 from merkatd.platforms.ports import Amounts, Assignment, ClusterTerms, News, VmNow
 
-HORIZON_S = 86_400.0
-"""Where there is no deadline: what there is has to last for so long, from any moment on."""
 _WANTING = Performance(value=2.0, reference=1.0, low=0.75, high=0.95)
 """It could always use more."""
 _PENDING = "pending"
@@ -101,7 +100,7 @@ class BestEffort(Controller):
 
     async def on_price(self, news: News) -> None:
         """Ask for what the credits of one period can buy."""
-        horizon_s = float(self.assignment.parameters.get("horizon_s", HORIZON_S))
+        horizon_s = number(self.assignment.parameters, "horizon_s")
         spending = part(self.assignment, news, horizon_s)
         market, names = market_without(news), tuple(news.prices)
         whole = sum(one.most for one in self.assignment.clusters)

@@ -11,11 +11,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controllers.applications.replacing import LIMIT_S, OFF, OFF_S, overdue
+from controllers.applications.replacing import OFF, overdue
 from controllers.applications.trading import bidding, market_without, most, purse
 from controllers.controller import Controller
 from controllers.monitors.head import Head, batch_of
 from controllers.monitors.queue import CLOSED, JOBS, WORKER
+from controllers.parameters import number, whole
 from controllers.policies.bound import bids_for
 from controllers.policies.deadline import bid_max
 from controllers.policies.draining import drained
@@ -72,11 +73,11 @@ class Wants:
             head=str(said.get("head", "head")),
             workers=str(said.get("workers", "workers")),
             aim=Aim(said.get("aim", Aim.THROUGHPUT)),
-            target_s=float(said.get("target_s", 60.0)),
-            slots=int(said.get("slots", 1)),
-            growth=int(said.get("growth", 2)),
-            patience=int(said.get("patience", 3)),
-            drain_limit_s=float(said.get("drain_limit_s", 600.0)),
+            target_s=number(said, "target_s"),
+            slots=whole(said, "slots"),
+            growth=whole(said, "growth"),
+            patience=whole(said, "patience"),
+            drain_limit_s=number(said, "drain_limit_s"),
         )
         for name in (found.head, found.workers):
             if name not in names:
@@ -164,11 +165,11 @@ class Elastic(Controller):
         # Only the monitor's looks say who is absent: while it sees nothing, no time counts.
         looked_s = float(self.memory.get(_SEEN_S, news.at_s))
         lost: set[int] = set()
-        for key, missed, at_s, name, usual_s in (
-            (_OFF, off, news.at_s, "off_limit_s", OFF_S),
-            (_ABSENT, absent, looked_s, "boot_limit_s", LIMIT_S),
+        for key, missed, at_s, name in (
+            (_OFF, off, news.at_s, "off_limit_s"),
+            (_ABSENT, absent, looked_s, "boot_limit_s"),
         ):
-            limit_s = float(self.assignment.parameters.get(name, usual_s))
+            limit_s = number(self.assignment.parameters, name)
             self.memory[key], late = overdue(missed, self.memory.get(key, {}), at_s, limit_s)
             lost |= {*late}
         return lost

@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from controllers.applications.progress import Progress
-from controllers.applications.replacing import OFF, OFF_S, Absent, overdue
+from controllers.applications.replacing import OFF, Absent, overdue
 from controllers.applications.scene import Scene, in_words, too_late, usable_s
 from controllers.applications.trading import (
     LEAST_BID,
@@ -24,6 +24,7 @@ from controllers.applications.trading import (
     traces_of,
 )
 from controllers.controller import Controller
+from controllers.parameters import number, whole
 from controllers.policies.bound import Prices
 from controllers.policies.deadline import reference_s
 from controllers.policies.minimum import least_part, worthwhile
@@ -66,7 +67,7 @@ class Iterative(Controller):
     @property
     def steps(self) -> int:
         """The iterations to be made (n_steps)."""
-        return int(self.assignment.parameters["steps"])
+        return whole(self.assignment.parameters, "steps")
 
     async def on_start(self) -> None:
         """A template without the number of iterations can't be looked after."""
@@ -117,7 +118,7 @@ class Iterative(Controller):
         """Have VMs made anew that are said to run but were never reached, or that went out."""
         absent = Absent.of(self.memory.get(_ABSENT, {}))
         off = [one.vm for one in news.vms if one.state == OFF and news.state == "running"]
-        limit_s = float(self.assignment.parameters.get("off_limit_s", OFF_S))
+        limit_s = number(self.assignment.parameters, "off_limit_s")
         self.memory[_OFF], out = overdue(off, self.memory.get(_OFF, {}), news.at_s, limit_s)
         for terms in self.assignment.clusters:
             mine = {one.vm for one in news.vms if one.cluster == terms.name}

@@ -4,14 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from controllers.parameters import number
 from merkatd.platforms.ports import ClusterTerms, VmNow
 
 ABSENT: Final = "absent/"
 """How a monitor names what it tells of such a VM: for how many seconds it has run unanswering."""
-LIMIT_S: Final = 300.0
-"""So long a VM may take to come up, unless its monitor's `boot_limit_s` says otherwise."""
-OFF_S: Final = 60.0
-"""So long one may be off before another is made in its place: hosts are sometimes not seen."""
 OFF: Final = "powered_off"
 MOST: Final = 2
 """So many of a cluster are replaced at once: where none answers, VMs are not what is broken."""
@@ -43,9 +40,7 @@ class Absent:
 
     def to_replace(self, terms: ClusterTerms, vms: Iterable[VmNow]) -> tuple[int, ...]:
         """Those of the cluster's VMs that were missed for too long, the longest missed first."""
-        limit_s = LIMIT_S
-        if terms.monitor is not None:
-            limit_s = float(terms.monitor.parameters.get("boot_limit_s", LIMIT_S))
+        limit_s = number(terms.monitor.parameters if terms.monitor else {}, "boot_limit_s")
         missed = self.by_cluster.get(terms.name, {})
         running = {one.vm for one in vms if one.cluster == terms.name and one.state == "running"}
         late = {

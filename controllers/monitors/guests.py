@@ -14,6 +14,7 @@ from typing import Any
 from controllers.controller import Hand
 from controllers.monitors.addresses import check_address
 from controllers.monitors.ssh import Heard, Limits, Place, Pool, key_of
+from controllers.parameters import whole
 from merkatd.bus.messages import Latest, Look
 from merkatd.platforms.guest_keys import GuestKeys, guest_keys
 from merkatd.platforms.ports import VmNow
@@ -52,7 +53,7 @@ class Reach:
             address=address,
             allowed=self.allowed,
             user=str(parameters.get("user", self.user)),
-            port=int(parameters.get("port", self.port)),
+            port=whole(parameters, "port") if "port" in parameters else self.port,
             limits=self.limits,
         )
 

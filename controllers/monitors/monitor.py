@@ -5,10 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from controllers.controller import Hand
+from controllers.parameters import number
 from merkatd.bus.messages import Measured
 from merkatd.platforms.ports import Assignment, ClusterTerms, MarketNow
-
-EVERY_S = 20.0
 
 
 class Monitor:
@@ -25,7 +24,7 @@ class Monitor:
         self.assignment = assignment
         self.cluster = cluster
         self.parameters: Mapping[str, Any] = cluster.monitor.parameters if cluster.monitor else {}
-        self.every_s = float(self.parameters.get("every_s", EVERY_S))
+        self.every_s = number(self.parameters, "every_s")
         self._hand = hand
         self._wait = wait
 

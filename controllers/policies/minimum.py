@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Final
 
+from controllers.parameters import number
 from controllers.policies.deadline import HIGH, LOW
 from controllers.policies.vertical import Performance
 
@@ -15,7 +16,7 @@ KINDS: Final = frozenset({"partial_deadline", "full_performance"})
 
 def least_part(kind: str, parameters: Mapping[str, Any]) -> float | None:
     """Return the part that a kind of controller can't do without; None where it tracks a pace."""
-    return float(parameters.get("least_part", LEAST_PART)) if kind in KINDS else None
+    return number(parameters, "least_part") if kind in KINDS else None
 
 
 def lacking(held: float) -> Performance:

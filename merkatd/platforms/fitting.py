@@ -4,8 +4,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from controllers import parameters
+from controllers.kinds import CONTROLLERS, MONITORS
 from controllers.monitors.addresses import check_address
 from controllers.monitors.counting import pattern_of
+from controllers.parameters import OF_EVERY_MONITOR
 from merkatd.fields import listed
 from merkatd.platforms.ports import Kinds
 from merkatd.platforms.template import NOBODY, Cluster, Template, TemplateError
@@ -30,6 +33,9 @@ def check(template: Template, offered: Offered) -> None:
 def _problems(template: Template, offered: Offered) -> Iterator[str]:
     kinds = offered.kinds
     yield from _unknown("controller.kind", template.controller, [*kinds.controllers, NOBODY])
+    if template.controller in CONTROLLERS:
+        for problem in parameters.problems(template.parameters):
+            yield f"controller.parameters.{problem}"
     if template.market is not None:
         yield from _unknown("market", template.market, offered.markets)
     yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)
@@ -40,21 +46,23 @@ def _problems(template: Template, offered: Offered) -> Iterator[str]:
 def _cluster_problems(path: str, cluster: Cluster, offered: Offered) -> Iterator[str]:
     if cluster.monitor is not None:
         yield from _unknown(f"{path}.monitor.kind", cluster.monitor.kind, offered.kinds.monitors)
-        for problem in _monitor_problems(cluster.monitor.parameters, offered.kinds.addresses):
+        said = cluster.monitor.parameters
+        numbers = parameters.NUMBERS if cluster.monitor.kind in MONITORS else OF_EVERY_MONITOR
+        for problem in parameters.problems(said, numbers):
+            yield f"{path}.monitor.parameters.{problem}"
+        for problem in _monitor_problems(said, offered.kinds.addresses):
             yield f"{path}.monitor.parameters: {problem}"
     yield from _unsold(f"{path}.floor", cluster.floor, offered.goods)
     yield from _unsold(f"{path}.ceiling", cluster.ceiling, offered.goods)
 
 
-def _monitor_problems(
-    parameters: Mapping[str, Any], addresses: Sequence[str] | None
-) -> Iterator[str]:
+def _monitor_problems(said: Mapping[str, Any], addresses: Sequence[str] | None) -> Iterator[str]:
     """What a monitor would refuse to begin with."""
     try:
-        if "pattern" in parameters:
-            pattern_of(str(parameters["pattern"]))
-        if "address" in parameters and addresses is not None:
-            check_address(str(parameters["address"]), addresses)
+        if "pattern" in said:
+            pattern_of(str(said["pattern"]))
+        if "address" in said and addresses is not None:
+            check_address(str(said["address"]), addresses)
     except ValueError as error:
         yield str(error)
 

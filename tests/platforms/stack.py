@@ -74,7 +74,7 @@ EMBEDDED=[WORK="1000000000",DEMAND="1"]
 """
 [cluster.monitor]
 kind = "ticking"
-parameters = {{ every_s = 0.1 }}
+parameters = {{ every_s = 1 }}
 '''
 # The plain strategy: another one of the tests makes VMs of its own.
 _DAEMON = """

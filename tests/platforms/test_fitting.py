@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from controllers.parameters import NUMBERS
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.bus.running import PlatformProcesses
 from merkatd.bus.settings import Settings
@@ -82,6 +83,32 @@ class TestMonitors:
         site.submit(
             cluster=f'{CLUSTER}\n{self.MONITOR} = {{ log = "l", address = "10.0.0.{{vm}}" }}'
         )
+
+
+class TestNumbers:
+    """Parameters are handed to processes that run beside the daemon: each number has bounds."""
+
+    @pytest.mark.parametrize("every_s", ["0", "-1", "1e-9", "1e300", "true", "'20'", "[1]"])
+    @pytest.mark.parametrize("kind", ["steps", "mine"])
+    def test_a_monitor_looks_no_more_often_than_allowed(
+        self, site: Site, kind: str, every_s: str
+    ) -> None:
+        """Monitors of the site's own, too: their base class waits between looks."""
+        site.notes.offered = replace(site.notes.offered, monitors=("steps", "mine"))
+        monitor = f"[cluster.monitor]\nkind = '{kind}'\nparameters"
+        with pytest.raises(TemplateError, match=r"every_s must be a number between 1 and 86400"):
+            site.submit(cluster=f"{CLUSTER}\n{monitor} = {{ every_s = {every_s} }}")
+        site.submit(cluster=f"{CLUSTER}\n{monitor} = {{ every_s = 20 }}")
+
+    @pytest.mark.parametrize("name", sorted(NUMBERS))
+    def test_every_number_of_a_controller_has_bounds(self, site: Site, name: str) -> None:
+        """What a controller of the site's own makes of such names is the site's affair."""
+        site.notes.offered = replace(site.notes.offered, controllers=("elastic", "notes"))
+        for value in (-1, 9e14, '"many"', "true"):
+            said = f"parameters = {{ {name} = {value} }}"
+            with pytest.raises(TemplateError, match=rf"controller.parameters.{name} must be"):
+                site.submit(controller=f'[controller]\nkind = "elastic"\n{said}')
+        site.submit(controller=f'[controller]\nkind = "notes"\nparameters = {{ {name} = -1 }}')
 
 
 class TestProcesses:

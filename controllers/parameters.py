@@ -1,0 +1,96 @@
+"""Numbers in the parameters of controllers and monitors: their defaults, and their bounds.
+
+A tenant writes these parameters. A template with a number beyond its bounds is rejected; where a
+stored one has such a number, the nearest bound applies.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final
+
+_DAY_S: Final = 86_400.0
+_COUNT: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """The bounds of a parameter."""
+
+    usual: float
+    least: float
+    most: float
+    whole: bool = False
+
+    def says(self, value: Any) -> str | None:
+        """Return None for a valid value, otherwise a sentence with the values that are accepted."""
+        number = _number(value)
+        fits = number is not None and self.least <= number <= self.most
+        if fits and not (self.whole and number != int(number or 0)):
+            return None
+        kind = "a whole number" if self.whole else "a number"
+        return f"must be {kind} between {self.least:g} and {self.most:g}"
+
+    def bounded(self, value: Any) -> float:
+        """Return the value, the nearest bound, or the default where it is no number."""
+        number = _number(value)
+        if number is None:
+            return self.usual
+        return min(max(number, self.least), self.most)
+
+
+NUMBERS: Final[Mapping[str, Number]] = {
+    "every_s": Number(20.0, 1.0, _DAY_S),
+    "boot_limit_s": Number(300.0, 10.0, 30 * _DAY_S),
+    "off_limit_s": Number(60.0, 0.0, 30 * _DAY_S),
+    "horizon_s": Number(_DAY_S, 60.0, 3_660 * _DAY_S),
+    "target_s": Number(60.0, 1.0, 366 * _DAY_S),
+    "drain_limit_s": Number(600.0, 0.0, 30 * _DAY_S),
+    "slots": Number(1, 1, 10_000, whole=True),
+    "growth": Number(2, 1, _COUNT, whole=True),
+    "patience": Number(3, 0, _COUNT, whole=True),
+    "steps": Number(1, 1, 1e12),
+    "least_part": Number(0.3, 0.0, 1.0),
+    "port": Number(22, 1, 65_535, whole=True),
+}
+"""By name. Each name has one meaning in all kinds that come with Merkat."""
+
+
+OF_EVERY_MONITOR: Final = frozenset({"every_s", "boot_limit_s"})
+"""Also monitors of a site's own have these."""
+
+
+def number(parameters: Mapping[str, Any], name: str) -> float:
+    """Return a parameter within its bounds, or its default where it is missing or no number."""
+    return NUMBERS[name].bounded(parameters.get(name))
+
+
+def whole(parameters: Mapping[str, Any], name: str) -> int:
+    """Return a parameter that is a whole number, within its bounds."""
+    return int(number(parameters, name))
+
+
+def problems(
+    parameters: Mapping[str, Any], names: Collection[str] = NUMBERS.keys()
+) -> Iterator[str]:
+    """Return an error for each of these numbers that is beyond its bounds."""
+    for name, known in NUMBERS.items():
+        if name in names and name in parameters:
+            accepted = known.says(parameters[name])
+            if accepted is not None:
+                yield f"{name} {accepted} (got {_short(parameters[name])})"
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if isfinite(found) else None
+
+
+def _short(value: Any) -> str:
+    said = repr(value)
+    return said if len(said) <= 40 else f"{said[:37]}..."

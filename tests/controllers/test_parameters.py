@@ -1,0 +1,50 @@
+"""Numbers that a tenant wrote are used within their bounds, whatever a stored template says."""
+
+from math import inf, isfinite, nan
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.monitors.monitor import Monitor
+from controllers.parameters import NUMBERS, number, problems
+from controllers.policies.minimum import least_part
+from merkatd.platforms.ports import ClusterTerms
+from merkatd.platforms.ports import Monitor as Chosen
+from tests.bus.rig import assignment
+
+ANYTHING: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+
+
+@pytest.mark.parametrize("every_s", [0, -1, nan, -inf, 1e-9, 10**400, "", "0", None, [], True])
+def test_a_monitor_never_spins(every_s: Any) -> None:
+    """Stored templates, and callers without a template, may say anything."""
+    terms = ClusterTerms(
+        name="workers",
+        least=1,
+        most=1,
+        floor={},
+        ceiling={},
+        monitor=Chosen(kind="steps", parameters={"every_s": every_s}),
+    )
+    monitor = Monitor(assignment(), terms, hand=None)  # type: ignore[arg-type]
+    assert 1.0 <= monitor.every_s <= 86_400.0
+
+
+@given(st.sampled_from(sorted(NUMBERS)), ANYTHING)
+def test_a_number_is_always_within_its_bounds(name: str, value: Any) -> None:
+    """A number that is accepted at the border is used as it is."""
+    found, known = number({name: value}, name), NUMBERS[name]
+    assert isfinite(found)
+    assert known.least <= found <= known.most
+    if not [*problems({name: value})]:
+        assert found == value
+
+
+@pytest.mark.parametrize("part", ["x", None, nan, 7, -3, {}])
+def test_the_least_part_is_a_part(part: Any) -> None:
+    """The daemon reads it in each period."""
+    found = least_part("full_performance", {"least_part": part})
+    assert found is not None
+    assert 0.0 <= found <= 1.0
