@@ -28,7 +28,7 @@ class Usage:
     vm: int
     host: int
     cpu_s: float
-    """Core-seconds used since its first start."""
+    """Core-seconds used since its last start, there or in a domain that was moved there."""
     balloon_mib: float
     used_mib: float
     limits: Limits
@@ -211,9 +211,13 @@ class Hypervisors:
             guest.limits = self._limits(vm)
             guest.size_mib, guest.vcpus = vm.memory_mib, vm.vcpus
             guest.balloon_mib = vm.memory_mib
+            guest.cpu_s = 0.0  # of a new domain
             if not before.name.startswith(_RESTORES):
                 guest.reboot()
         if guest.host != host.id:
+            if guest.host >= 0:
+                guest.advance(self._world.now(), self._settings)
+                guest.cpu_s = 0.0
             self._take_off(guest)
             guest.host = host.id
             self._on.setdefault(host.id, {})[vm.id] = guest

@@ -136,7 +136,8 @@ class Monitoring:
         if meter is None:
             meter = self._vms[vm_id] = _Meter(self._queue(), guest.cpu_s, now)
         elapsed_s = now - meter.at_s
-        cores = (guest.cpu_s - meter.cpu_s) / elapsed_s if elapsed_s > 0 else guest.rate
+        before_s = meter.cpu_s if guest.cpu_s >= meter.cpu_s else 0.0
+        cores = (guest.cpu_s - before_s) / elapsed_s if elapsed_s > 0 else guest.rate
         meter.cpu_s, meter.at_s = guest.cpu_s, now
         sample = VmSample(int(now), cores * 100, round(guest.balloon_mib * 1024))
         meter.samples.append(sample)

@@ -24,6 +24,7 @@ from merkatd.database.retrying import LostRaceError
 from merkatd.ledger import Bill, Person
 from merkatd.scheduler import holding
 from merkatd.scheduler.elapsed import (
+    begun_anew_by,
     read_histories,
     running,
     running_at_end,
@@ -211,7 +212,8 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
     if "rate" in arrays:
         now = _computed(seen, after)
         over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
-        used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over)
+        anew = begun_anew_by(seen, period, arrays, (end, after), histories)
+        used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over, anew)
         owed, given = _with_use(arrays, rows, owed, given, used, elapsed)
     if rested.any():
         off = rested[rows] / world.rhythm.interval_s

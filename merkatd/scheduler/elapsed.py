@@ -13,7 +13,16 @@ from merkatd.database.retrying import LostRaceError
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import in_a_market
 from merkatd.scheduler.ports import NO_RECORD, Histories, Observation
-from merkatd.scheduler.running import at_least, lacking, look_back, look_of, seconds_run
+from merkatd.scheduler.running import (
+    Anew,
+    Look,
+    at_least,
+    begun_anew,
+    lacking,
+    look_back,
+    look_of,
+    seconds_run,
+)
 from merkatd.scheduler.world import World
 
 
@@ -59,6 +68,32 @@ def _could_run(arrays: Mapping[str, Any]) -> Bools:
     return found
 
 
+def begun_anew_by(
+    seen: Seen,
+    period: Period,
+    arrays: Mapping[str, Any],
+    until: tuple[Period | None, Mapping[str, Any] | None],
+    histories: Histories,
+) -> Anew | None:
+    """[vms]: which guests began anew before the later period, or before now; None: not known."""
+    before, now = _looks(seen, period, arrays, until)
+    return None if before is None or now is None else begun_anew(before, now, histories)
+
+
+def _looks(
+    seen: Seen,
+    period: Period,
+    arrays: Mapping[str, Any],
+    until: tuple[Period | None, Mapping[str, Any] | None],
+) -> tuple[Look | None, Look | None]:
+    end, after = until
+    if end is None:
+        now = look_of(seen.observation, _runs(seen.observation))
+    else:
+        now = look_back(after, end.observed_s)
+    return look_back(arrays, period.observed_s), now
+
+
 def seconds_charged(
     world: World,
     seen: Seen,
@@ -77,11 +112,7 @@ def seconds_charged(
     until_s = seen.observation.at_s if end is None else end.observed_s
     passed_s = max(until_s - period.observed_s, 0.0)
     most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
-    before = look_back(arrays, period.observed_s)
-    if end is None:
-        now = look_of(seen.observation, _runs(seen.observation))
-    else:
-        now = look_back(after, until_s)
+    before, now = _looks(seen, period, arrays, until)
     if before is not None and now is not None:
         ran = seconds_run(before, now, histories, arrays.get("placed"))
         ran = at_least(ran, world.rhythm.least_charge_s, passed_s)

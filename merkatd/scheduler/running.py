@@ -12,7 +12,7 @@ observations; where they don't, the observations are moved by the least that mak
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -127,6 +127,34 @@ def seconds_run(
                 _overlap(old, one, start_s, end_s, open_counts=counts) for one in records
             )
     return np.clip(found, 0.0, elapsed)
+
+
+class Anew(NamedTuple):
+    """[vms]: VMs whose guests began anew between two looks, and with them their counters of CPU."""
+
+    before_s: Floats
+    """For how long each ran before its last start; 0 for VMs that did not begin anew."""
+    since_s: Floats
+    """For how long it ran from then on."""
+    moved: Bools
+    """Whether it began anew because it was migrated: it went on without a break."""
+
+
+def begun_anew(before: Look, now: Look, histories: Histories) -> Anew:
+    """Return which VMs of `before` began anew since then, as far as their records say."""
+    count = len(before.vm)
+    found = Anew(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
+    for row, vm in enumerate(before.vm.tolist()):
+        old = before.records.get(vm, NO_RECORD)
+        records = _since(before.records.get(vm), now.records.get(vm), histories.get(vm)) or ()
+        started = [one for one in records if one.ran_from_s > 0]
+        if len(started) < 2:
+            continue
+        times = [_overlap(old, one, before.at_s, now.at_s, open_counts=True) for one in started]
+        gap_s = started[-1].ran_from_s - started[-2].ran_until_s
+        found.before_s[row], found.since_s[row] = sum(times[:-1]), times[-1]
+        found.moved[row] = 0 <= gap_s <= CLOCK_STEP_S
+    return found
 
 
 def _since(

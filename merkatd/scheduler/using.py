@@ -15,6 +15,7 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.running import Anew
 from merkatd.scheduler.settings import Market
 
 CPU = 0
@@ -77,24 +78,40 @@ def core_periods(
     elapsed: Floats,
     interval_s: float,
     over: Bools | None = None,
+    anew: Anew | None = None,
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or as many periods as have `elapsed`.
 
     `arrays` were kept when it decided; `over` marks VMs that run no more. A counter that went back
-    began anew, as it does where a VM was migrated or started again. What of a VM that goes on could
-    not be read is used later. The counter of a VM that runs no more can't be read: it used its
-    share. More than all its virtual CPUs a VM can't have used.
+    began anew, as it does where a VM was migrated or started again. `anew` is [all VMs]: what
+    records say of that. Before its owner started it again a VM used its share, for nobody can read
+    that any more; before it was migrated it used as much as after that, its share at most. What of
+    a VM that goes on could not be read is used later. The counter of a VM that runs no more can't
+    be read: it used its share. More than all its virtual CPUs a VM can't have used.
     """
     before, after = arrays["cpu_s"][rows], now.of(arrays["vm"][rows])
     began = ~arrays["runs"][rows] if "runs" in arrays else np.zeros(len(rows), dtype=bool)
     # A guest that started in this time counts from nothing.
     used = np.where((np.isnan(before) & began) | (after < before), after, after - before)
+    if anew is not None:
+        share = _share(arrays, rows)
+        began_anew = anew.before_s[rows] > 0
+        since_s = anew.since_s[rows]
+        going_on = np.divide(after, since_s, out=np.full(len(rows), np.inf), where=since_s > 0)
+        cores = np.where(anew.moved[rows], np.fmin(going_on, share), share)
+        used = np.where(began_anew, after + anew.before_s[rows] * cores, used)
     if over is not None and over.any():
-        share_s = holding.given(arrays)[rows, CPU] / UNITS_PER_CORE * elapsed * interval_s
+        share_s = _share(arrays, rows) * elapsed * interval_s
         used = np.where(np.isnan(after) & over, share_s, used)
     most = arrays["vcpus"][rows] * elapsed * interval_s
     found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
     return found
+
+
+def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:
+    """[rows]: the cores that each VM was given."""
+    share: Floats = holding.given(arrays)[rows, CPU] / UNITS_PER_CORE
+    return share
 
 
 def units(used: Floats, elapsed: Floats) -> Floats:

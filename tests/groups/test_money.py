@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from merkatd.scheduler.running import Anew
 from merkatd.scheduler.using import Computed, core_periods
 from tests.groups.site import CREDITS, Site, template
 
@@ -60,6 +61,30 @@ def test_who_has_nothing_left_gets_next_to_nothing() -> None:
         site.close()
 
 
+@pytest.mark.parametrize("away", ["suspend", "poweroff-hard"])
+def test_a_vm_that_is_started_anew_before_each_look_pays_for_what_it_used(away: str) -> None:
+    """Its counter begins at nothing each time, and says little at each look."""
+    site = Site(hosts=1)
+    try:
+        group = site.create(60.0, 1)
+        site.periods(3)
+        (vm,) = site.vms(group)
+        before, used = spent(site, site.ann), -site.cloud.guests.guest(vm).cpu_s
+        for _ in range(8):
+            site.clock.advance(40)
+            used += site.cloud.guests.guest(vm).cpu_s
+            site.bench.ok("one.vm.action", away, vm)
+            site.clock.advance(5)
+            site.bench.ok("one.vm.action", "resume", vm)
+            site.clock.advance(15)
+            site.period()
+        paid = spent(site, site.ann) - before
+        assert used > 8 * 60
+        assert paid >= 0.95 * used
+    finally:
+        site.close()
+
+
 def test_counters_that_start_anew_and_those_that_nobody_could_read() -> None:
     """After a migration a counter starts at nothing; what was missed is charged later."""
     arrays = {
@@ -70,3 +95,17 @@ def test_counters_that_start_anew_and_those_that_nobody_could_read() -> None:
     now = Computed(np.array([1, 2, 3, 4]), np.array([160.0, 30.0, 50.0, 9_999.0]))
     used = core_periods(arrays, np.arange(5), now, np.ones(5), 60.0)
     assert used == pytest.approx([1.0, 0.5, 0.0, 2.0, 0.0])
+
+
+def test_before_a_migration_a_vm_used_as_much_as_after_it() -> None:
+    """Its share at most; before its owner started it again it used its share."""
+    arrays = {
+        "vm": np.array([1, 2, 3]),
+        "cpu_s": np.full(3, 100.0),
+        "vcpus": np.full(3, 4),
+        "allocation": np.full((3, 2), 200.0),
+    }
+    now = Computed(arrays["vm"], np.array([3.0, 90.0, 3.0]))
+    anew = Anew(np.full(3, 30.0), np.full(3, 30.0), np.array([True, True, False]))
+    used = core_periods(arrays, np.arange(3), now, np.ones(3), 60.0, None, anew)
+    assert used == pytest.approx([6 / 60, (90 + 30 * 2) / 60, (3 + 30 * 2) / 60])

@@ -11,7 +11,14 @@ from merkatd.database import details, periods
 from merkatd.embedded.states import State
 from merkatd.opennebula.envelope import TooLongError
 from merkatd.scheduler.ports import Histories, Record, UnreachableError
-from merkatd.scheduler.running import Look, at_least, lacking, look_of, seconds_run
+from merkatd.scheduler.running import (
+    Look,
+    at_least,
+    begun_anew,
+    lacking,
+    look_of,
+    seconds_run,
+)
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 NEVER = Record(-1)
@@ -378,3 +385,25 @@ def test_records_too_long_for_one_answer_are_read_one_by_one(
         assert seconds_paid(frontend, vm) == [pytest.approx(truth(frontend, vm), abs=1)]
     assert seconds_paid(frontend, vms[-1]) == [pytest.approx(60, abs=5)]
     frontend.close()
+
+
+@pytest.mark.parametrize(
+    ("history", "before_s", "since_s", "moved"),
+    [
+        ([Record(0, 900)], 0, 0, False),
+        ([Record(0, 900, 1010), Record(1, 1040)], 10, 20, False),
+        ([Record(0, 900, 1030), Record(1, 1030)], 30, 30, True),
+        ([Record(0, 900, 1010), Record(1, 1020, 1030), Record(2, 1050)], 20, 10, False),
+        # A move whose new guest does not run yet.
+        ([Record(0, 900), Record(1, 0)], 0, 0, False),
+    ],
+)
+def test_records_say_which_guests_began_anew(
+    history: list[Record], before_s: float, since_s: float, moved: bool
+) -> None:
+    """And for how long each ran before that, and after it."""
+    before = looked(1000, (7, True, Record(0, 900)))
+    now = looked(1060, (7, True, history[-1]))
+    found = begun_anew(before, now, {7: history})
+    assert (found.before_s.tolist(), found.since_s.tolist()) == ([before_s], [since_s])
+    assert found.moved.tolist() == [moved]
