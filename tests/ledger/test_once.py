@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, service
+from merkatd.database import accounts, notes, service
 from merkatd.database.accounts import AccountKind
 from merkatd.database.audit import audit
 from merkatd.database.engine import make_engine
@@ -27,6 +27,7 @@ from merkatd.ledger import (
     renew,
     replenish,
     set_budget,
+    set_group_weight,
     tenants,
 )
 from tests.servers import MariaDb
@@ -64,6 +65,17 @@ def test_another_tenant_s_application_pays_for_nothing(connection: sa.Connection
     application = open_application(connection, 1, "web", 100 * MICRO, 0, 0.0).application
     own = [accounts.ensure(connection, AccountKind.TENANT, owner).id for owner in (1, 2)]
     assert payers(connection, [1, 2, 3], [application] * 3) == [application, own[1], -1]
+
+
+def test_a_weight_of_a_group_is_noted(connection: sa.Connection) -> None:
+    """Who gave it, from what and to what; also when it is taken back."""
+    set_group_weight(connection, 7, 2.5, "root", 5.0)
+    set_group_weight(connection, 7, None, "root", 6.0)
+    found = notes.recent(connection, 9, kind=notes.NoteKind.WEIGHT)
+    assert [(one.at_s, one.who, one.text) for one in found] == [
+        (6.0, "root", "group 7: weight 2.5 -> 1"),
+        (5.0, "root", "group 7: weight 1 -> 2.5"),
+    ]
 
 
 @pytest.mark.parametrize("supply", [0.5, 1.0, 3_000.0])

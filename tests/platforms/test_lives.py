@@ -92,6 +92,16 @@ class TestLife:
         refused = site.act(platform, SetSize(cluster="nodes", count=9), "c")
         assert site.act(platform, SetSize(cluster="nodes", count=2), "c") == refused
 
+    @pytest.mark.parametrize("action_id", ["", "x" * 65])
+    def test_an_action_has_an_id_of_some_length(self, site: Site, action_id: str) -> None:
+        """Else it could not be told from one that was asked for before."""
+        platform = site.submit()
+        site.until(platform, "running")
+        refused = site.act(platform, Report(done=0.5), action_id)
+        assert not refused.accepted
+        assert "1 to 64 characters" in refused.why
+        assert site.act(platform, Report(done=0.5), "x" * 64).accepted
+
     def test_news_are_of_vms_that_the_period_saw(self, site: Site) -> None:
         """One that was made or lost since then has no share yet, or no more."""
         platform = site.submit()
