@@ -86,6 +86,7 @@ def test_all_that_can_be_said_is_read() -> None:
             },
             "above its ceiling",
         ),
+        ({"top": 'name = "weather'}, "it is no TOML: "),
         ({"top": 'name = "weather"\ngrace = "3601s"'}, "at most an hour is right"),
     ],
 )
