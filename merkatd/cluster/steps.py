@@ -132,6 +132,8 @@ class Balloon(Step):
 
     kind: ClassVar[str] = "balloon"
     memory_mib: int
+    unpaid: bool = False
+    """The VM gives back what it does not pay for, also where its guest uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from merkatd.limits.limiting import limit_steps
 from merkatd.limits.pinning import behind_frees, pin_steps, wanted_pins
 from merkatd.limits.room import Room, make_room
 from merkatd.limits.scene import Scene, scene_of
-from merkatd.limits.settings import LimitsSettings
+from merkatd.limits.settings import LimitsSettings, MemorySettings
 from merkatd.limits.stock import Stock, stock_of
 from merkatd.limits.throttle import throttle_steps
 from merkatd.limits.topology import Topology
@@ -34,7 +34,8 @@ class Limits:
     overfull: Mapping[int, str]
     """By host id: why floors don't fit its memory. They are kept all the same."""
     holding_mib: Mapping[int, int]
-    """By VM id: what VMs hold whose memory can't be changed, whatever their share is."""
+    """By VM id: what VMs hold beyond their share, and what those hold whose memory can't be
+    changed."""
     hopeless: frozenset[int] = frozenset()
     """Ids of those postponed for which later periods make no room either."""
 
@@ -46,12 +47,14 @@ def decide(
     topologies: Mapping[int, Topology],
     settings: LimitsSettings,
     rate: Floats | None = None,
+    keeps: Floats | None = None,
 ) -> Limits:
     """What hosts are told so that everybody gets what the decision gives them.
 
     `topologies` is by host id: on these hosts virtual CPUs are pinned, on others they are
-    not. `rate` is [vms]: what VMs spend for cores, NaN where shares alone say who has which. Limits
-    of a resource that the snapshot does not have are left alone.
+    not. `rate` is [vms]: what VMs spend for cores, NaN where shares alone say who has which.
+    `keeps` is [vms]: the most MiB that each keeps because it uses them, NaN where it keeps all.
+    Limits of a resource that the snapshot does not have are left alone.
     """
     rates = np.full(len(snapshot.vms), np.nan) if rate is None else rate
     scene = scene_of(snapshot, decision.plan)
@@ -61,11 +64,11 @@ def decide(
     holding: dict[int, int] = {}
     if MEMORY in snapshot.resources:
         share = decision.allocations[:, snapshot.resources.index(MEMORY)]
-        stock = stock_of(snapshot, share, scene, in_force, settings.memory)
+        stock = stock_of(snapshot, share, scene, in_force, settings.memory, keeps)
         room = make_room(snapshot, decision.plan, scene, stock, settings.memory)
         balloons = list(_balloons(snapshot, scene, stock, room))
         overfull = _overfull(snapshot, stock)
-        holding = _holding(snapshot, scene, stock)
+        holding = _holding(snapshot, scene, stock, settings.memory)
     steps: list[Step] = list(room.steps)
     limited: list[Step] = []
     scene = scene.without([snapshot.vm_row(vm) for vm in room.postponed if vm >= 0])
@@ -89,6 +92,7 @@ def _balloons(snapshot: Snapshot, scene: Scene, stock: Stock, room: Room) -> Ite
             period=snapshot.period,
             vm=int(snapshot.vms.id[vm]),
             memory_mib=memory_mib,
+            unpaid=memory_mib < int(stock.holds[vm]) and stock.unpaid(vm),
             after=after,
             reason=words.why_balloon(snapshot, stock, vm, int(scene.then[vm]), memory_mib),
         )
@@ -99,6 +103,16 @@ def _overfull(snapshot: Snapshot, stock: Stock) -> dict[int, str]:
     return {int(snapshot.hosts.id[row]): words.why_overfull(snapshot, stock, row) for row in rows}
 
 
-def _holding(snapshot: Snapshot, scene: Scene, stock: Stock) -> dict[int, int]:
-    rows = np.flatnonzero(scene.told & ~scene.starting & ~stock.adjustable).tolist()
-    return {int(snapshot.vms.id[row]): int(stock.holds[row]) for row in rows}
+def _holding(
+    snapshot: Snapshot, scene: Scene, stock: Stock, settings: MemorySettings
+) -> dict[int, int]:
+    """Once balloons have moved, as far as they move in this period.
+
+    A guest that holds more than its balloon was told before is slow, or does not obey.
+    """
+    told = stock.guests.told
+    slow = (told >= 0) & (stock.holds > told + settings.least_step_mib)
+    holds = np.where(slow, stock.holds, stock.moved)
+    beyond = ~stock.adjustable | (holds > stock.guests.share)
+    rows = np.flatnonzero(scene.told & ~scene.starting & beyond).tolist()
+    return {int(snapshot.vms.id[row]): int(holds[row]) for row in rows}

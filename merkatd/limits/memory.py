@@ -27,6 +27,8 @@ class Guests:
     """NaN where nobody has seen it."""
     told: Ints
     """What its balloon was told; below 0 where it was told nothing."""
+    keeps: Floats | None = None
+    """The most of its use that it keeps; NaN where it keeps all. None: every VM keeps all."""
 
 
 def holdings(guests: Guests) -> Ints:
@@ -39,11 +41,14 @@ def least(guests: Guests, settings: MemorySettings) -> Ints:
     """What must not be taken: the floor, and of what it holds the measured use and its margin.
 
     A guest that does not tell its use keeps all it holds, unless the settings say otherwise.
-    Using more lets nobody hold more: above the floor, only a share does.
+    Using more lets nobody hold more: above the floor, only a share does. A guest that does not pay
+    for its use, where others pay, keeps what the decision leaves to it.
     """
     margin = np.maximum(settings.margin_mib, settings.margin_part * guests.used)
     unmeasured = 0.0 if settings.shrink_unmeasured else np.inf
     in_use = np.where(np.isnan(guests.used), unmeasured, guests.used + margin)
+    if guests.keeps is not None:
+        in_use = np.fmin(in_use, guests.keeps)
     need = np.maximum(guests.floor, np.minimum(in_use, holdings(guests)))
     return _whole(np.minimum(np.ceil(need), np.floor(guests.size)))
 
@@ -67,15 +72,17 @@ def targets(guests: Guests, least_mib: Ints, host: Ints, room_mib: Ints) -> Ints
 def steps(guests: Guests, target: Ints, least_mib: Ints, settings: MemorySettings) -> Ints:
     """What each balloon would be told in this period, if the host can give what that takes.
 
-    Bounded by the settings, but a VM below its least is lifted to it at once. Unchanged where
-    the target is near enough; a floor is kept to the MiB.
+    Bounded by the settings, but a VM below its least is lifted to it at once, and a VM that does
+    not pay for what it holds gives it back at once: what it keeps for now is in its least already.
+    Unchanged where the target is near enough; a floor is kept to the MiB.
     """
     holds = holdings(guests)
     gap = target - holds
     most = np.minimum(settings.most_step_mib, settings.most_step_part * guests.size)
     most = np.maximum(_whole(np.floor(most)), 1)
     up = np.maximum(most, least_mib - holds)
-    moved = holds + np.clip(gap, -most, up)
+    bounded = True if guests.keeps is None else np.isnan(guests.keeps)
+    moved = holds + np.clip(gap, -np.where(bounded, most, holds), up)
     falling = gap < 0
     behind = falling & (guests.told >= 0) & (guests.told < moved)
     moved = np.where(behind, np.maximum(guests.told, target), moved)

@@ -1,5 +1,6 @@
 """Memory taken stock of: what every VM holds and should hold, and what its host has for it."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,17 +35,29 @@ class Stock:
     brings: Ints
     """[vms]: what a VM holds as soon as the plan resumes it, 0 for all others."""
 
+    def unpaid(self, vm: int) -> bool:
+        """Whether the VM in this row has to give back what it uses and does not pay for."""
+        keeps = self.guests.keeps
+        return keeps is not None and not math.isnan(float(keeps[vm]))
+
 
 def stock_of(
-    snapshot: Snapshot, share: Floats, scene: Scene, in_force: InForce, settings: MemorySettings
+    snapshot: Snapshot,
+    share: Floats,
+    scene: Scene,
+    in_force: InForce,
+    settings: MemorySettings,
+    keeps: Floats | None = None,
 ) -> Stock:
     """Where each VM's memory is, and where it should go; `share` is in MiB, for each VM.
+
+    `keeps` is the most of its use that each VM keeps, in MiB, NaN where it keeps all.
 
     A VM whose target can't be chosen, because it has no balloon or is in the middle of an
     operation, counts with what it holds. One that is about to start counts with its floor, one
     that is about to be resumed with what it holds from its first moment on.
     """
-    guests = _guests(snapshot, share, in_force)
+    guests = _guests(snapshot, share, in_force, keeps)
     starting = scene.starting
     floor = np.ceil(guests.floor).astype(np.int64)
     holds = _held_by_all(snapshot, guests, floor)
@@ -88,7 +101,7 @@ def stock_of(
     )
 
 
-def _guests(snapshot: Snapshot, share: Floats, in_force: InForce) -> Guests:
+def _guests(snapshot: Snapshot, share: Floats, in_force: InForce, keeps: Floats | None) -> Guests:
     vms, column = snapshot.vms, snapshot.resources.index(MEMORY)
     size = vms.cap[:, column]
     return Guests(
@@ -98,6 +111,7 @@ def _guests(snapshot: Snapshot, share: Floats, in_force: InForce) -> Guests:
         used=in_force.used_mib,
         held=vms.held[:, column],
         told=in_force.memory_mib,
+        keeps=keeps,
     )
 
 
@@ -150,6 +164,7 @@ def _rows(guests: Guests, rows: Ints) -> Guests:
         guests.used[rows],
         guests.held[rows],
         guests.told[rows],
+        None if guests.keeps is None else guests.keeps[rows],
     )
 
 

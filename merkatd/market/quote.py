@@ -43,6 +43,8 @@ class Place:
     """The VM's size, whatever its bid pays for."""
     bids: bool = True
     """False while it is suspended or off: then it keeps its floor, whatever its bid is."""
+    holds: tuple[float, ...] | None = None
+    """What it holds, whatever its share is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,23 @@ class Quotes:
     """[resources]: the reserve prices that bound what a bid buys, 0 where none does."""
     bidding: Sequence[bool]
     """[vms]: runs or wants to."""
+    holds: Floats
+    """[vms, resources]: what each holds, whatever its share is."""
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, market: int, host: Ints, rule: PriceRule, reserve: Floats
+        cls,
+        snapshot: Snapshot,
+        market: int,
+        host: Ints,
+        rule: PriceRule,
+        reserve: Floats,
+        holds: Floats | None = None,
     ) -> Self:
-        """Prepare the market in this row, with each VM on the host in the row given for it."""
+        """Prepare the market in this row, with each VM on the host in the row given for it.
+
+        `holds` is [vms, resources], of the snapshot: what each holds at least.
+        """
         view = view_of(snapshot, market)
         among = np.full(len(snapshot.hosts) + 1, NOWHERE)
         among[view.hosts] = np.arange(len(view.hosts))
@@ -143,6 +156,7 @@ class Quotes:
             sizes=view.size,
             bound=view.reserve,
             bidding=np.isin(snapshot.vms.state[view.vms], BIDDING).tolist(),
+            holds=np.zeros_like(view.floor) if holds is None else holds[view.vms],
         )
 
     def place_of(self, row: int) -> Place | None:
@@ -159,7 +173,8 @@ class Quotes:
         if pool == NOWHERE:
             return self.place_for(floor, cap)
         priced = tuple(Bidder(*row) for row in self.priced_rows[vm].tolist())
-        return Place(int(self.host_rows[pool]), pool, now, priced, floor, cap, self.bidding[vm])
+        bids, holds = self.bidding[vm], tuple(self.holds[vm].tolist())
+        return Place(int(self.host_rows[pool]), pool, now, priced, floor, cap, bids, holds)
 
     def place_for(self, floor: Sequence[float], cap: Sequence[float]) -> Place:
         """A VM that there is not yet: on the host with the least load on which its floor fits."""
@@ -174,13 +189,14 @@ class Quotes:
             rows = [row._replace(bid=0.0, cap=row.floor) for row in rows]
         shares = [self._share(place, column, row) for column, row in enumerate(rows)]
         prices = self._prices(place, rows)
+        holds = np.zeros(len(rows)) if place.holds is None else np.array(place.holds)
         owed = charges(
             self.rule,
             np.array([[row.bid for row in rows]]),
-            np.array([shares]),
+            np.maximum(shares, holds)[np.newaxis],
             prices[np.newaxis],
             1.0,
-            floors=np.array([[row.floor for row in rows]]),
+            floors=np.maximum([row.floor for row in rows], holds)[np.newaxis],
             reserve=self.reserve,
         )
         outcome = zip(self.resources, bid, shares, prices.tolist(), owed[0].tolist(), strict=True)

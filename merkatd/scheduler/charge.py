@@ -60,7 +60,9 @@ class Purse:
     unpaid: frozenset[int] = frozenset()
     """Those that did not pay for the newest period either: who was resumed has yet to show it."""
     prices: Prices = field(default_factory=dict)
-    """Of the period before, where it is known."""
+    """Of the period before, where it is known,"""
+    last: Mapping[str, Any] | None = None
+    """and the columns that it kept."""
 
 
 async def charge(world: World, seen: Seen) -> Purse:
@@ -160,7 +162,8 @@ def purse_of(
     applications = [of_platforms.get(vm, NOBODY) for vm in vms]
     payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
     newest = periods.newest_decided(connection)
-    cost = {} if newest is None else _cost(connection, newest, world, seen)
+    last = None if newest is None else _columns(connection, newest)
+    cost = _cost(last, world, seen)
     concerned = accounts.get(connection, payer).values()
     held = {one.id: one.free for one in concerned}
     if not charged:
@@ -176,16 +179,19 @@ def purse_of(
         arrears=owing,
         unpaid=frozenset(owing),
         prices={} if newest is None else prices.load(connection, newest),
+        last=last,
     )
 
 
-def _cost(
-    connection: sa.Connection, newest: int, world: World, seen: Observation
-) -> Mapping[int, float]:
-    """By account: what a period costs, of VMs that were decided about and run now."""
+def _columns(connection: sa.Connection, newest: int) -> Mapping[str, Any] | None:
+    """What the newest period kept; None where that is damaged, or not known any more."""
     if newest in {one.number for one in periods.quarantined(connection)}:
-        return {}
-    arrays = allocations.load(connection, newest)
+        return None
+    return allocations.load(connection, newest)
+
+
+def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> Mapping[int, float]:
+    """By account: what a period costs, of VMs that were decided about and run now."""
     if arrays is None or "account" not in arrays:
         return {}
     runs = np.isin(arrays["vm"], running(seen))

@@ -1,4 +1,4 @@
-"""Claims: a claimed floor holds as far as its bid pays for it; memory in use holds anyway."""
+"""Floors hold as far as bids pay for them; memory in use beyond that holds for a time."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ from merkatd.cluster import Bools, Floats, Snapshot, VmState
 from merkatd.database.prices import Prices
 from merkatd.market.floors import paid_floors
 from merkatd.market.view import NOWHERE
+from merkatd.scheduler import in_use
 from merkatd.scheduler.afford import Afforded, afforded
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
@@ -19,24 +20,39 @@ from merkatd.scheduler.world import World
 def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
     """Return the same cloud in which no VM bids, or claims, more than can be paid."""
     found = afforded(world, seen, purse)
-    return replace(found, seen=with_paid_claims(world, found.seen, purse.prices))
+    return replace(found, seen=with_paid_floors(world, found.seen, purse))
 
 
-def with_paid_claims(world: World, seen: Seen, prices: Prices) -> Seen:
-    """Return the same cloud with claims that are paid for, at the prices of the last period.
+def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
+    """Return the same cloud with floors that are paid for, at the prices of the last period.
 
-    The memory that a VM can't live without is left to it, and so is all of VMs that OpenNebula
-    pins: it reserves that by its own account. A market that charges for use sells no floors.
+    Memory in use beyond that is left to a VM for a time (`in_use.py`), or for good where every VM
+    pays the price for all that it has. All of VMs that OpenNebula pins is left to them: it reserves
+    that by its own account. A market that charges for use sells no floors.
     """
-    vms, needed = seen.snapshot.vms, np.zeros_like(seen.snapshot.vms.floor)
+    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    needed = np.zeros_like(vms.floor)
     needed[:, MEMORY] = needed_memory(seen.observation, seen.use, world.markets, vms.market)
-    if not (vms.floor > needed).any():
-        return seen
-    least = _least(world, seen.snapshot)
-    paid = paid_floors(vms.floor, vms.bid, _last(seen.snapshot, prices, least), least)
+    least = _least(world, snapshot)
+    price = _last(snapshot, purse.prices, least)
+    paid = paid_floors(vms.floor, vms.bid, price, least)
+    claimed = _claimed(world, seen)
     held = np.maximum(paid, np.minimum(needed, vms.floor))
-    floor = np.where(_claimed(world, seen)[:, np.newaxis], held, vms.floor)
-    return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, floor=floor)))
+    floor = np.where(claimed[:, np.newaxis], held, vms.floor)
+    bound = np.array([*(one.bids_bound for one in world.markets), False])[vms.market]
+    asked = np.maximum(price, least)[:, MEMORY]
+    basis = in_use.Basis(
+        needed=needed[:, MEMORY],
+        measured=~np.isnan(seen.in_force.used_mib),
+        paid=paid[:, MEMORY],
+        sold=claimed & bound,
+        price=asked,
+        scarce=asked > least[:, MEMORY] * (1 + 1e-9),
+        most_part=np.array([*(one.floor_part for one in world.markets), 0.0])[vms.market],
+    )
+    floor, uses = in_use.kept(snapshot, floor, basis, purse.last)
+    kept = replace(snapshot, vms=replace(vms, floor=floor))
+    return replace(seen, snapshot=kept, in_use=uses)
 
 
 def _claimed(world: World, seen: Seen) -> Bools:

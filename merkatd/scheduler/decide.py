@@ -18,15 +18,17 @@ from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
 from merkatd.placement.play import with_arrivals
 from merkatd.scheduler import holding, running
-from merkatd.scheduler.afford import suspensions
+from merkatd.scheduler.afford import beside, suspensions
 from merkatd.scheduler.creations import in_turn
 from merkatd.scheduler.failing import failing_to_leave
+from merkatd.scheduler.in_use import told
 from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
 from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import most_owed, terms_of
 from merkatd.scheduler.scarce import within_memory, within_stock
 from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
+from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.using import CPU, by_use, kept
 from merkatd.scheduler.world import World
@@ -118,11 +120,19 @@ def _worked_out(
         lambda one: _decide_markets(world, one, memory, unpaid, proposed),
         None if rules is None else rules.stock,
     )
-    decision = replace(decision, reasons=_why(world, seen, decision.reasons))
+    decision = replace(decision, reasons=_why(world, seen, decision))
     topologies = world.hypervisors.topologies()
     charged = by_use(world.markets, snapshot.vms.market)
     rate = np.where(charged, snapshot.vms.bid[:, CPU], np.nan)
-    limits = decide_limits(snapshot, decision, seen.in_force, topologies, world.limits, rate)
+    limits = decide_limits(
+        snapshot,
+        decision,
+        seen.in_force,
+        topologies,
+        world.limits,
+        rate,
+        None if seen.in_use is None else seen.in_use.keeps,
+    )
     return decision, _on_hosts_that_answer(limits, seen)
 
 
@@ -141,11 +151,14 @@ def left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
     return replace(seen, snapshot=replace(seen.snapshot, vms=vms))
 
 
-def _why(world: World, seen: Seen, reasons: Mapping[int, str]) -> Mapping[int, str]:
-    """Why VMs wait; who knows a requirement's own words says more than a strategy can."""
+def _why(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
+    """Why VMs wait, or shrink; a requirement's own words say more than a strategy can."""
     rules = seen.observation.constraints
     known = {} if rules is None else rules.unplaceable
-    said = {vm: known.get(vm, why) for vm, why in reasons.items()}
+    said = {vm: known.get(vm, why) for vm, why in decision.reasons.items()}
+    if seen.in_use is not None:
+        uses = told(seen.snapshot.vms.id, seen.in_use, decision.allocations[:, MEMORY])
+        said |= beside(said, uses)
     said |= failing_to_leave(seen.snapshot, seen.moves)
     return {**said, **outside(seen.observation, seen.snapshot.vms.market, world.markets)}
 

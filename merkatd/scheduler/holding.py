@@ -1,7 +1,8 @@
-"""Charging memory that nobody can take back: what a VM holds, whatever its share is.
+"""Charging memory that a VM holds beyond its share.
 
-Where a guest's balloon does not work, its memory is left alone. It keeps others from what it
-holds, so that is what it pays for.
+Where a guest's balloon does not work, its memory is left alone; where a guest uses more than its
+share, or does not say what it uses, its memory is left to it for a time. It keeps others from
+what it holds, so that is what it pays for, as it would for a floor.
 """
 
 from collections.abc import Mapping
@@ -17,12 +18,27 @@ from merkatd.scheduler.snapshot import MEMORY
 def kept(snapshot: Snapshot, limits: Limits) -> Mapping[str, Any]:
     """The column that a period keeps for its charge, where there is such a VM.
 
-    [vms]: MiB, NaN for those whose memory follows their share, or of which nobody knows.
+    [vms]: MiB, NaN for those that hold no more than their share, or of which nobody knows.
     """
-    seen = ~np.isnan(snapshot.vms.held[:, MEMORY])
-    holding = np.array([limits.holding_mib.get(vm, np.nan) for vm in snapshot.vms.id.tolist()])
-    found = np.where(seen, holding, np.nan)
+    found = held(snapshot, limits)
     return {} if np.isnan(found).all() else {"holding_mib": found}
+
+
+def held(snapshot: Snapshot, limits: Limits) -> Floats:
+    """[vms]: MiB that each holds whatever its share is, NaN for those that hold their share."""
+    found = np.full(len(snapshot.vms), np.nan)
+    if limits.holding_mib:
+        rows = [snapshot.vm_row(vm) for vm in limits.holding_mib]
+        found[rows] = list(limits.holding_mib.values())
+        found[np.isnan(snapshot.vms.held[:, MEMORY])] = np.nan
+    return found
+
+
+def with_held(amounts: Floats, held_mib: Floats) -> Floats:
+    """Return amounts, [vms, resources], with at least the memory that VMs hold."""
+    found = amounts.copy()
+    found[:, MEMORY] = np.fmax(found[:, MEMORY], held_mib)
+    return found
 
 
 def resumable(snapshot: Snapshot, prices: Floats) -> Mapping[str, Any]:
@@ -60,6 +76,16 @@ def kept_at_rest(arrays: Mapping[str, Any]) -> Floats:
     """[vms, resources]: what each VM that does not run keeps from others."""
     allocation: Floats = arrays["allocation"]
     return np.maximum(allocation, arrays["reserved"]) if "reserved" in arrays else allocation
+
+
+def floors(arrays: Mapping[str, Any]) -> Floats:
+    """[vms, resources]: what each VM keeps from others whatever it bids."""
+    if "floor" not in arrays:
+        return np.zeros_like(arrays["bid"])
+    if "holding_mib" not in arrays:
+        found: Floats = arrays["floor"]
+        return found
+    return with_held(arrays["floor"], arrays["holding_mib"])
 
 
 def given(arrays: Mapping[str, Any]) -> Floats:

@@ -17,6 +17,7 @@ from merkatd.database.moves import Moves
 from merkatd.limits import InForce
 from merkatd.scheduler.boots import given_up
 from merkatd.scheduler.failing import resting, window_s
+from merkatd.scheduler.in_use import InUse
 from merkatd.scheduler.ports import Observation, Use
 from merkatd.scheduler.snapshot import Known, in_force_of, snapshot_of
 from merkatd.scheduler.verdict import Verdicts, judge
@@ -44,6 +45,8 @@ class Seen:
     """The steps that were neither confirmed nor given up before this observation."""
     moves: Moves = field(default_factory=Moves)
     """What became of recent migrations."""
+    in_use: InUse | None = None
+    """What VMs keep of the memory that they use, once it is settled."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -93,7 +93,7 @@ def _costs(
     """[rows, resources]: what these bids owe for a period with what they were given."""
     market = arrays["market"][rows]
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
-    least = arrays["floor"][rows] if "floor" in arrays else np.zeros_like(owed)
+    least = holding.floors(arrays)[rows]
     price = arrays["price"][market]
     terms = arrays if "by_use" in arrays else terms_of(markets, sold(arrays))
     price[terms["by_use"][market]] = 0.0

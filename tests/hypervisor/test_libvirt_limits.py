@@ -1,5 +1,6 @@
 """What hosts are told through libvirt: only what differs, at once, and refusals by name."""
 
+import dataclasses
 import math
 from dataclasses import replace
 
@@ -327,6 +328,17 @@ class TestMemory:
         assert there.held_kib == there.size_kib
         there.used_mib = 700.0 - left
         assert bed.apply(step) == {}
+
+    @pytest.mark.parametrize("kind", ["qemu", "lxc"])
+    def test_what_a_guest_does_not_pay_for_is_taken_though_it_uses_it(self, kind: str) -> None:
+        """The period has left it its time to give it back."""
+        host = DoubleHost(kind)
+        there = host.start(0, used_mib=100.0)
+        bed = Bed({0: host})
+        bed.read()
+        there.used_mib = 900.0
+        assert bed.apply(dataclasses.replace(balloon(0, 700), unpaid=True)) == {}
+        assert there.held_kib == 700 * 1024
 
     def test_balloons_that_do_not_work(self) -> None:
         """None there, one that does not follow, one whose guest tells nothing."""

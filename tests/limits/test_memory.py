@@ -1,5 +1,7 @@
 """Balloons of one VM: never below what it needs, in bounded steps, and there in the end."""
 
+import dataclasses
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,8 @@ from tests.limits.hosts import confirmed, limits_of, measured, one_host
 from tests.limits.hosts import given as decided
 
 DEFAULT = MemorySettings()
+KEEPS = np.array([1000.0, np.nan])
+"""MiB that the first of two guests keeps of its use."""
 
 
 def guests(rows: list[dict[str, float]]) -> Guests:
@@ -213,3 +217,24 @@ def test_no_vms_at_all() -> None:
     assert least(none, DEFAULT).tolist() == []
     assert targets(none, empty, empty, np.zeros(0, dtype=np.int64)).tolist() == []
     assert steps(none, empty, empty, DEFAULT).tolist() == []
+
+
+def test_a_guest_gives_back_what_it_does_not_pay_for_though_it_uses_it() -> None:
+    """It keeps what is left to it, and gives the rest at once; others keep what they use."""
+    unpaid = dataclasses.replace(guests([{"used": 5000.0}, {"used": 5000.0}]), keeps=KEEPS)
+    need = least(unpaid, DEFAULT)
+    assert need.tolist() == [1000, 5500]
+    room = np.array([10**6])
+    target = targets(unpaid, need, np.zeros(2, dtype=np.int64), room)
+    assert steps(unpaid, target, need, DEFAULT).tolist() == [1000, 8192 - 2048]
+
+
+def test_what_is_held_beyond_a_share_is_reported_for_its_charge() -> None:
+    """As far as balloons move now; all of it where a guest was told less before and holds it."""
+    size, held = np.array([[100.0, 2048.0]] * 2), np.array([[np.nan, 2048.0]] * 2)
+    snapshot = one_host([800.0, 4096.0], bid=[[1.0, 1.0]] * 2, cap=size, held=held)
+    decision = decided(snapshot, np.array([[100.0, 512.0], [100.0, 512.0]]))
+    slow = measured(snapshot, [1000.0, 100.0])
+    assert limits_of(snapshot, decision, slow).holding_mib == {0: 1536, 1: 1536}
+    slow = measured(snapshot, [1000.0, 100.0], memory_mib=np.array([UNSET, 1024]))
+    assert limits_of(snapshot, decision, slow).holding_mib == {0: 1536, 1: 2048}

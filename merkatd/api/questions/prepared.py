@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from merkatd.api.once import Once
 from merkatd.api.questions.present import Present, present
 from merkatd.api.questions.words import NotNowError
 from merkatd.market.quote import Quotes
+from merkatd.scheduler import holding
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement
@@ -55,6 +58,8 @@ class Preparing:
 def prepare(latest: Announcement, markets: Sequence[Market]) -> Prepared:
     """Everything that quotes are made from."""
     now = present(latest, markets)
+    held = holding.held(now.snapshot, now.limits)
+    holds = holding.with_held(np.zeros_like(now.snapshot.vms.bid), held)
     quotes = [
         Quotes.of(
             now.snapshot,
@@ -62,6 +67,7 @@ def prepare(latest: Announcement, markets: Sequence[Market]) -> Prepared:
             now.host,
             market.pricing.rule,
             market.pricing.reserve_prices(now.snapshot.resources),
+            holds,
         )
         for row, market in enumerate(markets)
     ]

@@ -12,6 +12,7 @@ from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.market.charge import charges
 from merkatd.market.explain import BIDDING, hosts_after
 from merkatd.market.view import NOWHERE
+from merkatd.scheduler import holding
 from merkatd.scheduler.failing import notes
 from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import Market
@@ -97,7 +98,7 @@ def present(latest: Announcement, markets: Sequence[Market]) -> Present:
         decision=decided.decision,
         limits=decided.limits,
         host=host,
-        cost=costs(snapshot, decided.decision, host, markets, rate),
+        cost=costs(snapshot, decided.decision, decided.limits, host, markets, rate),
         rate=rate,
         messages=messages(latest.seen, decided),
         owner_names=latest.seen.observation.owner_name,
@@ -125,7 +126,12 @@ def trouble_of(seen: Observation) -> Mapping[str, str]:
 
 
 def costs(
-    snapshot: Snapshot, decision: Decision, host: Ints, markets: Sequence[Market], rate: Floats
+    snapshot: Snapshot,
+    decision: Decision,
+    limits: Limits,
+    host: Ints,
+    markets: Sequence[Market],
+    rate: Floats,
 ) -> Floats:
     """[vms, resources]: what a whole period costs each VM that runs, or is about to.
 
@@ -133,6 +139,9 @@ def costs(
     """
     pays = np.isin(snapshot.vms.state, PAYS) & (host != NOWHERE)
     found = np.zeros_like(snapshot.vms.bid)
+    held_mib = holding.held(snapshot, limits)
+    given = holding.with_held(decision.allocations, held_mib)
+    floors = holding.with_held(snapshot.vms.floor, held_mib)
     for row, market in enumerate(markets):
         rows = np.flatnonzero(pays & (snapshot.vms.market == row))
         if market.by_use:
@@ -141,10 +150,10 @@ def costs(
         found[rows] = charges(
             market.pricing.rule,
             snapshot.vms.bid[rows],
-            decision.allocations[rows],
+            given[rows],
             np.tile(decision.prices[row], (len(rows), 1)),
             1.0,
-            floors=snapshot.vms.floor[rows],
+            floors=floors[rows],
             reserve=market.pricing.reserve_prices(snapshot.resources),
         )
     return found

@@ -76,7 +76,7 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
         reasons |= limits.postponed
         host = hosts_after(seen.snapshot, decision.plan)
         rate = charged_rates(seen, own.markets)
-        cost = costs(seen.snapshot, decision, host, own.markets, rate).sum(axis=1)
+        cost = costs(seen.snapshot, decision, limits, host, own.markets, rate).sum(axis=1)
         value = plan_value(
             seen.snapshot, decision, limits.plan, label, took_ms, reasons, Costs(cost, rate)
         )

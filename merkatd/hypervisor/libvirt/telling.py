@@ -85,7 +85,7 @@ def _do(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: Memory
         case Pin():
             pin(host, driver, guest, step)
         case Balloon():
-            _balloon(host, driver, guest, step.memory_mib, memory)
+            _balloon(host, driver, guest, step, memory)
         case Throttle():
             throttle(host, driver, guest, step)
 
@@ -122,16 +122,17 @@ def pin(host: Host, driver: Driver, guest: Guest, step: Pin) -> None:
 
 
 def _balloon(
-    host: Host, driver: Driver, guest: Guest, memory_mib: int, memory: MemorySettings
+    host: Host, driver: Driver, guest: Guest, step: Balloon, memory: MemorySettings
 ) -> None:
     """Tell the balloon, unless the guest has come to use what would be taken.
 
     What is decided leaves it its margin. A guest may have used up half of that since, unless
-    too little would end its processes.
+    too little would end its processes. What it does not pay for it gives back in any case.
     """
+    memory_mib = step.memory_mib
     if guest.told_mib == memory_mib:
         return
-    if memory_mib < guest.held_mib:
+    if memory_mib < guest.held_mib and not step.unpaid:
         used_mib = driver.used_kib(host, guest) / KIB_PER_MIB
         left_mib = max(memory.margin_mib, memory.margin_part * used_mib)
         left_mib *= 1.0 if driver.hard else 0.5

@@ -16,6 +16,7 @@ from merkatd.cluster import Bools, Decision, Ints, Snapshot
 from merkatd.market.view import NOWHERE
 from merkatd.placement.evacuate import send_away
 from merkatd.placement.game import Game
+from merkatd.placement.groups.computing import computing, why_idle, with_leftovers
 from merkatd.placement.groups.grouping import grouped
 from merkatd.placement.groups.mapping import mapped
 from merkatd.placement.onehost import SUM_OF_SHORTFALLS
@@ -56,8 +57,15 @@ def groups(
         kept[name] = {"asked": asked, "wanted": _named(game, wanted)}
         return wanted
 
-    decision = play(snapshot, settings.pricing, improve, SUM_OF_SHORTFALLS, as_planned=True)
-    return replace(decision, memory={"version": VERSION, "markets": kept})
+    lately = computing(snapshot)
+    decision = play(lately, settings.pricing, improve, SUM_OF_SHORTFALLS, as_planned=True)
+    allocations = with_leftovers(snapshot, decision)
+    return replace(
+        decision,
+        allocations=allocations,
+        reasons={**why_idle(snapshot, lately, allocations), **decision.reasons},
+        memory={"version": VERSION, "markets": kept},
+    )
 
 
 def _but_for_those_who_must_leave(game: Game, wanted: Ints) -> Ints:

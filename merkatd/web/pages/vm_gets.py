@@ -50,7 +50,7 @@ def _why(now: Present, row: int, one: Mapping[str, Any], gets: float) -> str:
         return f"{decided} were decided, but others that are to leave its host are still there"
     holds = now.limits.holding_mib.get(int(now.snapshot.vms.id[row]))
     if one["resource"] == "memory" and holds is not None and abs(holds - gets) >= 1.0:
-        return f"it holds {amount('memory', holds)}, for its guest's memory can't be changed"
+        return f"it holds {amount('memory', holds)}, which it uses or can't give back"
     return str(one["why_not_more"])
 
 

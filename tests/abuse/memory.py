@@ -1,0 +1,141 @@
+"""A host's memory in virtual time: two honest tenants bid for it, and one who does not play fair.
+
+What counts is what guests hold at the end of each period, and what the ledger took for it.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from merkatd.currency.settings import Money
+from merkatd.embedded.cloud import HostSize
+from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.in_use import LEAST_MIB
+from merkatd.scheduler.settings import Market
+from tests.platforms.site import Site
+from tests.scheduler.frontend import PASSWORD
+
+HOST_MIB = 16 * 1024
+SIZE_MIB = 8192
+USE_MIB = 8000
+HIGH = 60.0
+"""Buys half of the host beside three neighbours."""
+FAIR_BID = 20.0
+"""Of each of three VMs, for half of the host's memory at most."""
+RESERVE = {"cpu": 0.001, "memory": 0.0001}
+MEMORY = 1
+
+Moves = Generator[None, None, None]
+"""What a strategy does: it acts, and yields once for each period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Over all periods that were counted."""
+
+    held: tuple[float, ...]
+    """MiB, period by period."""
+    paid: float
+    fair_held: float
+    """MiB-periods."""
+    fair_paid: float
+    vms: float
+    """How many VMs the player had, on average."""
+
+    @property
+    def part(self) -> float:
+        """What a MiB cost the player for a period, as a part of what it cost the neighbours."""
+        return (self.paid / sum(self.held)) / (self.fair_paid / self.fair_held)
+
+    @property
+    def mean(self) -> float:
+        """MiB that the player held on average."""
+        return sum(self.held) / len(self.held)
+
+    @property
+    def got_something(self) -> bool:
+        """Whether it held more than every VM may keep, whatever it bids."""
+        return self.mean > 1.1 * LEAST_MIB * max(self.vms, 1.0)
+
+
+class Hoarder:
+    """What a tenant can do with VMs that use nearly all of their memory."""
+
+    def __init__(self, memory: "Memory") -> None:
+        self.memory = memory
+        self.session = f"eve:{PASSWORD}"
+
+    def vm(self, bid: float, **attributes: object) -> int:
+        """A VM of half the host's memory."""
+        return self.memory.vm("eve", bid, USE_MIB, **attributes)
+
+    def bid(self, vm: int, bid: float) -> None:
+        """From the next period on."""
+        text = f'MERKAT_BID_MEMORY="{bid}"'
+        self.memory.site.bench.raw("one.vm.update", vm, text, 1, session=self.session)
+
+    def act(self, vm: int, action: str) -> None:
+        """Ask OpenNebula for an action, which may refuse it."""
+        self.memory.site.bench.raw("one.vm.action", action, vm, session=self.session)
+
+
+class Memory:
+    """One host of 16 GiB."""
+
+    def __init__(self, rule: PriceRule) -> None:
+        self.site = Site(
+            hosts=1,
+            size=HostSize(800, HOST_MIB),
+            markets=(Market(pricing=Pricing(rule=rule, reserve=RESERVE)),),
+            money=Money(supply=100_000_000, renewal_s=1e9),
+        )
+        self.eve = self.site._tenant("eve")
+        self.fair: list[int] = []
+
+    def vm(self, name: str, bid: float, use: float, **attributes: object) -> int:
+        """A VM of one of the tenants; CPU is plenty."""
+        values = {
+            "CPU": 0.1,
+            "VCPU": 1,
+            "MEMORY": SIZE_MIB,
+            "MERKAT_BID_CPU": 0.1,
+            "MERKAT_BID_MEMORY": bid,
+        } | attributes
+        lines = [f'{key}="{value}"' for key, value in values.items()]
+        work = f'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="{use}"]'
+        return self.site.bench.new("\n".join([*lines, work]), session=f"{name}:{PASSWORD}")
+
+    def neighbours(self) -> None:
+        """Three VMs of two honest tenants: they use little, and would buy more than there is."""
+        self.fair += [self.vm(name, FAIR_BID, 64) for name in ("ann", "bob", "ann")]
+
+    def play(self, moves: Moves, periods: int) -> Sums:
+        """So many periods of a strategy."""
+        site, before = self.site, self.site.balances()
+        held, fair_held, count = [], 0.0, 0
+        for _ in range(periods):
+            next(moves)
+            site.periods(1)
+            mine = 0.0
+            for vm, usage in site.cloud.guests.read().items():
+                row = site.cloud.world.vms.rows[vm]
+                if row.state.name != "ACTIVE" or usage.host < 0:
+                    continue
+                if row.uid == self.eve:
+                    mine, count = mine + usage.balloon_mib, count + 1
+                else:
+                    fair_held += usage.balloon_mib
+            held.append(mine)
+        after = site.balances()
+        paid = {owner: before[owner] - after[owner] for owner in (site.ann, site.bob, self.eve)}
+        return Sums(
+            held=tuple(held),
+            paid=paid[self.eve],
+            fair_held=fair_held,
+            fair_paid=paid[site.ann] + paid[site.bob],
+            vms=count / periods,
+        )
+
+    def close(self) -> None:
+        """End the daemon."""
+        self.site.close()

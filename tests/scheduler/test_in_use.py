@@ -1,0 +1,140 @@
+"""Memory in use beyond what is paid for: who keeps it, for how long, and what its owner is told."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import ensureDeferred
+
+from merkatd.api.questions import DaemonQuestions
+from merkatd.cluster import Balloon
+from merkatd.market.floors import kept_in_use
+from merkatd.market.price import PriceRule
+from merkatd.scheduler.in_use import LEAST_MIB
+from tests.abuse.memory import FAIR_BID, USE_MIB, Memory
+from tests.scheduler.frontend import PASSWORD
+
+AMOUNTS = st.floats(0, 20_000)
+
+
+def kept(
+    use: list[float], paid: list[float], for_now: list[float], wish: list[float], capacity: float
+) -> list[float]:
+    """Of VMs that are all on one host."""
+    host, room = np.zeros(len(use), dtype=np.int64), np.array([capacity])
+    found = kept_in_use(
+        np.array(use), np.array(paid), np.array(for_now), np.array(wish), host, room
+    )
+    amounts: list[float] = found.amount.tolist()
+    return amounts
+
+
+def test_where_no_vm_asks_for_it_a_vm_keeps_all_that_it_uses() -> None:
+    """Whatever it pays."""
+    assert kept([8192, 64], [256, 64], [0, 0], [0, 5000], 16384) == [8192, 64]
+
+
+def test_vms_that_do_not_pay_divide_what_bids_leave() -> None:
+    """Of 16,384 MiB bids ask for 10,000; in the first period a VM has nine tenths for now."""
+    found = kept([8000, 0, 0], [256, 0, 0], [7200, 0, 0], [0, 5000, 5000], 16384)
+    assert found == pytest.approx([7200, 0, 0])
+    found = kept([8000, 0, 0], [256, 0, 0], [5000, 0, 0], [0, 5000, 5000], 16384)
+    assert found == pytest.approx([6384, 0, 0])
+    found = kept([4256, 4256, 0], [256, 256, 0], [0, 0, 0], [0, 0, 10000], 14512)
+    assert found == pytest.approx([2256, 2256, 0])
+
+
+def test_where_bids_ask_for_more_than_there_is_only_what_is_paid_for_is_left() -> None:
+    """To who bids too little as to who bids nothing."""
+    found = kept([8000, 3000], [256, 2000], [0, 0], [0, 8192], 8192)
+    assert found == pytest.approx([256, 2000])
+
+
+@given(
+    rows=st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS), min_size=1, max_size=5),
+    capacity=AMOUNTS,
+)
+def test_what_is_kept_lies_between_what_is_paid_for_and_what_is_used(
+    rows: list[tuple[float, float, float, float]], capacity: float
+) -> None:
+    """And a host is not overfull for its sake."""
+    use, paid, for_now, wish = (list(one) for one in zip(*rows, strict=True))
+    use = [max(one, other) for one, other in zip(use, paid, strict=True)]
+    found = kept(use, paid, for_now, wish, capacity)
+    for one, least, most in zip(found, paid, use, strict=True):
+        assert least - 1e-6 <= one <= most + 1e-6
+    left = kept(use, paid, [0.0] * len(use), wish, capacity)
+    assert sum(left) <= max(capacity, sum(paid)) + 1e-3
+
+
+@pytest.fixture
+def memory() -> Memory:  # type: ignore[misc]
+    """A host of 16 GiB under the clearing rule."""
+    made = Memory(PriceRule.CLEARING)
+    yield made
+    made.close()
+
+
+def test_a_vm_that_pays_finds_room_where_others_do_not_pay_for_theirs(memory: Memory) -> None:
+    """Two VMs use all of the host, and bid nothing: they make room until it can come."""
+    site = memory.site
+    hoards = [memory.vm("eve", 60, USE_MIB) for _ in range(2)]
+    site.periods(4)
+    for vm in hoards:
+        bid = 'MERKAT_BID_MEMORY="0"'
+        site.bench.raw("one.vm.update", vm, bid, 1, session=f"eve:{PASSWORD}")
+    site.periods(3)
+    comer = memory.vm("ann", 0, 64)
+    site.periods(4)
+    assert site.state(comer) == "PENDING"
+    text = 'MERKAT_BID_MEMORY="500"'
+    site.bench.raw("one.vm.update", comer, text, 1, session=f"ann:{PASSWORD}")
+    site.periods(5)
+    assert site.state(comer) == "RUNNING"
+
+
+def test_its_owner_is_told_before_and_while_it_shrinks(memory: Memory) -> None:
+    """In `explain` and SCHED_MESSAGE, with the bid that keeps it; that bid then keeps it."""
+    site = memory.site
+    vm = memory.vm("eve", 60, USE_MIB)
+    site.periods(4)
+    text = 'MERKAT_BID_MEMORY="0"'
+    site.bench.raw("one.vm.update", vm, text, 1, session=f"eve:{PASSWORD}")
+    last = site.periods(3)
+    why = last.decided.decision.reasons[vm]
+    assert why.startswith("it uses 8,192 MiB of memory, and its bid pays for 0: it keeps the rest")
+    memory.neighbours()
+    last = site.periods(4)
+    why = last.decided.decision.reasons[vm]
+    assert "other VMs there bid for the rest, so it shrinks to" in why
+    assert f"step by step to {LEAST_MIB:,.0f}. A memory bid" in why
+    row = last.seen.snapshot.vm_row(vm)
+    kept_mib = last.seen.snapshot.vms.floor[row, 1]
+    assert f"shrinks to {kept_mib:,.0f} MiB" in why
+    steps = [step for step in last.decided.limits.plan.of(Balloon) if step.vm == vm]
+    assert [(step.memory_mib, step.unpaid) for step in steps] == [(int(kept_mib + 1), True)]
+    site.scheduler.latest = last
+    questions = DaemonQuestions(site.scheduler)
+    answer = site.result(ensureDeferred(questions.answer("explain", {"vm": str(vm)})))
+    assert answer["message"] == why
+    bid = float(why.split("memory bid of ")[1].split(" ")[0])
+    text = f'MERKAT_BID_MEMORY="{bid}"'
+    site.bench.raw("one.vm.update", vm, text, 1, session=f"eve:{PASSWORD}")
+    held = site.periods(6).seen.snapshot.vms.held[row, 1]
+    assert held >= 0.9 * kept_mib
+
+
+def test_a_quote_is_what_is_charged_while_memory_is_held(memory: Memory) -> None:
+    """Of a VM that shrinks, to the micro-credit."""
+    site = memory.site
+    vm = memory.vm("eve", 0.3, USE_MIB)
+    site.periods(4)
+    memory.neighbours()
+    site.scheduler.latest = last = site.periods(5)
+    questions = DaemonQuestions(site.scheduler)
+    quoted = site.result(ensureDeferred(questions.answer("quote", {"vm": str(vm)})))
+    before = site.balances()[memory.eve]
+    site.periods(1)
+    assert last.seen.snapshot.vms.floor[last.seen.snapshot.vm_row(vm), 1] > 2 * LEAST_MIB
+    assert before - site.balances()[memory.eve] == pytest.approx(quoted["cost"], abs=2e-6)
+    assert FAIR_BID > quoted["cost"] > 0
