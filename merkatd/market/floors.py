@@ -50,10 +50,14 @@ def paid_floors(floors: Floats, bids: Floats, prices: Floats, reserve: Floats) -
     `prices` and `reserve` are [vms, resources]: the price of a unit in the last period, and the
     least price of one. A resource without either is free, and a claim to it holds as a whole.
     """
+    return np.minimum(floors, bought(bids, prices, reserve))
+
+
+def bought(bids: Floats, prices: Floats, reserve: Floats) -> Floats:
+    """Return the amounts that bids pay for, less a millionth, [vms, resources]."""
     asked = np.maximum(prices, reserve)
     with np.errstate(over="ignore"):
-        bought = np.divide(bids * PART, asked, out=np.full_like(floors, np.inf), where=asked > 0)
-    return np.minimum(floors, bought)
+        return np.divide(bids * PART, asked, out=np.full_like(asked, np.inf), where=asked > 0)
 
 
 class Kept(NamedTuple):

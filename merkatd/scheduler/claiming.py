@@ -6,7 +6,7 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Snapshot, VmState
 from merkatd.database.prices import Prices
-from merkatd.market.floors import paid_floors
+from merkatd.market.floors import bought, paid_floors
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler import in_use
 from merkatd.scheduler.afford import Afforded, afforded
@@ -45,6 +45,7 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
         needed=needed[:, MEMORY],
         measured=~np.isnan(seen.in_force.used_mib),
         paid=paid[:, MEMORY],
+        bought=bought(vms.bid, price, least)[:, MEMORY],
         sold=claimed & bound,
         price=asked,
         scarce=asked > least[:, MEMORY] * (1 + 1e-9),

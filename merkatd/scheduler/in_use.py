@@ -52,7 +52,9 @@ class Basis:
     measured: Bools
     """Its guest tells what it uses."""
     paid: Floats
-    """What the bid pays for, of what it claims or needs."""
+    """What the bid pays for, of what it claims or needs,"""
+    bought: Floats
+    """and all that it would pay for."""
     sold: Bools
     """The rule is for this VM."""
     price: Floats
@@ -76,7 +78,7 @@ def kept(
     use = np.minimum(np.where(basis.measured, basis.needed, np.fmax(held, basis.needed)), size)
     every = np.minimum(basis.most_part * size, LEAST_MIB)
     least = np.minimum(use, every)
-    paid = np.minimum(basis.paid, size)
+    paid = np.maximum(np.minimum(basis.paid, size), np.minimum(basis.bought, use))
     runs = basis.sold & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
     waits = basis.sold & (vms.state == VmState.PENDING) & basis.scarce
     found = floor.copy()
@@ -96,7 +98,8 @@ def kept(
         # A guest that does not tell keeps what it holds on its host; its floor is what it needs.
         whole = np.maximum(np.minimum(use, basis.needed)[rows], sure)
         found[rows, MEMORY] = np.where(mine, np.minimum(amount, whole), found[rows, MEMORY])
-        unpaid = mine & contended & (sure < np.maximum(use, held)[rows] - _CLOSE)
+        bought = np.maximum(basis.bought, every)[rows]
+        unpaid = mine & contended & (bought < np.maximum(use, held)[rows] - 1.0)
         keeps[rows[unpaid]] = np.maximum(amount, every[rows])[unpaid]
     known = np.where(runs, use, np.nan)
     return found, InUse(known, paid, np.maximum(paid, least), keeps, basis.price)

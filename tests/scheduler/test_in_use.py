@@ -10,8 +10,10 @@ from merkatd.api.questions import DaemonQuestions
 from merkatd.cluster import Balloon
 from merkatd.market.floors import kept_in_use
 from merkatd.market.price import PriceRule
+from merkatd.scheduler import in_use
 from merkatd.scheduler.in_use import LEAST_MIB
 from tests.abuse.memory import FAIR_BID, USE_MIB, Memory
+from tests.clouds import cloud, hosts_table, vms_table
 from tests.scheduler.frontend import PASSWORD
 
 AMOUNTS = st.floats(0, 20_000)
@@ -138,3 +140,26 @@ def test_a_quote_is_what_is_charged_while_memory_is_held(memory: Memory) -> None
     assert last.seen.snapshot.vms.floor[last.seen.snapshot.vm_row(vm), 1] > 2 * LEAST_MIB
     assert before - site.balances()[memory.eve] == pytest.approx(quoted["cost"], abs=2e-6)
     assert FAIR_BID > quoted["cost"] > 0
+
+
+@pytest.mark.parametrize(("bought", "keeps"), [(5000.0, np.nan), (100.0, 110.0)])
+def test_only_a_vm_whose_bid_pays_too_little_is_told_what_it_keeps(
+    bought: float, keeps: float
+) -> None:
+    """A VM that pays for all that it holds gives memory in ordinary steps, as far as it may."""
+    size, held = np.array([[100.0, 256.0]] * 2), np.array([[np.nan, 256.0]] * 2)
+    vms = vms_table([0, 0], [[1.0, 1.0], [9.0, 9.0]], size, held=held)
+    snapshot = cloud(hosts_table(np.array([[400.0, 464.0]])), vms)
+    basis = in_use.Basis(
+        needed=np.array([110.0, 64.0]),
+        measured=np.array([True, True]),
+        paid=np.array([min(bought, 110.0), 64.0]),
+        bought=np.array([bought, 9000.0]),
+        sold=np.array([True, True]),
+        price=np.full(2, 0.001),
+        scarce=np.array([True, True]),
+        most_part=np.full(2, 0.25),
+    )
+    floor, found = in_use.kept(snapshot, np.zeros((2, 2)), basis, None)
+    assert floor[:, 1].tolist() == [110.0, 64.0]
+    assert found.keeps.tolist() == pytest.approx([keeps, np.nan], nan_ok=True)
