@@ -29,7 +29,16 @@ from merkatd.bus.messages import (
 from merkatd.bus.sessions import ReplayedError, Session, Sessions, StaleError
 from merkatd.bus.settings import Settings
 from merkatd.bus.throttle import Throttle
-from merkatd.bus.wire import Envelope, MalformedError, market_topic, pack, topic_of, unpack
+from merkatd.bus.wire import (
+    Envelope,
+    MalformedError,
+    Packed,
+    market_topic,
+    pack,
+    pack_fields,
+    topic_of,
+    unpack,
+)
 from merkatd.platforms.ports import Assignment, Attendant, MarketNow, Standing
 
 _log = Logger()
@@ -67,6 +76,9 @@ class Hub:
         self._sessions = Sessions()
         self.tasks = Tasks()
         self._rates = Throttle(now, settings.messages, settings.messages_at_once)
+        self._traffic = Throttle(
+            now, settings.traffic_mib * 2**20, settings.traffic_at_once_mib * 2**20
+        )
         self._warnings = Throttle(now, _WARNINGS_PER_S, _WARNINGS_AT_ONCE)
         self._door = Door(
             keys, settings.endpoint, self._warnings, self._heard, self._topics, self.tasks
@@ -103,6 +115,7 @@ class Hub:
             self._door.allowing.forbid(desk.keys.public)
             self._sessions.close(platform)
             self._rates.forget(platform)
+            self._traffic.forget(platform)
             self._warnings.forget(platform)
             if desk.task is not None:
                 desk.task.cancel()
@@ -121,7 +134,7 @@ class Hub:
         for market in markets:
             board = self._boards.setdefault(market.name, Board())
             board.now, board.published = market, board.published + 1
-            data = pack(Envelope(market, self._life, board.published))
+            data = pack(Envelope(board.packed(), self._life, board.published))
             self._door.publish(market_topic(market.name), data)
         for standing in standings:
             self._unsaid.pop(standing.platform, None)
@@ -152,9 +165,9 @@ class Hub:
         standing, desk = self._unsaid.pop(platform, None), self._desks.get(platform)
         if standing is not None and desk is not None:
             desk.standing = standing
-            self._publish(desk, standing)
+            self._publish(desk, desk.packed())
 
-    def _publish(self, desk: Desk, body: Standing | Measured) -> None:
+    def _publish(self, desk: Desk, body: Packed | Measured) -> None:
         desk.published += 1
         data = pack(Envelope(body, self._life, desk.published))
         self._door.publish(topic_of(desk.assignment.platform), data)
@@ -168,6 +181,10 @@ class Hub:
         if not self._rates.allows(heard.platform):
             self._warn(heard.platform, "too many messages")
             return
+        if not self._traffic.allows(heard.platform):
+            self._warn(heard.platform, "too many bytes, of what it says and is answered")
+            return
+        self._traffic.spend(heard.platform, len(heard.data))
         try:
             envelope = unpack(heard.data, TO_DAEMON)
         except MalformedError as error:
@@ -200,11 +217,12 @@ class Hub:
             self._sessions.open(session)
         # Who greets twice on one connection was impatient: what it says already stays true.
         session.heard_s = self._now()
-        welcome = Welcome(
+        welcome = pack_fields(
+            Welcome,
             session=session.token,
             life=self._life,
             beat_s=self._settings.beat_s,
-            assignment=desk.assignment_now(),
+            assignment=desk.assigned(),
             latest=desk.latest(),
         )
         await self._answer(session, envelope, welcome)
@@ -269,6 +287,7 @@ class Hub:
 
     async def _answer(self, session: Session, to: Envelope, body: Any) -> None:
         data = pack(Envelope(body, session.token, to.number, to.id))
+        self._traffic.spend(session.platform, len(data))
         await self._door.answer(session.route, data)
 
     async def _refuse(

@@ -21,6 +21,11 @@ class Settings:
     """How many messages one platform may send in a second; what is beyond it is thrown away."""
     messages_at_once: int = 200
     """So many may come together."""
+    traffic_mib: float = 0.5
+    """How much one platform may send and be answered in a second, on average; messages beyond it
+    are thrown away."""
+    traffic_at_once_mib: float = 16.0
+    """So much may come together."""
     restart_least_s: float = 1.0
     """How long to wait before a process that ended is started again; twice as long each time,"""
     restart_most_s: float = 300.0

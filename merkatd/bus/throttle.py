@@ -21,6 +21,13 @@ class Throttle:
         self._left[name] = (left - 1 if allowed else left, now)
         return allowed
 
+    def spend(self, name: object, amount: float) -> None:
+        """Count something that was allowed and took `amount` more; what is owed is waited for."""
+        now = self._now()
+        left, seen_s = self._left.get(name, (self._burst, now))
+        left = min(self._burst, left + (now - seen_s) * self._rate)
+        self._left[name] = left - amount, now
+
     def forget(self, name: object) -> None:
         """As if it had never come."""
         self._left.pop(name, None)

@@ -53,17 +53,54 @@ class Envelope:
 _KIND_OF = {kind: name for name, kind in (TO_DAEMON | FROM_DAEMON).items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The JSON of a body: written once, and sent as often as it is asked for."""
+
+    kind: type
+    data: bytes
+
+
+def pack_body(body: Any) -> Packed:
+    """Return the JSON of a value; raise ValueError for numbers that JSON can't carry."""
+    return Packed(type(body), _ENCODER.encode(body).encode())
+
+
+def pack_fields(kind: type, **values: Any) -> Packed:
+    """Return the JSON of a `kind` with these fields, of which some are packed already."""
+    parts = (
+        b'"%s":%s'
+        % (name.encode(), (value if isinstance(value, Packed) else pack_body(value)).data)
+        for name, value in values.items()
+    )
+    return Packed(kind, b"{%s}" % b",".join(parts))
+
+
+class Once:
+    """Packs a value when it is first asked for; another value replaces it."""
+
+    def __init__(self) -> None:
+        self._value: Any = None
+        self._packed = pack_body(None)
+
+    def pack(self, value: Any) -> Packed:
+        """Return the JSON of a value that nobody changes."""
+        if value is not self._value:
+            self._value, self._packed = value, pack_body(value)
+        return self._packed
+
+
 def pack(envelope: Envelope) -> bytes:
     """The bytes of a message; ValueError where it has numbers that nobody can read."""
-    written = {
+    body = envelope.body if isinstance(envelope.body, Packed) else pack_body(envelope.body)
+    head = {
         "v": VERSION,
-        "kind": _KIND_OF[type(envelope.body)],
+        "kind": _KIND_OF[body.kind],
         "session": envelope.session,
         "number": envelope.number,
         "id": envelope.id,
-        "body": envelope.body,
     }
-    return _ENCODER.encode(written).encode()
+    return b'%s,"body":%s}' % (_ENCODER.encode(head).encode()[:-1], body.data)
 
 
 def _written(value: Any) -> Mapping[str, Any]:

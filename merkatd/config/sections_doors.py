@@ -90,6 +90,8 @@ class Bus(bus.Settings):
         "silence_s": Rules(above=0),
         "messages": Rules(above=0),
         "messages_at_once": Rules(least=1),
+        "traffic_mib": Rules(above=0),
+        "traffic_at_once_mib": Rules(least=1),
         "restart_least_s": Rules(above=0),
         "restart_most_s": Rules(above=0),
         "restart_tries": Rules(least=0),

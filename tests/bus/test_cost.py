@@ -1,0 +1,99 @@
+"""What processes ask for costs the event loop little, however large the answer is."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from merkatd.bus import wire
+from merkatd.bus.messages import Beat, Beaten, Latest, Look, Welcome
+from merkatd.bus.throttle import Throttle
+from merkatd.bus.wire import Envelope, pack, unpack
+from merkatd.platforms.ports import Standing
+from tests.bus.raw import Raw, readable
+from tests.bus.rig import CONTROLLER, Site, news, on_site, parts
+
+VMS = 1_000
+
+
+def test_a_standing_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks, greetings and publications of a period share its bytes; the next period has others."""
+    packed: list[Any] = []
+    encoder = wire._ENCODER
+
+    class Counting:
+        def encode(self, value: Any) -> str:
+            if isinstance(value, Standing):
+                packed.append(value)
+            return encoder.encode(value)
+
+    monkeypatch.setattr(wire, "_ENCODER", Counting())
+
+    async def story(site: Site) -> None:
+        for period in (1, 2):
+            (market,), (standing,) = parts(news(1, period))
+            vm = standing.vms[0]
+            vms = tuple(replace(vm, vm=1_000 + number) for number in range(VMS))
+            standing = replace(standing, vms=vms)
+            site.hub.announce([market], [standing])
+            peer = await site.joined()
+            for _ in range(20):
+                latest = await peer.ask(Look())
+                assert isinstance(latest, Latest)
+                assert latest.standing == standing
+                assert latest.market == market
+            assert packed == [standing] if period == 1 else packed[1:] == [standing]
+
+    on_site(story)
+
+
+def test_bytes_are_throttled_not_messages_alone() -> None:
+    """Few messages with large answers use up what a platform may have; others are answered."""
+
+    async def story(site: Site) -> None:
+        (market,), (standing,) = parts(news(1))
+        vms = tuple(replace(standing.vms[0], vm=1_000 + number) for number in range(VMS))
+        site.hub.announce([market], [replace(standing, vms=vms)])
+        greedy = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await greedy.greeted()).session
+        for number in range(1, 101):
+            await greedy.socket.send(pack(Envelope(Look(), session, number)))
+        answered = 0
+        while await readable(greedy.socket, 300):
+            await greedy.socket.recv()
+            answered += 1
+        size = len(pack(Envelope(replace(standing, vms=vms))))
+        assert 3 <= answered <= 2**20 / size + 2
+        other = await site.joined(2)
+        assert isinstance(await other.ask(Beat()), Beaten)
+
+    on_site(story, traffic_mib=1e-6, traffic_at_once_mib=1.0)
+
+
+def test_what_is_owed_is_waited_for() -> None:
+    """An answer larger than all that may come at once is sent, and paid off later."""
+    now = [0.0]
+    throttle = Throttle(lambda: now[0], 10.0, 100.0)
+    assert throttle.allows("a")
+    throttle.spend("a", 299.0)
+    assert not throttle.allows("a")
+    now[0] = 19.0
+    assert not throttle.allows("a")
+    now[0] = 21.0
+    assert throttle.allows("a")
+    assert throttle.allows("b")
+
+
+def test_packed_fields_are_read_like_the_message() -> None:
+    """As if it had been written in one piece."""
+    (market,), (standing,) = parts(news(1))
+    whole = Latest(market=market, standing=standing, published=3, priced=2)
+    parted = wire.pack_fields(
+        Latest,
+        market=wire.pack_body(market),
+        standing=wire.pack_body(standing),
+        published=3,
+        priced=2,
+    )
+    assert pack(Envelope(parted, "s", 7, "i")) == pack(Envelope(whole, "s", 7, "i"))
+    assert unpack(pack(Envelope(parted)), {"latest": Latest, "welcome": Welcome}).body == whole
