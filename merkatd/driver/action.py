@@ -7,6 +7,7 @@ worked out already: who may be where, which datastores and networks match, what 
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 
@@ -17,6 +18,8 @@ from merkatd.scheduler.handing import Room
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
 _KIB = 1024
+_OF_USERS = (b"VM_POOL", b"VM_GROUP_POOL")
+"""Pools of users' texts, which are not read."""
 _DIGITS = 18
 
 
@@ -53,11 +56,31 @@ class Action:
 
 
 def read_action(payload: bytes) -> Action:
-    """The question in what was handed over. Raises ActionError."""
+    """The question in what was handed over. Raises ActionError.
+
+    Users' own texts may be as long as oned takes them, and no XML: names can begin with a digit.
+    Nothing is needed of the pools that they stand in, so these are left out then.
+    """
     try:
         text = base64.b64decode(payload, validate=False)
     except (binascii.Error, ValueError) as error:
         raise ActionError(f"no base64: {error}") from None
+    one, other = _OF_USERS
+    # A text in one of the pools may look like the other pool's end.
+    for shorter in (text, _cut(_cut(text, one), other)):
+        with suppress(ActionError):
+            return _read(shorter)
+    return _read(_cut(_cut(text, other), one))
+
+
+def _cut(text: bytes, pool: bytes) -> bytes:
+    """Return the text without a pool: from its first beginning to its last end."""
+    begin, ending = text.find(b"<" + pool + b">"), b"</" + pool + b">"
+    end = text.rfind(ending)
+    return text if begin < 0 or end < begin else text[:begin] + text[end + len(ending) :]
+
+
+def _read(text: bytes) -> Action:
     action = Action()
     try:
         parsed = etree.iterparse(
@@ -66,6 +89,7 @@ def read_action(payload: bytes) -> Action:
             tag=("VM", "HOST", "DATASTORE", "VNET"),
             resolve_entities=False,
             no_network=True,
+            huge_tree=True,
         )
         for _, element in parsed:
             _one(action, element)

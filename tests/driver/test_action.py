@@ -133,3 +133,28 @@ def test_only_the_cluster_that_is_asked_about_is_optimised() -> None:
     assert wanted(action, 7).hosts[0] == frozenset({0, 1})
     assert wanted(action, 0).hosts[0] == frozenset({2, 3})
     assert wanted(action, None).hosts[0] == frozenset({0, 1, 2, 3})
+
+
+TEXTS = {
+    "long": "<A>" + "x" * 10_500_000 + "</A>",
+    "long CDATA": "<A><![CDATA[" + "x" * 10_500_000 + "]]></A>",
+    "deep": "<A>" * 3000 + "</A>" * 3000,
+    "a digit first": "<1A>x</1A>",
+    "no character": "<A>\x01</A>",
+    "another pool's end": "<A><![CDATA[</VM_POOL><HOST_POOL>]]></A><1A/>",
+    "many": "<A/>" * 300_000,
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("pool", ["VM_POOL", "VM_GROUP_POOL"])
+def test_no_users_text_keeps_others_from_their_places(kind: str, pool: str) -> None:
+    """Whatever is written in a VM or a VM group."""
+    if pool == "VM_POOL":
+        text = RECORDED.replace("<USER_TEMPLATE>", "<USER_TEMPLATE>" + TEXTS[kind], 1)
+    else:
+        group = f"<{pool}><VM_GROUP><ID>0</ID>{TEXTS[kind]}</VM_GROUP></{pool}>"
+        text = RECORDED.replace(f"<{pool}/>", group, 1)
+    assert len(text) > len(RECORDED)
+    action, before = read(text), read(RECORDED)
+    assert (action.hosts, action.room, action.stores) == (before.hosts, before.room, before.stores)
