@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,10 +111,15 @@ class Warden:
             self._stop(order["stop"], order["grace_s"])
 
     def _start(self, name: str, order: dict[str, Any]) -> None:
-        log = RotatingFile(Path(order["log"]), order["log_bytes"], order["logs"])
-        secret, handing = os.pipe2(os.O_CLOEXEC)
-        output, saying = os.pipe2(os.O_CLOEXEC)
-        try:
+        with ExitStack() as handed, ExitStack() as ours:
+            log = RotatingFile(Path(order["log"]), order["log_bytes"], order["logs"])
+            ours.callback(log.close)
+            secret, handing = os.pipe2(os.O_CLOEXEC)
+            for fd in (secret, handing):
+                handed.callback(os.close, fd)
+            output, saying = os.pipe2(os.O_CLOEXEC)
+            handed.callback(os.close, saying)
+            ours.callback(os.close, output)
             os.set_blocking(handing, False)  # a passport fits, and nobody is waited for
             os.write(handing, order["secret"].encode())
             bounds, warden = Bounds(**order["bounds"]), os.getpid()
@@ -129,13 +134,7 @@ class Warden:
                 # One thread only: nothing can be locked at the fork.
                 preexec_fn=lambda: _bind(bounds, warden),  # noqa: PLW1509
             )
-        except BaseException:
-            os.close(output)
-            log.close()
-            raise
-        finally:
-            for fd in (secret, handing, saying):
-                os.close(fd)
+            ours.pop_all()
         os.set_blocking(output, False)
         child = _Child(name, process, output, log)
         self._children[process.pid] = child

@@ -1,12 +1,17 @@
 """Output is kept in order, in files of bounded size and number."""
 
+import os
+from contextlib import suppress
+from errno import ENFILE, ENOSPC
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.platforms.processes.rotating import RotatingFile
+from merkatd.platforms.processes.warden import Warden
 
 
 @settings(max_examples=60, deadline=None)
@@ -30,3 +35,70 @@ def test_the_newest_is_kept(said: list[bytes], most: int, files: int) -> None:
         assert whole.endswith(b"".join(reversed(kept)))
         assert sum(map(len, kept)) >= min(len(whole), most * (files - 1))
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_closes_nothing_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While no next file can be made, the full one stays open, and what is said is lost."""
+    full = [False]
+    opening = os.open
+
+    def opened(path: Path, flags: int, mode: int = 0o777) -> int:
+        if full[0] and not Path(path).exists():
+            raise OSError(ENOSPC, "no inode is left")
+        return opening(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", opened)
+    log = RotatingFile(tmp_path / "one.log", 10, 2)
+    log.write(b"a" * 10)
+    full[0] = True
+    others: list[int] = []
+    for said in (b"b", b"c", b"d"):
+        with suppress(OSError):
+            log.write(said)
+        others += os.pipe()
+        assert os.fstat(log._fd).st_ino == (tmp_path / "one.log").stat().st_ino
+    for fd in others:  # each is still open: nobody closed it
+        os.close(fd)
+    assert (tmp_path / "one.log").read_bytes() == b"a" * 10
+    full[0] = False
+    log.write(b"e")
+    assert (tmp_path / "one.log").read_bytes() == b"e"
+    assert (tmp_path / "one.log.1").read_bytes() == b"a" * 10
+    log.close()
+
+
+def test_a_log_that_is_closed_touches_no_other_file(tmp_path: Path) -> None:
+    """Its number may belong to another file by then."""
+    log = RotatingFile(tmp_path / "one.log", 10, 2)
+    log.close()
+    other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        log.write(b"x")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        log.close()
+    assert os.fstat(other).st_size == 0
+    os.close(other)
+
+
+def test_a_start_that_fails_leaves_no_descriptor_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The warden has few, and all other processes need them."""
+    piping, pipes = os.pipe2, [0]
+
+    def piped(flags: int) -> tuple[int, int]:
+        pipes[0] += 1
+        if pipes[0] % 2 == 0:
+            raise OSError(ENFILE, "too many files")
+        return piping(flags)
+
+    monkeypatch.setattr(os, "pipe2", piped)
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for _ in range(3):
+        with pytest.raises(OSError, match="too many files"):
+            Warden.__new__(Warden)._start(
+                "1/controller", {"log": str(tmp_path / "c.log"), "log_bytes": 10, "logs": 2}
+            )
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
