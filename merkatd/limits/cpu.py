@@ -12,10 +12,11 @@ threads. A twentieth of a small share is too little for that: each question to t
 half a second. The helpers therefore have at least HELPERS_LEAST, which is far from unlimited.
 
 Quotas are rounded down to whole microseconds. libvirt takes none below LEAST_QUOTA_US: a
-smaller share, even none at all, is lifted to that, so a VM always runs a little. That and what the
-helpers have are the only ways in which the quotas of a host can exceed its shares: the first by at
-most LEAST_QUOTA_US for each virtual CPU of the VMs lifted (for each VM, where the quota is for the
-whole of it).
+smaller share, even none at all, is lifted to that, so a VM always runs a little. The quota for the
+whole of a VM comes from its share, and is lifted once: the number of its virtual CPUs, which its
+owner chooses, buys it nothing. Those are lifted one by one, but together they have no more than the
+whole. So the quotas of a host can exceed its shares by at most LEAST_QUOTA_US and what the helpers
+have, for each VM.
 """
 
 from dataclasses import dataclass
@@ -76,23 +77,22 @@ def quotas(share: Floats, vcpus: Ints, pinned: Bools, period_us: int) -> Quotas:
     for_vcpu = np.minimum(np.floor(whole / count + _ROUNDING_US), period_us)
     for_all = np.minimum(np.floor(whole + _ROUNDING_US), period_us * count)
     vcpu_us = np.maximum(for_vcpu, LEAST_QUOTA_US).astype(np.int64)
-    pinned_us = np.maximum(for_all, LEAST_QUOTA_US).astype(np.int64)
+    whole_us = np.maximum(for_all, LEAST_QUOTA_US).astype(np.int64)
     return Quotas(
         vcpu_us=np.where(pinned, UNSET, vcpu_us),
-        global_us=np.where(pinned, pinned_us, with_helpers(vcpu_us, count, period_us)),
+        global_us=np.where(pinned, whole_us, _with_helpers(whole_us, period_us)),
     )
 
 
-def with_helpers(vcpu_us: Ints, vcpus: Ints, period_us: int) -> Ints:
-    """The quota for the whole of VMs whose virtual CPUs have such a quota each."""
-    together = vcpu_us * vcpus
-    whole: Ints = together + np.maximum(together // HELPERS_PART, period_us // HELPERS_LEAST)
+def _with_helpers(whole_us: Ints, period_us: int) -> Ints:
+    """The quota for the whole of VMs whose virtual CPUs may use so much together."""
+    whole: Ints = whole_us + np.maximum(whole_us // HELPERS_PART, period_us // HELPERS_LEAST)
     return whole
 
 
 def whole_quota(vcpu_us: int, vcpus: int, period_us: int) -> int:
-    """The same of one VM."""
-    return int(with_helpers(np.array(vcpu_us), np.array(vcpus), period_us))
+    """Return the quota for the whole of a VM whose virtual CPUs have such a quota each."""
+    return int(_with_helpers(np.array(vcpu_us * vcpus), period_us))
 
 
 def weights(bid: Floats, host: Ints, hosts: int, allowed: Weights = CGROUP_V1) -> Ints:

@@ -188,7 +188,7 @@ class Outcome:
     def got_something(self) -> bool:
         """Whether the player computed more than a host can keep it from.
 
-        A host enforces no less than a hundredth of a core for each virtual processor.
+        A host enforces no less than a hundredth of a core for each VM.
         """
         return self.core_s > 60.0 and self.core_s > 0.012 * self.ran_s
 

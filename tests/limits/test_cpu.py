@@ -44,9 +44,17 @@ def test_full_size_is_a_quota_that_stops_nothing() -> None:
 
 
 def test_no_share_still_runs() -> None:
-    """Hosts take no quota below 1,000 us: a share of nothing is lifted to that."""
-    assert quota(0.0, 4) == (LEAST_QUOTA_US, 6_000)
+    """Hosts take no quota below 1,000 us: a share of nothing is lifted to that, once a VM."""
+    assert quota(0.0, 1) == (LEAST_QUOTA_US, 3_000)
+    assert quota(0.0, 4) == (LEAST_QUOTA_US, 3_000)
     assert quota(0.0, 4, pinned=True) == (-1, LEAST_QUOTA_US)
+
+
+def test_virtual_cpus_in_great_number_buy_nothing() -> None:
+    """Each has at least 1,000 us; together they have the share of the VM and its helpers."""
+    assert quota(0.0, 256) == (LEAST_QUOTA_US, 3_000)
+    assert quota(2.5, 256) == (LEAST_QUOTA_US, 4_500)
+    assert quota(100.0, 256) == (LEAST_QUOTA_US, 105_000)
 
 
 def test_vcpus_that_nobody_knows() -> None:
@@ -71,7 +79,10 @@ def test_another_quota_period() -> None:
 def test_quotas_of_a_host_keep_to_its_capacity(
     vms: list[tuple[float, int, bool]], capacity: float
 ) -> None:
-    """Together they exceed it by no more than the least quotas of the VMs lifted to them."""
+    """Together they exceed it by no more than a hundredth and the helpers' least for each VM.
+
+    VMs lifted have many virtual CPUs or a small share; all others keep exactly to theirs.
+    """
     bid = np.array([vm[0] for vm in vms])
     vcpus = np.array([vm[1] for vm in vms])
     pinned = np.array([vm[2] for vm in vms])
@@ -82,9 +93,10 @@ def test_quotas_of_a_host_keep_to_its_capacity(
     result = quotas(given_units, vcpus, pinned, PERIOD_US)
     units = result.units(vcpus, PERIOD_US)
     lifted = units > given_units + 1e-6
-    least = np.where(pinned, 1.0, vcpus)
-    assert units.sum() <= capacity * (1 + 1e-9) + 1e-6 + least[lifted].sum()
-    assert (units[lifted] <= least[lifted]).all()
+    lowest = np.maximum(given_units, 1.0)
+    beyond = np.where(pinned, 0.0, np.maximum(lowest / 20, 2.0)) + lowest - given_units
+    assert (units <= given_units + beyond + 1e-6).all()
+    assert units.sum() <= capacity * (1 + 1e-9) + 1e-6 + beyond[lifted].sum()
 
 
 @settings(deadline=None)
@@ -95,10 +107,12 @@ def test_quota_is_the_share(units: float, vcpus: int, pinned: bool) -> None:
     assert (result.vcpu_us[0] > 0) != pinned
     if not pinned:
         together = int(result.vcpu_us[0]) * vcpus
-        assert together < result.global_us[0] <= max(together * 1.05, together + 2_000)
-    least = 1.0 if pinned else float(vcpus)
-    expected = min(max(units, least), 100.0 * vcpus)
-    assert abs(result.units(np.array([vcpus]), PERIOD_US)[0] - expected) <= vcpus * 0.001 + 1e-9
+        whole = max(units, 1.0) * 1_000
+        assert result.global_us[0] <= max(whole * 1.05, whole + 2_000) + 1e-6
+        assert together < result.global_us[0] or units < vcpus
+    if units >= vcpus or pinned:
+        expected = min(max(units, 1.0), 100.0 * vcpus)
+        assert abs(result.units(np.array([vcpus]), PERIOD_US)[0] - expected) <= vcpus * 0.001 + 1e-9
 
 
 @pytest.mark.parametrize(("off_us", "due"), [(1_000, False), (1_001, True)])
