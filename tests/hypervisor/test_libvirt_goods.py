@@ -99,6 +99,23 @@ def test_a_new_device_makes_the_limit_due() -> None:
     assert domain.nics == {"one-1-0": (500, 500), "one-1-1": (500, 500)}
 
 
+@pytest.mark.parametrize("good", GOODS)
+def test_a_device_attached_anew_under_its_old_name_is_limited_in_the_next_period(good: str) -> None:
+    """Owners detach and attach as they like, so each period looks at the devices again."""
+    host = DoubleHost("qemu")
+    domain = host.start(1, nics={"one-1-0": FREE}, disks={"vda": 0})
+    bed = Bed({0: host}, LibvirtSettings(check_every=10), goods=GOODS)
+    bed.read()
+    for _ in range(12):
+        assert bed.apply(throttle(1, 1000, 2048)) == {}
+        assert limits(bed) == {"network": 1000, "disk": 2048}
+        if good == "network":
+            domain.nics["one-1-0"] = FREE
+        else:
+            domain.disks["vda"] = 0
+        assert limits(bed)[good] == UNSET
+
+
 def test_interfaces_without_an_end_on_the_host_are_beyond_reach() -> None:
     """As is a VM without any: it is said so, and a step is refused in words."""
     host = DoubleHost()
