@@ -19,7 +19,6 @@ from merkatd.config.model import Config
 from merkatd.config.sections import CloudMode
 from merkatd.database import Database
 from merkatd.database.executors import Threads
-from merkatd.database.orders import Order
 from merkatd.driver.answering import Driver
 from merkatd.driver.serving import serve as serve_driver
 from merkatd.garbage import Garbage
@@ -89,7 +88,7 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Daemon
         closing.add("the collections of garbage", garbage.stop)
         daemon.scheduler.listen(garbage.after_period)
         if paused:
-            await daemon.scheduler.order(Order.PAUSE, "run --paused")
+            daemon.scheduler.hold()
     except BaseException:
         await closing.close()
         raise

@@ -61,7 +61,7 @@ class Scheduler:
         self.drained: frozenset[int] = frozenset()
         """Ids of the hosts that are to be emptied by order."""
         self.world = replace(world, cloud=Draining(world.cloud, lambda: self.drained))
-        self.paused = False
+        self.paused = self._held = False
         self.ordered: Mode | None = None
         """The mode that was ordered, where it is not the configured one."""
         self.configuration: str | None = None
@@ -109,15 +109,27 @@ class Scheduler:
         """Keep to an order from now on, also after a restart; False where it holds already."""
         at_s = self.world.now()
         new = await self.world.database.run(lambda c: orders.give(c, what, at_s, who, host))
+        if what is Order.RESUME:
+            new, self._held = new or self._held, False
         await self._obey()
         if new:
             _log.info("{who} ordered: {what} {host}", who=who, what=str(what), host=host)
         return new
 
+    def hold(self) -> None:
+        """Begin no period in this process until it is told to resume. Other daemons go on."""
+        self._held = self.paused = True
+
+    async def stands_by(self) -> str | None:
+        """Why this daemon does not act, None where it may. Raises UnreachableError."""
+        if self._leading is None or await self._leading.may_begin():
+            return None
+        return self._leading.why_not
+
     async def _obey(self) -> None:
         """What other daemons were told holds for this one too: all is in the database."""
         in_force = await self.world.database.read(orders.in_force)
-        self.paused, self.drained = in_force.paused, in_force.drained
+        self.paused, self.drained = in_force.paused or self._held, in_force.drained
         self.ordered = in_force.mode
 
     @property

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from merkatd.opennebula import Client
 from merkatd.opennebula.present import leads
 from merkatd.scheduler.leading import Leading, lease_s_of
 from merkatd.starting.errors import StartError
+from merkatd.starting.files import once_written
+
+_MACHINE = Path("/etc/machine-id")
 
 
 def taken(directory: Path) -> Callable[[], None]:
@@ -39,7 +43,7 @@ def leading_of(reactor: Any, config: Config, database: Database, client: Client)
     return Leading(
         database,
         reactor,
-        _holder(config.state_directory / "holder"),
+        holder_of(config.state_directory / "holder"),
         lease_s_of(config.period.interval_s),
         partial(leads, client),
         # Goes on while the machine sleeps, as the lease does.
@@ -53,8 +57,13 @@ async def certain(leaders: Sequence[Leading]) -> None:
         await one.certain()
 
 
-def _holder(path: Path) -> str:
-    """The name of whoever has this state directory, the same after each start."""
-    if not path.exists():
-        path.write_text(f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
-    return path.read_text().strip()
+def holder_of(path: Path) -> str:
+    """Return the name of the daemon with this state directory, the same after each start.
+
+    A copy of the directory is another daemon's: two of one name would take the lease from each
+    other. So the name also says which directory it is, and on which machine.
+    """
+    said = once_written(path, f"{socket.gethostname()[:64]}-{secrets.token_hex(8)}\n")
+    machine = _MACHINE.read_text() if _MACHINE.exists() else ""
+    where = f"{said} {machine} {socket.gethostname()} {path.parent.stat().st_ino}"
+    return f"{said[:96]}-{sha256(where.encode()).hexdigest()[:8]}"

@@ -25,6 +25,7 @@ from merkatd.opennebula.guarded import Guarded
 from merkatd.opennebula.login import Login, LoginError, login_from
 from merkatd.starting.closing import Closing
 from merkatd.starting.errors import StartError
+from merkatd.starting.files import once_written
 
 _log = Logger()
 
@@ -61,8 +62,7 @@ def client_of(
     store = SqliteStore(config.state_directory / "cloud.db")
     clock = clock_of(config.cloud.speed, store, reactor)
     auth = config.state_directory / "one_auth"
-    if not auth.exists():
-        _write_secret(auth, f"oneadmin:{secrets.token_urlsafe(16)}\n")
+    once_written(auth, f"oneadmin:{secrets.token_urlsafe(16)}\n")
     login = _login(auth)
     size = HostSize(config.cloud.host_cores * 100, config.cloud.host_memory_mib)
     plan = Plan(hosts=(HostGroup(config.cloud.hosts, size),))
@@ -96,8 +96,3 @@ def _login(path: Path) -> Login:
         return login_from(path)
     except LoginError as error:
         raise StartError(str(error)) from None
-
-
-def _write_secret(path: Path, text: str) -> None:
-    path.touch(mode=0o600)
-    path.write_text(text)

@@ -76,6 +76,24 @@ def test_a_pause_outlives_the_daemon_too(daemon: Daemon, shell: Shell) -> None:
     frontend.result(frontend.stopped())
 
 
+def test_a_start_with_paused_holds_in_that_daemon_alone(daemon: Daemon, shell: Shell) -> None:
+    """Another on the same database may be the daemon that acts; nothing is ordered for it."""
+    frontend = daemon.frontend
+    frontend.start_daemon()
+    frontend.scheduler.hold()
+    frontend.scheduler.start()
+    daemon.questions = DaemonQuestions(frontend.scheduler)
+    before = frontend.read(periods.newest)
+    frontend.clock.pump([10.0] * 30)
+    assert frontend.read(periods.newest) == before
+    assert "paused             true" in shell.ok("status").out
+    assert not frontend.read(orders.in_force).paused
+    shell.ok("resume")
+    frontend.clock.pump([10.0] * 13)
+    assert frontend.read(periods.newest) != before
+    frontend.result(frontend.stopped())
+
+
 def test_a_host_can_be_drained_before_there_was_a_period(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

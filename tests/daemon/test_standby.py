@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.cli import main
+from merkatd.database import orders
 from merkatd.driver.answer import EMPTY
 from merkatd.scheduler.leading import LEAST_LEASE_S
 from tests.daemon.agreement import agree
@@ -33,6 +34,24 @@ def standby(site: Site) -> Iterator[Program]:
     made = Program(site.directory / "second.log", "run", "--config", str(config))
     yield made
     made.kill()
+
+
+def test_a_look_at_a_second_machine_pauses_nobody(site: Site) -> None:
+    """As the package does where its daemon is stopped: start one paused, release, end it."""
+    site.after_good_periods(1)
+    second = site.directory / "second.toml"
+    text = (site.directory / "merkatd.toml").read_text()
+    shared = f'[database]\nurl = "sqlite:///{site.directory}/state/merkat.db"\n'
+    own = site.directory / "second"
+    second.write_text(text.replace(f'"{site.directory}/state"', f'"{own}"') + shared)
+    made = Program(site.directory / "second.log", "run", "--paused", "--config", str(second))
+    try:
+        until((own / "control.sock").exists, "it answers")
+        assert main(["release", "--yes", "--config", str(second)]) == 1
+    finally:
+        made.kill()
+    assert not site.read(orders.in_force).paused
+    site.after_good_periods(3)
 
 
 def test_the_standby_follows_a_daemon_that_is_killed(

@@ -159,8 +159,12 @@ def _note(seen: Seen, use: Use, row: int, held: Mapping[int, float], balloon: bo
 
 async def release(scheduler: Scheduler, arguments: Arguments, who: str) -> Any:
     """First, without `vms`: pause, and say which VMs there are. Then give `vms` all they had."""
-    if scheduler.standby is not None:
-        raise QuestionError(f"another daemon acts: {scheduler.standby}")
+    try:
+        why_not = await scheduler.stands_by()
+    except UnreachableError as error:
+        raise QuestionError(f"the cloud can't be reached: {error}") from error
+    if why_not is not None:
+        raise QuestionError(f"another daemon acts: {why_not}")
     wanted = arguments.get("vms")
     if wanted is None:
         await scheduler.order(Order.PAUSE, who)

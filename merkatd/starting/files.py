@@ -1,0 +1,24 @@
+"""Files that the daemon writes once and goes by for ever: whole, or not there."""
+
+import os
+from pathlib import Path
+
+
+def written(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write beside the file and rename: a full disk or a kill leaves no half of it."""
+    half = path.with_name(f"{path.name}.new")
+    half.unlink(missing_ok=True)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    half.rename(path)
+
+
+def once_written(path: Path, text: str) -> str:
+    """Return what the file says; this text where it is not there, or empty."""
+    said = path.read_text().strip() if path.exists() else ""
+    if not said:
+        written(path, text)
+        said = text.strip()
+    return said

@@ -1,0 +1,54 @@
+"""Files that are written once: the daemon's name and its login."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from merkatd.starting.alone import holder_of
+from merkatd.starting.files import once_written, written
+
+
+def test_a_daemon_keeps_its_name(tmp_path: Path) -> None:
+    """After each start."""
+    assert holder_of(tmp_path / "holder") == holder_of(tmp_path / "holder")
+
+
+def test_a_copy_of_a_state_directory_is_another_daemon(tmp_path: Path) -> None:
+    """Two daemons of one name would take the lease from each other."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    name = holder_of(one / "holder")
+    shutil.copytree(one, other)
+    assert holder_of(other / "holder") != name
+    assert holder_of(one / "holder") == name
+
+
+@pytest.mark.parametrize("said", ["", "\n", "  \n"])
+def test_a_file_that_was_not_written_whole_is_made_anew(tmp_path: Path, said: str) -> None:
+    """A start can be killed between two lines, and a disk can be full."""
+    path = tmp_path / "holder"
+    path.write_text(said)
+    assert len(holder_of(path)) > 20
+    assert path.read_text().strip()
+    assert once_written(path, "another") == path.read_text().strip()
+
+
+def test_a_write_that_fails_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No reader ever sees half of it; nobody else may read it."""
+    path = tmp_path / "one_auth"
+    written(path, "oneadmin:first\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+    def full(_number: int) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        written(path, "oneadmin:second\n")
+    assert path.read_text() == "oneadmin:first\n"
+    monkeypatch.undo()
+    written(path, "oneadmin:third\n")
+    assert path.read_text() == "oneadmin:third\n"
