@@ -12,6 +12,7 @@ from twisted.web.http import HTTPFactory
 from merkatd.api.xmlrpc.channel import Channel
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.forwarded import Proxies, counted
+from merkatd.api.xmlrpc.handshakes import Handshakes, guard
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.tls import CertificateError, context_of
 
@@ -86,7 +87,9 @@ def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) 
             context = context_of(
                 Path(settings.certificate), Path(settings.key or settings.certificate)
             )
-            port = reactor.listenSSL(settings.port, factory, context, **where)
+            factory.handshakes = Handshakes()
+            guarded = guard(context, factory, reactor)
+            port = reactor.listenTCP(settings.port, guarded, **where)
         else:
             port = reactor.listenTCP(settings.port, factory, **where)
     except CertificateError as error:
@@ -110,6 +113,8 @@ class CallFactory(HTTPFactory):
 
     noisy = False
     speaks: type[Channel] = Channel
+    handshakes: Handshakes | None = None
+    """The rate of new connections, of a door with a certificate."""
 
     def __init__(
         self, reactor: Any, settings: Settings, answer: Callable[..., Any], proxies: Proxies
@@ -140,9 +145,11 @@ class CallFactory(HTTPFactory):
         if len(self.channels) >= self.settings.connections:
             return None
         name = counted(host)
-        full = self._by_address[name] >= self.settings.connections_per_address
-        if full and not self.proxies.trust(host):
-            return None
+        if not self.proxies.trust(host):
+            if self._by_address[name] >= self.settings.connections_per_address:
+                return None
+            if self.handshakes and not self.handshakes.allow(name, self._clock.seconds()):
+                return None
         self._by_address[name] += 1
         channel = self.speaks(self, host, self._clock.seconds)
         self.channels.add(channel)
