@@ -1,7 +1,7 @@
 """Strategies with bids and floors that are not meant."""
 
-from tests.abuse.arena import CREDITS, FAIR_BID, PERIOD_S, Player
-from tests.abuse.listed import AFTER_S, BEFORE_S, LATER, Moves, forever, strategy
+from tests.abuse.arena import FAIR_BID, PERIOD_S, Player
+from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, strategy
 
 # -- fair, to see that fair players are not accused ---------------------------------------------
 
@@ -126,7 +126,7 @@ def floor_remade(me: Player) -> Moves:
 @strategy
 def floor_with_money_parked(me: Player) -> Moves:
     """The same, with all money in a platform that does not start."""
-    me.platform(CREDITS - 1, start=LATER)
+    me.park(1)
     while True:
         vm = me.vm(4, VCPU=4, MERKAT_MIN_CPU=400)
         yield 9 * PERIOD_S

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from itertools import count
 
 from merkatd.embedded.states import Lcm
-from tests.abuse.arena import CORES, CREDITS, FAIR_BID, PERIOD_S, Player
-from tests.abuse.listed import AFTER_S, BEFORE_S, LATER, Moves, forever, strategy
+from tests.abuse.arena import CORES, CREDITS, FAIR_BID, LATER, PERIOD_S, Player
+from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, strategy
 
 LARGE = 10_500_000
 """Characters: more than a reader of XML takes in one piece, unless it is told to."""
@@ -140,8 +140,9 @@ def parks_money(me: Player) -> Moves:
     me.vm(2 * FAIR_BID)
     while True:
         yield 5
-        me.budget(platform, CREDITS - 100)
+        me.budget(platform, 10 + me.credits - 100)
         yield AFTER_S - 5
+        me.budget(platform, 10)
         yield BEFORE_S
 
 
@@ -160,14 +161,14 @@ def ends_its_platforms(me: Player) -> Moves:
 @strategy
 def ends_platforms_of_the_poor(me: Player) -> Moves:
     """The same, with the account emptied into another platform."""
-    me.platform(CREDITS - 2000, start=LATER)
+    me.park(2000)
     yield from ends_its_platforms(me)
 
 
 @strategy
 def bids_the_same_credits_often(me: Player) -> Moves:
     """Many VMs, each with a bid for all that there is."""
-    me.platform(CREDITS - 30, start=LATER)
+    me.park(30)
     for _ in range(6):
         me.vm(30)
     yield from forever()
@@ -176,7 +177,7 @@ def bids_the_same_credits_often(me: Player) -> Moves:
 @strategy
 def spends_before_the_renewal(me: Player) -> Moves:
     """Bids more than it has left, for a renewal tops up an account that is empty."""
-    me.platform(CREDITS - 500, start=LATER)
+    me.park(500)
     while True:
         vms = [me.vm(2 * FAIR_BID) for _ in range(2)]
         yield 6 * PERIOD_S
@@ -187,7 +188,7 @@ def spends_before_the_renewal(me: Player) -> Moves:
 @strategy
 def remade_before_arrears(me: Player) -> Moves:
     """No credits, and a VM that is remade before its floor is missed for long."""
-    me.platform(CREDITS, start=LATER)
+    me.park(0)
     while True:
         vm = me.vm(FAIR_BID, MERKAT_MIN_CPU=200)
         yield 8 * PERIOD_S

@@ -14,9 +14,6 @@ BEFORE_S = 5.0
 """So long before a period a strategy prepares for it."""
 AFTER_S = PERIOD_S - BEFORE_S
 
-LATER = "[start]\nnot_before = 2030-01-01T00:00:00Z"
-"""Of a platform that does not start."""
-
 STRATEGIES: dict[str, Play] = {}
 
 

@@ -14,14 +14,13 @@ from merkatd.limits import LEAST_QUOTA_US
 from merkatd.limits.cpu import HELPERS_LEAST
 from merkatd.limits.settings import CpuSettings
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Outcome, Play, Player
+from tests.abuse.arena import CORES, FAIR_BID, LATER, PERIOD_S, Arena, Outcome, Play, Player
 
 Moves = Generator[float, None, None]
 
 LONG = "MERKAT_SOAK" in os.environ
 PERIODS = 240 if LONG else 10
 RULES = tuple(PriceRule)
-LATER = "[start]\nnot_before = 2030-01-01T00:00:00Z"
 LEAST = 0.95
 """Of what a core-second costs honest tenants."""
 RENEWAL_S = 4 * PERIOD_S
