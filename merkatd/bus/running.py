@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from controllers.kinds import CONTROLLERS, MONITORS, known
+from merkatd.bus.folders import sweep
 from merkatd.bus.hub import Hub
 from merkatd.bus.keys import daemon_keys
 from merkatd.bus.peer import CONTROLLER
@@ -105,6 +107,10 @@ class PlatformProcesses:
         """Tell all processes what the last period came to, each for their own part."""
         if self._hub is not None:
             self._hub.announce(markets, standings)
+
+    def tidy(self, kept: AbstractSet[int]) -> int:
+        """Remove the folders of all platforms but these, and those that run now."""
+        return sweep(self._home / "platforms", kept | set(self._programs))
 
     async def close(self) -> None:
         """End all processes; the platforms go on at the next start."""

@@ -1,6 +1,7 @@
 """Virtual platforms: what each was asked to be, how far it came, and what its controller keeps."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -136,6 +137,20 @@ def living(connection: sa.Connection, owner: int | None = None) -> tuple[Platfor
     """All that are not over, or those of one owner; oldest first."""
     mine = [] if owner is None else [PLATFORMS.c.owner == owner]
     return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine])
+
+
+def remembered(connection: sa.Connection, since_s: float, most: int) -> frozenset[int]:
+    """Ids of all that are not over, and of so many newest of an owner that ended since then."""
+    query = sa.select(PLATFORMS.c.id, PLATFORMS.c.owner, PLATFORMS.c.state).where(
+        PLATFORMS.c.state.not_in(OVER) | (PLATFORMS.c.since_s >= since_s)
+    )
+    found: set[int] = set()
+    over = Counter[int]()
+    for row in connection.execute(query.order_by(PLATFORMS.c.id.desc())):
+        over[row.owner] += row.state in OVER
+        if row.state not in OVER or over[row.owner] <= most:
+            found.add(row.id)
+    return frozenset(found)
 
 
 def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[Platform, ...]:

@@ -33,6 +33,7 @@ from merkatd.platforms.ordering import Submission, Update
 from merkatd.platforms.passing import passed
 from merkatd.platforms.ports import Action, Controllers, MarketNow, Outcome
 from merkatd.platforms.reading import read_template
+from merkatd.platforms.tidying import tidy
 from merkatd.platforms.turning import Happening
 from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.observe import Seen
@@ -149,6 +150,7 @@ class Manager:
             await self._controllers.start(now[platform].assignment)
             self._running[platform] = now[platform]
         self._controllers.announce(markets, [now[platform].standing for platform in sorted(now)])
+        await tidy(world, self._controllers, announcement.seen.period)
 
     def _end(self, platform: int) -> None:
         """Have a platform's processes end; however long they take, nobody waits for them."""

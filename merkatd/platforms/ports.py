@@ -5,6 +5,7 @@ implements `Controllers`; what a controller asks for arrives at an `Attendant` a
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
@@ -278,6 +279,12 @@ class Controllers(Protocol):
         """Tell everybody what the last period came to, each for their own part; never waits.
 
         Of each platform that runs, the standing and its market are among them.
+        """
+
+    def tidy(self, kept: AbstractSet[int]) -> int:
+        """Remove what processes left on the disk, but for these platforms; of how many it was.
+
+        Called beside the event loop.
         """
 
     async def close(self) -> None:

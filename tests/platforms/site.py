@@ -1,6 +1,7 @@
 """A frontend in virtual time with a manager of platforms, and controllers that only take notes."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -58,6 +59,7 @@ class Notes:
     def __init__(self) -> None:
         self.running: dict[int, Assignment] = {}
         self.started: list[Assignment] = []
+        self.kept: AbstractSet[int] = frozenset()
         self.stopped: list[tuple[int, float]] = []
         self.news: list[News] = []
         self.offered = Kinds(("notes",), ("steps",))
@@ -80,6 +82,11 @@ class Notes:
         """Write it down."""
         del self.running[platform]
         self.stopped.append((platform, grace_s))
+
+    def tidy(self, kept: AbstractSet[int]) -> int:
+        """Nothing of it is on a disk."""
+        self.kept = kept
+        return 0
 
     def announce(self, markets: Sequence[MarketNow], standings: Sequence[Standing]) -> None:
         """Write it down."""
