@@ -111,6 +111,13 @@ class Limit(Step):
     """The same for the whole VM, where its virtual CPUs are pinned."""
     quota_period_us: int
     shares: int
+    turn: int = 0
+    """How often the VM began to run anew in the period before this step."""
+
+    @property
+    def subject(self) -> str:
+        """Each start in a period has a step of its own."""
+        return f"{self.vm}/{self.turn}" if self.turn else str(self.vm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +152,13 @@ class Throttle(Step):
     """All its interfaces together, each way; in units of 1,000 bytes."""
     disk_kib_s: int | None = None
     """All its disks together, reading and writing."""
+    turn: int = 0
+    """How often the VM began to run anew in the period before this step."""
+
+    @property
+    def subject(self) -> str:
+        """Each start in a period has a step of its own."""
+        return f"{self.vm}/{self.turn}" if self.turn else str(self.vm)
 
 
 OnHost = Limit | Pin | Balloon | Throttle

@@ -23,7 +23,7 @@ _LIMITS = {
     "disk_kib_s": int,
 }
 _LIMITS_OF_ONE_NUMBER = tuple(name for name in _LIMITS if name != "pins")
-_USAGE = ("vm", "host", "cpu_s", "balloon_mib", "used_mib")
+_USAGE = ("vm", "host", "cpu_s", "balloon_mib", "used_mib", "run")
 _FAULT = {
     "method": str,
     "vm": int,
@@ -91,6 +91,14 @@ def limits_table(call: Call, vm_ids: Plain = "") -> str:
     table |= {name: [getattr(one.limits, name) for one in found] for name in _LIMITS_OF_ONE_NUMBER}
     table["pins"] = {str(usage.vm): usage.limits.pins for usage in found if usage.limits.pins}
     return json.dumps(table)
+
+
+@method("embedded.limits.runs", "?a")
+def limits_runs(call: Call, host_ids: Plain = "") -> str:
+    """The numbers of the domains that run on these hosts, as JSON: by host, by VM."""
+    _admin(call)
+    chosen = [item for item in host_ids if type(item) is int] if isinstance(host_ids, list) else []
+    return json.dumps({host: call.cloud.guests.runs(host) for host in chosen})
 
 
 def _read(call: Call, vm_ids: Plain) -> list[Usage]:

@@ -82,6 +82,8 @@ class Guest:
     balloon_mib: float = 0.0
     log: list[tuple[float, int]] = field(default_factory=list)
     """When each of its last iterations ended."""
+    run: int = 0
+    """Another number after each start and each move to a host, as a domain's id is."""
 
     @property
     def finished(self) -> bool:

@@ -32,6 +32,8 @@ class Usage:
     balloon_mib: float
     used_mib: float
     limits: Limits
+    run: int
+    """The number of its domain: another one after each start and each migration."""
 
 
 class Hypervisors:
@@ -93,9 +95,19 @@ class Hypervisors:
                 continue
             guest.advance(now, self._settings)
             found[vm_id] = Usage(
-                vm_id, guest.host, guest.cpu_s, guest.balloon_mib, guest.used_mib, guest.limits
+                vm_id,
+                guest.host,
+                guest.cpu_s,
+                guest.balloon_mib,
+                guest.used_mib,
+                guest.limits,
+                guest.run,
             )
         return found
+
+    def runs(self, host_id: int) -> dict[int, int]:
+        """Return the numbers of the domains on a host, by VM."""
+        return {vm: guest.run for vm, guest in self._on.get(host_id, {}).items()}
 
     # -- the cloud's side ---------------------------------------------------------------------
 
@@ -220,6 +232,7 @@ class Hypervisors:
                 guest.cpu_s = 0.0
             self._take_off(guest)
             guest.host = host.id
+            guest.run += 1
             self._on.setdefault(host.id, {})[vm.id] = guest
         self._keep(guest)
         if guest.finished and before is Lcm.MIGRATE:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import islice
 from typing import Any
@@ -77,6 +77,14 @@ class EmbeddedHypervisors:
         chunks = await self._aside(lambda: list(_chunks(sorted(vms), self._vms_per_call)))
         tables = await in_parallel(self._read(chunk) for chunk in chunks)
         return await self._aside(lambda: _use(tables, vms))
+
+    async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
+        """One call for all hosts. Raises UnreachableError."""
+        try:
+            answer = await self._client.call("embedded.limits.runs", sorted(hosts))
+        except OneError as error:
+            raise UnreachableError(f"the hosts can't be read: {error}") from error
+        return await self._aside(lambda: _runs(answer))
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
         """Set limits; by step id, why it could not be done, for those that could not.
@@ -202,6 +210,14 @@ def _quota(quota_us: int | None, period_us: int) -> int:
     return max(quota_us * _PERIOD_US // period_us, LEAST_QUOTA_US)
 
 
+def _runs(answer: Any) -> dict[int, dict[int, int]]:
+    try:
+        table: dict[str, dict[str, int]] = json.loads(answer)
+    except (TypeError, ValueError) as error:
+        raise UnreachableError("embedded.limits.runs: JSON was expected") from error
+    return {int(host): {int(vm): run for vm, run in there.items()} for host, there in table.items()}
+
+
 def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> Use:
     """Columns of what the hosts told, in the order given; without VMs that are on other hosts."""
     vm_id, host = _whole(tables, "vm"), _whole(tables, "host")
@@ -229,6 +245,7 @@ def _use(tables: Sequence[Mapping[str, Any]], vms: Mapping[int, int]) -> Use:
                 good: _set_or_not(_whole(tables, name)[here]) for good, name in _RATES.items()
             },
         ),
+        run=_whole(tables, "run")[here],
     )
 
 

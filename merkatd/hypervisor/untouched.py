@@ -4,7 +4,7 @@ Guests are told apart by OpenNebula's own CPU shares only, and what they use is 
 first look at a cloud, and for clouds without hosts that could be asked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -40,6 +40,11 @@ class UntouchedHypervisors:
         )
         away = dict.fromkeys((*self._hosts, *vms.values()), _WHY)
         return Use(nobody, nothing, nothing, nothing, in_force, away)
+
+    async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
+        """No host is asked."""
+        del hosts
+        return {}
 
     async def apply(self, steps: Sequence[OnHost]) -> Mapping[str, str]:
         """None is decided for hosts that are away."""

@@ -1,12 +1,13 @@
 """Which VMs may begin to run before the next period, and the limits that each is to have then.
 
-Those are VMs that the period places, and VMs that are off and that their owners may resume. A VM
-that is resumed has no share: it gets what its charge pays for, as far as its payer has credits
-left, and weighs no more than that beside neighbours, which paid for all of the host. Pure, but for
-the one question what payers have left.
+Those are VMs that the period places, VMs that are off and that their owners may resume, and VMs
+that run or are busy: their owners may start them anew at any time, and a new domain has no limits.
+Such a VM gets those that the period gave it. A VM that was off and is resumed has no share: it gets
+what its charge pays for, as far as its payer has credits left, and weighs no more than that beside
+neighbours, which paid for all of the host. Pure, but for the one question what payers have left.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,12 +15,23 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.cluster import RESTING, Deploy, Floats, Limit, OnHost, Snapshot, Throttle, VmState
+from merkatd.cluster import (
+    RESTING,
+    Bools,
+    Deploy,
+    Floats,
+    Limit,
+    OnHost,
+    Snapshot,
+    Throttle,
+    VmState,
+)
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations
-from merkatd.limits.in_force import InForce
+from merkatd.limits.in_force import BEYOND, UNSET, InForce
 from merkatd.limits.limiting import limit_steps
-from merkatd.limits.scene import scene_of
+from merkatd.limits.scene import Scene, scene_of
+from merkatd.limits.throttle import throttle_steps
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen
@@ -38,6 +50,12 @@ class Arrivals:
     """By VM id: what the host is to be told then."""
     others: Mapping[int, int] = field(default_factory=dict)
     """By VM id: the hosts of all VMs that ran when the period looked."""
+    here: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: the hosts of managed VMs that stay there, and may be started anew."""
+    runs: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: the runs of these that have limits."""
+    again: Callable[[Collection[int]], Sequence[OnHost]] = lambda _vms: ()
+    """Returns what hosts are to be told of some of these once they run anew."""
 
 
 async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
@@ -49,14 +67,59 @@ async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
         means = await world.database.read(lambda c: _means(c, world, seen.period))
         returning = await world.executor.run(lambda: _returning(world, seen, decided, means))
     steps = {**{vm: some for vm, (_, some) in placed.items()}, **returning}
-    if not steps:
+    runs, watched = await world.executor.run(lambda: _watched(seen, decided))
+    if not steps and not watched:
         return Arrivals()
     vms, places = seen.observation.vm_id.tolist(), seen.observation.vm_host.tolist()
     where = dict(zip(vms, places, strict=True))
-    runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
-    others = {vm: where[vm] for vm in seen.observation.vm_id[runs].tolist() if where[vm] >= 0}
+    on = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+    others = {vm: where[vm] for vm in seen.observation.vm_id[on].tolist() if where[vm] >= 0}
     host = {vm: placed[vm][0] if vm in placed else where[vm] for vm in steps}
-    return Arrivals(host, steps, others)
+    here = {vm: where[vm] for vm in watched}
+    return Arrivals(host, steps, others, here, runs, lambda vms: _again(world, seen, decided, vms))
+
+
+def _watched(seen: Seen, decided: Decided) -> tuple[dict[int, int], frozenset[int]]:
+    """Return the runs that have limits, by VM id, and the VMs that no step takes from their hosts.
+
+    A VM that was busy without limits (it booted, or was shut down) has no run here: it is limited
+    as soon as its guest is seen.
+    """
+    if seen.use.run is None:
+        return {}, frozenset()
+    vms, in_force = seen.snapshot.vms, seen.in_force
+    scene = scene_of(seen.snapshot, decided.decision.plan)
+    stays = _stays(seen.snapshot, scene)
+    limited = scene.told | (in_force.global_quota_us > 0) | (in_force.vcpu_quota_us > 0)
+    ids = set(vms.id[stays & limited].tolist())
+    known = zip(seen.use.vm_id.tolist(), seen.use.run.tolist(), strict=True)
+    return {vm: run for vm, run in known if vm in ids}, frozenset(vms.id[stays].tolist())
+
+
+def _stays(snapshot: Snapshot, scene: Scene) -> Bools:
+    """[vms]: managed, running or busy on a host that no step takes it from."""
+    vms = snapshot.vms
+    on_host = (scene.now != NOWHERE) & (scene.now == scene.then) & (vms.market != NOWHERE)
+    busy = on_host & (vms.state == VmState.BUSY)
+    stays: Bools = busy | (on_host & scene.told & (vms.state == VmState.RUNNING))
+    stays[list(scene.arrival)] = False
+    return stays
+
+
+def _again(world: World, seen: Seen, decided: Decided, vms: Collection[int]) -> tuple[OnHost, ...]:
+    """Return the limits of VMs that began to run anew: a new domain has none of them."""
+    snapshot, allocations = seen.snapshot, decided.decision.allocations
+    scene = scene_of(snapshot, decided.decision.plan)
+    scene = replace(scene, told=_stays(snapshot, scene) & np.isin(snapshot.vms.id, list(vms)))
+    free = {
+        name: np.where(there == BEYOND, BEYOND, UNSET)
+        for name, there in seen.in_force.further.items()
+    }
+    nothing = InForce.nothing(snapshot)
+    in_force = replace(nothing, pin_policy=seen.in_force.pin_policy, further=free)
+    share = allocations[:, CPU]
+    limits = limit_steps(snapshot, scene, share, frozenset(), in_force, world.limits.cpu)
+    return (*limits, *throttle_steps(snapshot, scene, allocations, in_force))
 
 
 def _placed(decided: Decided) -> dict[int, tuple[int, tuple[OnHost, ...]]]:

@@ -1,19 +1,22 @@
 """Following: VMs that begin to run between two periods get their limits within seconds.
 
 A guest starts without any limit, and the next period may be most of a minute away. After a
-period has acted, the hosts of VMs that may begin to run are read every few seconds, and no other
-hosts. Once such a VM runs, its limits go into the journal and to its host, each once. What a
-daemon that dies leaves undone the next period finds, and decides anew.
+period has acted, the hosts of managed VMs are asked every few seconds which domains run there: one
+call a host, which reads nothing else. A domain with another id is a guest that began to run anew,
+whoever started it. Only then its host is read, and the limits of the guest go into the journal and
+to the host: once for each start. What a daemon that dies leaves undone the next period finds, and
+decides anew.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.cluster import OnHost
+from merkatd.cluster import Limit, OnHost, Throttle
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
 from merkatd.scheduler.arrivals import Arrivals
@@ -21,7 +24,9 @@ from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.world import Clock, World
 
 MOST_HOSTS = 100
-"""So many hosts are read in one look; the others have their turn in the next ones."""
+"""So many hosts are asked in one look, or one in so many of them where that is more."""
+LOOKS_FOR_ALL = 4
+"""The others have their turn in the next looks."""
 
 _log = Logger()
 
@@ -35,23 +40,27 @@ class Following:
         self._world: World | None = None
         self._expected = Arrivals()
         self._hosts: list[int] = []
-        self._left: dict[int, tuple[OnHost, ...]] = {}
+        self._where: dict[int, int] = {}
+        self._runs: dict[int, int] = {}
+        self._turns: dict[int, int] = {}
         self._ends_s = 0.0
         self._call: Any = None
 
     def expect(self, world: World, expected: Arrivals) -> None:
         """Look for these from now on, until a period was missed."""
         self.forget()
-        if not expected.steps or world.rhythm.arrival_look_s <= 0:
+        if not (expected.steps or expected.here) or world.rhythm.arrival_look_s <= 0:
             return
-        self._world, self._expected, self._left = world, expected, dict(expected.steps)
-        self._hosts = sorted(set(expected.host.values()))
+        self._world, self._expected, self._turns = world, expected, {}
+        self._runs = dict(expected.runs)
+        self._where = {**expected.here, **expected.host}
+        self._hosts = sorted(set(self._where.values()))
         self._ends_s = self._clock.seconds() + 2 * world.rhythm.interval_s
         self._later(world)
 
     def forget(self) -> None:
         """A period begins, or the daemon ends: look for nothing any more."""
-        self._left, self._world = {}, None
+        self._where, self._world, self._expected = {}, None, Arrivals()
         if self._call is not None and self._call.active():
             self._call.cancel()
         self._call = None
@@ -75,29 +84,72 @@ class Following:
             self.forget()
         finally:
             self._turn.release()
-        if self._left and self._clock.seconds() < self._ends_s:
+        if self._where and self._world is world and self._clock.seconds() < self._ends_s:
             self._later(world)
 
     async def _look(self, world: World) -> None:
-        """Read the hosts of VMs that are still to come, and limit those that run."""
-        places = self._places(world)
+        """Ask hosts for their domains, and limit the guests that began to run."""
+        hosts = self._next(world)
+        if not hosts:
+            return
+        there = await world.hypervisors.runs(hosts)
+        places = await world.executor.run(lambda: self._places(there))
         if not places:
             return
         use = await world.hypervisors.read(places)
-        runs = [vm for vm in use.vm_id.tolist() if vm in self._left]
-        # Never a second time, whatever becomes of it.
-        steps = [step for vm in runs for step in self._left.pop(vm)]
+        if use.run is None:
+            return
+        known = dict(zip(use.vm_id.tolist(), use.run.tolist(), strict=True))
+        # A guest that can't be read yet has its turn in the next look.
+        anew = {vm: run for vm, run in known.items() if vm in self._where and self._new(vm, run)}
+        # Once for each start, whatever becomes of it.
+        self._runs.update(anew)
+        steps = await world.executor.run(lambda: self._steps(anew))
         if steps:
             await _send(world, steps)
 
-    def _places(self, world: World) -> Mapping[int, int]:
-        """By VM id: the hosts that are read now, of all VMs that are known to be there."""
+    def _next(self, world: World) -> list[int]:
+        """Return the hosts that are asked now."""
+        most = max(MOST_HOSTS, -(-len(self._hosts) // LOOKS_FOR_ALL))
         away = world.hypervisors.reach().away
-        coming = {vm: self._expected.host[vm] for vm in self._left}
-        wanted = set(coming.values()) - away.keys()
-        now = set([host for host in self._hosts if host in wanted][:MOST_HOSTS])
-        self._hosts.sort(key=lambda host: host in now)  # those that were read come last
-        return {vm: host for vm, host in {**self._expected.others, **coming}.items() if host in now}
+        now = [host for host in self._hosts if host not in away][:most]
+        chosen = set(now)
+        self._hosts.sort(key=lambda host: host in chosen)  # those that were asked come last
+        return now
+
+    def _new(self, vm: int, run: int) -> bool:
+        return self._runs.get(vm) != run
+
+    def _places(self, there: Mapping[int, Mapping[int, int]]) -> dict[int, int]:
+        """By VM id: the host of each VM on a host where a guest began to run anew."""
+        began = {
+            host
+            for host, runs in there.items()
+            for vm, run in runs.items()
+            if self._where.get(vm) == host and self._new(vm, run)
+        }
+        if not began:
+            return {}
+        known = {**self._expected.others, **self._where}
+        return {vm: host for vm, host in known.items() if host in began}
+
+    def _steps(self, anew: Mapping[int, int]) -> list[OnHost]:
+        """Return what hosts are told of guests that began to run."""
+        expected = self._expected
+        coming = [step for vm in anew for step in expected.steps.get(vm, ())]
+        ran = [vm for vm in anew if vm not in expected.steps]
+        steps = []
+        for step in (*coming, *(expected.again(ran) if ran else ())):
+            # The period itself may have told the host: its step is the first one.
+            turn = self._turns.get(step.vm, 0 if step.vm in expected.steps else 1)
+            steps.append(_in_turn(step, turn))
+        for vm in anew:
+            self._turns[vm] = self._turns.get(vm, 0 if vm in expected.steps else 1) + 1
+        return steps
+
+
+def _in_turn(step: OnHost, turn: int) -> OnHost:
+    return replace(step, turn=turn) if turn and isinstance(step, Limit | Throttle) else step
 
 
 async def _send(world: World, steps: list[OnHost]) -> None:

@@ -172,6 +172,8 @@ class Use:
     in_force: InForce
     away: Mapping[int, str] = field(default_factory=dict)
     """By host id: why a host can't be asked. Its VMs are as they were last seen."""
+    run: Ints | None = None
+    """The number of each guest's run, another one after each start; None where none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,13 @@ class Hypervisors(Protocol):
 
     async def read(self, vms: Mapping[int, int]) -> Use:
         """Use and limits in force of these VMs (VM id to host id); those not found are left out."""
+
+    async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
+        """Return the runs on these hosts, by host id and VM id, with one call a host.
+
+        Hosts without an answer are left out; VMs outside Merkat may be among them.
+        Raises UnreachableError.
+        """
 
     async def apply(self, steps: Sequence[OnHost]) -> Mapping[str, str]:
         """Set limits; by step id, why it could not be done, for those that could not."""

@@ -82,8 +82,9 @@ class Rhythm:
     """A VM that ran at all between two observations is charged for so long at least, and for no
     longer than the time between them."""
     arrival_look_s: float = 5.0
-    """After a period, hosts where a VM may begin to run are read this often. As soon as it runs it
-    gets its limits. 0: no sooner than in the next period."""
+    """After a period, hosts of managed VMs are asked this often which guests began to run. As soon
+    as a VM runs it gets its limits, also when its owner starts it anew. 0: no sooner than in the
+    next period."""
     keep_allocations: int = 10_080
     """For how many periods details are kept: allocations, steps, words of bids (seven days)."""
     keep_history_s: float = 366 * 86_400.0

@@ -191,3 +191,33 @@ def test_a_guest_whose_description_makes_no_sense_hides_no_other(
     refused = bed.apply(*[limit(vm, vcpu=20_000) for vm in range(3)])
     assert len(refused) <= 1
     assert {host.domains[f"one-{vm}"].scheduler["vcpu_quota"] for vm in (0, 2)} == {20_000}
+
+
+@pytest.mark.parametrize("kind", ["qemu", "lxc", "xen"])
+def test_runs_are_told_by_one_call_a_host(kind: str) -> None:
+    """A guest that was started anew has another one; no guest is read for it."""
+    host = DoubleHost(kind)
+    host.start(1)
+    host.start(2)
+    bed = Bed({0: host})
+    use = bed.read()
+    assert use.run is not None
+    host.calls.clear()
+    runs = at_once(bed.adapter.runs([0]))
+    assert host.calls == {"listAllDomains": 1}
+    assert runs == {0: dict(zip([1, 2], use.run.tolist(), strict=True))}
+    host.start(1)
+    again = at_once(bed.adapter.runs([0]))
+    assert again[0][1] != runs[0][1]
+    assert again[0][2] == runs[0][2]
+
+
+def test_hosts_that_are_away_tell_no_runs() -> None:
+    """The others do."""
+    hosts = {0: DoubleHost(), 1: DoubleHost()}
+    for vm, host in hosts.items():
+        host.start(vm)
+    bed = Bed(hosts)
+    bed.read()
+    hosts[0].up = False
+    assert at_once(bed.adapter.runs([0, 1])).keys() == {1}

@@ -23,6 +23,7 @@ LAN = 'NAME="lan"\nVN_MAD="dummy"\nBRIDGE="br0"\nAR=[TYPE="IP4",IP="10.0.0.1",SI
 
 CALLS = frozenset({
     "embedded.limits.set",
+    "embedded.limits.runs",
     "embedded.limits.table",
     "one.acl.info",
     "one.clusterpool.info",

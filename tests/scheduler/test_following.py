@@ -102,6 +102,66 @@ def test_a_vm_that_its_owner_resumes_is_limited_within_seconds(away: str) -> Non
     frontend.close()
 
 
+@pytest.mark.parametrize("away", ["suspend", "poweroff-hard"])
+def test_a_running_vm_that_its_owner_starts_anew_is_limited_each_time(away: str) -> None:
+    """To the share that the period gave it, as often as it begins to run in a period."""
+    frontend = site()
+    vms = [frontend.vm(), frontend.vm()]
+    frontend.periods(2)
+    frontend.period()
+    wanted = frontend.limits(vms[0])
+    before = limits_sent(frontend)
+    for _ in range(2):
+        frontend.bench.ok("one.vm.action", away, vms[0])
+        pass_by(frontend, 10)
+        frontend.bench.ok("one.vm.action", "resume", vms[0])
+        until_it_runs(frontend, vms[0])
+        pass_by(frontend, LOOK_S + 1)
+        assert frontend.limits(vms[0]) == wanted
+    after = limits_sent(frontend)
+    assert after[vms[0]] == before[vms[0]] + 2
+    assert after[vms[1]] == before[vms[1]]
+    frontend.agree()
+    frontend.close()
+
+
+@pytest.mark.parametrize("away", ["suspend", "poweroff-hard"])
+def test_a_vm_that_is_turned_off_or_boots_while_a_period_looks_is_limited(away: str) -> None:
+    """It is busy then, and gets no limits from that period itself."""
+    frontend = site()
+    vms = [frontend.vm(), frontend.vm()]
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.action", away, vms[0])
+    frontend.clock.advance(0.5)
+    assert frontend.state(vms[0]) in {"SAVE_SUSPEND", "SHUTDOWN_POWEROFF"}
+    frontend.period()
+    assert frontend.state(vms[0]) != "RUNNING"
+    pass_by(frontend, 10)
+    frontend.bench.ok("one.vm.action", "resume", vms[0])
+    until_it_runs(frontend, vms[0])
+    pass_by(frontend, LOOK_S + 1)
+    assert limited(frontend, vms[0])
+    frontend.agree()
+    frontend.close()
+
+
+def test_hosts_are_read_only_where_a_guest_began_to_run() -> None:
+    """A look at guests that all go on asks hosts for their domains, and nothing else."""
+    frontend = site()
+    vms = [frontend.vm(), frontend.vm()]
+    frontend.periods(2)
+    frontend.period()
+    found = reads(frontend)
+    pass_by(frontend, 30)
+    assert found == []
+    frontend.bench.ok("one.vm.action", "poweroff-hard", vms[0])
+    pass_by(frontend, 10)
+    frontend.bench.ok("one.vm.action", "resume", vms[0])
+    pass_by(frontend, 18)
+    assert found == [sorted(vms)]
+    frontend.close()
+
+
 def test_a_paused_daemon_tells_hosts_nothing() -> None:
     """Also between two periods."""
     frontend = site()

@@ -5,7 +5,7 @@ can't be asked are away, and what was last known of their guests stands.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -26,7 +26,7 @@ from merkatd.hypervisor.libvirt.lines import Lines, Reactor, Steps
 from merkatd.hypervisor.libvirt.lxc import Lxc
 from merkatd.hypervisor.libvirt.places import Place, driver_of
 from merkatd.hypervisor.libvirt.progress import Progress
-from merkatd.hypervisor.libvirt.reading import Look, Row, read_host
+from merkatd.hypervisor.libvirt.reading import Look, Row, read_host, read_runs
 from merkatd.hypervisor.libvirt.releasing import release_host
 from merkatd.hypervisor.libvirt.settings import LibvirtSettings
 from merkatd.hypervisor.libvirt.telling import HostStep, Told, tell_host
@@ -161,6 +161,11 @@ class LibvirtHypervisors:
             return use_of(rows, pinned, away)
 
         return await self._aside(columns)
+
+    async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
+        """One call a host, which reads nothing of the guests but their domain ids."""
+        answers = await self._all({host: read_runs for host in hosts if self._is_there(host)})
+        return {host: one for host, one in answers.items() if not isinstance(one, Exception)}
 
     async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
         """Tell the hosts; by step id, why it could not be done, for those that could not."""

@@ -35,6 +35,7 @@ def use_of(rows: Sequence[Row], pinned_by_others: AbstractSet[int], away: Mappin
             },
         ),
         away=away,
+        run=_whole([row.run for row in rows]),
     )
 
 

@@ -7,9 +7,9 @@ from twisted.logger import Logger
 
 from merkatd.hypervisor.libvirt import binding
 from merkatd.hypervisor.libvirt.busy import busy
-from merkatd.hypervisor.libvirt.driver import Driver
+from merkatd.hypervisor.libvirt.driver import Driver, names_of
 from merkatd.hypervisor.libvirt.errors import RefusedError, has_gone, has_no, in_words
-from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words
+from merkatd.hypervisor.libvirt.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words, vm_of
 from merkatd.hypervisor.libvirt.host import Host
 from merkatd.hypervisor.libvirt.lines import Steps
 from merkatd.hypervisor.libvirt.throttling import Allowed, allowed, changed, read_devices
@@ -31,6 +31,7 @@ class Row(NamedTuple):
     cores: Cores
     allowed: Allowed = Allowed()
     emulator_off: bool = False
+    run: int = 0
 
 
 class Look(NamedTuple):
@@ -70,6 +71,13 @@ def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> Ste
             rows.append(row_of(host, driver, guest, now_s, look))
             yield
     return rows
+
+
+def read_runs(host: Host, _driver: Driver) -> Steps[dict[int, int]]:
+    """Return the domain ids of all of OpenNebula's guests on a host, by VM: one call."""
+    found = {vm_of(name): domain.ID() for name, domain in names_of(host).items()}
+    yield
+    return {vm: run for vm, run in found.items() if vm is not None}
 
 
 def _is_known(host: Host, driver: Driver, guest: Guest, look: Look) -> bool:
@@ -218,4 +226,5 @@ def row_of(host: Host, driver: Driver, guest: Guest, now_s: float, look: Look) -
         cores=guest.cores or (),
         allowed=allowed(guest.devices),
         emulator_off=guest.emulator_off(host.reserved),
+        run=guest.run,
     )
