@@ -77,9 +77,9 @@ def _question(line: bytes) -> tuple[str, dict[str, Any]]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
-        raise ValueError("one line of JSON is right") from None
+        raise ValueError("expected one line of JSON") from None
     if not isinstance(request, dict) or not isinstance(request.get("question"), str):
-        raise ValueError('{"question": NAME, ...} is right')  # noqa: TRY004 - of a request
+        raise ValueError('expected {"question": NAME, ...}')  # noqa: TRY004 - of a request
     return request.pop("question"), request
 
 

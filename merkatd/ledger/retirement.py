@@ -1,7 +1,7 @@
 """Retirement: the books of a tenant are closed once OpenNebula has removed its user.
 
 What its applications hold goes to its own account, what it owes is collected from there, and the
-rest goes to the treasury. What it still owes then is owed by nobody. A retired tenant gets no
+rest goes to the treasury. The rest of its debt is forgiven. A retired tenant gets no
 renewals, and the supply does not count it. A refund that comes later is moved on likewise.
 """
 

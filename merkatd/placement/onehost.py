@@ -17,7 +17,7 @@ from merkatd.placement.compiled import compiled
 SUM_OF_SHORTFALLS = 0
 LARGEST_ERROR = 1
 LARGEST_LACK = 2
-"""The same, but to have more than the first allocation is no fault: it harms nobody."""
+"""The same, but to have more than the first allocation is no fault."""
 
 _GUESSES = 6
 

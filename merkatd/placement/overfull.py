@@ -1,6 +1,6 @@
 """Overfull hosts: where floors exceed what a host has, VMs leave before anything else is done.
 
-Guests there can't have what they can't live without, whatever anybody bids. So such a host is
+Guests there can't have their floors, at any bid. So such a host is
 relieved before any gain, by as few VMs as possible, within the limits on migrations. A hold time
 does not keep a VM there.
 """

@@ -44,7 +44,7 @@ class _Turns:
     ended: set[str] = field(default_factory=set)
     why: dict[str, str] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
-    """Steps of which nobody knows whether they happen."""
+    """Steps that may happen or not: no answer came."""
     over: bool = False
 
 
@@ -143,7 +143,7 @@ async def _in_waves(
 ) -> None:
     """Send a market's migrations, each wave after the answers to the one before it.
 
-    No wave follows one of which nobody knows what became of it.
+    No wave follows a wave whose outcome is not known.
     """
 
     async def sent(steps: Sequence[Step]) -> bool:

@@ -106,7 +106,7 @@ def _charge(
 
 
 class _Books(NamedTuple):
-    """What a charge goes by, and into."""
+    """The records that a charge reads, and those that it writes."""
 
     connection: sa.Connection
     world: World

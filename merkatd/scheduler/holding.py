@@ -18,7 +18,7 @@ from merkatd.scheduler.snapshot import MEMORY
 def kept(snapshot: Snapshot, limits: Limits) -> Mapping[str, Any]:
     """The column that a period keeps for its charge, where there is such a VM.
 
-    [vms]: MiB, NaN for those that hold no more than their share, or of which nobody knows.
+    [vms]: MiB, NaN for those that hold no more than their share, or whose memory is not known.
     """
     found = held(snapshot, limits)
     return {} if np.isnan(found).all() else {"holding_mib": found}

@@ -37,13 +37,19 @@ def used_mib(frontend: Frontend, host: int) -> float:
     return FLOOR_MIB * len(frontend.cloud.guests.on_host(host))
 
 
-def test_the_room_of_a_failed_vm_is_not_given_away() -> None:
-    """Two floors of 5,000 don't fit on 8,192 MiB: the other VM waits, and the retry succeeds."""
+def with_one_that_failed() -> tuple[Frontend, int]:
+    """A host, and a VM whose first boot there failed."""
     frontend = hosts_of(1)
     first = heavy(frontend)
     fail_boots(frontend, 1)
     frontend.period()
     frontend.clock.advance(60)
+    return frontend, first
+
+
+def test_the_room_of_a_failed_vm_is_not_given_away() -> None:
+    """Two floors of 5,000 don't fit on 8,192 MiB: the other VM waits, and the retry succeeds."""
+    frontend, first = with_one_that_failed()
     assert frontend.state(first) == "BOOT_FAILURE"
     second = heavy(frontend, cpu_bid=100.0)
     for _ in range(4):
@@ -59,11 +65,7 @@ def test_the_room_of_a_failed_vm_is_not_given_away() -> None:
 
 def test_a_retry_is_counted_once() -> None:
     """A host of 8,192 MiB has room for the VM that is tried again and for one of 3,000 more."""
-    frontend = hosts_of(1)
-    first = heavy(frontend)
-    fail_boots(frontend, 1)
-    frontend.period()
-    frontend.clock.advance(60)
+    frontend, first = with_one_that_failed()
     second = frontend.vm(MEMORY=3100, MERKAT_MIN_MEMORY=3000)
     frontend.periods(3)
     assert [frontend.state(vm) for vm in (first, second)] == ["RUNNING", "RUNNING"]
@@ -92,11 +94,7 @@ def test_what_is_on_no_host_takes_no_room_from_a_retry() -> None:
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_retry_waits_until_its_floor_fits(by_hand: bool) -> None:
     """Another VM took the room meanwhile, by an administrator's hand: nothing is overfilled."""
-    frontend = hosts_of(1)
-    first = heavy(frontend)
-    fail_boots(frontend, 1)
-    frontend.period()
-    frontend.clock.advance(60)
+    frontend, first = with_one_that_failed()
     if by_hand:
         other = heavy(frontend)
         frontend.bench.ok("one.vm.deploy", other, 0)
@@ -115,11 +113,7 @@ def test_a_retry_waits_until_its_floor_fits(by_hand: bool) -> None:
 
 def test_a_retry_waits_until_balloons_gave_back_its_memory() -> None:
     """A VM that was put there by hand holds more than its floor: floors fit, memory does not."""
-    frontend = hosts_of(1)
-    first = heavy(frontend)
-    fail_boots(frontend, 1)
-    frontend.period()
-    frontend.clock.advance(60)
+    frontend, first = with_one_that_failed()
     assert frontend.state(first) == "BOOT_FAILURE"
     other = frontend.vm(MEMORY=6000, MERKAT_MIN_MEMORY=3000)
     frontend.bench.ok("one.vm.deploy", other, 0)

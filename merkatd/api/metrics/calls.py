@@ -21,7 +21,7 @@ class Load(Protocol):
 
     @property
     def failed(self) -> int:
-        """Calls of which nobody knows what they did."""
+        """Calls that may have been carried out or not."""
 
     @property
     def under_way(self) -> int:
