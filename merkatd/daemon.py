@@ -44,6 +44,7 @@ from merkatd.starting.doors import open_to_browsers, open_to_scrapes, open_to_te
 from merkatd.starting.errors import StartError
 from merkatd.starting.hosts import hypervisors_of
 from merkatd.starting.reloading import Going, Reloading, rules_of
+from merkatd.switching import switch_quickly
 from merkatd.web.server import WebPage
 
 __all__ = ["Daemon", "StartError", "start"]
@@ -83,6 +84,7 @@ async def start(reactor: Any, config: Config, *, paused: bool = False) -> Daemon
     closing = Closing(reactor)
     try:
         daemon = await _built(reactor, config, closing)
+        closing.add("the switch interval", switch_quickly())
         garbage = Garbage()
         garbage.start()
         closing.add("the collections of garbage", garbage.stop)
@@ -120,7 +122,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         goods=config.goods,
         **rules_of(config),
         handing=config.cloud.mode is CloudMode.DRIVER,
-        why_not_on=HostsNow(client, clock.seconds, cloud.hosts_seen).why_not,
+        why_not_on=HostsNow(client, workers, clock.seconds, cloud.hosts_seen).why_not,
         retry=partial(start_again, client),
         chores=cloud.run_scheduled,
         missing_users=partial(missing_users, client),

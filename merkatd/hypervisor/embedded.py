@@ -14,7 +14,7 @@ from merkatd.database.executors import Inline
 from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, InForce, Topology
 from merkatd.opennebula.client import Client
 from merkatd.opennebula.errors import OneError
-from merkatd.opennebula.waiting import in_parallel
+from merkatd.opennebula.waiting import few_at_once
 from merkatd.scheduler.ports import (
     Observation,
     Reach,
@@ -28,6 +28,8 @@ from merkatd.scheduler.world import Executor
 HostStep = OnHost
 
 _VMS_PER_CALL = 250
+_AT_ONCE = 8
+"""As many calls of one kind as a client makes at once."""
 _PERIOD_US = 100_000
 """What the embedded hosts' quotas are a part of."""
 _NO_QUOTA = -1
@@ -75,7 +77,7 @@ class EmbeddedHypervisors:
         Raises UnreachableError.
         """
         chunks = await self._aside(lambda: list(_chunks(sorted(vms), self._vms_per_call)))
-        tables = await in_parallel(self._read(chunk) for chunk in chunks)
+        tables = await few_at_once((self._read(chunk) for chunk in chunks), _AT_ONCE)
         return await self._aside(lambda: _use(tables, vms))
 
     async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
@@ -107,7 +109,7 @@ class EmbeddedHypervisors:
     async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
         """As guests are when they start."""
         chunks = list(_chunks(vms, self._vms_per_call))
-        answers = await in_parallel(self._release(chunk) for chunk in chunks)
+        answers = await few_at_once((self._release(chunk) for chunk in chunks), _AT_ONCE)
         return reduce(dict.__or__, answers, {})
 
     async def _release(self, vms: Sequence[Whole]) -> dict[int, Released]:
@@ -147,11 +149,10 @@ class EmbeddedHypervisors:
     async def _set(self, groups: Sequence[Sequence[HostStep]]) -> dict[str, str]:
         """Set what each group asks of its VM; no VM comes twice."""
         chunks = list(_chunks(groups, self._vms_per_call))
-        answers = await in_parallel(self._set_some(chunk) for chunk in chunks)
+        answers = await few_at_once((self._set_some(chunk) for chunk in chunks), _AT_ONCE)
         return {step: why for answer in answers for step, why in answer.items()}
 
     async def _set_some(self, groups: Sequence[Sequence[HostStep]]) -> dict[str, str]:
-        # All groups begin at once: together they are all VMs with a step.
         wanted = await self._aside(
             lambda: {
                 str(group[0].vm): {name: value for step in group for name, value in _asked(step)}

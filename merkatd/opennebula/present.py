@@ -21,6 +21,7 @@ from merkatd.opennebula.elements import (
 )
 from merkatd.opennebula.errors import OneError, WrongStateError
 from merkatd.opennebula.states import host_state
+from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.waiting import in_parallel
 from merkatd.scheduler.ports import Answer, Reply, UnreachableError
 
@@ -62,10 +63,18 @@ class HostsNow:
     """
 
     def __init__(
-        self, client: Client, now: Callable[[], float], count: Callable[[], int] = lambda: 0
+        self,
+        client: Client,
+        executor: Executor,
+        now: Callable[[], float],
+        count: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`count` says how many hosts there are, as far as is known."""
+        """`count` says how many hosts there are, as far as is known.
+
+        A pool of hosts is read on `executor`.
+        """
         self._client = client
+        self._executor = executor
         self._now = now
         self._count = count
         self._seen: dict[int, _HostNow] = {}
@@ -118,10 +127,12 @@ class HostsNow:
 
     async def _outcomes(self, hosts: Sequence[int]) -> Mapping[int, _HostNow | Exception]:
         """By id, each of these hosts, or why it can't be looked at, and maybe others."""
-        begin_s, found = self._now(), {}
+        begin_s = self._now()
+        found: dict[int, _HostNow] = {}
         if len(hosts) >= _SOME and len(hosts) * _DEARER >= self._count():
             try:
-                found = dict(_read(await self._client.host_pool(), begin_s))
+                pool = await self._client.host_pool()
+                found = await self._executor.run(lambda: dict(_read(pool, begin_s)))
             except Exception as error:  # noqa: BLE001 - it is theirs who asked
                 return dict.fromkeys(hosts, error)
         # One that was not shown among others: its own call says why.

@@ -51,7 +51,7 @@ class VmReader:
     async def read(self, state: int = NOT_DONE) -> Read:
         """Return the VMs in this state. Raise BrokenError where a pool breaks off."""
         found = await self._all(state)
-        self._known = sorted(found.vms)
+        self._known = await self._executor.run(lambda: sorted(found.vms))
         return found
 
     async def newer(self, vm: int) -> list[VmRow]:
@@ -131,8 +131,8 @@ class VmReader:
     async def _own_words(self, page: Page, state: int) -> Read:
         """Put OpenNebula's record in the place of each VM that can't be read."""
         now_s = self._clock.seconds()
-        rows = {vm.id: vm for vm in page.vms}
-        self._resting.wake({vm for vm in rows if vm not in page.long})
+        rows = await self._executor.run(lambda: {vm.id: vm for vm in page.vms})
+        self._resting.wake_but(page.long, rows.keys())
         for vm in sorted(page.long & rows.keys()):
             self._resting.rest(vm, _LENGTH, now_s, rows[vm])
         ailing = {vm: why for vm, why in page.ailing.items() if vm not in rows}
@@ -143,7 +143,7 @@ class VmReader:
             if isinstance(record, str):
                 found.ailing[vm] = record
             elif record is None:
-                self._resting.wake({vm})
+                self._resting.wake(vm)
             else:
                 rows[vm] = record
         return found

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from html import unescape
 from math import ceil
@@ -118,7 +119,11 @@ class Resting:
         for_s = FIRST_REST_S if before is None else min(before.for_s * 2, LONGEST_REST_S)
         self._rests[vm] = _Rest(why, now_s + for_s, for_s, kept)
 
-    def wake(self, vms: set[int]) -> None:
-        """These are read like all others, or are gone."""
-        for vm in vms & self._rests.keys():
+    def wake(self, vm: int) -> None:
+        """It is read like all others, or is gone."""
+        self._rests.pop(vm, None)
+
+    def wake_but(self, long: AbstractSet[int], known: AbstractSet[int]) -> None:
+        """All of the known ones are read like others but for the long ones."""
+        for vm in [vm for vm in self._rests if vm in known and vm not in long]:
             del self._rests[vm]

@@ -52,3 +52,20 @@ async def in_parallel(running: Iterable[Coroutine[Deferred[Any], Any, Any]]) -> 
         if not success:
             outcome.raiseException()
     return [outcome for _, outcome in outcomes]
+
+
+async def few_at_once(
+    running: Iterable[Coroutine[Deferred[Any], Any, Any]], most: int
+) -> list[Any]:
+    """The same, but each begins when fewer than `most` others are under way.
+
+    To begin all calls about a large cloud at the same moment would hold the reactor.
+    """
+    numbered, found = iter(enumerate(running)), {}
+
+    async def one_after_another() -> None:
+        for number, one in numbered:
+            found[number] = await one
+
+    await in_parallel(one_after_another() for _ in range(most))
+    return [found[number] for number in range(len(found))]

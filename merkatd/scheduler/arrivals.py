@@ -9,6 +9,7 @@ neighbours, which paid for all of the host. Pure, but for the one question what 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,16 +45,16 @@ from merkatd.scheduler.world import World
 class Arrivals:
     """VMs that may begin to run, and the other VMs on their hosts."""
 
-    host: Mapping[int, int] = field(default_factory=dict)
-    """By VM id: the id of the host where it will run."""
     steps: Mapping[int, tuple[OnHost, ...]] = field(default_factory=dict)
-    """By VM id: what the host is to be told then."""
+    """By VM id: what the host is to be told once it runs."""
     others: Mapping[int, int] = field(default_factory=dict)
     """By VM id: the hosts of all VMs that ran when the period looked."""
-    here: Mapping[int, int] = field(default_factory=dict)
-    """By VM id: the hosts of managed VMs that stay there, and may be started anew."""
-    runs: Mapping[int, int] = field(default_factory=dict)
-    """By VM id: the runs of these that have limits."""
+    where: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: the hosts of those that will run, and of managed VMs that may be started anew."""
+    hosts: list[int] = field(default_factory=list)
+    """The ids of these hosts, ascending; the list is the receiver's."""
+    runs: dict[int, int] = field(default_factory=dict)
+    """By VM id: the runs of these that have limits; the receiver's as well."""
     again: Callable[[Collection[int]], Sequence[OnHost]] = lambda _vms: ()
     """Returns what hosts are to be told of some of these once they run anew."""
 
@@ -70,13 +71,26 @@ async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
     runs, watched = await world.executor.run(lambda: _watched(seen, decided))
     if not steps and not watched:
         return Arrivals()
+    others, where = await world.executor.run(lambda: _places(seen, placed, steps, watched))
+    hosts = await world.executor.run(lambda: sorted(set(where.values())))
+    again = partial(_again, world, seen, decided)
+    return Arrivals(steps, others, where, hosts, runs, again)
+
+
+def _places(
+    seen: Seen,
+    placed: Mapping[int, tuple[int, Any]],
+    steps: Collection[int],
+    watched: Collection[int],
+) -> tuple[dict[int, int], dict[int, int]]:
+    """By VM id: the hosts of all VMs that run, and those of the VMs that may begin to run."""
     vms, places = seen.observation.vm_id.tolist(), seen.observation.vm_host.tolist()
-    where = dict(zip(vms, places, strict=True))
+    there = dict(zip(vms, places, strict=True))
     on = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
-    others = {vm: where[vm] for vm in seen.observation.vm_id[on].tolist() if where[vm] >= 0}
-    host = {vm: placed[vm][0] if vm in placed else where[vm] for vm in steps}
-    here = {vm: where[vm] for vm in watched}
-    return Arrivals(host, steps, others, here, runs, lambda vms: _again(world, seen, decided, vms))
+    others = {vm: there[vm] for vm in seen.observation.vm_id[on].tolist() if there[vm] >= 0}
+    stay = {vm: there[vm] for vm in watched}
+    begin = {vm: placed[vm][0] if vm in placed else there[vm] for vm in steps}
+    return others, {**stay, **begin}
 
 
 def _watched(seen: Seen, decided: Decided) -> tuple[dict[int, int], frozenset[int]]:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.cluster import Limit, OnHost, Throttle
+from merkatd.cluster import Ints, Limit, OnHost, Throttle
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
 from merkatd.scheduler.arrivals import Arrivals
@@ -40,7 +40,7 @@ class Following:
         self._world: World | None = None
         self._expected = Arrivals()
         self._hosts: list[int] = []
-        self._where: dict[int, int] = {}
+        self._where: Mapping[int, int] = {}
         self._runs: dict[int, int] = {}
         self._turns: dict[int, int] = {}
         self._ends_s = 0.0
@@ -49,12 +49,10 @@ class Following:
     def expect(self, world: World, expected: Arrivals) -> None:
         """Look for these from now on, until a period was missed."""
         self.forget()
-        if not (expected.steps or expected.here) or world.rhythm.arrival_look_s <= 0:
+        if not expected.where or world.rhythm.arrival_look_s <= 0:
             return
         self._world, self._expected, self._turns = world, expected, {}
-        self._runs = dict(expected.runs)
-        self._where = {**expected.here, **expected.host}
-        self._hosts = sorted(set(self._where.values()))
+        self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
         self._ends_s = self._clock.seconds() + 2 * world.rhythm.interval_s
         self._later(world)
 
@@ -99,12 +97,8 @@ class Following:
         use = await world.hypervisors.read(places)
         if use.run is None:
             return
-        known = dict(zip(use.vm_id.tolist(), use.run.tolist(), strict=True))
-        # A guest that can't be read yet has its turn in the next look.
-        anew = {vm: run for vm, run in known.items() if vm in self._where and self._new(vm, run)}
-        # Once for each start, whatever becomes of it.
-        self._runs.update(anew)
-        steps = await world.executor.run(lambda: self._steps(anew))
+        known = use.vm_id, use.run
+        steps = await world.executor.run(lambda: self._steps(*known))
         if steps:
             await _send(world, steps)
 
@@ -133,8 +127,13 @@ class Following:
         known = {**self._expected.others, **self._where}
         return {vm: host for vm, host in known.items() if host in began}
 
-    def _steps(self, anew: Mapping[int, int]) -> list[OnHost]:
+    def _steps(self, vms: Ints, runs: Ints) -> list[OnHost]:
         """Return what hosts are told of guests that began to run."""
+        # A guest that can't be read yet has its turn in the next look.
+        known = zip(vms.tolist(), runs.tolist(), strict=True)
+        anew = {vm: run for vm, run in known if vm in self._where and self._new(vm, run)}
+        # Once for each start, whatever becomes of it.
+        self._runs.update(anew)
         expected = self._expected
         coming = [step for vm in anew for step in expected.steps.get(vm, ())]
         ran = [vm for vm in anew if vm not in expected.steps]

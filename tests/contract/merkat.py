@@ -56,7 +56,7 @@ class Merkat:
             "rng": rng,
             "now": endpoint.clock.seconds,
             "rhythm": _RHYTHM,
-            "why_not_on": HostsNow(client, endpoint.clock.seconds).why_not,
+            "why_not_on": HostsNow(client, Inline(), endpoint.clock.seconds).why_not,
             "chores": cloud.run_scheduled,
             "missing_users": partial(missing_users, client),
         }

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from merkatd.database.executors import Inline
 from merkatd.opennebula.errors import MissingError
 from merkatd.opennebula.glances import Glance, Glances
 from merkatd.opennebula.present import HostsNow
@@ -61,7 +62,7 @@ def test_a_vm_that_is_not_there_harms_no_other(wide: World) -> None:
 
 def test_hosts_are_looked_at_by_one_call(wide: World) -> None:
     """And not again for as long as that is fresh; what came before a question is no answer."""
-    hosts = HostsNow(wide.client, wide.clock.seconds, lambda: HOSTS)
+    hosts = HostsNow(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     for _ in range(2):
         why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
         assert why == [None] * HOSTS
@@ -74,7 +75,7 @@ def test_hosts_are_looked_at_by_one_call(wide: World) -> None:
 
 def test_few_hosts_of_a_large_cloud_are_looked_at_alone(wide: World) -> None:
     """All others would be read for nothing."""
-    hosts = HostsNow(wide.client, wide.clock.seconds, lambda: 10_000)
+    hosts = HostsNow(wide.client, Inline(), wide.clock.seconds, lambda: 10_000)
     wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
     count = wide.transport.count()
     assert (count["one.host.info"], count["one.hostpool.info"]) == (HOSTS, 0)
@@ -83,7 +84,7 @@ def test_few_hosts_of_a_large_cloud_are_looked_at_alone(wide: World) -> None:
 def test_each_host_has_its_own_reason(wide: World) -> None:
     """One that is not there, one with a stranger, and those that take what comes."""
     vm = wide.running(5)
-    hosts = HostsNow(wide.client, wide.clock.seconds, lambda: HOSTS)
+    hosts = HostsNow(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     asked = [*range(HOSTS), 999]
     why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in asked))
     assert why[5] == f"VM {vm} has come to host 5 meanwhile"
@@ -93,7 +94,7 @@ def test_each_host_has_its_own_reason(wide: World) -> None:
 
 def test_a_look_that_fails_is_over(wide: World) -> None:
     """Whoever waited for it is told, and the next look is as good as any."""
-    hosts = HostsNow(wide.client, wide.clock.seconds, lambda: HOSTS)
+    hosts = HostsNow(wide.client, Inline(), wide.clock.seconds, lambda: HOSTS)
     wide.fault("garbage", "one.host*")
     with pytest.raises(UnreachableError):
         wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))

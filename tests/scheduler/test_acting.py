@@ -6,6 +6,7 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.database import decisions, periods
+from merkatd.database.executors import Inline
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.present import HostsNow, start_again
 from merkatd.scheduler.ports import UnreachableError
@@ -31,7 +32,7 @@ def careful_settings(frontend: Frontend, rhythm: Rhythm, timeout_s: float = 30.0
     cloud = OpenNebulaCloud(client, frontend.clock, frontend.scheduler.world.executor)
     return {
         "cloud": cloud,
-        "why_not_on": HostsNow(client, frontend.clock.seconds).why_not,
+        "why_not_on": HostsNow(client, Inline(), frontend.clock.seconds).why_not,
         "retry": retry,
         "rhythm": rhythm,
     }

@@ -1,0 +1,51 @@
+"""The reactor's thread gets the interpreter soon, while workers compute."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.switching import switch_quickly
+
+
+@pytest.fixture
+def computing() -> Iterator[None]:
+    """A thread that never calls the system."""
+    ended = threading.Event()
+
+    def compute() -> None:
+        while not ended.is_set():
+            sum(range(100))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+
+
+def _calls_s() -> float:
+    """How long twenty calls of the system take, in the best of three tries."""
+    tries = []
+    for _ in range(3):
+        began_s = time.monotonic()
+        for _ in range(20):
+            time.sleep(0)
+        tries.append(time.monotonic() - began_s)
+    return min(tries)
+
+
+@pytest.mark.usefixtures("computing")
+def test_calls_of_the_system_take_a_part_of_their_time() -> None:
+    """At most a third, beside a worker that computes; afterwards all is as before."""
+    before_s = sys.getswitchinterval()
+    usual_s = _calls_s()
+    back = switch_quickly()
+    try:
+        quick_s = _calls_s()
+    finally:
+        back()
+    assert quick_s < usual_s / 3
+    assert sys.getswitchinterval() == before_s
