@@ -6,7 +6,8 @@ worked out already: who may be where, which datastores and networks match, what 
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -18,8 +19,10 @@ from merkatd.scheduler.handing import Room
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
 _KIB = 1024
-_OF_USERS = (b"VM_POOL", b"VM_GROUP_POOL")
-"""Pools of users' texts, which are not read."""
+_OF_USERS = ("VM_POOL", "VM_GROUP_POOL")
+"""Pools of users' texts, which are not read; oned writes them in this order."""
+_CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
+_TAG = re.compile(rb"</?(?:VM|VM_GROUP)_POOL>")
 _DIGITS = 18
 
 
@@ -58,26 +61,47 @@ class Action:
 def read_action(payload: bytes) -> Action:
     """The question in what was handed over. Raises ActionError.
 
-    Users' own texts may be as long as oned takes them, and no XML: names can begin with a digit.
-    Nothing is needed of the pools that they stand in, so these are left out then.
+    Users' own texts may be as long as oned takes them, and no XML. Nothing is needed of the pools
+    that they stand in, so these are left out then.
     """
     try:
         text = base64.b64decode(payload, validate=False)
     except (binascii.Error, ValueError) as error:
         raise ActionError(f"no base64: {error}") from None
-    one, other = _OF_USERS
-    # A text in one of the pools may look like the other pool's end.
-    for shorter in (text, _cut(_cut(text, one), other)):
-        with suppress(ActionError):
-            return _read(shorter)
-    return _read(_cut(_cut(text, other), one))
+    with suppress(ActionError):
+        return _read(text)
+    return _read(_without_users(text))
 
 
-def _cut(text: bytes, pool: bytes) -> bytes:
-    """Return the text without a pool: from its first beginning to its last end."""
-    begin, ending = text.find(b"<" + pool + b">"), b"</" + pool + b">"
-    end = text.rfind(ending)
-    return text if begin < 0 or end < begin else text[:begin] + text[end + len(ending) :]
+def _without_users(text: bytes) -> bytes:
+    """Return the text without users' pools: each from its first beginning to its last end.
+
+    What users write stands in CDATA sections, and looks there like whatever they like.
+    """
+    found = list(_tags_of_users(text))
+    kept, start = [], 0
+    for pool in _OF_USERS:
+        begins = [at for mark, at in found if mark == f"<{pool}>".encode() and at >= start]
+        ending = f"</{pool}>".encode()
+        ends = [at for mark, at in found if mark == ending and at >= start]
+        if begins and ends and begins[0] < ends[-1]:
+            kept.append(text[start : begins[0]])
+            start = ends[-1] + len(ending)
+    return b"".join([*kept, text[start:]])
+
+
+def _tags_of_users(text: bytes) -> Iterator[tuple[bytes, int]]:
+    """Each tag of a users' pool that is in no CDATA section, and where it stands."""
+    start = 0
+    while True:
+        begin = text.find(_CDATA, start)
+        stop = len(text) if begin < 0 else begin
+        for tag in _TAG.finditer(text, start, stop):
+            yield tag[0], tag.start()
+        end = -1 if begin < 0 else text.find(_CDATA_END, begin)
+        if end < 0:
+            return
+        start = end + len(_CDATA_END)
 
 
 def _read(text: bytes) -> Action:

@@ -5,7 +5,7 @@ seen before, or follows one that was closed then. Where more happened in between
 the VM are needed (`lacking`). What ran between two observations is counted in the charge of the
 first one alone, so however often a charge is tried, each second is paid once.
 
-OpenNebula's clock and ours may differ. Times in records that are new must lie between the two
+OpenNebula's clock and ours may differ. Times that are new in records must lie between the two
 observations; where they don't, the observations are moved by the least that makes them fit.
 """
 
@@ -172,10 +172,13 @@ def _since(
 
 
 def _may_count(old: Record, one: Record) -> bool:
-    """Whether the VM may have run by a record since it had the old one last."""
+    """Whether the VM may have run by a record since it had the old one last.
+
+    While a VM is moved it still runs by the record before its last one, and by no earlier one.
+    """
     if one.seq == old.seq:
         return _is_open(old, one)
-    return one.seq > old.seq or old.ran_from_s == 0
+    return one.seq > old.seq or (one.seq == old.seq - 1 and old.ran_from_s == 0)
 
 
 def _is_open(old: Record, same: Record) -> bool:
@@ -195,9 +198,11 @@ def _overlap(
 
 
 def _shift(before: Look, now: Look, news: Iterable[Sequence[Record] | None]) -> float:
-    """Return the seconds to add to our times to make them OpenNebula's, 0 where they agree."""
-    latest = max((max(one.ran_from_s, one.ran_until_s) for one in now.records.values()), default=0)
-    ahead = latest - now.at_s if latest > 0 else 0.0
+    """Return the seconds to add to our times to make them OpenNebula's, 0 where they agree.
+
+    Only what happened between the two looks says anything: it lies within the time between them,
+    if that is moved. Where it can't, its times contradict each other, and nothing is moved.
+    """
     fresh = [
         moment
         for vm, records in zip(before.vm.tolist(), news, strict=True)
@@ -205,18 +210,23 @@ def _shift(before: Look, now: Look, news: Iterable[Sequence[Record] | None]) -> 
         if vm not in before.hidden
         for moment in _new_moments(before.records[vm], one)
     ]
-    behind = min(fresh) - before.at_s if fresh else 0.0
+    if not fresh or max(fresh) - min(fresh) > now.at_s - before.at_s + 2 * CLOCK_STEP_S:
+        return 0.0
+    behind, ahead = min(fresh) - before.at_s, max(fresh) - now.at_s
     if ahead > CLOCK_STEP_S:
         return ahead
     return behind if behind < -CLOCK_STEP_S else 0.0
 
 
 def _new_moments(old: Record, new: Record) -> list[int]:
-    """Return the times in a record that were not known when the VM had the old one."""
-    moments = [new.ran_from_s, new.ran_until_s]
+    """Return the times in a record that were not known when the VM had the old one.
+
+    An earlier record than the old one may have been closed before that, nobody knows when.
+    """
     if new.seq < old.seq:
-        moments = [new.ran_until_s]
-    elif new.seq == old.seq:
+        return []
+    moments = [new.ran_from_s, new.ran_until_s]
+    if new.seq == old.seq:
         moments = [one for one in moments if one not in {old.ran_from_s, old.ran_until_s}]
     return [one for one in moments if one > 0]
 

@@ -116,6 +116,23 @@ def made_in_turns(me: Player) -> Moves:
             me.end(vm)
 
 
+@strategy
+def beside_a_slow_copy(me: Player) -> Moves:
+    """Each VM is gone before the next look, while the image of another is copied for an hour."""
+    me.arena.lasts(Lcm.PROLOG_UNDEPLOY, 3_600)
+    helper = me.vm(0.01, VCPU=1)
+    yield PERIOD_S + 10
+    me.act(helper, "undeploy-hard")
+    yield 20
+    me.act(helper, "resume")
+    yield 30
+    while True:
+        vm = me.vm(3 * FAIR_BID)
+        yield PERIOD_S + AFTER_S
+        me.end(vm)
+        yield BEFORE_S
+
+
 # -- money ---------------------------------------------------------------------------------------
 
 

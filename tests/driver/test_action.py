@@ -2,6 +2,7 @@
 
 import base64
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,36 @@ def test_no_users_text_keeps_others_from_their_places(kind: str, pool: str) -> N
     assert len(text) > len(RECORDED)
     action, before = read(text), read(RECORDED)
     assert (action.hosts, action.room, action.stores) == (before.hosts, before.room, before.stores)
+
+
+TAGS = [f"<{slash}{pool}>" for pool in ("VM_POOL", "VM_GROUP_POOL", "HOST_POOL") for slash in "/ "]
+WORDS = st.lists(st.sampled_from([*(tag.replace(" ", "") for tag in TAGS), "x", "]]"]), max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(vm=WORDS, group=WORDS, named=st.sampled_from(["1A", "A"]))
+def test_no_two_texts_together_keep_others_from_their_places(
+    vm: list[str], group: list[str], named: str
+) -> None:
+    """One in a VM and one in a VM group; some server may take a name that XML has not."""
+    in_vm, in_group = "".join(vm), "".join(group)
+    text = RECORDED.replace(
+        "<USER_TEMPLATE>", f"<USER_TEMPLATE><{named}><![CDATA[{in_vm}]]></{named}>", 1
+    )
+    text = text.replace(
+        "<VM_GROUP_POOL/>",
+        "<VM_GROUP_POOL><VM_GROUP><ID>0</ID><TEMPLATE><1B/>"
+        f"<B><![CDATA[{in_group}]]></B></TEMPLATE></VM_GROUP></VM_GROUP_POOL>",
+        1,
+    )
+    action, before = read(text), read(RECORDED)
+    assert (action.hosts, action.room, action.stores) == (before.hosts, before.room, before.stores)
+
+
+def test_sections_that_begin_again_and_again_take_no_longer() -> None:
+    """The text is gone through once."""
+    hostile = "<1A/>" + "<![CDATA[" * 1_000_000 + "]]>"
+    long = RECORDED.replace("<USER_TEMPLATE>", "<USER_TEMPLATE>" + hostile, 1)
+    began_s = time.process_time()
+    assert read(long).hosts == read(RECORDED).hosts
+    assert time.process_time() - began_s < 2

@@ -161,6 +161,50 @@ def test_clocks_may_differ(differ_s: int) -> None:
     assert ran[1] == 60
 
 
+@pytest.mark.parametrize(
+    "helper",
+    [
+        # It migrates again, an hour after the last time.
+        [Record(0, 100, 500), Record(1, 500), Record(2)],
+        # Its image has been copied to its host since a while.
+        [Record(0, 100, 500), Record(1, 600, 700), Record(2)],
+    ],
+)
+def test_a_vm_that_is_being_copied_moves_no_other_vms_time(helper: list[Record]) -> None:
+    """Its older records were closed long ago, which says nothing of any clock."""
+    before = looked(1_000, (1, True, helper[-1]), (2, False, NEVER), (3, True, Record(0, 900)))
+    now = looked(
+        1_060, (1, True, helper[-1]), (2, True, Record(0, 1_005)), (3, False, Record(0, 900, 1_005))
+    )
+    needed = lacking(before, now, np.ones(3, dtype=bool))
+    assert needed == [1]
+    seconds = seconds_run(before, now, {1: helper})
+    assert seconds[1:].tolist() == [55, 5]
+    assert seconds[0] == (60 if helper[1].ran_until_s == 0 else 0)
+
+
+def test_a_time_to_come_moves_no_vms_time_once_opennebulas_clock_was_set_back() -> None:
+    """A VM started while it was an hour ahead; what begins and ends since then is as it is said."""
+    before = looked(
+        1_000, (1, True, Record(0, 4_500)), (2, False, NEVER), (3, True, Record(0, 900))
+    )
+    now = looked(
+        1_060,
+        (1, True, Record(0, 4_500)),
+        (2, True, Record(0, 1_005)),
+        (3, False, Record(0, 900, 1_005)),
+    )
+    assert seconds_run(before, now, {}).tolist() == [60, 55, 5]
+
+
+@pytest.mark.parametrize("odd", [400, 4_600])
+def test_times_that_contradict_each_other_move_nothing(odd: int) -> None:
+    """No difference of clocks makes both fit between the two looks."""
+    before = looked(1_000, (1, False, NEVER), (2, False, NEVER))
+    now = looked(1_060, (1, True, Record(0, odd)), (2, False, Record(0, 1_005, 1_035)))
+    assert seconds_run(before, now, {})[1] == 30
+
+
 @pytest.mark.parametrize(("begun", "seconds"), [(999, 9), (998, 9), (997, 12)])
 def test_whole_seconds_are_no_difference_of_clocks(begun: int, seconds: float) -> None:
     """A record of up to two seconds before the last look is rounded; an older one is not."""
