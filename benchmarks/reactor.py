@@ -3,7 +3,8 @@
 python benchmarks/reactor.py
 
 A hundred thousand VMs on ten thousand hosts (`MERKAT_BENCH_VMS` says otherwise), the cloud and the
-daemon in a process each. The limit is 50 ms on a machine where the reference takes 40 ms.
+daemon in a process each, for two periods: the first has much to do, the second little. That
+takes about eight minutes. The limit is 50 ms on a machine where the reference takes 40 ms.
 """
 
 import json
@@ -23,6 +24,7 @@ from tests.embedded.process import remote
 VMS = int(os.environ.get("MERKAT_BENCH_VMS", "100000"))
 HOSTS = max(VMS // 10, 1)
 PENDING = 240
+PERIODS = 2
 
 
 def main() -> int:
@@ -30,10 +32,12 @@ def main() -> int:
     figures = Figures()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
+        print(f"a cloud of {VMS} VMs is made", file=sys.stderr)
         prepared(directory / "cloud.db", PENDING, HOSTS, VMS)
         with remote("--state", str(directory / "cloud.db")) as cloud:
-            probe = (sys.executable, "-m", "tests.daemon.reactor_probe", name, cloud.endpoint)
-            said = subprocess.run(probe, cwd=ROOT, check=True, stdout=subprocess.PIPE)
+            probe = (sys.executable, "-m", "tests.daemon.reactor_probe")
+            asked = (*probe, name, cloud.endpoint, str(PERIODS))
+            said = subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.PIPE)
         measured = json.loads(said.stdout)
     limit_s = 1.25 * max(measured["reference_s"], 0.04)
     figures.plain("reference, s", measured["reference_s"])

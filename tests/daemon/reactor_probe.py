@@ -22,7 +22,6 @@ from tests.embedded.scale_probe import reactor, reference_s
 if TYPE_CHECKING:
     from merkatd.scheduler.tell import Announcement
 
-PERIODS = 5
 BEAT_S = 0.002
 
 
@@ -55,7 +54,7 @@ class Heartbeat:
         return time.monotonic(), time.process_time()
 
 
-async def probe(directory: Path, endpoint: str) -> dict[str, Any]:
+async def probe(directory: Path, endpoint: str, periods: int) -> dict[str, Any]:
     """What happened in each period, and for how long the reactor was held."""
     (directory / "one_auth").write_text(f"{ADMIN}\n")
     config = parse(
@@ -91,7 +90,8 @@ async def probe(directory: Path, endpoint: str) -> dict[str, Any]:
                 **steps,
             }
         )
-        if len(found["periods"]) == PERIODS:
+        sys.stderr.write(f"period {len(found['periods'])} of {periods}\n")
+        if len(found["periods"]) == periods:
             enough.callback(None)
 
     daemon.scheduler.listen(listen)
@@ -103,15 +103,15 @@ async def probe(directory: Path, endpoint: str) -> dict[str, Any]:
     return found
 
 
-def main(directory: Path, endpoint: str) -> None:
-    """Print what was measured as JSON."""
+def main(directory: Path, endpoint: str, periods: int) -> None:
+    """Print what was measured in so many periods as JSON, and meanwhile how far it is."""
     outcomes: list[Any] = []
     with (directory / "log").open("w") as log:
         observer: Any = textFileLogObserver(log)
         globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
 
         def begin() -> None:
-            done = ensureDeferred(probe(directory, endpoint))
+            done = ensureDeferred(probe(directory, endpoint, periods))
             done.addBoth(outcomes.append).addBoth(lambda _: reactor.stop())
 
         reactor.callWhenRunning(begin)
@@ -123,4 +123,4 @@ def main(directory: Path, endpoint: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

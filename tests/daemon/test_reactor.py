@@ -21,7 +21,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with remote("--state", str(directory / "cloud.db")) as cloud:
         ended = subprocess.run(
             [*(sys.executable, "-W", "error", "-m", "tests.daemon.reactor_probe"),
-             *(str(directory), cloud.endpoint)],
+             *(str(directory), cloud.endpoint, "5")],
             cwd=ROOT,
             capture_output=True,
             text=True,
