@@ -1,4 +1,4 @@
-"""A whole Merkat on real hosts: a daemon with its embedded cloud, and guests that follow it."""
+"""A whole Merkat on real hosts: a daemon with its embedded cloud and a MariaDB, and guests."""
 
 import contextlib
 import json
@@ -20,6 +20,7 @@ from merkatd.database.steps import STEPS, StepState
 from merkatd.demo.following import Start
 from merkatd.demo.guests import Guests
 from merkatd.opennebula.vm_pool import VmRow, read_page
+from tests.real.books import Books
 from tests.real.host import ROOT, until
 
 Result = TypeVar("Result")
@@ -33,6 +34,8 @@ _TOLD = (StepState.SENT, StepState.CONFIRMED)
 _CONFIGURATION = """\
 [daemon]
 state_directory = "{directory}"
+[database]
+url = "{database}"
 [period]
 interval = "{interval}s"
 settle = "50ms"
@@ -72,9 +75,11 @@ class Cloud:
         self._thread = threading.Thread(target=self._follow)
         self.failed: list[str] = []
         directory.mkdir()
+        self._books = Books()
         self.configuration.write_text(
             _CONFIGURATION.format(
                 directory=directory / "state",
+                database=self._books.url,
                 interval=interval_s,
                 hosts=len(addresses),
                 cores=cores,
@@ -84,7 +89,7 @@ class Cloud:
             )
         )
         self.guests = Guests(dict(enumerate(addresses)), self.described)
-        self._engine = make_engine(f"sqlite:///{directory / 'state' / 'merkat.db'}")
+        self._engine = make_engine(self._books.url)
 
     # -- processes ----------------------------------------------------------------------------
 
@@ -152,6 +157,7 @@ class Cloud:
             self._proxy("close")()
         self.guests.close()
         self._engine.dispose()
+        self._books.drop()
 
     def said(self) -> str:
         """The daemon's log."""
@@ -234,9 +240,8 @@ class Cloud:
     def _periods_if_any(self) -> int:
         assert self._daemon is not None
         assert self._daemon.poll() is None, self.said()
-        if not (self.directory / "state" / "merkat.db").exists():
-            return 0
-        with contextlib.suppress(sa.exc.OperationalError):
+        # The tables are made by the daemon.
+        with contextlib.suppress(sa.exc.ProgrammingError):
             return self.periods()
         return 0
 

@@ -27,6 +27,7 @@ PACKAGES = {
     "sudo": "/usr/bin/sudo",
     "curl": "/usr/bin/curl",
     "cpio": "/usr/bin/cpio",
+    "mariadb-server": "/usr/sbin/mariadbd",
     "prometheus": "/usr/bin/prometheus",
     "mmdebstrap": "/usr/bin/mmdebstrap",
     "docker.io": "/usr/sbin/dockerd",

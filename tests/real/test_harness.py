@@ -8,10 +8,12 @@ from pathlib import Path
 
 import libvirt
 import pytest
+import sqlalchemy as sa
 
 from tests.real import controls
 from tests.real.domains import burner, contain
 from tests.real.host import ROOT, RealHost, until
+from tests.real.site import running
 
 _DOOMED = """
 import sys
@@ -23,6 +25,48 @@ contain(host, 1)
 print("up", flush=True)
 sys.stdin.read()
 """
+
+_DOOMED_BOOKS = """
+import sys
+import tempfile
+tempfile.tempdir = sys.argv[1]
+from tests.real.books import Books
+Books()
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_cloud_keeps_its_ledger_on_mariadb(mortal_hosts: list[RealHost], tmp_path: Path) -> None:
+    """Its daemon has written there, and has no file of SQLite."""
+    with running(tmp_path, mortal_hosts[:1]) as site:
+        assert "MariaDB" in site.read(lambda c: c.scalar(sa.text("SELECT VERSION()")))
+        site.after_periods(1)
+        assert (
+            site.read(
+                lambda c: c.scalar(
+                    sa.text("SELECT COUNT(*) FROM periods WHERE acted_s IS NOT NULL")
+                )
+            )
+            > 0
+        )
+        assert not list(site.directory.rglob("merkat.db*"))
+
+
+def test_tests_that_are_killed_leave_no_database_server(tmp_path: Path) -> None:
+    """A run is gone without a word: so is the MariaDB of its clouds."""
+    doomed = subprocess.Popen(
+        [sys.executable, "-c", _DOOMED_BOOKS, tmp_path],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with doomed:
+        assert doomed.stdout is not None
+        assert doomed.stdout.readline() == b"up\n"
+        assert any("mariadbd" in one for one in _processes_of(tmp_path))
+        doomed.send_signal(signal.SIGKILL)
+    until(lambda: not _processes_of(tmp_path), "all processes gone")
 
 
 def test_a_host_is_a_machine_of_its_own(mortal_hosts: list[RealHost]) -> None:
