@@ -6,7 +6,7 @@ is posted once, however often this is tried. In the same transaction new tenants
 what is due to everybody is done: the supply, renewals, replenishment.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -29,16 +29,27 @@ from merkatd.scheduler.elapsed import (
     running,
     running_at_end,
     seconds_charged,
+    started,
 )
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import in_a_market, most_owed, owed_for, resting_costs, whole
 from merkatd.scheduler.ports import Histories, Observation
 from merkatd.scheduler.settings import ALL_GOODS
-from merkatd.scheduler.using import CPU, Computed, core_periods, units
+from merkatd.scheduler.using import (
+    CPU,
+    NOTHING_COMPUTED,
+    Computed,
+    beyond,
+    by_use,
+    core_periods,
+    units,
+)
 from merkatd.scheduler.world import World
 
 NOBODY = -1
 """The application of a VM that belongs to none, and the payer where nobody has an account yet."""
+
+NOTHING_LIMITED: Mapping[int, Sequence[float]] = {}
 
 _log = Logger()
 
@@ -65,23 +76,35 @@ class Purse:
     """and the columns that it kept."""
 
 
-async def charge(world: World, seen: Seen) -> Purse:
+class _Books(NamedTuple):
+    """The records that a charge reads, and those that it writes."""
+
+    connection: sa.Connection
+    world: World
+    seen: Seen
+    histories: Histories
+    limited: Mapping[int, Sequence[float]]
+
+
+async def charge(
+    world: World, seen: Seen, limited: Mapping[int, Sequence[float]] = NOTHING_LIMITED
+) -> Purse:
     """Charge every earlier period that is not yet charged; return the balance of each payer.
 
-    Raises UnreachableError where OpenNebula does not say when VMs ran.
+    `limited`, by VM id: how long each new guest had computed when it got its limits. Raises
+    UnreachableError where OpenNebula does not say when VMs ran.
     """
     histories = await read_histories(world, seen)
     taken, purse = await world.database.run(
-        lambda connection: _charge(connection, world, seen, histories)
+        lambda connection: _charge(_Books(connection, world, seen, histories, limited))
     )
     if taken:
         _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
     return purse
 
 
-def _charge(
-    connection: sa.Connection, world: World, seen: Seen, histories: Histories
-) -> tuple[int, Purse]:
+def _charge(books: _Books) -> tuple[int, Purse]:
+    connection, world, seen, _, _ = books
     at_s = world.now()
     accounts.lock_books(connection)
     before = arrears.load(connection)
@@ -92,10 +115,7 @@ def _charge(
         _log.info("The supply changes: {reason}", reason=change.reason)
     due = periods.to_charge(connection, seen.period)
     ends = [*due[1:], None][: len(due)]
-    taken = sum(
-        _guarded(_Books(connection, world, seen, histories), period, end)
-        for period, end in zip(due, ends, strict=True)
-    )
+    taken = sum(_guarded(books, period, end) for period, end in zip(due, ends, strict=True))
     paid = ledger.renew_if_due(connection, world.money, at_s)
     if paid:
         _log.info("A renewal paid out {credits:.6f} credits", credits=paid / MICRO)
@@ -103,15 +123,6 @@ def _charge(
     purse = purse_of(connection, world, seen.observation)
     grown = frozenset(one for one, count in purse.arrears.items() if count > before.get(one, 0))
     return taken, replace(purse, unpaid=grown)
-
-
-class _Books(NamedTuple):
-    """The records that a charge reads, and those that it writes."""
-
-    connection: sa.Connection
-    world: World
-    seen: Seen
-    histories: Histories
 
 
 def _guarded(books: _Books, period: Period, end: Period | None) -> int:
@@ -202,7 +213,7 @@ def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> 
 
 def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
     """Charge one period up to the next one that came as far, or up to now."""
-    connection, world, seen, histories = books
+    connection, world, seen, histories, _ = books
     arrays = allocations.load(connection, period.number)
     at_s = world.now()
     if arrays is None:
@@ -221,6 +232,7 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         anew = begun_anew_by(seen, period, arrays, (end, after), histories)
         used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over, anew)
         owed, given = _with_use(arrays, rows, owed, given, used, elapsed)
+    owed = owed + _beyond(books, period, (end, after), arrays, rows)
     if rested.any():
         off = rested[rows] / world.rhythm.interval_s
         owed = owed + whole(resting_costs(arrays, rows, world.markets) * off[:, np.newaxis])
@@ -239,6 +251,32 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
     result = ledger.settle(connection, bill, at_s)
     periods.charged(connection, period.number, at_s)
     return result.taken
+
+
+def _beyond(
+    books: _Books,
+    period: Period,
+    until: tuple[Period | None, Mapping[str, Any] | None],
+    arrays: Mapping[str, Any],
+    rows: Ints,
+) -> Ints:
+    """[rows, resources]: what is owed for cores that guests had before they had limits.
+
+    At the price of the period. Where use is charged, counters say all.
+    """
+    world, seen = books.world, books.seen
+    owed = np.zeros((len(rows), arrays["price"].shape[1]))
+    found = started(seen, period, arrays, until, books.histories)
+    if found:
+        newest = until[0] is None
+        now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
+        limited = books.limited if newest else {}
+        most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
+        core_s = beyond(arrays, found, now, limited, most_s)[rows]
+        price = arrays["price"][arrays["market"][rows], CPU]
+        owed[:, CPU] = units(core_s, np.full(len(rows), world.rhythm.interval_s)) * price
+        owed[by_use(world.markets, arrays["market"][rows])] = 0.0
+    return whole(owed)
 
 
 def _payers(connection: sa.Connection, world: World, arrays: Mapping[str, Any], rows: Ints) -> Ints:

@@ -295,6 +295,8 @@ def _kept(
         "account": np.array(payers, dtype=np.int64),
         "floor": vms.floor,
         "bid": vms.bid,
+        "vcpus": vms.vcpus,
+        "host": vms.host,
         "allocation": decision.allocations,
         "price": decision.prices,
         "runs": runs & (seen.observation.vm_host >= 0),

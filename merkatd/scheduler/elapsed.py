@@ -16,12 +16,14 @@ from merkatd.scheduler.ports import NO_RECORD, Histories, Observation
 from merkatd.scheduler.running import (
     Anew,
     Look,
+    Starts,
     at_least,
     begun_anew,
     lacking,
     look_back,
     look_of,
     seconds_run,
+    starts,
 )
 from merkatd.scheduler.world import World
 
@@ -78,6 +80,38 @@ def begun_anew_by(
     """[vms]: which guests began anew before the later period, or before now; None: not known."""
     before, now = _looks(seen, period, arrays, until)
     return None if before is None or now is None else begun_anew(before, now, histories)
+
+
+def started(
+    seen: Seen,
+    period: Period,
+    arrays: Mapping[str, Any],
+    until: tuple[Period | None, Mapping[str, Any] | None],
+    histories: Histories,
+) -> Mapping[int, Starts]:
+    """By row: the starts of VMs before the later period, or before now.
+
+    A VM that ran and is on another host now was moved, and began anew because of that.
+    """
+    before, now = _looks(seen, period, arrays, until)
+    if before is None or now is None or "host" not in arrays:
+        return {}
+    found = starts(before, now, histories)
+    if not found:
+        return {}
+    after = until[1]
+    if until[0] is None or after is None or "host" not in after:
+        vms, hosts = seen.observation.vm_id, seen.observation.vm_host
+    else:
+        vms, hosts = after["vm"], after["host"]
+    where = dict(zip(vms.tolist(), hosts.tolist(), strict=True))
+
+    def moved(row: int) -> bool:
+        host = int(arrays["host"][row])
+        ran = bool(arrays["runs"][row]) and host >= 0
+        return ran and where.get(int(arrays["vm"][row]), host) not in {host, -1}
+
+    return {row: one for row, one in found.items() if not moved(row)}
 
 
 def _looks(

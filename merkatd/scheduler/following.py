@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.cluster import Ints, Limit, OnHost, Throttle
+from merkatd.cluster import Floats, Ints, Limit, OnHost, Throttle
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
 from merkatd.scheduler.arrivals import Arrivals
@@ -43,6 +43,8 @@ class Following:
         self._where: Mapping[int, int] = {}
         self._runs: dict[int, int] = {}
         self._turns: dict[int, int] = {}
+        self.limited: dict[int, list[float]] = {}
+        """By VM id: core-seconds that each new guest had computed when it was limited."""
         self._ends_s = 0.0
         self._call: Any = None
 
@@ -97,7 +99,7 @@ class Following:
         use = await world.hypervisors.read(places)
         if use.run is None:
             return
-        known = use.vm_id, use.run
+        known = use.vm_id, use.run, use.cpu_s
         steps = await world.executor.run(lambda: self._steps(*known))
         if steps:
             await _send(world, steps)
@@ -127,13 +129,16 @@ class Following:
         known = {**self._expected.others, **self._where}
         return {vm: host for vm, host in known.items() if host in began}
 
-    def _steps(self, vms: Ints, runs: Ints) -> list[OnHost]:
+    def _steps(self, vms: Ints, runs: Ints, cpu_s: Floats) -> list[OnHost]:
         """Return what hosts are told of guests that began to run."""
         # A guest that can't be read yet has its turn in the next look.
         known = zip(vms.tolist(), runs.tolist(), strict=True)
+        computed_s = dict(zip(vms.tolist(), cpu_s.tolist(), strict=True))
         anew = {vm: run for vm, run in known if vm in self._where and self._new(vm, run)}
         # Once for each start, whatever becomes of it.
         self._runs.update(anew)
+        for vm in anew:
+            self.limited.setdefault(vm, []).append(computed_s[vm])
         expected = self._expected
         coming = [step for vm in anew for step in expected.steps.get(vm, ())]
         ran = [vm for vm in anew if vm not in expected.steps]

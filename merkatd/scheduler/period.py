@@ -153,7 +153,8 @@ class Scheduler:
         # What goes through all VMs runs beside the reactor, which answers others meanwhile.
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
-            purse = await charge(world, seen)
+            purse = await charge(world, seen, self._following.limited)
+            self._following.limited.clear()
             paid_for = await world.executor.run(lambda: affordable_cloud(world, seen, purse))
             if leave.mode.watches:
                 done = await watch(world, paid_for, leave, self._shadow)

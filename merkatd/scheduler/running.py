@@ -157,6 +157,37 @@ def begun_anew(before: Look, now: Look, histories: Histories) -> Anew:
     return found
 
 
+class Starts(NamedTuple):
+    """How long the guests of a VM ran that began anew between two looks."""
+
+    last_s: float = 0.0
+    """Since its last start, where the guest still runs."""
+    earlier_s: tuple[float, ...] = ()
+    """Each of the others."""
+
+
+def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts]:
+    """Return the starts of VMs, by `before`'s row, as far as their records say."""
+    found = {}
+    runs_now = set(now.vm[now.runs].tolist())
+    for row, vm in enumerate(before.vm.tolist()):
+        old, new = before.records.get(vm), now.records.get(vm)
+        if old is None or (old == new and vm not in histories):
+            continue
+        records = _since(old, new, histories.get(vm)) or ()
+        began = [one for one in records if one.ran_from_s > 0 and _began_since(old, one)]
+        times = [_overlap(old, one, before.at_s, now.at_s, open_counts=True) for one in began]
+        goes_on = bool(began) and began[-1].ran_until_s <= 0 and vm in runs_now
+        last_s = times.pop() if goes_on else 0.0
+        if last_s > 0 or times:
+            found[row] = Starts(last_s, tuple(times))
+    return found
+
+
+def _began_since(old: Record, one: Record) -> bool:
+    return one.seq > old.seq or (one.seq == old.seq and old.ran_from_s <= 0)
+
+
 def _since(
     old: Record | None, new: Record | None, history: Sequence[Record] | None
 ) -> Sequence[Record] | None:

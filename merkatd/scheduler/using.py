@@ -15,7 +15,7 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.running import Anew
+from merkatd.scheduler.running import Anew, Starts
 from merkatd.scheduler.settings import Market
 
 CPU = 0
@@ -34,6 +34,10 @@ class Computed:
             return np.full(len(wanted), np.nan)
         rows = np.minimum(np.searchsorted(self.vm, wanted), len(self.vm) - 1)
         return np.where(self.vm[rows] == wanted, self.cpu_s[rows], np.nan)
+
+
+NOTHING_COMPUTED = Computed(np.zeros(0, dtype=np.int64), np.zeros(0))
+"""No VM's counter is known."""
 
 
 def by_use(markets: Sequence[Market], market: Ints) -> Bools:
@@ -66,7 +70,6 @@ def kept(seen: Seen, markets: Sequence[Market]) -> Mapping[str, Any]:
     vms = seen.snapshot.vms
     return {
         "rate": charged_rates(seen, markets),
-        "vcpus": vms.vcpus,
         "cpu_s": Computed(seen.use.vm_id, seen.use.cpu_s).of(vms.id),
     }
 
@@ -106,6 +109,39 @@ def core_periods(
     most = arrays["vcpus"][rows] * elapsed * interval_s
     found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
     return found
+
+
+def beyond(
+    arrays: Mapping[str, Any],
+    found: Mapping[int, Starts],
+    now: Computed,
+    limited: Mapping[int, Sequence[float]],
+    most_s: float,
+) -> Floats:
+    """[vms]: core-seconds that guests used beyond their shares after they were started.
+
+    A new guest has no limits until the daemon finds it, usually within `most_s`. Its counter of CPU
+    says what it used: the one that it has `now`, or had when it was `limited`: by VM id, in
+    their order. A guest that nobody saw ended soon: it used all its virtual CPUs.
+    """
+    total = np.zeros(len(arrays["vm"]))
+    rows = np.array(list(found), dtype=np.int64)
+    shares = _share(arrays, rows).tolist()
+    counters = now.of(arrays["vm"][rows]).tolist()
+    for row, share, counter in zip(rows.tolist(), shares, counters, strict=True):
+        last_s, earlier_s = found[row]
+        room = max(float(arrays["vcpus"][row]) - share, 0.0)
+        seen = list(limited.get(int(arrays["vm"][row]), ()))
+        if last_s > 0:
+            if seen and last_s > most_s:
+                seen.pop()
+            used = counter - share * last_s if counter == counter else np.inf  # noqa: PLR0124
+            total[row] = min(max(used, 0.0), room * min(last_s, most_s))
+        # Of several guests those that ran for the shortest time were not seen.
+        unseen_s = sorted(earlier_s)[: max(len(earlier_s) - len(seen), 0)]
+        known = [min(max(one - share * most_s, 0.0), room * most_s) for one in seen]
+        total[row] += sum(known[: len(earlier_s)]) + sum(room * min(s, most_s) for s in unseen_s)
+    return total
 
 
 def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:

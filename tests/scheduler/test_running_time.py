@@ -13,12 +13,15 @@ from merkatd.opennebula.envelope import TooLongError
 from merkatd.scheduler.ports import Histories, Record, UnreachableError
 from merkatd.scheduler.running import (
     Look,
+    Starts,
     at_least,
     begun_anew,
     lacking,
     look_of,
     seconds_run,
+    starts,
 )
+from merkatd.scheduler.using import Computed, beyond
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 NEVER = Record(-1)
@@ -451,3 +454,52 @@ def test_records_say_which_guests_began_anew(
     found = begun_anew(before, now, {7: history})
     assert (found.before_s.tolist(), found.since_s.tolist()) == ([before_s], [since_s])
     assert found.moved.tolist() == [moved]
+
+
+VMS = {
+    "vm": np.array([1, 2, 3, 4, 5]),
+    "vcpus": np.full(5, 8),
+    "allocation": np.tile([100.0, 512.0], (5, 1)),
+}
+"""Of one core each."""
+
+
+def test_a_guest_pays_for_what_it_used_before_it_had_limits() -> None:
+    """By its counter, or all its virtual CPUs where nobody saw it; a share is paid for already."""
+    found = {
+        0: Starts(20.0),
+        1: Starts(20.0, (30.0, 2.0)),
+        2: Starts(0.0, (9.0,)),
+        3: Starts(3.0),
+        4: Starts(20.0),
+    }
+    now = Computed(np.array([1, 2, 4, 5]), np.array([50.0, 20.0, 20.0, 400.0]))
+    limited = {1: [31.0], 2: [40.0, 25.0], 5: [5.0]}
+    used = beyond(VMS, found, now, limited, 5.0)
+    # VM 1: 50 less 20 of its share. VM 2: no more than its share in the last, 40 less 5 in the
+    # guest that was seen, seven cores for 2 s in the one that was not. VM 3: nobody saw it, 5 s.
+    assert used.tolist() == [30, 35 + 14, 35, 17, 35]
+
+
+def test_starts_are_counted_from_records() -> None:
+    """The first of a VM that waited, each of a VM that was on its host; not one that goes on."""
+    before = looked(
+        1_000,
+        (1, True, Record(0, 900)),
+        (2, False, NEVER),
+        (3, True, Record(0, 900)),
+        (4, False, Record(3, 800, 900)),
+    )
+    now = looked(
+        1_060,
+        (1, True, Record(2, 1_040)),
+        (2, True, Record(0, 1_010)),
+        (3, True, Record(0, 900)),
+        (4, False, Record(4, 1_010, 1_050)),
+    )
+    history = {1: [Record(0, 900, 1_005), Record(1, 1_010, 1_030), Record(2, 1_040)]}
+    assert starts(before, now, history) == {
+        0: Starts(20.0, (20.0,)),
+        1: Starts(50.0),
+        3: Starts(0.0, (40.0,)),
+    }

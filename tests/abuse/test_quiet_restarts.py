@@ -1,0 +1,140 @@
+"""Where a host has idle cores, a guest that its owner starts again and again pays for what it has.
+
+A new guest has no limits until the daemon finds it, some seconds later.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from merkatd.market.price import PriceRule
+from tests.abuse import arena
+from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, Arena, Player
+from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
+
+LITTLE = 0.001
+LEAST = 0.95
+PERIODS = 10
+
+Play = Callable[[Player], Moves]
+
+
+def steady(me: Player) -> Moves:
+    """It is left alone."""
+    me.vm(LITTLE)
+    while True:
+        yield PERIOD_S
+
+
+def _again(away: str) -> Play:
+    def play(me: Player) -> Moves:
+        vm = me.vm(LITTLE)
+        yield PERIOD_S
+        while True:
+            me.act(vm, away)
+            yield 5
+            me.act(vm, "resume")
+            yield PERIOD_S - 5
+
+    return play
+
+
+def in_turns(me: Player) -> Moves:
+    """As often as OpenNebula takes it."""
+    vm = me.vm(LITTLE)
+    yield PERIOD_S
+    while True:
+        me.act(vm, "poweroff-hard")
+        yield 5
+        me.act(vm, "resume")
+        yield 5
+
+
+def off_at_each_look(me: Player) -> Moves:
+    """It runs in between."""
+    vm = me.vm(LITTLE)
+    yield PERIOD_S
+    me.act(vm, "poweroff-hard")
+    yield AFTER_S
+    while True:
+        yield 10
+        me.act(vm, "resume")
+        yield 10
+        me.act(vm, "poweroff-hard")
+        yield 10
+        me.act(vm, "resume")
+        yield AFTER_S - 30
+        me.act(vm, "poweroff-hard")
+        yield BEFORE_S
+
+
+def made_anew(me: Player) -> Moves:
+    """Another VM for each period."""
+    while True:
+        vm = me.vm(LITTLE)
+        yield PERIOD_S + AFTER_S
+        me.end(vm)
+        yield BEFORE_S
+
+
+PLAYS = {
+    "made_anew": made_anew,
+    "steady": steady,
+    "poweroff": _again("poweroff-hard"),
+    "suspend": _again("suspend"),
+    "in_turns": in_turns,
+    "off_at_each_look": off_at_each_look,
+}
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One honest VM with two of the cores."""
+
+    def small(site: Arena, session: str) -> int:
+        return site.bench.new(arena.vm_text(FAIR_BID, VCPU=2), session=session)
+
+    monkeypatch.setattr(arena, "NEIGHBOURS", 1)
+    monkeypatch.setattr(arena, "fair_vm", small)
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_idle_cores_cost_the_reserve_price(name: str) -> None:
+    """For every second in which the guest has more than its share as well."""
+    site = Arena(PriceRule.CLEARING)
+    try:
+        found = site.play({name: PLAYS[name]}, PERIODS)[name]
+    finally:
+        site.close()
+    bought_s = found.core_s - 0.01 * found.ran_s
+    worth = bought_s / PERIOD_S * 100 * RESERVE
+    assert not found.got_something or found.paid >= LEAST * worth, (found.paid, worth, found)
+    assert found.fair_paid <= FAIR_BID * (PERIODS + 1)
+    assert found.core_s <= CORES * found.ran_s
+
+
+def test_a_vm_that_is_started_again_once_pays_for_what_it_used() -> None:
+    """No more than the reserve price of some seconds of all its virtual CPUs."""
+
+    def once(me: Player) -> Moves:
+        vm = me.vm(FAIR_BID / 4, VCPU=2)
+        yield 3 * PERIOD_S
+        me.act(vm, "poweroff-hard")
+        yield 5
+        me.act(vm, "resume")
+        while True:
+            yield PERIOD_S
+
+    def never(me: Player) -> Moves:
+        me.vm(FAIR_BID / 4, VCPU=2)
+        while True:
+            yield PERIOD_S
+
+    paid = {}
+    for play in (once, never):
+        site = Arena(PriceRule.CLEARING)
+        try:
+            paid[play] = site.play({"eve": play}, PERIODS)["eve"].paid
+        finally:
+            site.close()
+    assert paid[once] <= paid[never] * 1.02
