@@ -7,6 +7,7 @@ daemon resumes (`controllers/policies/suspension.py`).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -238,7 +239,10 @@ class Iterative(Controller):
         traces = traces_of(self.memory.get(_TRACES, {})) if same else {}
         bids, seen = {}, {}
         for vm, now in standings.items():
-            adapted = adapt(now, judged, means, traces.get(vm, ()))
+            # The daemon takes the bids back when a controller fails. A bid of nothing buys
+            # nothing, so that no pace would ever be seen, and it would stay.
+            asked = replace(now, bid=tuple(max(one, means.bid_min) for one in now.bid))
+            adapted = adapt(asked, judged, means, traces.get(vm, ()))
             bids[vm] = dict(zip(scene.names, adapted.bid, strict=True))
             seen[vm] = adapted.traces
         self.memory[_TRACES] = kept(seen)

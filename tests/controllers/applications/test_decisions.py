@@ -14,7 +14,7 @@ from controllers.applications.patient import Patient
 from controllers.policies.deadline import Purse
 from controllers.policies.patience import Temper, limit_price, need_of
 from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import Claim, Outcome, Suspend
+from merkatd.platforms.ports import Claim, Outcome, SetBids, Suspend
 from tests.bus.rig import assignment, news
 
 INTERVAL_S = 60.0
@@ -31,8 +31,10 @@ class Platform:
 
     def __init__(self, kind: type[Iterative], name: str, ideal_s: float, **parameters: Any) -> None:
         self.asked: list[Any] = []
+        plain = assignment(controller=name)
         given = replace(
-            assignment(controller=name),
+            plain,
+            clusters=tuple(replace(one, floor={"memory": 64.0}) for one in plain.clusters),
             parameters={"steps": 100} | parameters,
             ideal_s=ideal_s,
             deadline_s=1_000.0 + INTERVAL_S + LEFT_S,
@@ -51,6 +53,10 @@ class Platform:
     def said(self, kind: type) -> list[Any]:
         """Return what the controller asked for, of one kind."""
         return [one for one in self.asked if isinstance(one, kind)]
+
+    async def take(self, latest: Any) -> None:
+        """Tell the controller one news."""
+        await self._one.take(latest)
 
     def periods(self, count: int, credits_: float, done: float = 0.0) -> None:
         """Tell the same news several times."""
@@ -165,3 +171,15 @@ class TestPatience:
         own = Claim(price=2.0 * self.offered, units=UNITS)
         platform.read([own], own, self.CAPACITY)
         assert not platform.said(Suspend)
+
+
+def test_a_vm_whose_bid_was_taken_back_bids_again() -> None:
+    """The daemon takes them back when a controller fails; a VM that gets nothing shows no pace."""
+    platform = Platform(FullDeadline, "deadline", 1_000.0)
+    latest = news(period=1, deadline_s=1_000.0 + INTERVAL_S + LEFT_S, balance=50_000.0)
+    (vm,) = latest.vms
+    bid, got = {"cpu": 0.0, "memory": 1.0}, {"cpu": 0.0, "memory": 512.0}
+    latest = replace(latest, vms=(replace(vm, bid=bid, allocation=got),))
+    asyncio.run(platform.take(latest))
+    (bids,) = platform.said(SetBids)[-1].bids.values()
+    assert all(bids[name] > 0 for name in ("cpu", "memory")), bids
