@@ -103,17 +103,19 @@ class Glances:
 
     async def _alone(self, vm: int) -> Glance:
         """One that was not shown among others: its own call says why."""
-        return _glance(children(one(await self._client.vm(vm), "VM")))
+        return _glance(one(await self._client.vm(vm), "VM"))
 
 
 def _read(elements: Iterable[Element]) -> Iterable[tuple[int, Glance]]:
     for element in elements:
-        parts = children(element)
-        yield whole(parts, "ID"), _glance(parts)
+        yield whole(children(element, "ID"), "ID"), _glance(element)
 
 
-def _glance(parts: Mapping[str, Element]) -> Glance:
-    records = parts.get("HISTORY_RECORDS")
+def _glance(vm: Element) -> Glance:
+    parts = children(vm, "STATE", "LCM_STATE")
+    # OpenNebula's own records are the last: what stands before them an owner may have forged
+    # (Note [Texts that forge]).
+    records = next(vm.iterchildren("HISTORY_RECORDS", reversed=True), None)
     last = None if records is None or len(records) == 0 else records[-1]
     return Glance(
         whole(parts, "STATE"),

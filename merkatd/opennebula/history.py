@@ -10,7 +10,7 @@ from merkatd.opennebula.client import Client
 from merkatd.opennebula.elements import BrokenError, Element, UnreadableError, counted, one, rows
 from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.transport import Executor
-from merkatd.opennebula.waiting import Time, in_parallel
+from merkatd.opennebula.waiting import Time, few_at_once
 from merkatd.scheduler.ports import NO_RECORD, Histories, Record, UnreachableError
 
 _log = Logger()
@@ -18,6 +18,8 @@ _log = Logger()
 _FEW = 50
 """So many VMs are asked for one by one. For more, one call for all is cheaper: its records carry
 the VMs' templates, and it shows every VM that runs."""
+_AT_ONCE = 4
+"""So many of their texts are in memory at once: each may be as long as an answer."""
 _PATIENCE_S = 20.0
 """So long a period waits for the histories of single VMs."""
 _MOST = 500
@@ -83,32 +85,34 @@ async def read_histories(
                 count=len(wanted) - start,
             )
             break
-        texts = await in_parallel(_text(client, vm) for vm in some)
-        read = await executor.run(partial(_all_of, texts))
+        read = await few_at_once((_read(client, executor, vm) for vm in some), _AT_ONCE)
         found |= {vm: rows for vm, rows in zip(some, read, strict=True) if rows is not None}
     return found
 
 
-async def _text(client: Client, vm: int) -> str | None:
-    """The VM's own page; None where OpenNebula refuses it, which spoils no other VM's."""
+async def _read(client: Client, executor: Executor, vm: int) -> Sequence[Record] | None:
+    """The VM's own page; None where OpenNebula refuses it, which spoils no other VM's.
+
+    Its text may be long: nothing of it is kept but the records.
+    """
     try:
-        return await client.vm(vm)
+        text = await client.vm(vm)
     except OneError as error:
         _log.warn("VM {vm} has no history that can be read: {why}", vm=vm, why=str(error))
         return None
-
-
-def _all_of(texts: Sequence[str | None]) -> list[Sequence[Record] | None]:
-    return [None if text is None else _of_one(text) for text in texts]
+    return await executor.run(partial(_of_one, text))
 
 
 def _of_one(text: str) -> Sequence[Record] | None:
-    """The records; None where they can't be read."""
+    """The records; None where they can't be read, or were forged (Note [Texts that forge])."""
     try:
         vm = one(text, "VM")
     except BrokenError:
         return None
-    records = next(vm.iterchildren("HISTORY_RECORDS"), None)
+    there = list(vm.iterchildren("HISTORY_RECORDS"))
+    if len(there) > 1:
+        return None
+    records = there[0] if there else None
     # A period needs those that it saw; a VM that was resumed for years has many more.
     if records is None:
         return []

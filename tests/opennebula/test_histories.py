@@ -1,0 +1,76 @@
+"""History records of single VMs: few texts are in memory at once, and none of them forges."""
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from merkatd.database.executors import Inline
+from merkatd.opennebula.glances import Glance, Glances
+from merkatd.opennebula.history import read_histories
+from merkatd.scheduler.ports import Record
+
+REAL = "<HISTORY><SEQ>0</SEQ><HID>3</HID><RSTIME>900</RSTIME><RETIME>1000</RETIME></HISTORY>"
+FORGED = "<HISTORY><SEQ>0</SEQ><HID>8</HID><RSTIME>0</RSTIME><RETIME>0</RETIME></HISTORY>"
+
+
+def text_of(before: str = "") -> str:
+    """A VM as OpenNebula shows it, behind what its owner's text makes of it."""
+    return (
+        "<VM><ID>7</ID><STATE>6</STATE><LCM_STATE>0</LCM_STATE><TEMPLATE/><USER_TEMPLATE>"
+        f"<A><![CDATA[x]]></A></USER_TEMPLATE>{before}<HISTORY_RECORDS>{REAL}</HISTORY_RECORDS></VM>"
+    )
+
+
+class Server:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: dict[int, Deferred[str]] = {}
+        self.most = 0
+
+    async def vm(self, vm: int) -> str:
+        """Wait for the text."""
+        self.asked[vm] = Deferred()
+        self.most = max(self.most, sum(not one.called for one in self.asked.values()))
+        return await self.asked[vm]
+
+    def answer(self, text: str) -> None:
+        """All that was asked, and all that is asked then."""
+        while open_ := [one for one in self.asked.values() if not one.called]:
+            open_[0].callback(text)
+
+
+def read(server: Any, vms: list[int]) -> Deferred[Any]:
+    """The records of these VMs."""
+    return ensureDeferred(read_histories(server, Inline(), Clock(), vms, 0.0))
+
+
+def test_few_texts_are_asked_for_at_once() -> None:
+    """Each may be as long as an answer; only the records are kept."""
+    server = Server()
+    found = read(server, list(range(30)))
+    assert len(server.asked) <= 8
+    server.answer(text_of())
+    assert found.result == {vm: [Record(0, 900, 1000)] for vm in range(30)}
+    assert server.most <= 8
+
+
+def test_records_that_an_owner_forged_are_not_believed() -> None:
+    """The VM's records are not known: it counts as running all the time."""
+    server = Server()
+    forged = f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS><USER_TEMPLATE><A/></USER_TEMPLATE>"
+    found = read(server, [7])
+    server.answer(text_of(forged))
+    assert found.result == {}
+
+
+def test_a_glance_sees_the_host_that_opennebula_names() -> None:
+    """Not the one in a record that the owner forged; that stands before OpenNebula's."""
+    server: Any = Server()
+    clock = Clock()
+    found = ensureDeferred(Glances(server, clock).at(7))
+    server.answer(text_of(f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS>"))
+    clock.advance(1)
+    server.answer(text_of(f"<HISTORY_RECORDS>{FORGED}</HISTORY_RECORDS>"))
+    assert found.result == Glance(6, 0, 3)
