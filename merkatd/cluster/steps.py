@@ -141,6 +141,13 @@ class Balloon(Step):
     memory_mib: int
     unpaid: bool = False
     """The VM gives back what it does not pay for, also where its guest uses it."""
+    turn: int = 0
+    """How often the VM began to run anew in the period before this step."""
+
+    @property
+    def subject(self) -> str:
+        """Each start in a period has a step of its own."""
+        return f"{self.vm}/{self.turn}" if self.turn else str(self.vm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

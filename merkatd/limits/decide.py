@@ -87,12 +87,14 @@ def decide(
 
 
 def _balloons(snapshot: Snapshot, scene: Scene, stock: Stock, room: Room) -> Iterator[Step]:
+    starting = scene.starting
     for vm, memory_mib, after in room.changes:
         yield Balloon(
             period=snapshot.period,
             vm=int(snapshot.vms.id[vm]),
             memory_mib=memory_mib,
-            unpaid=memory_mib < int(stock.holds[vm]) and stock.unpaid(vm),
+            # A guest that has begun to run has nothing to lose yet.
+            unpaid=bool(starting[vm]) or (memory_mib < int(stock.holds[vm]) and stock.unpaid(vm)),
             after=after,
             reason=words.why_balloon(snapshot, stock, vm, int(scene.then[vm]), memory_mib),
         )

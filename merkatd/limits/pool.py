@@ -36,6 +36,11 @@ class Pool:
         """What can still be given; below 0 on a host that holds too much."""
         return self.free_mib + self._freed_mib - self._given_mib
 
+    @property
+    def now_mib(self) -> int:
+        """What can be given without any step before it."""
+        return max(self.free_mib - self._given_mib, 0)
+
     def take(self, amount_mib: int) -> tuple[str, ...]:
         """Take the next stretch; returns the steps that must come first."""
         start, end = self._given_mib, self._given_mib + amount_mib

@@ -6,7 +6,7 @@ widest gaps. A VM for which too little can be freed in this period does not come
 shrinking goes on, and the next period decides again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -70,7 +70,8 @@ def make_room(
             giving.note_departure(step)
             kept.append(step)
     growing = giving.grow(settings.least_step_mib)
-    return Room((*shrinking, *growing), tuple(kept), postponed, frozenset(giving.hopeless))
+    begun = giving.begin([step for step in kept if step.id in giving.arrivals])
+    return Room((*shrinking, *growing, *begun), tuple(kept), postponed, frozenset(giving.hopeless))
 
 
 @dataclass(slots=True)
@@ -154,6 +155,23 @@ class _Giving:
             rows.append(arriving)  # it comes with less, the longer it shrinks
         now = {row: int(stock.holds[row] - stock.moved[row]) for row in self._shrinks}
         return sum(int(stock.holds[row] - stock.target[row]) - now.get(row, 0) for row in rows)
+
+    def begin(self, coming: Sequence[Step]) -> list[Change]:
+        """What VMs that start are told as soon as they run: their least, and what is free by then.
+
+        A guest boots with all of its memory, whatever its host has. It uses little of it yet.
+        """
+        stock, changes = self._stock, []
+        for step in coming:
+            row = self.arrivals[step.id]
+            if self._scene.now[row] != NOWHERE:
+                continue
+            pool, least = self._pool(int(self._scene.then[row])), int(stock.least[row])
+            more = min(max(int(stock.target[row]) - least, 0), pool.now_mib)
+            pool.take(more)
+            if least + more < int(stock.guests.size[row]):
+                changes.append(Change(row, least + more, (step.id,)))
+        return changes
 
     def let_resume(self, step: Step) -> tuple[Step, str]:
         """The step behind what makes room for all that its VM comes back with, or why not yet.

@@ -38,7 +38,8 @@ def why_balloon(snapshot: Snapshot, stock: Stock, vm: int, host: int, memory_mib
     """Where the memory goes, and what decides where it ends."""
     name = snapshot.hosts.name[host]
     holds, target = int(stock.holds[vm]), int(stock.target[vm])
-    way = f"from {_n(holds)} to {_n(memory_mib)} MiB"
+    starts = snapshot.vms.host[vm] < 0
+    way = f"from {'its size' if starts else _n(holds)} to {_n(memory_mib)} MiB"
     if memory_mib != target:
         way += f" on its way to {_n(target)}"
     guests = stock.guests

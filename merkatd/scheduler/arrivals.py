@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from merkatd import ledger
 from merkatd.cluster import (
     RESTING,
+    Balloon,
     Bools,
     Deploy,
     Floats,
@@ -29,7 +30,7 @@ from merkatd.cluster import (
 )
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations
-from merkatd.limits.in_force import BEYOND, UNSET, InForce
+from merkatd.limits.in_force import BEYOND, MEMORY, UNSET, InForce
 from merkatd.limits.limiting import limit_steps
 from merkatd.limits.scene import Scene, scene_of
 from merkatd.limits.throttle import throttle_steps
@@ -133,7 +134,26 @@ def _again(world: World, seen: Seen, decided: Decided, vms: Collection[int]) -> 
     in_force = replace(nothing, pin_policy=seen.in_force.pin_policy, further=free)
     share = allocations[:, CPU]
     limits = limit_steps(snapshot, scene, share, frozenset(), in_force, world.limits.cpu)
-    return (*limits, *throttle_steps(snapshot, scene, allocations, in_force))
+    balloons = _balloons(seen, decided, scene.told)
+    return (*limits, *throttle_steps(snapshot, scene, allocations, in_force), *balloons)
+
+
+def _balloons(seen: Seen, decided: Decided, again: Bools) -> list[Balloon]:
+    """Return what VMs that began to run anew are told of memory: what they were told before.
+
+    A guest that boots has all of its size, and has nothing to lose yet.
+    """
+    told = {one.vm: one.memory_mib for one in decided.limits.plan if isinstance(one, Balloon)}
+    vms, before = seen.snapshot.vms, seen.in_force.memory_mib
+    size = vms.cap[:, seen.snapshot.resources.index(MEMORY)]
+    found = []
+    for row in np.flatnonzero(again & seen.in_force.balloon).tolist():
+        vm, kept = int(vms.id[row]), int(before[row])
+        memory_mib = told.get(vm, kept)
+        if 0 <= memory_mib < size[row]:
+            why = f"from its size to {memory_mib} MiB, as before it was started again"
+            found.append(Balloon(period=seen.period, vm=vm, reason=why, memory_mib=memory_mib))
+    return found
 
 
 def _placed(decided: Decided) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
@@ -141,7 +161,9 @@ def _placed(decided: Decided) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
     deploys = {step.id: step for step in decided.steps if isinstance(step, Deploy)}
     found: dict[int, tuple[int, tuple[OnHost, ...]]] = {}
     for step in decided.limits.plan if deploys else ():
-        if isinstance(step, Limit | Throttle) and step.after and deploys.keys() >= set(step.after):
+        if not isinstance(step, Limit | Throttle | Balloon):
+            continue
+        if step.after and deploys.keys() >= set(step.after):
             before = found.get(step.vm, (0, ()))[1]
             found[step.vm] = (deploys[step.after[0]].host, (*before, step))
     return found

@@ -22,6 +22,7 @@ from merkatd.database.periods import Period
 from merkatd.database.prices import Prices
 from merkatd.database.retrying import LostRaceError
 from merkatd.ledger import Bill, Person
+from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.elapsed import (
     begun_anew_by,
@@ -262,7 +263,8 @@ def _beyond(
 ) -> Ints:
     """[rows, resources]: what is owed for cores that guests had before they had limits.
 
-    At the price of the period. Where use is charged, counters say all.
+    At the price of the period, or at the rate where use is charged: there the counter of the last
+    guest is charged anyway.
     """
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
@@ -272,10 +274,13 @@ def _beyond(
         now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
         limited = books.limited if newest else {}
         most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
+        used = by_use(world.markets, arrays["market"])
+        found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
         core_s = beyond(arrays, found, now, limited, most_s)[rows]
         price = arrays["price"][arrays["market"][rows], CPU]
+        if "rate" in arrays:
+            price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
         owed[:, CPU] = units(core_s, np.full(len(rows), world.rhythm.interval_s)) * price
-        owed[by_use(world.markets, arrays["market"][rows])] = 0.0
     return whole(owed)
 
 

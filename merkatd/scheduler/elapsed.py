@@ -91,7 +91,7 @@ def started(
 ) -> Mapping[int, Starts]:
     """By row: the starts of VMs before the later period, or before now.
 
-    A VM that ran and is on another host now was moved, and began anew because of that.
+    A VM that ran and is on another host now was moved, and began anew once because of that.
     """
     before, now = _looks(seen, period, arrays, until)
     if before is None or now is None or "host" not in arrays:
@@ -111,7 +111,12 @@ def started(
         ran = bool(arrays["runs"][row]) and host >= 0
         return ran and where.get(int(arrays["vm"][row]), host) not in {host, -1}
 
-    return {row: one for row, one in found.items() if not moved(row)}
+    own = {row: _but_one(one) if moved(row) else one for row, one in found.items()}
+    return {row: one for row, one in own.items() if one != Starts()}
+
+
+def _but_one(found: Starts) -> Starts:
+    return Starts(found.last_s, found.earlier_s[1:]) if found.earlier_s else Starts()
 
 
 def _looks(

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.cluster import Floats, Ints, Limit, OnHost, Throttle
+from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Throttle
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
 from merkatd.scheduler.arrivals import Arrivals
@@ -153,7 +153,9 @@ class Following:
 
 
 def _in_turn(step: OnHost, turn: int) -> OnHost:
-    return replace(step, turn=turn) if turn and isinstance(step, Limit | Throttle) else step
+    return (
+        replace(step, turn=turn) if turn and isinstance(step, Limit | Throttle | Balloon) else step
+    )
 
 
 async def _send(world: World, steps: list[OnHost]) -> None:

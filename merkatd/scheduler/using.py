@@ -5,6 +5,7 @@ When a period decides, it keeps how long each VM had computed and at what rate; 
 charged, the difference to what the hosts say then is what was used.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -120,9 +121,9 @@ def beyond(
 ) -> Floats:
     """[vms]: core-seconds that guests used beyond their shares after they were started.
 
-    A new guest has no limits until the daemon finds it, usually within `most_s`. Its counter of CPU
-    says what it used: the one that it has `now`, or had when it was `limited`: by VM id, in
-    their order. A guest that nobody saw ended soon: it used all its virtual CPUs.
+    A new guest has no limits until the daemon finds it. Its counter of CPU says what it used: the
+    one that it has `now`, or had when it was `limited`: by VM id, in their order. A guest that
+    nobody saw ended within `most_s`: it used all its virtual CPUs.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
@@ -135,11 +136,12 @@ def beyond(
         if last_s > 0:
             if seen and last_s > most_s:
                 seen.pop()
-            used = counter - share * last_s if counter == counter else np.inf  # noqa: PLR0124
-            total[row] = min(max(used, 0.0), room * min(last_s, most_s))
+            unknown = room * min(last_s, most_s)
+            used = unknown if math.isnan(counter) else counter - share * last_s
+            total[row] = min(max(used, 0.0), room * last_s)
         # Of several guests those that ran for the shortest time were not seen.
         unseen_s = sorted(earlier_s)[: max(len(earlier_s) - len(seen), 0)]
-        known = [min(max(one - share * most_s, 0.0), room * most_s) for one in seen]
+        known = [max(one - share * most_s, 0.0) for one in seen]
         total[row] += sum(known[: len(earlier_s)]) + sum(room * min(s, most_s) for s in unseen_s)
     return total
 

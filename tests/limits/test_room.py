@@ -153,10 +153,31 @@ def test_shrinking_before_deploying() -> None:
     """A deployment comes after the balloon step that makes room for the VM's floor."""
     snapshot, deploy = deploying(4096.0)
     limits = limits_of(snapshot, shared(snapshot, deploy), measured(snapshot, [0.0, np.nan]))
-    (shrink,) = limits.plan.of(Balloon)
+    shrink, begun = sorted(limits.plan.of(Balloon), key=lambda one: one.vm)
     assert (shrink.vm, shrink.memory_mib) == (0, 3072)
     assert limits.plan.of(Deploy)[0].after == (shrink.id,)
+    # It boots with all of its size, and is told at once that there is room for its least.
+    assert (begun.vm, begun.memory_mib, begun.after) == (1, 1024, (deploy.id,))
     assert not limits.postponed
+
+
+@pytest.mark.parametrize(("free", "told"), [(1024, 1024), (1500, 1488), (3596, 2048), (6000, 2048)])
+def test_a_vm_that_starts_is_told_what_is_free_up_to_its_share(free: int, told: int) -> None:
+    """No step has to come before that; what is left grows in later periods."""
+    snapshot, deploy = deploying(500.0)
+    snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 500.0 + free]])))
+    decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 2048.0]]), deploy)
+    limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
+    assert [one.memory_mib for one in limits.plan.of(Balloon) if one.vm == 1] == [told]
+
+
+def test_a_vm_that_starts_with_all_of_its_size_is_told_nothing() -> None:
+    """There is room for it."""
+    snapshot, deploy = deploying(500.0)
+    snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 8192.0]])))
+    decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 4096.0]]), deploy)
+    limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
+    assert not [one for one in limits.plan.of(Balloon) if one.vm == 1]
 
 
 def test_deploying_waits_while_too_little_can_be_freed() -> None:
@@ -214,7 +235,7 @@ def test_no_shrinking_is_too_small_where_it_makes_room() -> None:
     snapshot, deploy = deploying(3100.0)
     decision = decided(snapshot, np.array([[100.0, 3072.0], [100.0, 1024.0]]), deploy)
     limits = limits_of(snapshot, decision, measured(snapshot, [0.0, np.nan]))
-    (shrink,) = limits.plan.of(Balloon)
+    (shrink,) = [one for one in limits.plan.of(Balloon) if one.vm == 0]
     assert shrink.memory_mib == 3072
     assert limits.plan.of(Deploy)[0].after == (shrink.id,)
 

@@ -145,6 +145,31 @@ def test_a_vm_that_is_turned_off_or_boots_while_a_period_looks_is_limited(away: 
     frontend.close()
 
 
+@pytest.mark.parametrize("away", ["", "poweroff-hard"])
+def test_the_memory_of_a_guest_that_boots_is_told_within_seconds(away: str) -> None:
+    """It boots with all of its size, also where its owner starts it anew; its share is less."""
+    frontend = site()
+    vms = [frontend.vm(MEMORY=8192, MERKAT_BID_MEMORY=1) for _ in range(2)]
+    frontend.period()
+    for vm in vms:
+        until_it_runs(frontend, vm)
+    pass_by(frontend, LOOK_S + 1)
+    assert sum(frontend.limits(vm).memory_mib for vm in vms) <= 8192
+    if away:
+        frontend.periods(3)
+        frontend.period()
+        told = frontend.limits(vms[0]).memory_mib
+        frontend.bench.ok("one.vm.action", away, vms[0])
+        pass_by(frontend, 10)
+        frontend.bench.ok("one.vm.action", "resume", vms[0])
+        until_it_runs(frontend, vms[0])
+        assert frontend.limits(vms[0]).memory_mib == 8192
+        pass_by(frontend, LOOK_S + 1)
+        assert frontend.limits(vms[0]).memory_mib == told < 8192
+    frontend.agree()
+    frontend.close()
+
+
 def test_hosts_are_read_only_where_a_guest_began_to_run() -> None:
     """A look at guests that all go on asks hosts for their domains, and nothing else."""
     frontend = site()

@@ -478,7 +478,8 @@ def test_a_guest_pays_for_what_it_used_before_it_had_limits() -> None:
     used = beyond(VMS, found, now, limited, 5.0)
     # VM 1: 50 less 20 of its share. VM 2: no more than its share in the last, 40 less 5 in the
     # guest that was seen, seven cores for 2 s in the one that was not. VM 3: nobody saw it, 5 s.
-    assert used.tolist() == [30, 35 + 14, 35, 17, 35]
+    # VM 5: seven cores for all of its 20 s, in which no host could be told anything.
+    assert used.tolist() == [30, 35 + 14, 35, 17, 140]
 
 
 def test_starts_are_counted_from_records() -> None:
