@@ -185,13 +185,19 @@ class Books(RuleBasedStateMachine):
         """Budgets are refilled; nobody's holdings change by that."""
         replenish(self.connection, 3600.0, self.at_s)
 
+    def decided(self) -> int:
+        """A new period of which the decision is stored."""
+        number = periods.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)
+        periods.decided(self.connection, number, self.at_s, "paper", {})
+        return number
+
     @rule(data=st.data())
     def reserves(self, data: st.DataObject) -> None:
         """A period is decided; what it can cost is reserved, as far as there is so much."""
         payers = [one for one in accounts.every(self.connection) if one.owner is not None]
         if not payers:
             return
-        number = periods.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)
+        number = self.decided()
         wanted = data.draw(st.dictionaries(st.sampled_from([p.id for p in payers]), AMOUNTS))
         before = {one.id: one.free for one in payers}
         reserve(self.connection, number, wanted)
@@ -219,7 +225,7 @@ class Books(RuleBasedStateMachine):
         if self.reserved and late:
             number = data.draw(st.sampled_from(sorted(self.reserved)))
         else:
-            number = periods.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)
+            number = self.decided()
         freed = self.reserved.pop(number, Counter())
         who = data.draw(st.lists(st.sampled_from(sorted(payers)), max_size=6))
         owed = data.draw(
@@ -235,6 +241,7 @@ class Books(RuleBasedStateMachine):
             names=[f"vm-{vm}" for vm in range(len(who))],
         )
         result = settle(self.connection, bill, self.at_s)
+        periods.charged(self.connection, number, self.at_s)
         if number <= self.rolled:
             assert result == Settled(0, 0), "its charges were rolled up before it was charged"
             self.collects()
