@@ -26,15 +26,16 @@ _log = Logger()
 class _Line(LineReceiver):
     """One connection: its next question is read when the one before it is answered.
 
-    So a connection costs one question and one answer, however many are sent or left unread.
+    So a connection costs one question and one answer, however many are sent or left unread, and
+    between two of its questions the daemon does what else there is to do.
     """
 
     delimiter = b"\n"
     MAX_LENGTH = LONGEST_REQUEST
 
-    def __init__(self, questions: Questions) -> None:
+    def __init__(self, clock: Any, questions: Questions) -> None:
         self._questions = questions
-        self._unread = _Unread(self)
+        self._unread = _Unread(clock, self)
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         """A command has connected."""
@@ -86,15 +87,20 @@ def _question(line: bytes) -> tuple[str, dict[str, Any]]:
 class _Unread:
     """Whether a connection holds answers that its asker has not read yet."""
 
-    def __init__(self, line: Any) -> None:
+    def __init__(self, clock: Any, line: Any) -> None:
+        self._clock = clock
         self._line = line
         self._full = False
         self._waits = False
+        self._ended = False
 
     def then_read_on(self) -> None:
-        """Let the next question in, once the answers are read."""
+        """Let the next question in, soon, once the answers are read."""
+        self._clock.callLater(0, self._read_on)
+
+    def _read_on(self) -> None:
         self._waits = self._full
-        if not self._full:
+        if not self._full and not self._ended:
             self._line.resumeProducing()
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
@@ -109,7 +115,8 @@ class _Unread:
             self._line.resumeProducing()
 
     def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """The connection has ended."""
+        """The connection has ended, and what it still asked is not answered."""
+        self._ended = True
 
 
 class ControlFactory(Factory):
@@ -117,12 +124,13 @@ class ControlFactory(Factory):
 
     noisy = False
 
-    def __init__(self, questions: Questions) -> None:
+    def __init__(self, clock: Any, questions: Questions) -> None:
+        self._clock = clock
         self._questions = questions
 
     def buildProtocol(self, _address: object) -> _Line:  # noqa: N802 - Twisted's name
         """A new connection."""
-        return _Line(self._questions)
+        return _Line(self._clock, self._questions)
 
 
 def listen(reactor: Any, path: Path, questions: Questions) -> IListeningPort:
@@ -132,7 +140,9 @@ def listen(reactor: Any, path: Path, questions: Questions) -> IListeningPort:
             raise ControlError(f"{path}: another daemon listens here")
         path.unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
-    port: IListeningPort = reactor.listenUNIX(str(path), ControlFactory(questions), mode=0o600)
+    port: IListeningPort = reactor.listenUNIX(
+        str(path), ControlFactory(reactor, questions), mode=0o600
+    )
     return port
 
 

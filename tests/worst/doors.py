@@ -41,7 +41,7 @@ async def _never(_body: bytes, _address: str) -> bytes:
 
 def _asked(text: str) -> None:
     questions: Any = _Questions()
-    line: Any = ControlFactory(questions).buildProtocol(None)
+    line: Any = ControlFactory(Clock(), questions).buildProtocol(None)
     line.makeConnection(_Transport())
     line.dataReceived(text.encode())
 
