@@ -19,7 +19,7 @@ def host_name(header: str) -> str | None:
     found = _HOST.fullmatch(header) if len(header) <= _LONGEST else None
     if found is None:
         return None
-    return (found["six"] or found["name"]).lower().removesuffix(".")
+    return (found["six"] or found["name"]).lower().removesuffix(".") or None
 
 
 class OwnHosts:

@@ -4,6 +4,7 @@ from typing import Any
 
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.forwarded import Proxies
+from merkatd.api.xmlrpc.known import KnownAddresses
 from merkatd.api.xmlrpc.server import CallFactory, Door, opened
 from merkatd.api.xmlrpc.settings import Settings as CallSettings
 from merkatd.scheduler.period import Scheduler
@@ -33,10 +34,11 @@ class VisitFactory(CallFactory):
         cookie: str,
         hosts: OwnHosts,
         proxies: Proxies,
+        known: KnownAddresses | None = None,
         *,
         secure: bool,
     ) -> None:
-        super().__init__(reactor, bounds, site.visit, proxies)
+        super().__init__(reactor, bounds, site.visit, proxies, known)
         self.cookie = cookie
         self.hosts = hosts
         transport = ("Strict-Transport-Security", f"max-age={_A_YEAR_S}")
@@ -81,7 +83,8 @@ def serve(
     site = Site(dispatch, sessions, listeners, recall=recall, cookie=cookie, secure=secure)
     hosts = OwnHosts([settings.address, *(settings.hosts or ())])
     proxies = Proxies(settings.trusted_proxies or ())
-    factory = VisitFactory(reactor, bounds, site, cookie, hosts, proxies, secure=secure)
+    known = dispatch.admission.known
+    factory = VisitFactory(reactor, bounds, site, cookie, hosts, proxies, known, secure=secure)
     door = opened(reactor, settings, factory, "web")
     hosts.also(certificate_names(settings.certificate))
     house = dispatch.house

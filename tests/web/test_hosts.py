@@ -78,6 +78,8 @@ def test_a_name_without_its_port(name: str, port: int | None) -> None:
         ("a" * 400, None),
         ("", None),
         (":80", None),
+        (".", None),
+        (".:80", None),
         ("a b", None),
         ("a/b", None),
     ],

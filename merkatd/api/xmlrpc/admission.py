@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from twisted.internet.task import deferLater
 
 from merkatd.api.xmlrpc.identity import Identity, Logins
+from merkatd.api.xmlrpc.known import KnownAddresses
 from merkatd.api.xmlrpc.rates import Rates
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller
@@ -47,6 +48,7 @@ class Admission:
         self._users = Rates(settings.user_calls, settings.burst_s)
         self._addresses = Rates(settings.address_calls, settings.burst_s)
         self._wrong = WrongPasswords()
+        self.known = KnownAddresses()
         few = settings.unknown_in_flight
         self._strangers = FairTurns(few, per_key=_half(few), waiting=_WAITING_STRANGERS)
         self._familiar = FairTurns(few, per_key=_half(few))
@@ -82,6 +84,7 @@ class Admission:
         """Return what the work returns for this login's user, in its turn. Raises Refusal."""
         identity = await self._identified(session, address)
         now_s = self._clock.seconds()
+        self.known.note(address, identity.uid, now_s)
         wait_s = self._users.take(identity.uid, now_s)
         if wait_s:
             # A flood counts for its address too, whoever sends it.

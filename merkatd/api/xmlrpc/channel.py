@@ -147,9 +147,16 @@ class Channel(HTTPChannel):
         self.requestFactory: Any = Call
         self.timeOut = None
         self.address = address
+        self.name = address
+        """Under which it is counted."""
+        self.trusted = False
+        """Whether it is a trusted proxy's."""
         self._seconds = seconds
-        self._heard_s = seconds()
-        self._began_s: float | None = self._heard_s
+        self.heard_s = seconds()
+        """When something came last, or was read."""
+        self.has_called = False
+        """Whether there was a whole call."""
+        self._began_s: float | None = self.heard_s
         """When the call that is arriving began to; None between calls."""
         self._answered_call: Call | None = None
         """The last call, while the caller has not read enough of its answers."""
@@ -161,14 +168,15 @@ class Channel(HTTPChannel):
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Something arrives."""
-        self._heard_s = self._seconds()
+        self.heard_s = self._seconds()
         if self._began_s is None:
-            self._began_s = self._heard_s
+            self._began_s = self.heard_s
         super().dataReceived(data)  # type: ignore[no-untyped-call]  # so it is
 
     def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
         """A call has arrived: from now on it is ours to be quick."""
         self._began_s = None
+        self.has_called = True
         super().allContentReceived()  # type: ignore[no-untyped-call]  # so it is
 
     def headerReceived(self, line: bytes) -> bool:  # noqa: N802 - Twisted's name
@@ -199,7 +207,7 @@ class Channel(HTTPChannel):
         """
         if self._waitingForTransport and self.persistent:
             self._answered_call = request
-            self._heard_s = self._seconds()
+            self.heard_s = self._seconds()
         else:
             super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
 
@@ -210,19 +218,24 @@ class Channel(HTTPChannel):
         if request is not None:
             super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
 
+    @property
+    def at_work(self) -> bool:
+        """Whether a call of it is being answered."""
+        return bool(self._handlingRequest)
+
     def look_at_the_clock(self, now_s: float) -> None:
         """End what has taken too long."""
         settings = self.factory.settings
         if self._answered_call is not None:
-            if now_s - self._heard_s > settings.idle_s:
+            if now_s - self.heard_s > settings.idle_s:
                 self.abort()
         elif self._handlingRequest:
-            if now_s - self._heard_s > settings.answer_s:
+            if now_s - self.heard_s > settings.answer_s:
                 self.requests[0].late()
         elif self._began_s is not None:
             if now_s - self._began_s > settings.call_s:
                 self.abort()
-        elif now_s - self._heard_s > settings.idle_s:
+        elif now_s - self.heard_s > settings.idle_s:
             self.abort()
 
     def abort_after_writing(self) -> None:
@@ -235,5 +248,5 @@ class Channel(HTTPChannel):
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
         """It has ended."""
-        self.factory.gone(self, self.address)
+        self.factory.gone(self)
         super().connectionLost(reason)  # type: ignore[no-untyped-call]  # so it is

@@ -1,7 +1,6 @@
 """The port where tenants call: HTTP bounded in size, time and number, with or without TLS."""
 
 import ipaddress
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +12,8 @@ from merkatd.api.xmlrpc.channel import Channel
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.forwarded import Proxies, counted
 from merkatd.api.xmlrpc.handshakes import Handshakes, guard
+from merkatd.api.xmlrpc.known import KnownAddresses
+from merkatd.api.xmlrpc.places import Places
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.tls import CertificateError, context_of
 
@@ -69,7 +70,8 @@ class Door:
 def serve(reactor: Any, settings: Settings, dispatch: Dispatch) -> Door:
     """Open the port. Raises NotServedError."""
     proxies = Proxies(settings.trusted_proxies or ())
-    factory = CallFactory(reactor, settings, dispatch.answer, proxies)
+    known = dispatch.admission.known
+    factory = CallFactory(reactor, settings, dispatch.answer, proxies, known)
     return opened(reactor, settings, factory, "api")
 
 
@@ -87,7 +89,7 @@ def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) 
             context = context_of(
                 Path(settings.certificate), Path(settings.key or settings.certificate)
             )
-            factory.handshakes = Handshakes()
+            factory.handshakes = Handshakes(reactor, factory.known)
             guarded = guard(context, factory, reactor)
             port = reactor.listenTCP(settings.port, guarded, **where)
         else:
@@ -114,10 +116,15 @@ class CallFactory(HTTPFactory):
     noisy = False
     speaks: type[Channel] = Channel
     handshakes: Handshakes | None = None
-    """The rate of new connections, of a door with a certificate."""
+    """Those of a door with a certificate."""
 
     def __init__(
-        self, reactor: Any, settings: Settings, answer: Callable[..., Any], proxies: Proxies
+        self,
+        reactor: Any,
+        settings: Settings,
+        answer: Callable[..., Any],
+        proxies: Proxies,
+        known: KnownAddresses | None = None,
     ) -> None:
         # Times are looked after below, all at once, rather than by a timer a connection.
         super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None is none
@@ -125,9 +132,11 @@ class CallFactory(HTTPFactory):
         self.answer = answer
         self.settings = settings
         self.proxies = proxies
+        self.known = known or KnownAddresses()
         self.body_bytes = int(settings.body_mib * _MIB)
-        self.channels: set[Channel] = set()
-        self._by_address: Counter[str] = Counter()
+        self.places = Places(
+            settings.connections, settings.connections_per_address, self.known, reactor
+        )
         self._sweeping: Any = None
 
     def startFactory(self) -> None:  # noqa: N802 - Twisted's name
@@ -142,36 +151,32 @@ class CallFactory(HTTPFactory):
     def buildProtocol(self, address: Any) -> Any:  # noqa: N802 - Twisted's name
         """A connection; None, which ends it, where there are too many."""
         host = address.host
-        if len(self.channels) >= self.settings.connections:
+        name, trusted = counted(host), self.proxies.trust(host)
+        if not trusted and (self.places.has_enough(name) or not self._may_come(name)):
             return None
-        name = counted(host)
-        if not self.proxies.trust(host):
-            if self._by_address[name] >= self.settings.connections_per_address:
-                return None
-            if self.handshakes and not self.handshakes.allow(name, self._clock.seconds()):
-                return None
-        self._by_address[name] += 1
+        if not self.places.makes_room(name, trusted=trusted):
+            return None
         channel = self.speaks(self, host, self._clock.seconds)
-        self.channels.add(channel)
+        channel.name, channel.trusted = name, trusted
+        self.places.take(name, channel)
         return channel
 
-    def gone(self, channel: Channel, host: str) -> None:
+    def _may_come(self, name: str) -> bool:
+        return self.handshakes is None or self.handshakes.allow(name)
+
+    def gone(self, channel: Channel) -> None:
         """A connection has ended."""
-        self.channels.discard(channel)
-        name = counted(host)
-        self._by_address[name] -= 1
-        if self._by_address[name] <= 0:
-            del self._by_address[name]
+        self.places.leave(channel.name, channel)
 
     def drop_all(self) -> None:
         """End every connection at once."""
-        for channel in list(self.channels):
+        for channel in self.places:
             channel.abort()
 
     def log(self, request: Any) -> None:
         """Nothing: there are thousands of calls, and each holds a password."""
 
     def _sweep(self) -> None:
-        for channel in list(self.channels):
+        for channel in self.places:
             channel.look_at_the_clock(self._clock.seconds())
         self._sweeping = self._clock.callLater(_SWEEP_S, self._sweep)

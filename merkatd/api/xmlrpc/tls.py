@@ -10,6 +10,10 @@ from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLContextFactory
 from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
 
+_CIPHERS = b"ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Those of TLS 1.2 of which a server computes only its signature, with the client's first message;
+those of TLS 1.3 are so."""
+
 
 class CertificateError(Exception):
     """The files hold no certificate with its key; the message says what would be right."""
@@ -38,6 +42,8 @@ def context_of(certificate: Path, key: Path) -> ServerContext:
         raise CertificateError(f"{certificate}: holds no certificate in PEM") from None
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    context.set_options(SSL.OP_NO_RENEGOTIATION)
+    context.set_cipher_list(_CIPHERS)
     try:
         context.use_certificate(own)
         for signer in signers:

@@ -1,22 +1,30 @@
-"""A TLS door refuses connections beyond a rate before it computes their handshakes."""
+"""A TLS door computes handshakes in turn: strangers keep nobody out, and cost the daemon little."""
 
+import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 
 from merkatd.api.xmlrpc import handshakes
 from merkatd.api.xmlrpc.forwarded import Proxies
-from merkatd.api.xmlrpc.handshakes import TlsFactory
+from merkatd.api.xmlrpc.handshakes import Handshakes, TlsFactory, first_message_is_whole
+from merkatd.api.xmlrpc.known import KnownAddresses
 from merkatd.api.xmlrpc.server import CallFactory, opened
 from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.tls import ServerContext
+from tests.opennebula.test_https import Authority
 
 AT_ONCE = int(handshakes.PER_ADDRESS_S * handshakes.BURST_S)
-ALL_AT_ONCE = int(handshakes.ALL_S * handshakes.BURST_S)
+HONEST = "192.0.2.1"
+PROXY = "192.0.2.200"
+STRANGERS = [f"198.51.100.{number}" for number in range(1, 41)]
+TOOK_S = 0.01
+"""What the handshake of a large RSA key takes."""
+_Transport: Any = StringTransport  # Twisted's testing has no types
 
 
 class Reactor(Clock):
@@ -35,81 +43,236 @@ class Reactor(Clock):
 
 
 async def answered(_body: bytes, _address: str) -> bytes:
-    """No call is made."""
-    return b""
+    """The same to each call."""
+    return b"<done/>"
+
+
+class Door:
+    """A port with a certificate, where handshakes take as long as the test says."""
+
+    def __init__(self, place: Path, **others: Any) -> None:
+        (place / "c.pem").write_bytes(Authority().server("192.0.2.100"))
+        self.clock = Reactor()
+        settings = Settings(certificate=str(place / "c.pem"), **others)
+        self.known = KnownAddresses()
+        self.factory = CallFactory(self.clock, settings, answered, Proxies([PROXY]), self.known)
+        opened(self.clock, settings, self.factory, "api")
+        self.listening: Any = self.clock.listened
+        self._asked = 0
+        self.callers: list[Caller] = []
+        self.factory.handshakes = Handshakes(self.clock, self.known, self._cpu_s)
+
+    def _cpu_s(self) -> float:
+        """It is asked for before each handshake and after it."""
+        self._asked += 1
+        return self.used_s
+
+    @property
+    def used_s(self) -> float:
+        """What all handshakes took."""
+        return TOOK_S * (self._asked // 2)
+
+    def connect(self, host: str) -> "Caller | None":
+        """A connection from this address; None where it is refused."""
+        where = IPv4Address("TCP", host, 4711)
+        line = self.listening.buildProtocol(where)
+        if line is None:
+            return None
+        self.callers.append(Caller(line, where))
+        return self.callers[-1]
+
+    def close(self) -> None:
+        """Everybody leaves."""
+        for one in self.callers:
+            one.leaves()
+        self.clock.advance(1.0)
+        assert not self.factory.places
+
+
+class Caller:
+    """The other end of a connection."""
+
+    def __init__(self, line: Any, where: IPv4Address) -> None:
+        self.line = line
+        self.gone = False
+        self.transport: Any = _Transport(peerAddress=where)
+        self.transport.abortConnection = self.transport.loseConnection
+        self.transport.setTcpNoDelay = bool
+        line.makeConnection(self.transport)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out)
+
+    def hello(self) -> bytes:
+        """The first message of a handshake."""
+        with pytest.raises(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        return self._out.read()
+
+    def says(self, data: bytes) -> None:
+        """Send this."""
+        self.line.dataReceived(data)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the door has begun the handshake."""
+        return bool(self.transport.value())
+
+    def calls(self) -> bytes:
+        """End the handshake, and what is answered to a call."""
+        self._in.write(self.transport.value())
+        self.transport.clear()
+        self._tls.do_handshake()
+        self._tls.write(b"POST /RPC2 HTTP/1.1\r\nContent-Length: 1\r\n\r\nx")
+        self.says(self._out.read())
+        self._in.write(self.transport.value())
+        return self._tls.read(1 << 14)
+
+    def leaves(self) -> None:
+        """It is gone."""
+        if not self.gone:
+            self.gone = True
+            self.line.connectionLost(None)
 
 
 @pytest.fixture
-def reactor() -> Reactor:
-    """It stands still until it is advanced."""
-    return Reactor()
+def door(tmp_path: Path) -> Iterator[Door]:
+    """Its clock stands still until it is advanced."""
+    made = Door(tmp_path)
+    yield made
+    made.close()
 
 
-def door(
-    reactor: Reactor, monkeypatch: pytest.MonkeyPatch, certificate: str, **others: Any
-) -> tuple[Any, CallFactory]:
-    """The factory that listens, and the one of connections."""
-    context = ServerContext(SSL.Context(SSL.TLS_SERVER_METHOD))
-    monkeypatch.setattr("merkatd.api.xmlrpc.server.context_of", lambda *_: context)
-    settings = Settings(certificate=certificate, **others)
-    proxies = Proxies(["192.0.2.200"])
-    factory = CallFactory(reactor, settings, answered, proxies)
-    opened(reactor, settings, factory, "api")
-    return reactor.listened, factory
+def connected(door: Door, host: str) -> Caller:
+    """A connection that must be accepted."""
+    made = door.connect(host)
+    assert made is not None
+    return made
 
 
-def come(listening: Any, factory: CallFactory, host: str, times: int) -> int:
-    """How many of these connections are accepted; each is gone at once."""
-    accepted = 0
-    for _ in range(times):
-        found = listening.buildProtocol(IPv4Address("TCP", host, 4711))
-        if found is not None:
-            accepted += 1
-            for channel in list(factory.channels):
-                factory.gone(channel, host)
-    return accepted
-
-
-def test_an_address_begins_so_many_handshakes(
-    reactor: Reactor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_address_opens_so_many_connections(door: Door) -> None:
     """However quickly it leaves; others come meanwhile, and it comes again later."""
-    listening, factory = door(reactor, monkeypatch, str(tmp_path / "c.pem"))
-    assert come(listening, factory, "192.0.2.1", 3 * AT_ONCE) == AT_ONCE
-    assert come(listening, factory, "192.0.2.2", 3) == 3
-    reactor.advance(1.0)
-    assert come(listening, factory, "192.0.2.1", 100) == int(handshakes.PER_ADDRESS_S)
-    assert come(listening, factory, "192.0.2.200", 5 * AT_ONCE) == 5 * AT_ONCE
+
+    def come(host: str, times: int) -> int:
+        made = [door.connect(host) for _ in range(times)]
+        for one in made:
+            if one is not None:
+                one.leaves()
+        return sum(one is not None for one in made)
+
+    assert come("192.0.2.2", 3 * AT_ONCE) == AT_ONCE
+    assert come("192.0.2.3", 3) == 3
+    door.clock.advance(1.0)
+    assert come("192.0.2.2", 100) == int(handshakes.PER_ADDRESS_S)
+    assert come(PROXY, 5 * AT_ONCE) == 5 * AT_ONCE
 
 
-def test_all_addresses_begin_so_many_together(
-    reactor: Reactor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Many strangers use up no more of the event loop than some of it."""
-    listening, factory = door(reactor, monkeypatch, str(tmp_path / "c.pem"))
-    hosts = [f"198.51.100.{number}" for number in range(1, 21)]
-    assert sum(come(listening, factory, one, AT_ONCE) for one in hosts) == ALL_AT_ONCE
-    reactor.advance(1.0)
-    assert sum(come(listening, factory, one, AT_ONCE) for one in hosts) == int(handshakes.ALL_S)
+def test_connections_that_send_nothing_take_nobodys_turn(door: Door) -> None:
+    """Nor do those that send all but the last byte of a first message, byte by byte."""
+    for host in STRANGERS:
+        for _ in range(8):
+            stranger = connected(door, host)
+            for byte in stranger.hello()[:-1]:
+                stranger.says(bytes([byte]))
+            assert not stranger.answered
+    assert door.used_s == 0.0
+    honest = connected(door, HONEST)
+    honest.says(honest.hello())
+    assert b"<done/>" in honest.calls()
 
 
-def test_a_refused_connection_ends_before_its_handshake(
-    reactor: Reactor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_stranger_waits_for_one_handshake_of_each_other_address(door: Door) -> None:
+    """Forty addresses with eight handshakes each are before it, and take a part of the time."""
+    for host in STRANGERS * 8:
+        stranger = connected(door, host)
+        stranger.says(stranger.hello())
+    honest = connected(door, HONEST)
+    honest.says(honest.hello())
+    waited_s = 0.0
+    while not honest.answered:
+        door.clock.advance(TOOK_S)
+        waited_s += TOOK_S
+    assert waited_s < len(STRANGERS) * 4.0 * TOOK_S
+    assert door.used_s < 0.35 * waited_s + TOOK_S
+    assert b"<done/>" in honest.calls()
+
+
+def test_a_user_comes_again_without_waiting_for_strangers(door: Door) -> None:
+    """From where a login was good within the last hour; a user of many addresses is one."""
+    for number, host in enumerate(STRANGERS):
+        door.known.note(host, 7 if number < 20 else 100 + number, 0.0)
+    door.known.note(HONEST, 8, 0.0)
+    for host in [*STRANGERS[:20], *(f"203.0.113.{number}" for number in range(1, 41))] * 4:
+        other = connected(door, host)
+        other.says(other.hello())
+    honest = connected(door, HONEST)
+    honest.says(honest.hello())
+    door.clock.pump([TOOK_S] * 8)
+    assert honest.answered
+    door.clock.advance(3_600.0)
+    late = connected(door, HONEST)
+    late.says(late.hello())
+    door.clock.pump([TOOK_S] * 8)
+    assert not late.answered, "what was a user's address is a stranger's again"
+
+
+def test_connections_that_are_gone_take_no_turn(door: Door) -> None:
+    """While they waited, or before; one whose handshake was begun is paid for all the same."""
+    waiting = [connected(door, host) for host in STRANGERS]
+    for one in waiting:
+        one.says(one.hello())
+    for one in waiting:
+        one.leaves()
+    used_s = door.used_s
+    honest = connected(door, HONEST)
+    honest.says(honest.hello())
+    early = honest.answered
+    door.clock.advance(3.0 * TOOK_S + 0.001)
+    assert (early, honest.answered) == (False, True), "the turns rest, though the asker is gone"
+    assert door.used_s == pytest.approx(used_s + TOOK_S)
+
+
+def test_a_trusted_proxy_waits_for_no_turn(door: Door) -> None:
+    """It brings everybody."""
+    for host in STRANGERS:
+        stranger = connected(door, host)
+        stranger.says(stranger.hello())
+    proxy = connected(door, PROXY)
+    proxy.says(proxy.hello())
+    assert proxy.answered
+
+
+def test_a_refused_connection_ends_before_its_handshake(tmp_path: Path) -> None:
     """Also where too many are open: Twisted's own factory would wrap the refusal in a handshake."""
-    listening, factory = door(
-        reactor, monkeypatch, str(tmp_path / "c.pem"), connections_per_address=1
-    )
-    where = IPv4Address("TCP", "192.0.2.1", 4711)
-    assert isinstance(listening, TlsFactory)
-    assert listening.buildProtocol(where) is not None
-    assert listening.buildProtocol(where) is None
-    assert len(factory.channels) == 1
+    door = Door(tmp_path, connections_per_address=1)
+    assert isinstance(door.listening, TlsFactory)
+    assert door.connect(HONEST) is not None
+    assert door.connect(HONEST) is None
+    assert len(door.factory.places) == 1
 
 
-def test_without_a_certificate_no_handshake_is_counted(
-    reactor: Reactor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A plain connection costs next to nothing."""
-    listening, factory = door(reactor, monkeypatch, "")
-    assert come(listening, factory, "192.0.2.1", 5 * AT_ONCE) == 5 * AT_ONCE
+def test_without_a_certificate_no_connection_is_counted() -> None:
+    """A plain one costs next to nothing."""
+    factory = CallFactory(Clock(), Settings(), answered, Proxies([]))
+    for _ in range(5 * AT_ONCE):
+        channel = factory.buildProtocol(IPv4Address("TCP", HONEST, 4711))
+        assert channel is not None
+        factory.gone(channel)
+
+
+@pytest.mark.parametrize(
+    ("early", "whole"),
+    [
+        (b"", False),
+        (b"\x16\x03\x01\x00", False),
+        (b"\x16\x03\x01\x00\x02a", False),
+        (b"\x16\x03\x01\x00\x02ab", True),
+        (b"GET / HTTP/1.1\r\n", True),
+        (b"\x16\x03\x01\xff\xff", True),
+    ],
+)
+def test_what_openssl_refuses_at_once_is_handed_to_it(early: bytes, whole: bool) -> None:
+    """A record that is none, or that would be longer than any, is not waited for."""
+    assert first_message_is_whole(early) is whole
