@@ -30,6 +30,7 @@ from merkatd.cluster import (
 )
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations
+from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.limits.in_force import BEYOND, MEMORY, UNSET, InForce
 from merkatd.limits.limiting import limit_steps
 from merkatd.limits.scene import Scene, scene_of
@@ -184,13 +185,19 @@ def _means(connection: sa.Connection, world: World, period: int) -> Mapping[int,
     arrays = allocations.load(connection, period)
     if arrays is None or "resumed" not in arrays:
         return {}
+    used = by_use(world.markets, arrays["market"]) & arrays["rests"]
     could = (arrays["resumed"] > 0).any(axis=1) & in_a_market(arrays, world.markets)
-    rows = np.flatnonzero(could & ~by_use(world.markets, arrays["market"]))
-    owed = costs(arrays, rows, world.markets)
+    rows = np.flatnonzero(could | used)
+    owed, buys = costs(arrays, rows, world.markets), arrays["resumed"][rows, CPU]
+    if used.any():
+        # What such a VM uses is charged: it may use all the virtual CPUs that it had.
+        cores = arrays["vcpus"][rows]
+        buys = np.where(used[rows], cores * UNITS_PER_CORE, buys)
+        owed[:, CPU] = np.where(used[rows], arrays["rate"][rows] * cores, owed[:, CPU])
     payers, owners = arrays["account"][rows], arrays["owner"][rows]
     part = _paid_part(connection, world, payers, owed.sum(axis=1))
     part[np.isin(owners, list(ledger.debts_of(connection)))] = 0.0
-    units, weighs = arrays["resumed"][rows, CPU] * part, owed[:, CPU] * part
+    units, weighs = buys * part, owed[:, CPU] * part
     columns = zip(arrays["vm"][rows].tolist(), units.tolist(), weighs.tolist(), strict=True)
     return {vm: _Means(*one) for vm, *one in columns}
 

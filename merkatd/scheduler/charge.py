@@ -231,7 +231,8 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         now = _computed(seen, after)
         over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
         anew = begun_anew_by(seen, period, arrays, (end, after), histories)
-        used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over, anew)
+        cores = _most_cores(seen)
+        used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over, anew, cores)
         owed, given = _with_use(arrays, rows, owed, given, used, elapsed)
     owed = owed + _beyond(books, period, (end, after), arrays, rows)
     if rested.any():
@@ -301,6 +302,12 @@ def _computed(seen: Seen, after: Mapping[str, Any] | None) -> Computed:
     if after is not None and "cpu_s" in after:
         return Computed(after["vm"], after["cpu_s"])
     return Computed(seen.use.vm_id, seen.use.cpu_s)
+
+
+def _most_cores(seen: Seen) -> float:
+    """The cores of the largest host."""
+    capacity = seen.snapshot.hosts.capacity[:, CPU]
+    return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
 
 
 def _with_use(

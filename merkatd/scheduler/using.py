@@ -83,6 +83,7 @@ def core_periods(
     interval_s: float,
     over: Bools | None = None,
     anew: Anew | None = None,
+    most_cores: float = math.inf,
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or as many periods as have `elapsed`.
 
@@ -91,7 +92,9 @@ def core_periods(
     records say of that. Before its owner started it again a VM used its share, for nobody can read
     that any more; before it was migrated it used as much as after that, its share at most. What of
     a VM that goes on could not be read is used later. The counter of a VM that runs no more can't
-    be read: it used its share. More than all its virtual CPUs a VM can't have used.
+    be read: it used its share, or all its virtual CPUs where none was decided for it. More than
+    all its virtual CPUs a VM can't have used; one that began in this time may have had more of
+    them than before, and no more than the `most_cores` of a host.
     """
     before, after = arrays["cpu_s"][rows], now.of(arrays["vm"][rows])
     began = ~arrays["runs"][rows] if "runs" in arrays else np.zeros(len(rows), dtype=bool)
@@ -105,9 +108,12 @@ def core_periods(
         cores = np.where(anew.moved[rows], np.fmin(going_on, share), share)
         used = np.where(began_anew, after + anew.before_s[rows] * cores, used)
     if over is not None and over.any():
-        share_s = _share(arrays, rows) * elapsed * interval_s
-        used = np.where(np.isnan(after) & over, share_s, used)
-    most = arrays["vcpus"][rows] * elapsed * interval_s
+        cores = _cores(arrays, rows)
+        used = np.where(np.isnan(after) & over, cores * elapsed * interval_s, used)
+    if anew is not None:
+        began = began | (anew.before_s[rows] > 0)
+    cores = np.where(began, np.fmax(most_cores, arrays["vcpus"][rows]), arrays["vcpus"][rows])
+    most = cores * elapsed * interval_s
     found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
     return found
 
@@ -127,7 +133,7 @@ def beyond(
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
-    shares = _share(arrays, rows).tolist()
+    shares = _cores(arrays, rows).tolist()
     counters = now.of(arrays["vm"][rows]).tolist()
     for row, share, counter in zip(rows.tolist(), shares, counters, strict=True):
         last_s, earlier_s = found[row]
@@ -144,6 +150,16 @@ def beyond(
         known = [max(one - share * most_s, 0.0) for one in seen]
         total[row] += sum(known[: len(earlier_s)]) + sum(room * min(s, most_s) for s in unseen_s)
     return total
+
+
+def _cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
+    """[rows]: the share of each; where use is charged all virtual CPUs of a VM that was off."""
+    share = _share(arrays, rows)
+    if "rate" not in arrays or "rests" not in arrays:
+        return share
+    undecided = arrays["rests"][rows] & np.isfinite(arrays["rate"][rows])
+    found: Floats = np.where(undecided, arrays["vcpus"][rows], share)
+    return found
 
 
 def _share(arrays: Mapping[str, Any], rows: Ints) -> Floats:

@@ -51,12 +51,20 @@ Play = Callable[["Player"], Generator[float, None, None]]
 class Arena(Site):
     """One host, VMs of honest tenants that contend for all of it, and players."""
 
-    def __init__(self, rule: PriceRule, *, money: Money | None = None, hosts: int = 1) -> None:
+    def __init__(
+        self,
+        rule: PriceRule,
+        *,
+        money: Money | None = None,
+        hosts: int = 1,
+        strategy: str | None = None,
+    ) -> None:
         pricing = Pricing(rule=rule, reserve={"cpu": RESERVE})
+        market = Market(strategy=strategy) if strategy else Market(pricing=pricing)
         super().__init__(
             hosts=hosts,
             size=HostSize(CORES * 100, 256 * 1024),
-            markets=(Market(pricing=pricing),),
+            markets=(market,),
             money=money or Money(supply=100_000_000, renewal_s=1e9),
         )
         self.core_s: dict[int, float] = defaultdict(float)

@@ -77,7 +77,38 @@ def made_anew(me: Player) -> Moves:
         yield BEFORE_S
 
 
+def rebooted(me: Player) -> Moves:
+    """Its domain stays."""
+    vm = me.vm(LITTLE)
+    yield PERIOD_S
+    while True:
+        me.act(vm, "reboot-hard")
+        yield 10
+
+
+def small_at_each_look(me: Player) -> Moves:
+    """It has one virtual CPU when the daemon looks, and all of them when it is started."""
+    vm = me.vm(LITTLE, VCPU=1)
+    yield PERIOD_S
+    yield AFTER_S
+    while True:
+        for _ in range(3):
+            me.act(vm, "poweroff-hard")
+            yield 5
+            me.ask("one.vm.resize", vm, f"VCPU={CORES}", False)
+            me.act(vm, "resume")
+            yield 10
+        me.act(vm, "poweroff-hard")
+        yield 5
+        me.ask("one.vm.resize", vm, "VCPU=1", False)
+        me.act(vm, "resume")
+        yield PERIOD_S - 50
+
+
 PLAYS = {
+    "rebooted": rebooted,
+    "undeploy": _again("undeploy-hard"),
+    "small_at_each_look": small_at_each_look,
     "made_anew": made_anew,
     "steady": steady,
     "poweroff": _again("poweroff-hard"),
@@ -111,6 +142,19 @@ def test_idle_cores_cost_the_reserve_price(name: str) -> None:
     assert not found.got_something or found.paid >= LEAST * worth, (found.paid, worth, found)
     assert found.fair_paid <= FAIR_BID * (PERIODS + 1)
     assert found.core_s <= CORES * found.ran_s
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_idle_cores_cost_the_rate_where_use_is_charged(name: str) -> None:
+    """Also of guests that have ended before anybody could read what they used."""
+    site = Arena(PriceRule.CLEARING, strategy="groups")
+    try:
+        found = site.play({name: PLAYS[name]}, PERIODS)[name]
+    finally:
+        site.close()
+    assert found.core_s > 60, found
+    assert found.paid >= LEAST * LITTLE * found.core_s / PERIOD_S, found
+    assert found.fair_paid <= FAIR_BID * 2 * (PERIODS + 1)
 
 
 def test_a_vm_that_is_started_again_once_pays_for_what_it_used() -> None:

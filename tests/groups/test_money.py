@@ -109,3 +109,21 @@ def test_before_a_migration_a_vm_used_as_much_as_after_it() -> None:
     anew = Anew(np.full(3, 30.0), np.full(3, 30.0), np.array([True, True, False]))
     used = core_periods(arrays, np.arange(3), now, np.ones(3), 60.0, None, anew)
     assert used == pytest.approx([6 / 60, (90 + 30 * 2) / 60, (3 + 30 * 2) / 60])
+
+
+def test_a_guest_that_began_and_ended_unseen_used_all_its_cores() -> None:
+    """One that was decided about used its share; and a counter is believed beyond the old size."""
+    arrays = {
+        "vm": np.array([1, 2, 3]),
+        "cpu_s": np.full(3, np.nan),
+        "vcpus": np.full(3, 4),
+        "allocation": np.full((3, 2), 200.0),
+        "runs": np.zeros(3, dtype=bool),
+        "rests": np.array([True, False, True]),
+        "rate": np.ones(3),
+    }
+    now = Computed(np.array([3]), np.array([9_999.0]))
+    over = np.array([True, True, False])
+    anew = Anew(np.zeros(3), np.zeros(3), np.zeros(3, dtype=bool))
+    used = core_periods(arrays, np.arange(3), now, np.full(3, 0.5), 60.0, over, anew, 16.0)
+    assert used == pytest.approx([4 / 2, 2 / 2, 16 / 2])
