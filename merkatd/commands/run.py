@@ -24,6 +24,7 @@ from merkatd.database.executors import DaemonThreads
 from merkatd.database.migrations import SchemaError
 from merkatd.database.service import UnavailableError
 from merkatd.starting.closing import ended
+from merkatd.starting.descriptors import raise_limit
 
 SUMMARY = "run the daemon"
 
@@ -53,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if config is None:
         return CONFIGURATION
     close_to_others(config.state_directory)
+    raise_limit()
     reactor = asyncio_reactor()
     _use_daemon_threads(reactor)
     try:

@@ -23,6 +23,7 @@ from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.identity import Logins
 from merkatd.api.xmlrpc.server import NotServedError
 from merkatd.api.xmlrpc.server import serve as serve_tenants
+from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import House
 from merkatd.config.model import Config
 from merkatd.database.executors import Inline
@@ -30,6 +31,7 @@ from merkatd.database.orders import Mode
 from merkatd.scheduler.period import Scheduler
 from merkatd.starting.closing import Closing
 from merkatd.starting.cloud import transport_to_cloud
+from merkatd.starting.descriptors import files, within
 from merkatd.starting.errors import StartError
 from merkatd.web.server import WebPage
 from merkatd.web.server import serve as serve_page
@@ -102,7 +104,7 @@ def open_to_tenants(
     # Connections of its own: however many tenants log in, the period's calls don't wait.
     transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
     closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
-    settings = config.api_settings
+    settings = _bounds(config)
     house = House(
         questions=questions,
         preparing=questions.preparing,
@@ -124,6 +126,11 @@ def open_to_tenants(
     return dispatch
 
 
+def _bounds(config: Config) -> Settings:
+    """Return the bounds of each door."""
+    return within(config.api_settings, 2 if config.web.enabled else 1, files())
+
+
 def open_to_browsers(
     reactor: Any,
     config: Config,
@@ -133,7 +140,7 @@ def open_to_browsers(
 ) -> WebPage:
     """Open the web page, behind the same door as tenants' calls, and leave word where it is."""
     try:
-        page = serve_page(reactor, config.web_settings, config.api_settings, dispatch, scheduler)
+        page = serve_page(reactor, config.web_settings, _bounds(config), dispatch, scheduler)
     except NotServedError as error:
         raise StartError(str(error)) from None
     closing.add("the web page", lambda: ensureDeferred(page.close()))

@@ -1,0 +1,92 @@
+"""Connections that strangers hold leave the daemon the open files that it needs."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from twisted.logger import capturedLogs
+
+from merkatd.api.xmlrpc.settings import Settings
+from merkatd.starting.descriptors import OWN, within
+from tests.daemon.harness import Site
+from tests.daemon.processes import until
+
+FILES = 700
+"""What the system allows: less than both doors' connections."""
+ADDRESSES = 8
+TRIED = 400
+REQUEST = b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@pytest.fixture
+def daemon(site: Site) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon that may have few files open, instead of the site's own."""
+    site.kill_daemon()
+    config = str(site.directory / "merkatd.toml")
+    # The usual soft limit, and a hard one that is little higher.
+    few = ["sh", "-c", f'ulimit -S -n {FILES // 2}; ulimit -H -n {FILES}; exec "$@"', "sh"]
+    main = "from merkatd.cli import main; raise SystemExit(main())"
+    words = [sys.executable, "-c", main, "run", "--config", config]
+    with (site.directory / "few.log").open("wb") as log:
+        started = subprocess.Popen([*few, *words], stdout=log, stderr=log)
+        yield started
+        started.kill()
+        started.wait()
+
+
+def held(door: Path, number: int, into: list[socket.socket]) -> None:
+    """Hold so many connections of an address at a door, each of which asked for something."""
+    port = int(door.read_text().strip().rpartition(":")[2].partition("/")[0])
+    for address in range(ADDRESSES):
+        for _ in range(number // ADDRESSES):
+            source = (f"127.0.7.{address + 1}", 0)
+            one = socket.create_connection(("127.0.0.1", port), 5.0, source)
+            into.append(one)
+            one.sendall(REQUEST)
+
+
+def test_periods_go_on_while_strangers_hold_all_connections(
+    site: Site, daemon: subprocess.Popen[bytes]
+) -> None:
+    """On both doors; the daemon takes all files that the system allows, and says so."""
+    before = site.good_periods()
+    until(lambda: site.good_periods() > before, "a period")
+    state, log = site.directory / "state", site.directory / "few.log"
+    said = log.read_text()
+    assert f"The system lets merkatd have {FILES} files open" in said, said
+    connections: list[socket.socket] = []
+    try:
+        for door in ("merkat_xmlrpc", "merkat_web"):
+            until((state / door).exists, "the door is open")
+            held(state / door, TRIED, connections)
+        now = site.good_periods()
+        until(lambda: site.good_periods() >= now + 5, "five periods")
+        open_files = len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
+        assert open_files < FILES - OWN // 2
+        assert "Too many open files" not in log.read_text()
+    finally:
+        for one in connections:
+            one.close()
+
+
+@pytest.mark.parametrize(
+    ("files", "doors", "connections", "of_one"),
+    [
+        (131_072, 2, 512, 128),
+        (OWN + 1_024, 2, 512, 128),
+        (OWN + 1_023, 2, 511, 128),
+        (1_024, 2, 256, 128),
+        (1_024, 1, 512, 128),
+        (600, 2, 44, 44),
+        (100, 2, 16, 16),
+    ],
+)
+def test_doors_leave_enough(files: int, doors: int, connections: int, of_one: int) -> None:
+    """A door that has to do with less says so once."""
+    with capturedLogs() as logged:
+        bounds = within(Settings(), doors, files)
+    assert (bounds.connections, bounds.connections_per_address) == (connections, of_one)
+    assert len(logged) == (connections < 512)
