@@ -74,9 +74,8 @@ def test_a_new_rate_moves_as_few_of_many_as_it_can(
         with connected(site) as merkat:
             groups = Groups(merkat)
             ids = [groups.create(rate=r, count=n, template=TEMPLATE).id for r, n in MANY]
-            until(
-                lambda: [groups.info(one).running for one in ids] == [n for _, n in MANY], "all run"
-            )
+            counts = dict(zip(ids, [n for _, n in MANY], strict=True))
+            until(lambda: {one.id: one.running for one in groups.list()} == counts, "all run")
             vms = [groups.info(number).vm_ids for number in ids]
             rates = {vm: r / n for (r, n), ones in zip(MANY, vms, strict=True) for vm in ones}
             divided_evenly(site, rates)
