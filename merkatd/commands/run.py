@@ -25,6 +25,7 @@ from merkatd.database.migrations import SchemaError
 from merkatd.database.service import UnavailableError
 from merkatd.starting.closing import ended
 from merkatd.starting.descriptors import raise_limit
+from merkatd.starting.reloading import Reloading
 
 SUMMARY = "run the daemon"
 
@@ -118,13 +119,21 @@ class _Running:
         self._supervisor.reloading()
         configuration = self._daemon.configuration
         try:
-            self._written.again(configuration.take(loaded(self._file)))
+            configuration.take(loaded(self._file))
         except ConfigError as error:
             configuration.refuse(error)
         except (OSError, ValueError) as error:
             problem = Problem((), str(getattr(error, "strerror", None) or error))
             configuration.refuse(ConfigError(str(self._file), [problem]))
+        else:
+            self._write_on(configuration)
         self._supervisor.ready(self._daemon.scheduler.configuration or _STATUS)
+
+    def _write_on(self, configuration: Reloading) -> None:
+        try:
+            self._written.again(configuration.config)
+        except OSError as error:
+            configuration.lacks(f"the log goes on in its old file: {error.strerror}")
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value

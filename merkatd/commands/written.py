@@ -1,5 +1,6 @@
 """Where the daemon's events are written: a file that can be opened anew, or standard error."""
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,12 +31,16 @@ class Written:
         globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
 
     def again(self, config: Config) -> None:
-        """Write the events of this level on; the file may have been moved away."""
+        """Write the events of this level on; the file may have been moved away.
+
+        Raises OSError where the file can't be opened; then they go where they went before.
+        """
         self._predicate.defaultLogLevel = _level(config)
         if self._path is not None:
             new, old = _opened(self._path), self._stream
             self._stream = new
-            old.close()
+            with contextlib.suppress(OSError):  # a full disk: what it still held is lost
+                old.close()
 
     def write(self, text: str) -> None:
         """Write what Twisted made of an event."""

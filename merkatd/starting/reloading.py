@@ -88,6 +88,13 @@ class Reloading:
         self._going.scheduler.configuration = f"needs a restart: {restart}" if restart else None
         return found.config
 
+    def lacks(self, what: str) -> None:
+        """Say that one part of the configuration in force could not be followed."""
+        _log.error("The configuration is in force, but {what}", what=what)
+        before = self._going.scheduler.configuration
+        said = f"in force, but {what}"
+        self._going.scheduler.configuration = f"{said}; {before}" if before else said
+
     def refuse(self, error: ConfigError) -> None:
         """Stay with the one in force, and say why."""
         for problem in error.problems:

@@ -131,6 +131,26 @@ def test_a_refused_file_leaves_the_old_one_in_force(daemon: Running) -> None:
     assert daemon.status()["configuration"] is None
 
 
+def test_a_log_that_can_not_be_opened_refuses_nothing(daemon: Running) -> None:
+    """What is in force is said to be; the log goes on in the file that it had."""
+    log, moved = daemon.folder / "state" / "daemon.log", daemon.folder / "moved.log"
+    log.rename(moved)
+    log.mkdir()
+    daemon.write(interval="100ms", mode="dry")
+    said = daemon.reload()
+    assert said == "in force, but the log goes on in its old file: Is a directory"
+    status = daemon.status()
+    assert status["configuration"] == said
+    assert (status["mode"], status["interval_s"]) == ("dry", 0.1)
+    assert said.replace("in force", "The configuration is in force") in moved.read_text()
+    log.rmdir()
+    daemon.write()
+    daemon.reload()
+    assert daemon.status()["configuration"] is None
+    assert log.is_file()
+    log.write_text(moved.read_text() + log.read_text())
+
+
 def test_a_file_that_is_gone_is_refused_too(daemon: Running) -> None:
     """Nothing falls back to defaults."""
     daemon.file.unlink()
