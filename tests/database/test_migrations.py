@@ -118,6 +118,86 @@ def test_a_migration_that_fails_leaves_nothing_behind(
     assert sa.inspect(sqlite_engine).get_table_names() == []
 
 
+CHANGES = frozenset({"CREATE", "ALTER", "DROP", "INSERT", "UPDATE"})
+
+
+class PowerCutError(Exception):
+    """The process dies here, and what the server has not committed is gone."""
+
+
+def interrupted(engine: sa.Engine, after: int) -> bool:
+    """Bring the schema up to date; whether that was cut after so many statements that change it."""
+    left = after
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        nonlocal left
+        left -= statement.split(maxsplit=1)[0].upper() in {
+            "CREATE",
+            "ALTER",
+            "DROP",
+            "INSERT",
+            "UPDATE",
+        }
+        if left == 0:
+            raise PowerCutError
+
+    sa.event.listen(engine, "after_cursor_execute", count)
+    try:
+        migrations.upgrade(engine)
+    except PowerCutError:
+        return True
+    finally:
+        sa.event.remove(engine, "after_cursor_execute", count)
+    return False
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_an_upgrade_that_is_interrupted_again_and_again_goes_on(
+    mariadb: MariaDb, first: int
+) -> None:
+    """MariaDB commits each change: after two to four of them the process dies each time."""
+    engine = make_engine(mariadb.make(f"cut_{first}"))
+    assert interrupted(engine, first)
+    cuts = 1
+    while interrupted(engine, 2 + cuts % 3):
+        cuts += 1
+        assert cuts < 200, "it goes round in circles"
+    assert cuts > 20
+    with engine.connect() as connection:
+        assert migrations.revision_of(connection) == migrations.newest()
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+    engine.dispose()
+    mariadb.drop(str(engine.url.database))
+
+
+def test_another_programs_table_is_not_taken_for_ours(mariadb: MariaDb) -> None:
+    """It has our table's name, and other columns."""
+    engine = make_engine(mariadb.make("foreign_table"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE periods (id INTEGER)")
+    with pytest.raises(sa.exc.OperationalError, match="already exists"):
+        migrations.upgrade(engine)
+    engine.dispose()
+    mariadb.drop(str(engine.url.database))
+
+
+def test_two_daemons_do_not_change_the_schema_at_once(
+    mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second waits for the first; after some minutes it says what it waits for."""
+    monkeypatch.setattr(migrations, "_WAIT_S", 0)
+    engine = make_engine(mariadb.make("twice"))
+    with (
+        engine.connect() as other,
+        migrations.alone(other),
+        pytest.raises(SchemaError, match="another daemon"),
+    ):
+        migrations.upgrade(engine)
+    migrations.upgrade(engine)
+    engine.dispose()
+    mariadb.drop(str(engine.url.database))
+
+
 def test_a_newer_database_is_left_alone(engine: sa.Engine) -> None:
     """The refusal says which revision was found and what to do."""
     migrations.upgrade(engine)
