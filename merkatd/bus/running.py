@@ -91,9 +91,14 @@ class PlatformProcesses:
         kinds = {CONTROLLER: assignment.controller} | monitored
         self._opened.admit(assignment, frozenset(kinds))
         names = {_name(assignment.platform, role): role for role in kinds}
+        programs = {
+            name: self._program(assignment.platform, role, kinds[role])
+            for name, role in names.items()
+        }
+        for name, program in programs.items():
+            self._supervisor.start(name, program)
+        # Last: where anything fails before, all of it is tried again.
         self._programs[assignment.platform] = names
-        for name, role in names.items():
-            self._supervisor.start(name, self._program(assignment.platform, role, kinds[role]))
 
     async def stop(self, platform: int, grace_s: float) -> None:
         """End them: asked first, ended for certain after the grace."""

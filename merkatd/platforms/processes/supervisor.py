@@ -162,10 +162,20 @@ class Supervisor:
         if kept is None or program is None:
             return
         if self._warden is None:
-            self._warden = Wardship(self._home, self._told, self._lost)
+            try:
+                self._warden = Wardship(self._home, self._told, self._lost)
+            except OSError as error:
+                # No descriptor or no process left. In a turn of its own: it lets another begin.
+                why = f"could not be started: {error.strerror}"
+                kept.call = self._clock.callLater(0, self._not_begun, kept, why)
+                return
         kept.running, kept.started_s = True, self._clock.seconds()
         order = asdict(program) | {"environment": {**program.environment, HOME: self._home}}
         self._warden.order(start=kept.name, **order)
+
+    def _not_begun(self, kept: _Kept, why: str) -> None:
+        kept.call, kept.started_s = None, self._clock.seconds()
+        self._parted(kept, why)
 
     def _told(self, said: Mapping[str, Any]) -> None:
         name = said.get("started") or said.get("ended") or said.get("failed")

@@ -25,18 +25,22 @@ class Wardship:
         told: Callable[[Mapping[str, Any]], None],
         lost: Callable[[], None],
     ) -> None:
-        """`told` what it says, `lost` when it ended unasked."""
+        """`told` what it says, `lost` when it ended unasked. Raises OSError."""
         self._told = told
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._line, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - a part of this program
-                [sys.executable, "-m", _MODULE],
-                stdin=theirs.fileno(),
-                env=os.environ | {HOME: home},
-                start_new_session=True,
-            )
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - a part of this program
+                    [sys.executable, "-m", _MODULE],
+                    stdin=theirs.fileno(),
+                    env=os.environ | {HOME: home},
+                    start_new_session=True,
+                )
+            except OSError:
+                self._line.close()
+                raise
         self._line.setblocking(False)
         self._out = b""
         self._in = b""

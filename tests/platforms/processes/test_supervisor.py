@@ -1,6 +1,7 @@
 """Processes are kept running while they are wanted, and none is left when they are not."""
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -9,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.platforms.processes import tree
+from merkatd.platforms.processes import supervisor, tree, wardship
 from merkatd.platforms.processes.backoff import Patience
 from merkatd.platforms.processes.program import SECRET_FD, Bounds, Program
 from merkatd.platforms.processes.supervisor import Ended, Supervisor
 from tests.bus.rig import until
 
 PATIENCE = Patience(least_s=1.0, most_s=8.0, tries=3)
+FEW = 3
 SLEEPS = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
 BRANCHED = (
@@ -103,6 +106,38 @@ def test_a_process_that_ends_is_started_again_ever_later_and_then_given_up(tmp_p
                     nursery.clock.advance(last.wait_s)
         assert nursery.ends[-1].wait_s is None
         assert not nursery.clock.getDelayedCalls()
+
+    in_nursery(tmp_path, story)
+
+
+def test_what_can_not_be_started_now_is_started_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system had no descriptor or no process left: all are told, and tried again."""
+    real, tries = wardship.Wardship, 0
+
+    def failing(*arguments: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries <= FEW:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(*arguments)
+
+    monkeypatch.setattr(supervisor, "Wardship", failing)
+
+    async def story(nursery: Nursery) -> None:
+        names = [str(number) for number in range(FEW)]
+        with capturedLogs():
+            for name in names:
+                nursery.supervisor.start(name, nursery.program(SLEEPS))
+            await nursery.supervisor.stop(names[:1], 1.0)
+            nursery.clock.pump([0] * FEW)
+            assert {one.name for one in nursery.ends} == set(names[1:])
+            assert {one.why for one in nursery.ends} == {
+                "could not be started: Too many open files"
+            }
+            nursery.clock.pump([1.0] * 3)
+            await until(lambda: set(nursery.supervisor.pids) == set(names[1:]), "all run")
 
     in_nursery(tmp_path, story)
 
