@@ -161,7 +161,7 @@ def world_of(
     """What the daemon builds, from other parts."""
     client = Client(transport, ADMIN, clock)
     return World(
-        cloud=OpenNebulaCloud(client, clock, executor),
+        cloud=OpenNebulaCloud(client, clock, executor, now=now),
         hypervisors=EmbeddedHypervisors(client),
         database=database,
         clock=clock,

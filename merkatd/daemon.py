@@ -105,12 +105,13 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     closing.add("the worker threads", workers.stop)
     leaders: list[Leading] = []
     calls = Calls()
-    client, clock = client_of(reactor, config, workers, closing, partial(certain, leaders), calls)
+    ours = partial(certain, leaders)
+    client, clock, now = client_of(reactor, config, workers, closing, ours, calls)
     rng = np.random.default_rng()
     database = await Database.open(config.database_url, reactor, rng, config.database.pool_size)
     closing.add("the database", lambda: ensureDeferred(database.close()))
     loads: dict[str, Load] = {"opennebula": calls, "database": database}
-    cloud = OpenNebulaCloud(client, clock, workers)
+    cloud = OpenNebulaCloud(client, clock, workers, now=now)
     world = World(
         cloud=cloud,
         hypervisors=hypervisors_of(reactor, config, client, closing, loads, workers),
@@ -118,11 +119,11 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         clock=clock,
         executor=workers,
         rng=rng,
-        now=clock.seconds,
+        now=now,
         goods=config.goods,
         **rules_of(config),
         handing=config.cloud.mode is CloudMode.DRIVER,
-        why_not_on=HostsNow(client, workers, clock.seconds, cloud.hosts_seen).why_not,
+        why_not_on=HostsNow(client, workers, now, cloud.hosts_seen).why_not,
         retry=partial(start_again, client),
         chores=cloud.run_scheduled,
         missing_users=partial(missing_users, client),

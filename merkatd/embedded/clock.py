@@ -113,20 +113,18 @@ def _due(due_s: float, present_s: float) -> bool:
 
 
 class ScaledClock:
-    """A world's time beside the wall's: it runs faster by a factor from a given moment on."""
+    """A world's time beside a reactor's: it runs faster by a factor from now on."""
 
-    def __init__(
-        self, clock: Time, wall: Callable[[], float], factor: float, wall_s: float, world_s: float
-    ) -> None:
+    def __init__(self, clock: Time, factor: float, world_s: float) -> None:
+        """`world_s` is the world's time now."""
         self._clock = clock
-        self._wall = wall
         self._factor = factor
-        self._wall_s = wall_s
         self._world_s = world_s
+        self._began_s = clock.seconds()
 
     def seconds(self) -> float:
         """The world's time now."""
-        return self._world_s + (self._wall() - self._wall_s) * self._factor
+        return self._world_s + (self._clock.seconds() - self._began_s) * self._factor
 
     def callLater(  # noqa: N802 - Twisted's name
         self, delay: float, call: Callable[..., object], /, *arguments: object

@@ -43,9 +43,9 @@ def clock_of(speed: float, store: SqliteStore | None, reactor: Time) -> ScaledCl
         old_wall_s, old_world_s, old_speed = json.loads(
             store.fact("clock", json.dumps([wall_s, world_s, speed]))
         )
-        world_s = old_world_s + (wall_s - old_wall_s) * old_speed
+        world_s = old_world_s + max(wall_s - old_wall_s, 0.0) * old_speed
         store.set_fact("clock", json.dumps([wall_s, world_s, speed]))
-    return ScaledClock(reactor, time.time, speed, wall_s, world_s)
+    return ScaledClock(reactor, speed, world_s)
 
 
 def _seed(seed: int, store: SqliteStore | None) -> list[int]:

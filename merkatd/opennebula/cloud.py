@@ -1,6 +1,6 @@
 """The cloud that the period sees and acts on, as an OpenNebula behind XML-RPC."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from xml.sax.saxutils import escape
 
@@ -38,10 +38,20 @@ class OpenNebulaCloud:
     """
 
     def __init__(
-        self, client: Client, clock: Time, executor: Executor, *, page_rows: int = 1000
+        self,
+        client: Client,
+        clock: Time,
+        executor: Executor,
+        *,
+        page_rows: int = 1000,
+        now: Callable[[], float] | None = None,
     ) -> None:
-        """`executor` takes pools apart; `page_rows` VMs are asked for at once."""
+        """`executor` takes pools apart; `page_rows` VMs are asked for at once.
+
+        `now` is the wall clock's time, `clock` one that only goes forward.
+        """
         self._client = client
+        self._now = now or clock.seconds
         self._clock = clock
         self._owners = Owners(client, clock)
         self._executor = executor
@@ -65,7 +75,7 @@ class OpenNebulaCloud:
             raise UnreachableError(f"the pools can't be read: {error}") from error
         except BrokenError as error:
             raise UnreachableError(f"a pool is no XML, or not whole: {error}") from error
-        put_together = partial(observed, pools, self._clock.seconds(), self._shown)
+        put_together = partial(observed, pools, self._now(), self._shown)
         observation, shown = await self._executor.run(put_together)
         self._shown, self._messages = shown, dict(shown.messages)
         return observation
@@ -114,7 +124,7 @@ class OpenNebulaCloud:
         if self._shown is None or not self._shown.scheduled:
             return
         try:
-            await run_due(self._client, self._shown.scheduled, self._clock.seconds())
+            await run_due(self._client, self._shown.scheduled, self._now())
         except UnreachableError as error:
             _log.warn("Scheduled actions wait for the next period: {why}", why=str(error))
 

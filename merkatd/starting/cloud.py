@@ -13,7 +13,7 @@ from merkatd.api.metrics.calls import Calls
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind
 from merkatd.database.executors import Executor, Threads
-from merkatd.embedded.clock import ScaledClock
+from merkatd.embedded.clock import Time
 from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.cloudfile import HostGroup, Plan
 from merkatd.embedded.opening import clock_of, open_cloud
@@ -50,15 +50,13 @@ def client_of(
     closing: Closing,
     certain: Callable[[], Awaitable[None]],
     calls: Calls,
-) -> tuple[Client, ScaledClock]:
-    """The way to the cloud, and the time that passes there."""
+) -> tuple[Client, Time, Callable[[], float]]:
+    """Return the way to the cloud, the time that passes there, and what tells its wall clock's."""
     if config.cloud.kind is CloudKind.OPENNEBULA:
-        now = time.time()
-        clock = ScaledClock(reactor, time.time, 1.0, now, now)
         transport = transport_to_cloud(reactor, config, workers)
         closing.add("the connections to OpenNebula", lambda: ensureDeferred(transport.close()))
         guarded = Guarded(calls.through(transport), certain)
-        return _speaking(guarded, _login(config.auth_file), clock, config), clock
+        return _speaking(guarded, _login(config.auth_file), reactor, config), reactor, time.time
     store = SqliteStore(config.state_directory / "cloud.db")
     clock = clock_of(config.cloud.speed, store, reactor)
     auth = config.state_directory / "one_auth"
@@ -78,10 +76,11 @@ def client_of(
         endpoint=server.endpoint,
         auth=str(auth),
     )
-    return _speaking(calls.through(MemoryTransport(cloud)), login, clock, config), clock
+    client = _speaking(calls.through(MemoryTransport(cloud)), login, clock, config)
+    return client, clock, clock.seconds
 
 
-def _speaking(transport: Transport, login: Login, clock: ScaledClock, config: Config) -> Client:
+def _speaking(transport: Transport, login: Login, clock: Time, config: Config) -> Client:
     return Client(
         transport,
         login.session,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from twisted.internet.task import Clock
@@ -9,7 +10,6 @@ from twisted.internet.task import Clock
 from merkatd.database import notes, periods, retention
 from merkatd.database.moves import Failing, Moves
 from merkatd.database.notes import Note, NoteKind
-from merkatd.embedded.clock import ScaledClock
 from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.failing import resting
 from merkatd.scheduler.retention import horizon_of
@@ -21,14 +21,13 @@ RHYTHM = Rhythm()
 
 
 class Site:
-    """Periods that take no time, by a wall clock as the daemon has it beside an OpenNebula."""
+    """Periods that take no time, by a wall clock that is set."""
 
     def __init__(self) -> None:
-        self._reactor = Clock()
+        self._reactor: Any = Clock()
         self._set_s = 1.8e9
-        clock = ScaledClock(self._reactor, self._wall_s, 1.0, self._wall_s(), self._wall_s())
         self.ran: list[float] = []
-        self.beat = Beat(clock, RHYTHM, self._period)
+        self.beat = Beat(self, RHYTHM, self._period)
         self.beat.start()
 
     def pass_s(self, seconds: float) -> None:
@@ -44,8 +43,13 @@ class Site:
         """Between two periods, really."""
         return max(after - before for before, after in pairwise(self.ran))
 
-    def _wall_s(self) -> float:
-        return self._set_s + self._reactor.seconds()
+    def seconds(self) -> float:
+        """The wall clock's time."""
+        return self._set_s + float(self._reactor.seconds())
+
+    def callLater(self, delay: float, call: Any, /, *arguments: object) -> Any:  # noqa: N802
+        """After so much real time."""
+        return self._reactor.callLater(delay, call, *arguments)
 
     async def _period(self) -> None:
         self.ran.append(self._reactor.seconds())
