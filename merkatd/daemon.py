@@ -40,7 +40,7 @@ from merkatd.scheduler.world import World
 from merkatd.starting.alone import certain, leading_of, taken
 from merkatd.starting.closing import Closing, ended
 from merkatd.starting.cloud import client_of
-from merkatd.starting.doors import open_to_browsers, open_to_scrapes, open_to_tenants
+from merkatd.starting.doors import open_doors, open_to_scrapes
 from merkatd.starting.errors import StartError
 from merkatd.starting.hosts import hypervisors_of
 from merkatd.starting.reloading import Going, Reloading, rules_of
@@ -144,12 +144,8 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     questions = DaemonQuestions(scheduler, platforms)
     port: Any = listen(reactor, config.control_socket, questions)
     closing.add("the control socket", port.stopListening)
-    page: WebPage | None = None
-    if config.api.enabled:
-        groups = GroupQuestions(scheduler, keeper)
-        dispatch = open_to_tenants(reactor, config, questions, groups, closing)
-        if config.web.enabled:
-            page = open_to_browsers(reactor, config, scheduler, dispatch, closing)
+    groups = GroupQuestions(scheduler, keeper)
+    page, renewals = open_doors(reactor, config, scheduler, questions, groups, closing)
     if config.metrics.enabled:
         holds = Holds(reactor)
         scrapes = open_to_scrapes(reactor, config, scheduler, loads, processes.tasks_ended, holds)
@@ -167,5 +163,6 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     if config.cloud.events_endpoint:
         events = Events(config.cloud.events_endpoint, clock, scheduler.wake)
         closing.add("the events", events.stop)
-    going = Going(scheduler, manager, keeper, (questions.ledger, platforms.ledger), leading)
+    ledgers = questions.ledger, platforms.ledger
+    going = Going(scheduler, manager, keeper, ledgers, leading, renewals)
     return Daemon(scheduler, Reloading(going, config), reactor, page, closing)

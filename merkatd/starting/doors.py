@@ -21,7 +21,7 @@ from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.identity import Logins
-from merkatd.api.xmlrpc.server import NotServedError
+from merkatd.api.xmlrpc.server import Door, NotServedError
 from merkatd.api.xmlrpc.server import serve as serve_tenants
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import House
@@ -93,14 +93,32 @@ def _is(scheduler: Scheduler, mode: Mode) -> bool:
     return scheduler.mode is mode
 
 
-def open_to_tenants(
+def open_doors(
+    reactor: Any,
+    config: Config,
+    scheduler: Scheduler,
+    questions: DaemonQuestions,
+    groups: GroupQuestions,
+    closing: Closing,
+) -> tuple[WebPage | None, Mapping[str, Callable[[], None]]]:
+    """Open the doors that are configured: the page, and by section what renews a certificate."""
+    if not config.api.enabled:
+        return None, {}
+    dispatch, door = _open_to_tenants(reactor, config, questions, groups, closing)
+    if not config.web.enabled:
+        return None, {"api": door.renew}
+    page = _open_to_browsers(reactor, config, scheduler, dispatch, closing)
+    return page, {"api": door.renew, "web": page.renew}
+
+
+def _open_to_tenants(
     reactor: Any,
     config: Config,
     questions: DaemonQuestions,
     groups: GroupQuestions,
     closing: Closing,
-) -> Dispatch:
-    """Open the tenants' interface, and leave word where it is; who answers there."""
+) -> tuple[Dispatch, Door]:
+    """Open the tenants' interface, and leave word where it is; what answers there."""
     # Connections of its own: however many tenants log in, the period's calls don't wait.
     transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
     closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
@@ -123,7 +141,7 @@ def open_to_tenants(
     closing.add("the tenants' interface", lambda: ensureDeferred(door.close()))
     (config.state_directory / "merkat_xmlrpc").write_text(f"{door.endpoint}\n")
     _log.info("Tenants are answered at {endpoint}", endpoint=door.endpoint)
-    return dispatch
+    return dispatch, door
 
 
 def _bounds(config: Config) -> Settings:
@@ -131,7 +149,7 @@ def _bounds(config: Config) -> Settings:
     return within(config.api_settings, 2 if config.web.enabled else 1, files())
 
 
-def open_to_browsers(
+def _open_to_browsers(
     reactor: Any,
     config: Config,
     scheduler: Scheduler,

@@ -1,11 +1,12 @@
 """Reloading: those who go by the configuration are told the new one, while all goes on."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twisted.logger import Logger
 
+from merkatd.api.xmlrpc.tls import CertificateError
 from merkatd.config.anew import anew
 from merkatd.config.checks import conflicts
 from merkatd.config.model import Config
@@ -29,6 +30,8 @@ class Going:
     keeper: Keeper
     ledgers: Sequence[Ledger]
     leading: Leading | None
+    renewals: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+    """By section: what reads its certificate anew. Raises CertificateError."""
 
     def adopt(self, config: Config) -> None:
         """Go by this one from the next period on."""
@@ -86,6 +89,11 @@ class Reloading:
             _log.warn("{key} needs a restart: until then it stays as it was", key=key)
         restart = ", ".join(found.restart)
         self._going.scheduler.configuration = f"needs a restart: {restart}" if restart else None
+        for section, renew in self._going.renewals.items():
+            try:
+                renew()
+            except CertificateError as error:
+                self.lacks(f"the old certificate stays: {section}.certificate: {error}")
         return found.config
 
     def lacks(self, what: str) -> None:

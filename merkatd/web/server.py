@@ -1,5 +1,6 @@
 """The port of the page."""
 
+from collections.abc import Callable
 from typing import Any
 
 from merkatd.api.xmlrpc.dispatch import Dispatch
@@ -48,11 +49,20 @@ class VisitFactory(CallFactory):
 class WebPage:
     """The page as it is served."""
 
-    def __init__(self, door: Door, listeners: Listeners, goals: Goals) -> None:
+    def __init__(
+        self, door: Door, listeners: Listeners, goals: Goals, named: Callable[[], None]
+    ) -> None:
+        """`named` reads the names that the certificate gives."""
         self._door = door
+        self._named = named
         self._listeners = listeners
         self.goals = goals
         self.address = door.address
+
+    def renew(self) -> None:
+        """Read the certificate anew, where there is one. Raises CertificateError."""
+        self._door.renew()
+        self._named()
 
     async def close(self) -> None:
         """End all that listens, and close the port."""
@@ -86,8 +96,12 @@ def serve(
     known = dispatch.admission.known
     factory = VisitFactory(reactor, bounds, site, cookie, hosts, proxies, known, secure=secure)
     door = opened(reactor, settings, factory, "web")
-    hosts.also(certificate_names(settings.certificate))
+
+    def named() -> None:
+        hosts.also(certificate_names(settings.certificate))
+
+    named()
     house = dispatch.house
     keeping = Keeping(site.past, house.questions, site.goals, listeners.announced)
     scheduler.listen(keeping.announced)
-    return WebPage(door, listeners, site.goals)
+    return WebPage(door, listeners, site.goals, named)

@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.xmlrpc.site import PASSWORD, Site
+from tests.api.xmlrpc.site import PASSWORD, Site, until
+
+NAMES = "IP:127.0.0.1,DNS:market.example,DNS:*.wild.example"
+
+
+def certified(pem: Path, key: Path, names: str = NAMES) -> None:
+    """Make a certificate with these names."""
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    words += f" -subj /CN=x -addext subjectAltName={names}"
+    command = ["openssl", *words.split(), "-keyout", str(key), "-out", str(pem)]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +28,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ssl.SS
     """Where a page with a certificate is served, and what trusts it."""
     folder: Path = tmp_path_factory.mktemp("tls")
     pem, key = folder / "cert.pem", folder / "key.pem"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    names = "IP:127.0.0.1,DNS:market.example,DNS:*.wild.example"
-    words += f" -subj /CN=x -addext subjectAltName={names}"
-    command = ["openssl", *words.split(), "-keyout", str(key), "-out", str(pem)]
-    subprocess.run(command, check=True, capture_output=True)
+    certified(pem, key)
     web = f'[web]\ncertificate = "{pem}"\nkey = "{key}"\nhosts = ["other.example"]'
     made = Site(folder, web)
     try:
@@ -82,3 +89,40 @@ def test_names_of_the_certificate_and_the_configuration_are_served(
 ) -> None:
     """Wildcards stand for too much."""
     assert ask(page, "/sign-in", host=host).status == status
+
+
+def test_a_certificate_that_was_renewed_is_served_after_a_reload(tmp_path: Path) -> None:
+    """At both doors, with its names; one that can't be read leaves the old one, which is said."""
+    pem, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    certified(pem, key)
+    files = f'certificate = "{pem}"\nkey = "{key}"\n'
+    site = Site(tmp_path, f"{files}[web]\n{files}")
+    try:
+        doors = [
+            (site.state / name).read_text().strip()[8:].partition("/")[0]
+            for name in ("merkat_web", "merkat_xmlrpc")
+        ]
+        old = pem.read_text()
+        certified(pem, key, f"{NAMES},DNS:new.example")
+        site.program.send_signal(signal.SIGHUP)
+        until(lambda: served(doors[0]) == pem.read_text(), "the new certificate")
+        assert served(doors[1]) == pem.read_text() != old
+        new = pem.read_text()
+        context = ssl.create_default_context(cafile=str(pem))
+        assert ask((doors[0], context), "/sign-in", host="new.example").status == 200
+        assert site.order("status")["configuration"] is None
+        pem.write_text("no certificate")
+        site.program.send_signal(signal.SIGHUP)
+        until(lambda: site.order("status")["configuration"], "the word on it")
+        said = site.order("status")["configuration"]
+        assert said.startswith("in force, but the old certificate stays: web.certificate: ")
+        assert "api.certificate" in said
+        assert [served(door) for door in doors] == [new, new]
+    finally:
+        site.end()
+
+
+def served(door: str) -> str:
+    """The certificate that a door shows."""
+    host, _, port = door.partition(":")
+    return ssl.get_server_certificate((host, int(port)))

@@ -15,7 +15,7 @@ from merkatd.api.xmlrpc.handshakes import Handshakes, guard
 from merkatd.api.xmlrpc.known import KnownAddresses
 from merkatd.api.xmlrpc.places import Places
 from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.tls import CertificateError, context_of
+from merkatd.api.xmlrpc.tls import CertificateError, ServerContext
 
 _SWEEP_S = 1.0
 _MIB = 1 << 20
@@ -52,14 +52,20 @@ class Where(Protocol):
 class Door:
     """The open port."""
 
-    def __init__(self, port: Any, factory: "CallFactory", *, secure: bool) -> None:
+    def __init__(self, port: Any, factory: "CallFactory", context: ServerContext | None) -> None:
         self._port = port
         self._factory = factory
+        self._context = context
         host: Any = self._port.getHost()
-        scheme, name = "https" if secure else "http", f"[{host.host}]"
+        scheme, name = "https" if context else "http", f"[{host.host}]"
         self.port: int = host.port
         self.address = f"{scheme}://{name if ':' in host.host else host.host}:{host.port}/"
         self.endpoint = f"{self.address}RPC2"
+
+    def renew(self) -> None:
+        """Read the certificate anew, where there is one. Raises CertificateError."""
+        if self._context is not None:
+            self._context.renew()
 
     async def close(self) -> None:
         """Close the port, and every connection."""
@@ -77,18 +83,17 @@ def serve(reactor: Any, settings: Settings, dispatch: Dispatch) -> Door:
 
 def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) -> Door:
     """Open a port as a section of the configuration says. Raises NotServedError."""
-    secure = bool(settings.certificate)
-    if not (secure or settings.plain or _is_loopback(settings.address)):
+    context: ServerContext | None = None
+    if not (settings.certificate or settings.plain or _is_loopback(settings.address)):
         raise NotServedError(
             f"{section}.address: {settings.address}: other machines can reach it; name a"
             f" certificate, or set {section}.plain to let passwords travel in the clear"
         )
     where = {"interface": settings.address}
     try:
-        if secure:
-            context = context_of(
-                Path(settings.certificate), Path(settings.key or settings.certificate)
-            )
+        if settings.certificate:
+            key = Path(settings.key or settings.certificate)
+            context = ServerContext(Path(settings.certificate), key)
             factory.handshakes = Handshakes(reactor, factory.known)
             guarded = guard(context, factory, reactor)
             port = reactor.listenTCP(settings.port, guarded, **where)
@@ -100,7 +105,7 @@ def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) 
         why = error.socketError.strerror
         at = f"{settings.address}:{settings.port}"
         raise NotServedError(f"{section}.port: {at}: {why}") from None
-    return Door(port, factory, secure=secure)
+    return Door(port, factory, context)
 
 
 def _is_loopback(address: str) -> bool:

@@ -21,21 +21,23 @@ class CertificateError(Exception):
 
 @implementer(IOpenSSLContextFactory)
 class ServerContext:
-    """What a port needs to speak TLS 1.2 or newer; read once."""
+    """What a port needs to speak TLS 1.2 or newer. Raises CertificateError."""
 
-    def __init__(self, context: SSL.Context) -> None:
-        self._context = context
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._files = certificate, key
+        self._context = _context_of(certificate, key)
 
     def getContext(self) -> SSL.Context:  # noqa: N802 - Twisted's name
-        """The same for every connection."""
+        """The same for every connection, until there is a new certificate."""
         return self._context
 
+    def renew(self) -> None:
+        """Read the files anew, for connections from now on. Raises CertificateError."""
+        self._context = _context_of(*self._files)
 
-def context_of(certificate: Path, key: Path) -> ServerContext:
-    """The context with a certificate, those that it was signed with, and its key.
 
-    Raises CertificateError.
-    """
+def _context_of(certificate: Path, key: Path) -> SSL.Context:
+    """Return a context with a certificate, those that it was signed with, and its key."""
     try:
         own, *signers = load_pem_x509_certificates(_read(certificate))
     except ValueError:
@@ -56,7 +58,7 @@ def context_of(certificate: Path, key: Path) -> ServerContext:
             f"{key}: holds no key of the certificate in {certificate}, in PEM and without a"
             " password"
         ) from None
-    return ServerContext(context)
+    return context
 
 
 def _read(path: Path) -> bytes:
