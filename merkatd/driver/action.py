@@ -19,10 +19,9 @@ from merkatd.scheduler.handing import Room
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
 _KIB = 1024
-_OF_USERS = ("VM_POOL", "VM_GROUP_POOL")
-"""Pools of users' texts, which are not read; oned writes them in this order."""
 _CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
-_TAG = re.compile(rb"</?(?:VM|VM_GROUP)_POOL>")
+_TAG = re.compile(rb"<(/?)(?:VM|VM_GROUP)_POOL>")
+"""Pools of users' texts, which are not read."""
 _DIGITS = 18
 
 
@@ -74,30 +73,41 @@ def read_action(payload: bytes) -> Action:
 
 
 def _without_users(text: bytes) -> bytes:
-    """Return the text without users' pools: each from its first beginning to its last end.
+    """Return the text without users' pools, found by their depth in the document.
 
-    What users write stands in CDATA sections, and looks there like whatever they like.
+    What users write stands in CDATA sections, and looks there like whatever they like; and they
+    name their attributes as they like, also like a pool.
     """
-    found = list(_tags_of_users(text))
-    kept, start = [], 0
-    for pool in _OF_USERS:
-        begins = [at for mark, at in found if mark == f"<{pool}>".encode() and at >= start]
-        ending = f"</{pool}>".encode()
-        ends = [at for mark, at in found if mark == ending and at >= start]
-        if begins and ends and begins[0] < ends[-1]:
-            kept.append(text[start : begins[0]])
-            start = ends[-1] + len(ending)
+    kept, start, depth, begin = [], 0, 0, -1
+    for first, stop in _outside_texts(text):
+        at = first
+        for tag in _TAG.finditer(text, at, stop):
+            depth += _deeper(text, at, tag.start())
+            at = tag.end()
+            if not tag[1]:
+                begin = tag.start() if depth == 1 else begin
+                depth += 1
+                continue
+            depth -= 1
+            if depth == 1 and begin >= 0:
+                kept.append(text[start:begin])
+                start, begin = at, -1
+        depth += _deeper(text, at, stop)
     return b"".join([*kept, text[start:]])
 
 
-def _tags_of_users(text: bytes) -> Iterator[tuple[bytes, int]]:
-    """Each tag of a users' pool that is in no CDATA section, and where it stands."""
+def _deeper(text: bytes, start: int, stop: int) -> int:
+    """Return by how many elements the text is deeper at its stop: those that begin, less ends."""
+    begins = text.count(b"<", start, stop) - text.count(b"</", start, stop)
+    return begins - text.count(b"</", start, stop) - text.count(b"/>", start, stop)
+
+
+def _outside_texts(text: bytes) -> Iterator[tuple[int, int]]:
+    """Return where each part begins and stops that is in no CDATA section."""
     start = 0
     while True:
         begin = text.find(_CDATA, start)
-        stop = len(text) if begin < 0 else begin
-        for tag in _TAG.finditer(text, start, stop):
-            yield tag[0], tag.start()
+        yield start, len(text) if begin < 0 else begin
         end = -1 if begin < 0 else text.find(_CDATA_END, begin)
         if end < 0:
             return

@@ -8,6 +8,7 @@ from lxml import etree
 
 from merkatd.driver.advice import ON_RULES, Cluster, Facts, release
 from merkatd.driver.calling import Call, RefusedError
+from merkatd.mistakes import element_of
 
 _ADMINISTRATORS = 0
 _WITH_DRIVERS = (7, 0)
@@ -61,7 +62,8 @@ def inquire(call: Call) -> Facts:
 
 def _tree(text: Any) -> Any:
     try:
-        return etree.fromstring(str(text).encode(), etree.XMLParser(resolve_entities=False))
+        parser = etree.XMLParser(resolve_entities=False)
+        return element_of(str(text).encode(), parser, resolve_entities=False)
     except etree.XMLSyntaxError as error:
         raise RefusedError(f"an answer is no XML: {error.msg}") from None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lxml import etree
 
 from merkatd import syntax
+from merkatd.mistakes import element_of
 from merkatd.syntax import Attribute, ParseError, Template, Vector, cdata, xml_name
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ __all__ = [
     "transforms",
 ]
 
+_SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "huge_tree": False}
+
 
 def parse(text: str) -> Template:
     """Return the template of a text in either syntax. Raise ParseError."""
@@ -32,12 +35,18 @@ def parse(text: str) -> Template:
 
 
 def _parse_xml(text: str) -> Template:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
-    try:
-        root = etree.fromstring(text.encode(), parser)
-    except etree.XMLSyntaxError:
-        raise ParseError("Parse error: XML Template malformed.") from None
+    root = _read(text)
+    if root is None:
+        raise ParseError("Parse error: XML Template malformed.")
     return Template.of(_xml_attributes(root))
+
+
+def _read(text: str) -> etree._Element | None:
+    """Return the element that a text is, None where oned says that it is none."""
+    try:
+        return element_of(text.encode(), etree.XMLParser(**_SAFE), **_SAFE)
+    except etree.XMLSyntaxError:
+        return None
 
 
 def _xml_attributes(root: etree._Element) -> Iterable[Attribute]:
@@ -67,11 +76,7 @@ def transforms(template: Template, user_template: Template) -> bool:
     if not (_ends_sections(template) or _ends_sections(user_template)):
         return True
     inside = shown(template, "TEMPLATE") + shown(user_template, "USER_TEMPLATE")
-    try:
-        etree.fromstring(f"<VM>{inside}</VM>".encode())
-    except etree.XMLSyntaxError:
-        return False
-    return True
+    return _read(f"<VM>{inside}</VM>") is not None
 
 
 _SPLIT = "]]]]><![CDATA[>"

@@ -59,7 +59,7 @@ class OpenNebulaCloud:
         self._new_vms = NewVms(client, self._vm_reader)
         self._glances = Glances(client, clock)
         self._host_pool = HostPool()
-        self._estate = EstatePools(client, executor)
+        self._estate = EstatePools(client, executor, clock)
         self._shown: Shown | None = None
         self._messages: dict[int, str] = {}
 

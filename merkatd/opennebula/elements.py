@@ -13,6 +13,8 @@ from typing import Any
 
 from lxml import etree
 
+from merkatd.mistakes import element_of, only_in_names
+
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 
 _SAFE: dict[str, Any] = {
@@ -23,6 +25,7 @@ _SAFE: dict[str, Any] = {
     "remove_comments": True,
     "remove_pis": True,
 }
+_CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
 _DIGITS = 18
 _LARGEST = 10**_DIGITS
 _MOST = 1e15
@@ -65,7 +68,7 @@ def _cut(body: bytes, start: int, stop: int, joint: bytes, kept: int) -> Iterato
 def parsed(piece: bytes) -> Element:
     """The element that these bytes are. Raises BrokenError where they are none."""
     try:
-        return etree.fromstring(piece, _PARSERS.parser)
+        return element_of(piece, _PARSERS.parser, **_SAFE)
     except etree.XMLSyntaxError as error:
         raise BrokenError(error.msg or "no XML") from None
 
@@ -83,8 +86,26 @@ _PARSERS = _Parsers()
 def rows(text: str, pool: str, tag: str) -> Iterator[Element]:
     """The elements of this tag right inside the pool's; each is emptied when the next is asked for.
 
-    Raises BrokenError where the text breaks off or is no XML.
+    Raises BrokenError where the text breaks off or is no XML. See Note [Names with a colon] in
+    merkatd.mistakes.
     """
+    count = 0
+    try:
+        for element in _streamed(text, pool, tag):
+            yield element
+            count += 1
+    except _NameError:
+        for number, piece in enumerate(separate(text, pool, tag)):
+            if number >= count:
+                yield parsed(piece)
+
+
+class _NameError(Exception):
+    """An attribute has a name that is none to lxml."""
+
+
+def _streamed(text: str, pool: str, tag: str) -> Iterator[Element]:
+    """The same. Raises _NameError where nothing but names keeps the text from being read."""
     parsed = etree.iterparse(
         BytesIO(text.encode("utf-8", "replace")),
         events=("end",),
@@ -101,9 +122,43 @@ def rows(text: str, pool: str, tag: str) -> Iterator[Element]:
             yield element
             root.remove(element)
     except etree.XMLSyntaxError as error:
+        if only_in_names(parsed.error_log):
+            raise _NameError from None
         raise BrokenError(f"{pool}: {error.msg}") from None
     if parsed.root is None or parsed.root.tag != pool:
         raise BrokenError(f"there is no {pool}")
+
+
+def separate(text: str, pool: str, tag: str) -> Iterator[bytes]:
+    """Return the bytes of each element inside the pool's, whatever some of them are.
+
+    They are cut where no text of a user can stand. Raises BrokenError where the pool breaks off.
+    """
+    body = text.strip().encode("utf-8", "replace")
+    head, tail = f"<{pool}>".encode(), f"</{pool}>".encode()
+    if not (body.startswith(head) and body.endswith(tail)):
+        raise BrokenError(f"{pool} breaks off")
+    begin, end = f"<{tag}>".encode(), f"</{tag}>".encode()
+    start, stop = len(head), len(body) - len(tail)
+    for at in _outside_texts(body, end + begin, start, stop):
+        yield body[start : at + len(end)]
+        start = at + len(end)
+    if start < stop:
+        yield body[start:stop]
+
+
+def _outside_texts(body: bytes, joint: bytes, start: int, stop: int) -> Iterator[int]:
+    """Return where the joint stands, but for those in CDATA sections."""
+    while start < stop:
+        section = body.find(_CDATA, start, stop)
+        until = stop if section < 0 else section
+        while (at := body.find(joint, start, until)) >= 0:
+            yield at
+            start = at + 1
+        if section < 0:
+            return
+        end = body.find(_CDATA_END, section, stop)
+        start = stop if end < 0 else end + len(_CDATA_END)
 
 
 def one(text: str, tag: str) -> Element:

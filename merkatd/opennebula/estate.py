@@ -1,4 +1,12 @@
-"""What changes seldom: each pool is asked for every period, and taken apart where it changed."""
+"""What changes seldom: each pool is asked for every period, and taken apart where it changed.
+
+# Note [Long texts in pools]
+Any user may write megabytes into the own template, and into as many VM groups as OpenNebula takes.
+A pool that is longer than an answer may be, or that takes longer than a call may, would stop every
+period. So a pool in which tenants' texts stand counts as it was read last, and is asked for again
+some minutes later; one that is long is asked for as seldom. Where it was never read, it counts as
+one that is not shown to us. That is said in the log, with the object that has the longest text.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,8 +17,10 @@ from typing import Any
 from twisted.logger import Logger
 
 from merkatd.opennebula.client import Client
-from merkatd.opennebula.errors import BadCallError, ForbiddenError
+from merkatd.opennebula.elements import BrokenError
+from merkatd.opennebula.errors import BadCallError, ForbiddenError, LongAnswerError
 from merkatd.opennebula.estate_pools import (
+    longest_of,
     read_clusters,
     read_datastores,
     read_groups,
@@ -20,10 +30,18 @@ from merkatd.opennebula.estate_pools import (
     read_vm_groups,
 )
 from merkatd.opennebula.transport import Executor
-from merkatd.opennebula.waiting import in_parallel
+from merkatd.opennebula.waiting import Time, in_parallel
 from merkatd.opennebula.wanted import Estate
+from merkatd.scheduler.ports import UnreachableError
 
 _log = Logger()
+
+_Ask = Callable[[], Awaitable[str]]
+_Reader = Callable[[str], Any]
+
+_REST_S = 300.0
+LONG = 1 << 25
+"""A longer pool is not asked for in each period; a user takes one kB or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +55,19 @@ class Known:
 class EstatePools:
     """Reads them again and again."""
 
-    def __init__(self, client: Client, executor: Executor) -> None:
+    def __init__(self, client: Client, executor: Executor, clock: Time) -> None:
         self._client = client
         self._executor = executor
+        self._clock = clock
         self._read: dict[str, tuple[bytes, Any]] = {}
         self._refused: set[str] = set()
+        self._again_s: dict[str, float] = {}
+        """When pools that were long, or could not be read, are asked for again."""
 
     async def read(self) -> Known:
         """All of it. Raises UnreachableError, BrokenError, or OneError."""
         client = self._client
+        resting: dict[str, str] = {}
         (
             datastores,
             networks,
@@ -58,15 +80,19 @@ class EstatePools:
         ) = await in_parallel(
             [
                 self._pool(client.datastore_pool, read_datastores, ()),
-                self._pool(client.network_pool, read_networks, ()),
-                self._pool(client.vm_group_pool, read_vm_groups, ()),
-                self._pool(client.user_pool, read_users, {}),
-                self._pool(client.group_pool, read_groups, {}),
+                self._of_tenants(client.network_pool, read_networks, (), resting),
+                self._of_tenants(client.vm_group_pool, read_vm_groups, (), resting),
+                self._of_tenants(client.user_pool, read_users, {}, resting),
+                self._of_tenants(client.group_pool, read_groups, {}, resting),
                 self._pool(client.rules, read_rules, None),
                 self._pool(client.cluster_pool, read_clusters, ({}, {})),
                 client.zone(),
             ]
         )
+        # Only now: where the server is away, every pool fails, and none is to blame.
+        for name, why in resting.items():
+            self._again_s[name] = self._clock.seconds() + _REST_S
+            _log.warn("{pool} {why}; it is asked for again later", pool=name, why=why)
         estate = Estate(
             datastores=datastores,
             groups=groups,
@@ -80,10 +106,31 @@ class EstatePools:
         )
         return Known(estate, cluster_words)
 
-    async def _pool(
-        self, ask: Callable[[], Awaitable[str]], read: Callable[[str], Any], without: Any
+    async def _of_tenants(
+        self, ask: _Ask, read: _Reader, without: Any, resting: dict[str, str]
     ) -> Any:
+        """The same of a pool with tenants' texts; `resting` is told why it is left to rest."""
+        name = ask.__name__
+        known = self._read.get(name, (b"", without))[1]
+        if self._clock.seconds() < self._again_s.get(name, 0.0):
+            return known
+        try:
+            text = await self._shown(ask)
+            found = without if text is None else await self._taken_apart(name, text, read)
+        except (LongAnswerError, BrokenError, UnreachableError) as error:
+            resting[name] = f"can't be read and counts as it was before: {error}"
+            return known
+        if text is not None and len(text) > LONG:
+            longest = await self._executor.run(partial(longest_of, text))
+            resting[name] = f"takes {len(text) >> 20} MiB, most of it {longest}"
+        return found
+
+    async def _pool(self, ask: _Ask, read: _Reader, without: Any) -> Any:
         """What a pool says; `without` where the server has none such, or does not show it to us."""
+        text = await self._shown(ask)
+        return without if text is None else await self._taken_apart(ask.__name__, text, read)
+
+    async def _shown(self, ask: _Ask) -> str | None:
         name = ask.__name__
         try:
             text = await ask()
@@ -91,10 +138,13 @@ class EstatePools:
             if name not in self._refused:
                 _log.warn("It is left out of account: {why}", why=str(error))
             self._refused.add(name)
-            return without
+            return None
         self._refused.discard(name)
+        return text
+
+    async def _taken_apart(self, name: str, text: str, read: _Reader) -> Any:
         digest = blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-        known, result = self._read.get(name, (b"", without))
+        known, result = self._read.get(name, (b"", None))
         if known != digest:
             result = await self._executor.run(partial(read, text))
             self._read[name] = digest, result

@@ -1,12 +1,14 @@
 """Datastores, networks, VM groups, users, rules and clusters from the texts of their pools."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
 from twisted.logger import Logger
 
 from merkatd.opennebula.elements import (
+    BrokenError,
     Element,
     UnreadableError,
     children,
@@ -14,8 +16,10 @@ from merkatd.opennebula.elements import (
     first,
     ids,
     measured,
+    parsed,
     rows,
     said,
+    separate,
     text,
     whole,
 )
@@ -27,6 +31,8 @@ _log = Logger()
 Thing = TypeVar("Thing")
 
 _READY = 0
+_OBJECT = re.compile(r"<(\w+)><ID>(\d{1,18})</ID>")
+_NUMBER = re.compile(rb"<ID>(\d{1,18})</ID>")
 _BITS: Mapping[str, int] = MappingProxyType(
     {
         f"{who}_{right}": 1 << place
@@ -80,16 +86,41 @@ def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
 
 def _each(pool: str, name: str, tag: str, read: Callable[[Element], Thing]) -> Iterator[Thing]:
     """Those that can be read; the others are left out, and logged."""
-    for element in rows(pool, name, tag):
+    try:
+        found = _read_each(rows(pool, name, tag), tag, read)
+    except BrokenError:
+        found = _read_each(_whole_ones(pool, name, tag), tag, read)
+    return iter(found)
+
+
+def _read_each(
+    elements: Iterable[Element], tag: str, read: Callable[[Element], Thing]
+) -> list[Thing]:
+    found = []
+    for element in elements:
         try:
-            yield read(element)
+            found.append(read(element))
         except UnreadableError as error:
-            _log.warn(
-                "{tag} {number} can't be read and is left out: {why}",
-                tag=tag,
-                number=element.findtext("ID"),
-                why=error,
-            )
+            _left_out(tag, element.findtext("ID"), error)
+    return found
+
+
+def _whole_ones(pool: str, name: str, tag: str) -> Iterator[Element]:
+    """Those that are XML. Raises BrokenError where the pool breaks off."""
+    for piece in separate(pool, name, tag):
+        try:
+            element = parsed(piece)
+        except BrokenError as error:
+            number = _NUMBER.search(piece)
+            _left_out(tag, number[1].decode() if number else None, error)
+        else:
+            yield element
+
+
+def _left_out(tag: str, number: str | None, why: Exception) -> None:
+    _log.warn(
+        "{tag} {number} can't be read and is left out: {why}", tag=tag, number=number, why=why
+    )
 
 
 def _datastore(element: Element) -> Datastore:
@@ -208,3 +239,15 @@ def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:
     except ValueError:
         shown = repr(found[:40])
         raise UnreadableError(f"{name} is {shown}, not a hexadecimal number") from None
+
+
+def longest_of(pool: str) -> str:
+    """Return the name of the object that takes most of a pool's text, and its length."""
+    begins = [found.start() for found in _OBJECT.finditer(pool)]
+    ends = [*begins[1:], len(pool)]
+    longest = max(zip(begins, ends, strict=True), key=lambda one: one[1] - one[0], default=None)
+    if longest is None:
+        return "nothing with an id"
+    found = _OBJECT.match(pool, longest[0])
+    name = f"{found[1]} {found[2]}" if found else "something"
+    return f"{name} with {(longest[1] - longest[0]) / (1 << 20):.1f} MiB"

@@ -83,7 +83,9 @@ class Endpoint:
 
     def xml(self, method: str, *arguments: Any, session: str = "") -> etree._Element:
         """The XML that a call answers with."""
-        return etree.fromstring(self.ok(method, *arguments, session=session).encode())
+        return etree.fromstring(
+            self.ok(method, *arguments, session=session).encode(), etree.XMLParser(recover=True)
+        )
 
     def pool(self, method: str, *arguments: Any, session: str = "") -> dict[int, etree._Element]:
         """A pool's elements by id, in the pool's order."""

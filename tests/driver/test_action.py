@@ -192,3 +192,23 @@ def test_sections_that_begin_again_and_again_take_no_longer() -> None:
     began_s = time.process_time()
     assert read(long).hosts == read(RECORDED).hosts
     assert time.process_time() - began_s < 2
+
+
+ODD = [
+    "<A:B><![CDATA[x]]></A:B>",
+    "<VM_POOL><![CDATA[x]]></VM_POOL>",
+    "<VM_GROUP_POOL><A><![CDATA[x]]></A></VM_GROUP_POOL>",
+    "<1A/>",
+]
+
+
+@pytest.mark.parametrize("in_group", ODD)
+@pytest.mark.parametrize("in_vm", ODD)
+def test_attributes_named_like_pools_and_names_that_lxml_refuses(in_vm: str, in_group: str) -> None:
+    """Any user can give them; they harm nobody's placing, alone or together."""
+    group = f"<VM_GROUP><ID>0</ID><TEMPLATE>{in_group}</TEMPLATE></VM_GROUP>"
+    text = RECORDED.replace("<USER_TEMPLATE>", f"<USER_TEMPLATE>{in_vm}", 1)
+    text = text.replace("<VM_GROUP_POOL/>", f"<VM_GROUP_POOL>{group}</VM_GROUP_POOL>")
+    found = read_action(base64.b64encode(text.encode()))
+    plain = read_action(base64.b64encode(RECORDED.encode()))
+    assert (found.hosts, found.room, found.stores) == (plain.hosts, plain.room, plain.stores)

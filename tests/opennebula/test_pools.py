@@ -1,11 +1,15 @@
 """From the text of pools to rows: each VM and host is read, or left out, by itself."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.logger import capturedLogs
 
 from merkatd.cluster import HostState, VmState
-from merkatd.opennebula.elements import BrokenError
+from merkatd.opennebula.elements import BrokenError, rows
+from merkatd.opennebula.estate_pools import read_users
 from merkatd.opennebula.host_pool import HostPool, Load, read_hosts, read_samples
 from merkatd.opennebula.observing import Pools, observed
 from merkatd.opennebula.states import host_state, look
@@ -316,3 +320,56 @@ def test_hosts_tell_where_a_vm_comes_from(
     pools = Pools([read_vm(text)], [], {}, read_hosts(f"<HOST_POOL>{hosts}</HOST_POOL>"), {})
     seen = observed(pools, 0.0).observation
     assert (VmState(int(seen.vm_state[0])), int(seen.vm_host[0])) == (state, where)
+
+
+def user(number: int, text: str) -> str:
+    """A user with a text in the template."""
+    inside = f"<TEMPLATE><A>{text}</A></TEMPLATE>"
+    return f"<USER><ID>{number}</ID><GID>1</GID><NAME>u{number}</NAME>{inside}</USER>"
+
+
+TEXTS = st.sampled_from(
+    [
+        "<![CDATA[x]]>",
+        "<![CDATA[</USER><USER><ID>0</ID><GID>0</GID><NAME>root</NAME></USER><USER>]]>",
+        "<![CDATA[]]]]><![CDATA[>]]>",
+        "<B:C>1</B:C>",
+        "<USER><ID>0</ID></USER>",
+    ]
+)
+BROKEN = st.sampled_from(["\x01", "<![CDATA[x]]>y]]>", "<B>", "&nothing;"])
+
+
+@given(st.lists(st.tuples(st.booleans(), TEXTS, BROKEN), max_size=6))
+def test_a_user_that_is_no_xml_leaves_all_others(users: list[tuple[bool, str, str]]) -> None:
+    """Whatever the others' texts look like; and no text shows another user."""
+    texts = [user(n, bad if is_bad else good) for n, (is_bad, good, bad) in enumerate(users)]
+    with capturedLogs():
+        found = read_users(f"<USER_POOL>{''.join(texts)}</USER_POOL>")
+    right = {n for n, (is_bad, _, _) in enumerate(users) if not is_bad}
+    assert {(one, found[one].name) for one in found} == {(n, f"u{n}") for n in right}
+
+
+def test_a_pool_that_breaks_off_is_not_read() -> None:
+    """Some of its users would look removed."""
+    whole = f"<USER_POOL>{user(1, 'x')}{user(2, 'x')}</USER_POOL>"
+    for end in (20, len(user(1, "x")) + 11, len(whole) - 1):
+        with pytest.raises(BrokenError):
+            read_users(whole[:end])
+
+
+@given(st.lists(st.sampled_from(["x", "<B:C>1</B:C>", "<D>2</D>"]), max_size=8))
+def test_each_element_comes_once_whatever_names_there_are(texts: list[str]) -> None:
+    """In its order: also where the first names that lxml refuses come late."""
+    vms = [vm(number, user=text) for number, text in enumerate(texts)]
+    found = [element.findtext("ID") for element in rows(pool(*vms), "VM_POOL", "VM")]
+    assert found == [str(number) for number in range(len(texts))]
+
+
+def test_mistakes_beside_odd_names_are_mistakes() -> None:
+    """And a long text with many of both is refused at once."""
+    broken = "<B:C>" * 100_000
+    began_s = time.thread_time()
+    with pytest.raises(BrokenError):
+        list(rows(pool(vm(1, user=broken), vm(2)), "VM_POOL", "VM"))
+    assert time.thread_time() - began_s < 1.0

@@ -1,0 +1,42 @@
+"""Attributes with odd names, which any user may give: they keep nobody's pool from being read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from merkatd.opennebula import Client, OpenNebulaCloud
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+ODD = ("A:B", "A:B:C", "VM_POOL", "USER", "VM_GROUP")
+"""libxml2 takes the first two for names in a namespace, which nobody has declared."""
+
+
+def xml(name: str) -> str:
+    """A template with an attribute of this name."""
+    return f"<TEMPLATE><{name}>x</{name}></TEMPLATE>"
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_name_with_a_colon_keeps_nobody_from_being_seen(endpoint: Endpoint, name: str) -> None:
+    """In a user's own template, in a VM's and in a VM group's: OpenNebula takes and shows it."""
+    user, session = endpoint.user()
+    vm = endpoint.running(1, session=session)
+    inside = f"<NAME>odd{vm}</NAME><ROLE><NAME>r</NAME></ROLE><{name}>x</{name}>"
+    group = endpoint.ok("one.vmgroup.allocate", f"<TEMPLATE>{inside}</TEMPLATE>", session=session)
+    try:
+        endpoint.ok("one.user.update", user, xml(name), 1, session=session)
+        endpoint.ok("one.vm.update", vm, xml(name), 1, session=session)
+        shown = str(endpoint.ok("one.userpool.info"))
+        assert f"<{name}><![CDATA[x]]></{name}>" in shown
+        client = Client(endpoint.transport, endpoint.admin, endpoint.clock)
+        cloud = OpenNebulaCloud(client, endpoint.clock, endpoint.executor)
+        seen = endpoint.run(cloud.observe())
+        assert vm in seen.vm_id.tolist()
+        assert not seen.by_record
+        assert seen.owner_name[user]
+    finally:
+        endpoint.ok("one.vmgroup.delete", group)

@@ -1,0 +1,140 @@
+"""Pools with tenants' texts that are too long, or no XML: they stop no period."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
+
+from merkatd.database.executors import Inline
+from merkatd.opennebula import estate
+from merkatd.opennebula.errors import LongAnswerError
+from merkatd.opennebula.estate import EstatePools, Known
+from merkatd.scheduler.ports import UnreachableError
+
+GROUP = "<GROUP><ID>1</ID><NAME>users</NAME></GROUP>"
+RULE = "<ACL><ID>0</ID><USER>1</USER><RESOURCE>1</RESOURCE><RIGHTS>1</RIGHTS><ZONE>1</ZONE></ACL>"
+EMPTY = {
+    "datastore_pool": "<DATASTORE_POOL></DATASTORE_POOL>",
+    "network_pool": "<VNET_POOL></VNET_POOL>",
+    "vm_group_pool": "<VM_GROUP_POOL></VM_GROUP_POOL>",
+    "group_pool": f"<GROUP_POOL>{GROUP}</GROUP_POOL>",
+    "rules": f"<ACL_POOL>{RULE}</ACL_POOL>",
+    "cluster_pool": "<CLUSTER_POOL></CLUSTER_POOL>",
+}
+
+
+def user(number: int, text: str = "") -> str:
+    """A user with this in the template."""
+    inside = f"<TEMPLATE><A>{text}</A></TEMPLATE>"
+    return f"<USER><ID>{number}</ID><GID>1</GID><NAME>u{number}</NAME>{inside}</USER>"
+
+
+class Server:
+    """Answers with texts, or fails."""
+
+    def __init__(self) -> None:
+        self.says: dict[str, str | Exception] = {**EMPTY}
+        self.users(user(1))
+        self.asked: list[str] = []
+        self.clock = Clock()
+        self.pools = EstatePools(self._client, Inline(), self.clock)
+
+    def users(self, *users: str) -> None:
+        """These are its users from now on."""
+        self.says["user_pool"] = f"<USER_POOL>{''.join(users)}</USER_POOL>"
+
+    @property
+    def _client(self) -> Any:
+        return self
+
+    async def zone(self) -> int:
+        """Its own."""
+        return 0
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        async def ask() -> str:
+            self.asked.append(name)
+            said = self.says[name]
+            if isinstance(said, Exception):
+                raise said
+            return said
+
+        ask.__name__ = name
+        return ask
+
+    def read(self) -> Known:
+        """What is known now. Raises what the daemon would count as an outage."""
+        found: list[Any] = []
+        ensureDeferred(self.pools.read()).addBoth(found.append)
+        if hasattr(found[0], "raiseException"):
+            found[0].raiseException()
+        known: Known = found[0]
+        return known
+
+
+FAULTS: dict[str, str | Exception] = {
+    "too long": LongAnswerError("one.userpool.info", "", 1, ""),
+    "too slow": UnreachableError("one.userpool.info: no answer within 9 s"),
+    "broken off": "<USER_POOL><USER>",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_pool_that_can_not_be_read_counts_as_it_was(fault: str) -> None:
+    """It is asked for again some minutes later; meanwhile periods wait for it no longer."""
+    server = Server()
+    assert set(server.read().estate.users) == {1}
+    server.says["user_pool"] = FAULTS[fault]
+    with capturedLogs() as logged:
+        for _ in range(3):
+            assert set(server.read().estate.users) == {1}
+    assert server.asked.count("user_pool") == 2
+    said = [event["why"] for event in logged if event.get("pool") == "user_pool"]
+    assert len(said) == 1
+    assert "counts as it was before" in said[0]
+    server.users(user(1), user(2))
+    server.clock.advance(301.0)
+    assert set(server.read().estate.users) == {1, 2}
+    assert set(server.read().estate.users) == {1, 2}
+    assert server.asked.count("user_pool") == 4
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_that_was_never_read_counts_as_not_shown(fault: str) -> None:
+    """As after a restart; all others count."""
+    server = Server()
+    server.says["user_pool"] = FAULTS[fault]
+    with capturedLogs():
+        found = server.read().estate
+    assert (dict(found.users), dict(found.group_names)) == ({}, {1: "users"})
+
+
+def test_where_the_server_is_away_no_pool_is_to_blame() -> None:
+    """All of them fail; afterwards all are asked again at once."""
+    server = Server()
+    server.read()
+    before = dict(server.says)
+    server.says = dict.fromkeys(before, UnreachableError("away"))
+    with pytest.raises(UnreachableError):
+        server.read()
+    server.says = before
+    server.users(user(1), user(2))
+    assert set(server.read().estate.users) == {1, 2}
+
+
+def test_a_long_pool_is_read_seldom_and_its_longest_object_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The administrator learns whose text it is."""
+    monkeypatch.setattr(estate, "LONG", 4_000_000)
+    server = Server()
+    server.users(user(1), user(7, "x" * 5_000_000), user(8, "x"))
+    with capturedLogs() as logged:
+        for _ in range(3):
+            assert set(server.read().estate.users) == {1, 7, 8}
+    assert server.asked.count("user_pool") == 1
+    (why,) = [event["why"] for event in logged if event.get("pool") == "user_pool"]
+    assert why == "takes 4 MiB, most of it USER 7 with 4.8 MiB"
