@@ -31,7 +31,7 @@ _log = Logger()
 Thing = TypeVar("Thing")
 
 _READY = 0
-_OBJECT = re.compile(r"<(\w+)><ID>(\d{1,18})</ID>")
+_ROOT = re.compile(r"<(\w+)_POOL>")
 _NUMBER = re.compile(rb"<ID>(\d{1,18})</ID>")
 _BITS: Mapping[str, int] = MappingProxyType(
     {
@@ -242,12 +242,13 @@ def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:
 
 
 def longest_of(pool: str) -> str:
-    """Return the name of the object that takes most of a pool's text, and its length."""
-    begins = [found.start() for found in _OBJECT.finditer(pool)]
-    ends = [*begins[1:], len(pool)]
-    longest = max(zip(begins, ends, strict=True), key=lambda one: one[1] - one[0], default=None)
-    if longest is None:
+    """Return the object that takes most of a pool's text, and how much that is."""
+    root = _ROOT.match(pool)
+    tag = root[1] if root else "-"
+    begins = [*re.finditer(rf"<{tag}><ID>(\d{{1,18}})</ID>", pool)]
+    ends = [*(found.start() for found in begins[1:]), len(pool)]
+    lengths = [end - found.start() for found, end in zip(begins, ends, strict=False)]
+    if not lengths:
         return "nothing with an id"
-    found = _OBJECT.match(pool, longest[0])
-    name = f"{found[1]} {found[2]}" if found else "something"
-    return f"{name} with {(longest[1] - longest[0]) / (1 << 20):.1f} MiB"
+    number = begins[lengths.index(max(lengths))][1]
+    return f"{tag} {number} with {max(lengths) / (1 << 20):.1f} MiB"

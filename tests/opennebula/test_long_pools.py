@@ -29,7 +29,8 @@ EMPTY = {
 def user(number: int, text: str = "") -> str:
     """A user with this in the template."""
     inside = f"<TEMPLATE><A>{text}</A></TEMPLATE>"
-    return f"<USER><ID>{number}</ID><GID>1</GID><NAME>u{number}</NAME>{inside}</USER>"
+    groups = "<GID>1</GID><GROUPS><ID>1</ID></GROUPS>"
+    return f"<USER><ID>{number}</ID>{groups}<NAME>u{number}</NAME>{inside}</USER>"
 
 
 class Server:
