@@ -1,6 +1,7 @@
 """The daemon's sockets: who comes in is known by their key, and nobody there is waited for."""
 
 import asyncio
+import os
 from collections.abc import Callable, Container, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _HANDSHAKE_MS = 10_000
 _TURN = 16
 """After so many messages in a row others get the event loop."""
 _LISTENING = b"\x01"
+_FILES = 32
+"""Open files that the sockets need at their start, with some to spare: 10 on Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Door:
         self._heard = heard
         self._topics = topics
         self._throttle = throttle
+        _check_room()
         self._context = zmq.asyncio.Context()
         self.allowing = Allowing(self._context, throttle, tasks)
         self._asked = self._socket(zmq.ROUTER, keys)
@@ -151,3 +155,14 @@ class Door:
         self._asked.close()
         self._published.close()
         self._context.term()
+
+
+def _check_room() -> None:
+    """Raise `OSError` if too few files may still be opened: libzmq would end the whole process."""
+    opened: list[int] = []
+    try:
+        opened.append(os.open(os.devnull, os.O_RDONLY))
+        opened.extend(os.dup(opened[0]) for _ in range(_FILES - 1))
+    finally:
+        for file in opened:
+            os.close(file)

@@ -1,0 +1,51 @@
+"""Where no more files can be opened, the bus fails and the daemon goes on."""
+
+import subprocess
+import sys
+
+PROBE = """
+import os, resource, sys
+from merkatd.bus.hub import Hub
+from merkatd.bus.keys import fresh
+from merkatd.bus.settings import Settings
+import asyncio
+
+async def opened():
+    keys = fresh()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    taken = []
+    while True:
+        try:
+            taken.append(os.dup(0))
+        except OSError:
+            break
+    for _ in range(int(sys.argv[1])):
+        os.close(taken.pop())
+    before = len(os.listdir("/proc/self/fd"))
+    try:
+        Hub(keys, None, lambda: 0.0, Settings(), lambda platform, role: None)
+    except OSError:
+        print("refused", len(os.listdir("/proc/self/fd")) - before)
+    else:
+        print("open")
+
+asyncio.run(opened())
+"""
+
+
+def _with(left: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROBE, str(left)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+
+def test_a_bus_without_open_files_is_an_error_and_not_the_end_of_the_process() -> None:
+    """The library libzmq aborts where it has 2 to 4, or 8 to 9, files left."""
+    for left in range(2, 12):
+        run = _with(left)
+        assert (run.returncode, run.stdout) == (0, "refused 0\n"), (left, run.stderr[-500:])
+
+
+def test_with_some_files_left_the_bus_opens() -> None:
+    """The room that is asked for is enough."""
+    run = _with(33)
+    assert (run.returncode, run.stdout) == (0, "open\n"), run.stderr[-500:]
