@@ -33,7 +33,14 @@ from merkatd.scheduler.elapsed import (
     started,
 )
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.owed import in_a_market, most_owed, owed_for, resting_costs, whole
+from merkatd.scheduler.owed import (
+    finite_prices,
+    in_a_market,
+    most_owed,
+    owed_for,
+    resting_costs,
+    whole,
+)
 from merkatd.scheduler.ports import Histories, Observation
 from merkatd.scheduler.settings import ALL_GOODS
 from merkatd.scheduler.using import (
@@ -278,7 +285,7 @@ def _beyond(
         used = by_use(world.markets, arrays["market"])
         found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
         core_s = beyond(arrays, found, now, limited, most_s)[rows]
-        price = arrays["price"][arrays["market"][rows], CPU]
+        price = finite_prices(arrays, world.markets)[arrays["market"][rows], CPU]
         if "rate" in arrays:
             price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
         owed[:, CPU] = units(core_s, np.full(len(rows), world.rhythm.interval_s)) * price

@@ -39,6 +39,8 @@ def in_a_market(arrays: Arrays, markets: Sequence[Market]) -> Bools:
 
 def whole(credits_owed: Floats) -> Ints:
     """The nearest whole micro-credits, as far as they can be counted."""
+    if np.isnan(credits_owed).any():
+        raise ValueError("what a VM owes is not a number")
     found: Ints = np.minimum(np.rint(credits_owed * MICRO), MOST).astype(np.int64)
     return found
 
@@ -72,6 +74,22 @@ def sold(arrays: Arrays) -> tuple[str, ...]:
 def costs(arrays: Arrays, rows: Ints, markets: Sequence[Market]) -> Floats:
     """[rows, resources]: credits that each VM owes for one whole period of running."""
     return _costs(arrays, rows, markets, arrays["bid"][rows], holding.given(arrays)[rows])
+
+
+def finite_prices(arrays: Arrays, markets: Sequence[Market]) -> Floats:
+    """[markets, resources]: what a unit more than was given costs.
+
+    Where floors took all of a good its price is infinite: there a unit costs what all VMs together
+    pay for one.
+    """
+    found: Floats = arrays["price"].copy()
+    rows = np.flatnonzero(chargeable(arrays, markets))
+    owed, had = costs(arrays, rows, markets), holding.given(arrays)[rows]
+    for at, good in np.argwhere(~np.isfinite(found)).tolist():
+        market = arrays["market"][rows] == at
+        units = float(had[market, good].sum())
+        found[at, good] = float(owed[market, good].sum()) / units if units > 0 else 0.0
+    return found
 
 
 def resting(arrays: Arrays, markets: Sequence[Market]) -> Ints:
