@@ -185,9 +185,9 @@ def _means(connection: sa.Connection, world: World, period: int) -> Mapping[int,
     arrays = allocations.load(connection, period)
     if arrays is None or "resumed" not in arrays:
         return {}
-    used = by_use(world.markets, arrays["market"]) & arrays["rests"]
-    could = (arrays["resumed"] > 0).any(axis=1) & in_a_market(arrays, world.markets)
-    rows = np.flatnonzero(could | used)
+    # A VM whose bid buys nothing as well: it gets the least that a host can give.
+    rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, world.markets))
+    used = by_use(world.markets, arrays["market"])
     owed, buys = costs(arrays, rows, world.markets), arrays["resumed"][rows, CPU]
     if used.any():
         # What such a VM uses is charged: it may use all the virtual CPUs that it had.

@@ -6,7 +6,7 @@ is posted once, however often this is tried. In the same transaction new tenants
 what is due to everybody is done: the supply, renewals, replenishment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -47,6 +47,7 @@ from merkatd.scheduler.using import (
     CPU,
     NOTHING_COMPUTED,
     Computed,
+    Limited,
     beyond,
     by_use,
     core_periods,
@@ -57,7 +58,7 @@ from merkatd.scheduler.world import World
 NOBODY = -1
 """The application of a VM that belongs to none, and the payer where nobody has an account yet."""
 
-NOTHING_LIMITED: Mapping[int, Sequence[float]] = {}
+NOTHING_LIMITED = Limited()
 
 _log = Logger()
 
@@ -91,16 +92,13 @@ class _Books(NamedTuple):
     world: World
     seen: Seen
     histories: Histories
-    limited: Mapping[int, Sequence[float]]
+    limited: Limited
 
 
-async def charge(
-    world: World, seen: Seen, limited: Mapping[int, Sequence[float]] = NOTHING_LIMITED
-) -> Purse:
+async def charge(world: World, seen: Seen, limited: Limited = NOTHING_LIMITED) -> Purse:
     """Charge every earlier period that is not yet charged; return the balance of each payer.
 
-    `limited`, by VM id: how long each new guest had computed when it got its limits. Raises
-    UnreachableError where OpenNebula does not say when VMs ran.
+    Raises UnreachableError where OpenNebula does not say when VMs ran.
     """
     histories = await read_histories(world, seen)
     taken, purse = await world.database.run(
@@ -280,7 +278,7 @@ def _beyond(
     if found:
         newest = until[0] is None
         now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
-        limited = books.limited if newest else {}
+        limited = books.limited if newest else NOTHING_LIMITED
         most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
         used = by_use(world.markets, arrays["market"])
         found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}

@@ -45,25 +45,36 @@ class Following:
         self._turns: dict[int, int] = {}
         self.limited: dict[int, list[float]] = {}
         """By VM id: core-seconds that each new guest had computed when it was limited."""
+        self.looked: set[int] = set()
+        """Hosts that answered each look since the period: no guest began there without being
+        seen, if it ran for longer than from one look to the next."""
         self._ends_s = 0.0
         self._call: Any = None
 
     def expect(self, world: World, expected: Arrivals) -> None:
         """Look for these from now on, until a period was missed."""
-        self.forget()
+        self._break_off()
         if not expected.where or world.rhythm.arrival_look_s <= 0:
             return
         self._world, self._expected, self._turns = world, expected, {}
         self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
         self._ends_s = self._clock.seconds() + 2 * world.rhythm.interval_s
+        self.looked = set(expected.hosts)
         self._later(world)
 
     def forget(self) -> None:
         """A period begins, or the daemon ends: look for nothing any more."""
+        if self._world is None:
+            self.looked = set()  # nobody has looked since the period before
         self._where, self._world, self._expected = {}, None, Arrivals()
         if self._call is not None and self._call.active():
             self._call.cancel()
         self._call = None
+
+    def _break_off(self) -> None:
+        """What begins from now on may not be seen before the next period."""
+        self.forget()
+        self.looked = set()
 
     def _later(self, world: World) -> None:
         self._call = self._clock.callLater(
@@ -73,19 +84,26 @@ class Following:
     async def _due(self, world: World) -> None:
         await self._turn.acquire()
         try:
-            if world is not self._world or not self._may():
+            if world is not self._world:
+                return
+            if not self._may():
+                self.looked = set()
                 return
             await self._look(world)
         except (LeaseLostError, UnreachableError) as error:
             _log.info("VMs that begin to run wait for the next period: {why}", why=str(error))
-            self.forget()
+            self._break_off()
         except Exception:  # noqa: BLE001 - whatever it was, the next period sets the limits
             _log.failure("VMs that begin to run wait for the next period")
-            self.forget()
+            self._break_off()
         finally:
             self._turn.release()
-        if self._where and self._world is world and self._clock.seconds() < self._ends_s:
+        if not self._where or self._world is not world:
+            return
+        if self._clock.seconds() < self._ends_s:
             self._later(world)
+        else:
+            self._break_off()
 
     async def _look(self, world: World) -> None:
         """Ask hosts for their domains, and limit the guests that began to run."""
@@ -93,6 +111,7 @@ class Following:
         if not hosts:
             return
         there = await world.hypervisors.runs(hosts)
+        self.looked -= set(hosts) - there.keys()
         places = await world.executor.run(lambda: self._places(there))
         if not places:
             return
@@ -108,6 +127,7 @@ class Following:
         """Return the hosts that are asked now."""
         most = max(MOST_HOSTS, -(-len(self._hosts) // LOOKS_FOR_ALL))
         away = world.hypervisors.reach().away
+        self.looked -= away.keys()
         now = [host for host in self._hosts if host not in away][:most]
         chosen = set(now)
         self._hosts.sort(key=lambda host: host in chosen)  # those that were asked come last

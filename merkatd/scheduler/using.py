@@ -7,7 +7,8 @@ charged, the difference to what the hosts say then is what was used.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,16 @@ class Computed:
 
 NOTHING_COMPUTED = Computed(np.zeros(0, dtype=np.int64), np.zeros(0))
 """No VM's counter is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """New guests that were limited since the period before."""
+
+    core_s: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    """By VM id: how long each new guest had computed when it got its limits, in their order."""
+    looked: AbstractSet[int] = frozenset()
+    """Hosts that were asked every few seconds for new guests, and answered each time."""
 
 
 def by_use(markets: Sequence[Market], market: Ints) -> Bools:
@@ -122,23 +133,25 @@ def beyond(
     arrays: Mapping[str, Any],
     found: Mapping[int, Starts],
     now: Computed,
-    limited: Mapping[int, Sequence[float]],
+    limited: Limited,
     most_s: float,
 ) -> Floats:
     """[vms]: core-seconds that guests used beyond their shares after they were started.
 
     A new guest has no limits until the daemon finds it. Its counter of CPU says what it used: the
-    one that it has `now`, or had when it was `limited`: by VM id, in their order. A guest that
-    nobody saw ended within `most_s`: it used all its virtual CPUs.
+    one that it has `now`, or had when it was `limited`. A guest that nobody saw had no limits: it
+    used all its virtual CPUs as long as it ran, or for `most_s` where its host did not answer.
     """
     total = np.zeros(len(arrays["vm"]))
     rows = np.array(list(found), dtype=np.int64)
     shares = _cores(arrays, rows).tolist()
     counters = now.of(arrays["vm"][rows]).tolist()
-    for row, share, counter in zip(rows.tolist(), shares, counters, strict=True):
+    looked = np.isin(arrays["host"][rows], list(limited.looked)) if "host" in arrays else rows < 0
+    columns = zip(rows.tolist(), shares, counters, looked.tolist(), strict=True)
+    for row, share, counter, answered in columns:
         last_s, earlier_s = found[row]
         room = max(float(arrays["vcpus"][row]) - share, 0.0)
-        seen = list(limited.get(int(arrays["vm"][row]), ()))
+        seen = list(limited.core_s.get(int(arrays["vm"][row]), ()))
         if last_s > 0:
             if seen and last_s > most_s:
                 seen.pop()
@@ -148,7 +161,8 @@ def beyond(
         # Of several guests those that ran for the shortest time were not seen.
         unseen_s = sorted(earlier_s)[: max(len(earlier_s) - len(seen), 0)]
         known = [max(one - share * most_s, 0.0) for one in seen]
-        total[row] += sum(known[: len(earlier_s)]) + sum(room * min(s, most_s) for s in unseen_s)
+        longest_s = math.inf if answered else most_s
+        total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest_s) for s in unseen_s)
     return total
 
 

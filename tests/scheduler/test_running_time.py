@@ -21,7 +21,7 @@ from merkatd.scheduler.running import (
     seconds_run,
     starts,
 )
-from merkatd.scheduler.using import Computed, beyond
+from merkatd.scheduler.using import NOTHING_COMPUTED, Computed, Limited, beyond
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 NEVER = Record(-1)
@@ -475,11 +475,20 @@ def test_a_guest_pays_for_what_it_used_before_it_had_limits() -> None:
     }
     now = Computed(np.array([1, 2, 4, 5]), np.array([50.0, 20.0, 20.0, 400.0]))
     limited = {1: [31.0], 2: [40.0, 25.0], 5: [5.0]}
-    used = beyond(VMS, found, now, limited, 5.0)
+    used = beyond(VMS, found, now, Limited(limited), 5.0)
     # VM 1: 50 less 20 of its share. VM 2: no more than its share in the last, 40 less 5 in the
     # guest that was seen, seven cores for 2 s in the one that was not. VM 3: nobody saw it, 5 s.
     # VM 5: seven cores for all of its 20 s, in which no host could be told anything.
     assert used.tolist() == [30, 35 + 14, 35, 17, 140]
+
+
+def test_a_guest_that_nobody_saw_pays_for_as_long_as_it_ran() -> None:
+    """Where its host answered each look; for five seconds where it did not."""
+    arrays = VMS | {"host": np.array([7, 7, 8, 8, 8])}
+    found = {1: Starts(0.0, (40.0,)), 3: Starts(0.0, (40.0,))}
+    limited = Limited(looked=frozenset({7}))
+    used = beyond(arrays, found, NOTHING_COMPUTED, limited, 5.0)
+    assert used.tolist() == [0, 7 * 40, 0, 7 * 5, 0]
 
 
 def test_starts_are_counted_from_records() -> None:
