@@ -22,6 +22,8 @@ from merkatd.limits.stock import Stock, stock_of
 from merkatd.limits.throttle import throttle_steps
 from merkatd.limits.topology import Topology
 
+NOBODY_COMES: Mapping[int, int] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -48,12 +50,14 @@ def decide(
     settings: LimitsSettings,
     rate: Floats | None = None,
     keeps: Floats | None = None,
+    coming: Mapping[int, int] = NOBODY_COMES,
 ) -> Limits:
     """What hosts are told so that everybody gets what the decision gives them.
 
     `topologies` is by host id: on these hosts virtual CPUs are pinned, on others they are
     not. `rate` is [vms]: what VMs spend for cores, NaN where shares alone say who has which.
     `keeps` is [vms]: the most MiB that each keeps because it uses them, NaN where it keeps all.
+    `coming`: by VM id, the hosts where balloons make room for VMs that the plan does not bring yet.
     Limits of a resource that the snapshot does not have are left alone.
     """
     rates = np.full(len(snapshot.vms), np.nan) if rate is None else rate
@@ -64,7 +68,9 @@ def decide(
     holding: dict[int, int] = {}
     if MEMORY in snapshot.resources:
         share = decision.allocations[:, snapshot.resources.index(MEMORY)]
-        stock = stock_of(snapshot, share, scene, in_force, settings.memory, keeps)
+        rows = {snapshot.vm_row(vm): snapshot.host_row(host) for vm, host in coming.items()}
+        due = scene.expecting({row: at for row, at in rows.items() if row not in scene.arrival})
+        stock = stock_of(snapshot, share, due, in_force, settings.memory, keeps)
         room = make_room(snapshot, decision.plan, scene, stock, settings.memory)
         balloons = list(_balloons(snapshot, scene, stock, room))
         overfull = _overfull(snapshot, stock)

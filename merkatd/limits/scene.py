@@ -42,15 +42,25 @@ class Scene:
     """By VM row: the step that starts a VM again on the host that it is on."""
 
     def without(self, rows: list[int]) -> "Scene":
-        """The same when these VMs stay where they are; they are told nothing meanwhile."""
+        """The same when these VMs stay where they are; any of them on no host is told nothing."""
         if not rows:
             return self
         then, told = self.then.copy(), self.told.copy()
         then[rows] = self.now[rows]
-        told[rows] = False
+        told[rows] &= self.now[rows] != NOWHERE
         arrival = {row: step for row, step in self.arrival.items() if row not in set(rows)}
         resumed = {row: step for row, step in self.resumed.items() if row not in set(rows)}
         return replace(self, then=then, told=told, arrival=arrival, resumed=resumed)
+
+    def expecting(self, hosts: Mapping[int, int]) -> "Scene":
+        """The same with room for VMs that will come once there is memory: by row, their hosts."""
+        if not hosts:
+            return self
+        then, told = self.then.copy(), self.told.copy()
+        for row, host in hosts.items():
+            then[row] = host
+            told[row] |= self.now[row] == NOWHERE
+        return replace(self, then=then, told=told)
 
     @property
     def starting(self) -> Bools:

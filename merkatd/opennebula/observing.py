@@ -110,6 +110,7 @@ class _Place(NamedTuple):
     words: str
     host: int
     stays: bool = False
+    idle: bool = False
 
 
 def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
@@ -127,9 +128,9 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
         return _Place(seen.state, seen.words, NOWHERE)
     sources = [host for host in charged_on if host != vm.host]
     if not sources:
-        return _Place(seen.state, seen.words, vm.host, seen.stays)
+        return _Place(seen.state, seen.words, vm.host, seen.stays, seen.idle)
     if seen.state not in _STILL:
-        return _Place(seen.state, seen.words, sources[0])
+        return _Place(seen.state, seen.words, sources[0], idle=seen.idle)
     return _Place(VmState.BUSY, f"{seen.words}, about to change its host", sources[0])
 
 
@@ -191,6 +192,7 @@ def _observation(
         vm_priority=np.array([vm.priority for vm in vms], dtype=np.float64),
         vm_leaves=np.array([vm.leaves for vm in vms], dtype=bool),
         vm_stays=np.array([place.stays for place in places], dtype=bool),
+        vm_idle=np.array([place.idle for place in places], dtype=bool),
         messages=messages,
         vm_error={vm.id: vm.error for vm in vms if vm.error},
         by_record={vm.id: vm.by_record for vm in vms if vm.by_record},

@@ -62,6 +62,23 @@ _AT_WORK = frozenset(
     )
 )  # fmt: skip
 """Owners cause these as often and for as long as they like, and the guest goes on computing."""
+_IDLE = frozenset(
+    map(
+        _LIFE.index,
+        (
+            "PROLOG", "PROLOG_MIGRATE", "PROLOG_RESUME", "EPILOG_STOP", "EPILOG",
+            "CLEANUP_RESUBMIT", "CLEANUP_DELETE", "HOTPLUG_SAVEAS_POWEROFF",
+            "HOTPLUG_SAVEAS_SUSPENDED", "EPILOG_UNDEPLOY", "PROLOG_UNDEPLOY",
+            "HOTPLUG_PROLOG_POWEROFF", "HOTPLUG_EPILOG_POWEROFF", "PROLOG_MIGRATE_POWEROFF",
+            "PROLOG_MIGRATE_SUSPEND", "DISK_SNAPSHOT_POWEROFF", "DISK_SNAPSHOT_REVERT_POWEROFF",
+            "DISK_SNAPSHOT_DELETE_POWEROFF", "DISK_SNAPSHOT_SUSPENDED",
+            "DISK_SNAPSHOT_REVERT_SUSPENDED", "DISK_SNAPSHOT_DELETE_SUSPENDED",
+            "PROLOG_MIGRATE_UNKNOWN", "DISK_RESIZE_POWEROFF", "HOTPLUG_NIC_POWEROFF",
+            "BACKUP_POWEROFF", "RESTORE",
+        ),
+    )
+)  # fmt: skip
+"""The VM has no guest: its disks are copied, or something else is done to them."""
 _DISKS_ONLY = frozenset(
     map(
         _LIFE.index,
@@ -80,6 +97,8 @@ class Look(NamedTuple):
     """Whether oned charges a host for the VM: the one of its last history record."""
     stays: bool = False
     """Whether a busy VM runs on its host meanwhile, and can be limited there."""
+    idle: bool = False
+    """Whether a busy VM has no guest that could compute meanwhile."""
 
 
 _SETTLED = {
@@ -115,7 +134,7 @@ def _active(life: int) -> Look:
         return Look(VmState.ABSENT, words, charged=False)
     if words.endswith("FAILURE"):
         return Look(VmState.ABSENT, words, charged=True)
-    return Look(VmState.BUSY, words, charged=True, stays=life in _AT_WORK)
+    return Look(VmState.BUSY, words, charged=True, stays=life in _AT_WORK, idle=life in _IDLE)
 
 
 _HOSTS = {

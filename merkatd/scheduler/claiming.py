@@ -52,8 +52,20 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
         most_part=np.array([*(one.floor_part for one in world.markets), 0.0])[vms.market],
     )
     floor, uses = in_use.kept(snapshot, floor, basis, purse.last)
+    floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(seen))
     kept = replace(snapshot, vms=replace(vms, floor=floor))
     return replace(seen, snapshot=kept, in_use=uses)
+
+
+def _fixed(seen: Seen) -> Floats:
+    """[vms]: MiB that a guest without a working balloon holds, for as long as it runs; else 0.
+
+    Nobody can take that from it, and no host has room for the guest that has not room for that.
+    """
+    vms = seen.snapshot.vms
+    held = np.minimum(vms.held[:, MEMORY], vms.cap[:, MEMORY])
+    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & (vms.market != NOWHERE)
+    return np.where(runs & ~seen.in_force.balloon, np.nan_to_num(held), 0.0)
 
 
 def _claimed(world: World, seen: Seen) -> Bools:

@@ -100,8 +100,9 @@ def worked_out(
     Everything is decided anew where a host has no memory for its arrivals, now or later.
     """
 
-    def attempt(snapshot: Snapshot) -> tuple[Decision, Limits]:
-        return _worked_out(world, replace(seen, snapshot=snapshot), memory, unpaid, proposed)
+    def attempt(snapshot: Snapshot, coming: Mapping[int, int]) -> tuple[Decision, Limits]:
+        now = replace(seen, snapshot=snapshot)
+        return _worked_out(world, now, memory, unpaid, proposed, coming)
 
     return within_memory(seen.snapshot, attempt)
 
@@ -112,8 +113,9 @@ def _worked_out(
     memory: Mapping[str, Any],
     unpaid: AbstractSet[int],
     proposed: Sequence[Step],
+    coming: Mapping[int, int],
 ) -> tuple[Decision, Limits]:
-    """One round."""
+    """One round. `coming`: by VM id, the hosts where room is made for VMs that stay for now."""
     snapshot, rules = seen.snapshot, seen.observation.constraints
     decision = within_stock(
         snapshot,
@@ -132,6 +134,7 @@ def _worked_out(
         world.limits,
         rate,
         None if seen.in_use is None else seen.in_use.keeps,
+        coming,
     )
     return decision, _on_hosts_that_answer(limits, seen)
 

@@ -25,6 +25,7 @@ from merkatd.scheduler.running import (
     seconds_run,
     starts,
 )
+from merkatd.scheduler.using import by_use
 from merkatd.scheduler.world import World
 
 
@@ -155,6 +156,7 @@ def seconds_charged(
     if before is not None and now is not None:
         ran = seconds_run(before, now, histories, arrays.get("placed"))
         ran = at_least(ran, world.rhythm.least_charge_s, passed_s)
+        ran = np.where(_waited(world, seen, arrays, after) & (ran <= 0), passed_s, ran)
     else:
         both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(seen, after))
         ran = np.where(both, passed_s, 0.0)
@@ -163,6 +165,31 @@ def seconds_charged(
         return ran, np.zeros_like(ran)
     off_s = np.maximum(min(passed_s, most_s) - ran, 0.0)
     return ran, np.where(arrays["rests"], off_s, 0.0)
+
+
+def _waited(
+    world: World, seen: Seen, arrays: Mapping[str, Any], after: Mapping[str, Any] | None
+) -> Bools:
+    """[vms]: was placed on a host, and had no guest there up to the end of the period.
+
+    Or was ended by then. One that failed has no part in this, nor one that its host did not get.
+    See Note [VMs without a guest] in `holding.py`.
+    """
+    placed = arrays.get("placed")
+    if placed is None or not placed.any():
+        return np.zeros(len(arrays["vm"]), dtype=bool)
+    look = seen.observation
+    if after is not None:
+        idle = after["vm"][after["rests"]] if "rests" in after else after["vm"][:0]
+        gone = ~np.isin(arrays["vm"], after["vm"])
+    else:
+        idle = look.vm_id[look.vm_idle] if look.vm_idle is not None else look.vm_id[:0]
+        gone = ~np.isin(arrays["vm"], look.vm_id)
+    had_host = [vm for vm, record in look.ended.items() if record.seq >= 0]
+    ended = gone & np.isin(arrays["vm"], had_host)
+    sold = ~by_use(world.markets, arrays["market"])
+    found: Bools = placed & sold & (np.isin(arrays["vm"], idle) | ended)
+    return found
 
 
 def _runs(seen: Observation) -> Bools:

@@ -109,6 +109,8 @@ class Observation:
     """[vms]: is to be moved away from its host (RESCHED)"""
     vm_stays: Bools | None = None
     """[vms]: is busy, and runs on its host all the while"""
+    vm_idle: Bools | None = None
+    """[vms]: is busy on a host, and has no guest there"""
     messages: Mapping[int, str] = field(default_factory=dict)
     """By VM id: what is shown to its owner now, where that is anything."""
     cluster_name: Mapping[int, str] = field(default_factory=dict)

@@ -53,21 +53,28 @@ def within_stock(
 
 
 def within_memory(
-    snapshot: Snapshot, decide: Callable[[Snapshot], tuple[Decision, Limits]]
+    snapshot: Snapshot,
+    decide: Callable[[Snapshot, Mapping[int, int]], tuple[Decision, Limits]],
 ) -> tuple[Decision, Limits]:
-    """Return a decision without arrivals for which their hosts never have the memory.
+    """Return a decision without arrivals for which their hosts don't have the memory yet.
 
-    Such a VM would pay for a share of a host that it does not reach, and others would miss that
-    share. First these VMs stay where they are, then nothing comes to these hosts, at last nothing
-    is migrated at all.
+    Such a VM would pay for a share of a host that it does not reach yet, and others would miss that
+    share. So these VMs stay where they are, and all is decided again. Balloons make room where a VM
+    was to go, unless they never can (the VM is hopeless): `decide` is told, by VM id, of the hosts.
+    Where hopeless VMs follow upon one another, nothing comes to their hosts, and at last nothing is
+    migrated at all.
     """
     late: dict[int, str] = {}
+    coming: dict[int, int] = {}
     now = snapshot
     for turn in range(_TURNS):
-        decision, limits = decide(now)
-        if not limits.hopeless:
+        decision, limits = decide(now, coming)
+        new = limits.postponed.keys() - late.keys()
+        if not new and not limits.hopeless:
             break
-        late |= {vm: limits.postponed[vm] for vm in limits.hopeless}
+        late |= {vm: limits.postponed[vm] for vm in new | limits.hopeless}
+        to = _hosts_of(decision.plan, new - limits.hopeless)
+        coming = {vm: to for vm, to in {**coming, **to}.items() if vm not in limits.hopeless}
         now = without(now, late)
         if turn >= _TURNS // 2:
             now = _closed(now, decision.plan, limits.hopeless)
@@ -77,11 +84,17 @@ def within_memory(
     return decision, replace(limits, postponed={**late, **limits.postponed})
 
 
+def _hosts_of(plan: Plan, vms: AbstractSet[int]) -> dict[int, int]:
+    """By VM id: where the plan would take these VMs."""
+    steps = [step for step in plan if isinstance(step, Deploy | Migrate) and step.vm in vms]
+    return {step.vm: step.host for step in steps}
+
+
 def _closed(snapshot: Snapshot, plan: Plan, vms: AbstractSet[int]) -> Snapshot:
     """Return the same cloud, in which the hosts that these VMs were to go to take no VM."""
-    to = [step.host for step in plan if isinstance(step, Deploy | Migrate) and step.vm in vms]
+    to = _hosts_of(plan, vms).values()
     hosts = snapshot.hosts
-    closed = np.isin(hosts.id, to) & (hosts.state == int(HostState.ON))
+    closed = np.isin(hosts.id, list(to)) & (hosts.state == int(HostState.ON))
     state = np.where(closed, int(HostState.DISABLED), hosts.state)
     return replace(snapshot, hosts=replace(hosts, state=state))
 

@@ -78,13 +78,16 @@ def snapshot_of(
     host_market = markets_of_hosts(seen, markets)
     host = _rows_of(seen.host_id, seen.vm_host)
     state, host, leaving = _under_way(seen, host, known.waiting)
+    idle = _idle(seen, state)
+    state[idle] = VmState.POWERED_OFF
     market = markets_of_vms(seen, host, host_market, markets)
     if goods.further:
         seen = widened(seen, goods, known.wishes, host_market, market)
         known = replace(known, bids=completed(known.bids, known.wishes, goods))
     failed = _failed(state, host)
     holds = np.repeat(~np.isin(state, RESTING)[:, np.newaxis], len(goods.resources), axis=1)
-    holds[[row for row, _ in failed], :] = np.arange(len(goods.resources)) == MEMORY
+    begins = [*(row for row, _ in failed), *np.flatnonzero(idle).tolist()]
+    holds[begins, :] = np.arange(len(goods.resources)) == MEMORY
     cap, floor = _caps_and_floors(seen, use, known, markets, market, holds, goods.resources)
     lost = [row for row, _ in failed if market[row] != NOWHERE and seen.vm_id[row] in known.lost]
     floor[lost] = 0.0
@@ -176,6 +179,14 @@ def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
     return stays
 
 
+def _idle(seen: Observation, state: Ints) -> Bools:
+    """[vms]: on a host without a guest. See Note [VMs without a guest] in `holding.py`."""
+    if seen.vm_idle is None:
+        return np.zeros(len(seen.vm_id), dtype=bool)
+    idle: Bools = seen.vm_idle & (state == VmState.BUSY)
+    return idle
+
+
 def _failed(state: Ints, host: Ints) -> list[tuple[int, int]]:
     """Return the VMs that are on a host and hold no place there: those that failed, with it."""
     rows = np.flatnonzero((state == VmState.ABSENT) & (host != NOWHERE)).tolist()
@@ -206,7 +217,8 @@ def _caps_and_floors(
 
     A VM that does not run keeps room for the memory that it needs when it runs again. A claim
     beyond that is counted where it `holds`: a VM that rests bids nothing, and would keep others
-    from it. One that failed is started again soon, and then must find the memory that it claims.
+    from it. One that failed is started again soon, as one whose disks are copied is, and then must
+    find the memory that it claims.
     """
     cap = seen.vm_size.copy()
     floor = np.zeros_like(cap)

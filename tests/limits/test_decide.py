@@ -231,8 +231,8 @@ def test_pin_policy_is_left_alone() -> None:
         assert limits.plan.of(Limit)[0].global_quota_us == 200_000
 
 
-def test_a_postponed_vm_is_not_limited_or_pinned() -> None:
-    """A VM that can't come yet keeps what it has where it is."""
+def test_a_vm_whose_migration_is_postponed_is_limited_where_it_is() -> None:
+    """By its share there."""
     snapshot = cloud(
         hosts_table(np.array([[400.0, 8192.0], [400.0, 512.0]])),
         two_hosts().vms,
@@ -242,4 +242,6 @@ def test_a_postponed_vm_is_not_limited_or_pinned() -> None:
     topologies = {0: FOUR_CORES, 1: FOUR_CORES}
     limits = limits_of(snapshot, shared(snapshot, move), in_force, topologies)
     assert list(limits.postponed) == [0]
-    assert not limits.plan
+    (limit,) = limits.plan.of(Limit)
+    assert (limit.vm, limit.global_quota_us) == (0, 200_000)
+    assert not limits.plan.of(Migrate)

@@ -1,11 +1,13 @@
 """A host whose memory is taken: nobody waits for its cores, or pays for them, without coming."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from merkatd.cluster import Decision, HostState, Migrate, Plan, Snapshot
+from merkatd.embedded.cloud import HostSize
 from merkatd.limits import Limits
 from merkatd.market.price import PriceRule
 from merkatd.placement.strategy import Pricing
@@ -65,7 +67,7 @@ class TestTurns:
         )
         seen: list[tuple[int, int]] = []
 
-        def decide(snapshot: Snapshot) -> tuple[Decision, Limits]:
+        def decide(snapshot: Snapshot, _: Mapping[int, int]) -> tuple[Decision, Limits]:
             seen.append(
                 (int(snapshot.vms.movable.sum()), int((snapshot.hosts.state == HostState.ON).sum()))
             )
@@ -92,3 +94,68 @@ class TestTurns:
         assert decided.limits.postponed[1] == "full"
         seen, _ = self.turns(walled, 99)
         assert seen == [(6, 2), (5, 2), (5, 2), (5, 1), (0, 1)]
+
+
+def _shrinking(rule: PriceRule) -> tuple[Frontend, int]:
+    """A large VM is to go to a host of idle cores, where a balloon makes room only slowly."""
+    market = Market(pricing=Pricing(rule=rule))
+    frontend = Frontend(hosts=2, size=HostSize(800, 64 * 1024), markets=(market,))
+
+    def vm(bid: float, memory: int, use: int, host: str) -> int:
+        lines = {
+            "CPU": 1,
+            "VCPU": 8,
+            "MEMORY": memory,
+            "MERKAT_BID_CPU": bid,
+            "MERKAT_BID_MEMORY": 0,
+            "SCHED_REQUIREMENTS": host,
+        }
+        text = "\n".join(f'{name}="{value}"' for name, value in lines.items())
+        work = f'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="{use}"]'
+        return frontend.bench.new(f"{text}\n{work}")
+
+    for _ in range(3):
+        vm(20, 512, 64, "ID = 0")
+    large = vm(20, 32 * 1024, 30 * 1024, "ID = 0")
+    vm(0.1, 62 * 1024, 64, "ID = 1")
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.update", large, 'SCHED_REQUIREMENTS="ID < 9"', 1)
+    return frontend, large
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_a_vm_for_which_room_is_made_pays_for_where_it_is(rule: PriceRule) -> None:
+    """It has its share there, and its limits, until it moves."""
+    frontend, large = _shrinking(rule)
+    waited = 0
+    for _ in range(12):
+        announcement = frontend.period()
+        decided: Decided = announcement.decided
+        if frontend.host_of(large) == 1:
+            break
+        if large in decided.limits.postponed:
+            waited += 1
+            allocation = decided.decision.allocations
+            row = announcement.seen.snapshot.vm_row(large)
+            np.testing.assert_allclose(allocation[announcement.seen.snapshot.vms.host == 0, 0], 200)
+            assert allocation[row, 0] == pytest.approx(200)
+            assert frontend.limits(large).global_quota > 0
+        frontend.clock.advance(60)
+    assert waited >= 2
+    assert frontend.host_of(large) == 1
+    frontend.close()
+
+
+def test_a_vm_for_which_room_is_made_has_limits_when_it_starts_again() -> None:
+    """Its host still has to give it what it pays for there."""
+    frontend, large = _shrinking(PriceRule.CLEARING)
+    announcement = frontend.period()
+    assert large in announcement.decided.limits.postponed
+    before = frontend.limits(large).global_quota
+    frontend.clock.advance(10)
+    frontend.bench.ok("one.vm.action", "poweroff-hard", large)
+    frontend.clock.advance(5)
+    frontend.bench.ok("one.vm.action", "resume", large)
+    frontend.clock.advance(15)
+    assert frontend.limits(large).global_quota == before > 0
+    frontend.close()

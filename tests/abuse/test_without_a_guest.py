@@ -1,0 +1,78 @@
+"""A VM whose disks are copied has no guest: it keeps no cores from others for nothing."""
+
+import pytest
+
+from merkatd.embedded.states import Lcm
+from merkatd.market.price import PriceRule
+from tests.abuse.arena import CORES, PERIOD_S, Arena, Outcome, Player
+from tests.abuse.listed import Moves
+
+MUCH = 2000.0
+PERIODS = 12
+COPIED_S = 6 * PERIOD_S
+
+
+def copied(me: Player) -> Moves:
+    """Its image takes minutes to copy; it bids much until shortly before that ends."""
+    me.arena.lasts(Lcm.PROLOG, COPIED_S)
+    while True:
+        vm = me.vm(MUCH)
+        yield COPIED_S - PERIOD_S
+        me.set(vm, MERKAT_BID_CPU=0.001)
+        yield PERIOD_S + 5
+        me.end(vm)
+        yield PERIOD_S - 5
+
+
+def copied_back(me: Player) -> Moves:
+    """Its disks are copied back after it was undeployed; it bids much until that ends."""
+    me.arena.lasts(Lcm.EPILOG_UNDEPLOY, COPIED_S)
+    vm = me.vm(0.001)
+    yield 2 * PERIOD_S
+    while True:
+        me.act(vm, "undeploy-hard")
+        yield 5
+        me.set(vm, MERKAT_BID_CPU=MUCH)
+        yield COPIED_S - PERIOD_S
+        me.set(vm, MERKAT_BID_CPU=0.001)
+        yield 2 * PERIOD_S
+        me.act(vm, "resume")
+        yield 3 * PERIOD_S - 5
+
+
+def ended_before_it_starts(me: Player) -> Moves:
+    """Another VM in each period, none of which ever has a guest."""
+    me.arena.lasts(Lcm.PROLOG, COPIED_S)
+    while True:
+        vm = me.vm(MUCH)
+        yield PERIOD_S + 5
+        me.end(vm)
+        yield PERIOD_S - 5
+
+
+def _played(play: object, rule: PriceRule) -> Outcome:
+    arena = Arena(rule)
+    try:
+        return arena.play({"eve": play}, PERIODS)["eve"]  # type: ignore[dict-item]
+    finally:
+        arena.close()
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("play", [copied, copied_back])
+def test_neighbours_have_its_cores_meanwhile(play: object, rule: PriceRule) -> None:
+    """But for the periods in which it was placed, and those it pays for by its bid."""
+    found = _played(play, rule)
+    placed = 0 if play is copied_back else 2
+    assert found.fair_core_s >= 0.97 * CORES * PERIOD_S * (PERIODS - placed), found
+    assert found.fair_paid <= found.fair_bids * 1.001, found
+    assert found.paid >= 0.95 * placed * MUCH, found
+
+
+def test_a_place_is_paid_for_in_the_period_in_which_it_is_given() -> None:
+    """Also by a VM that is ended before its guest starts."""
+    found = _played(ended_before_it_starts, PriceRule.CLEARING)
+    honest = found.fair_paid / found.fair_core_s
+    missed_s = CORES * PERIOD_S * PERIODS - found.fair_core_s
+    assert missed_s > 0
+    assert found.paid >= 0.95 * honest * missed_s, found

@@ -1,0 +1,89 @@
+"""Guests whose balloon does not work hold their memory: no plan counts on it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from merkatd.database.orders import Order
+from merkatd.embedded.cloud import HostSize
+from tests.scheduler.frontend import Frontend
+
+RIGID_MIB = 1536
+SMALL_MIB = 256
+
+
+class Rack:
+    """Two hosts of 32 GiB that are nearly full of guests which use little of what they hold."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.frontend = Frontend(hosts=2, size=HostSize(3200, 32 * 1024))
+        self.rigid: set[int] = set()
+        hypervisors = self.frontend.scheduler.world.hypervisors
+        real = hypervisors.read
+
+        async def read(places: Mapping[int, int]) -> Any:
+            use = await real(places)
+            balloon = use.in_force.balloon & ~np.isin(use.vm_id, list(self.rigid))
+            return replace(use, in_force=replace(use.in_force, balloon=balloon))
+
+        patched.setattr(hypervisors, "read", read)
+
+    def vm(self, memory_mib: int, host: str = "ID < 9", bid: float = 1.0) -> int:
+        """A new VM that uses a twelfth of its memory."""
+        lines = {
+            "CPU": 0.1,
+            "VCPU": 1,
+            "MEMORY": memory_mib,
+            "MERKAT_BID_CPU": bid,
+            "MERKAT_BID_MEMORY": 0.01,
+            "SCHED_REQUIREMENTS": host,
+        }
+        text = "\n".join(f'{name}="{value}"' for name, value in lines.items())
+        use = f'EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="{memory_mib // 12}"]'
+        return self.frontend.bench.new(f"{text}\n{use}")
+
+    def on(self, host: int, count: int) -> list[int]:
+        """So many guests without a balloon run on the host from now on."""
+        found = [self.vm(RIGID_MIB, "ID < 9" if host == 0 else "ID = 1") for _ in range(count)]
+        self.rigid.update(found)
+        for vm in found:
+            self.frontend.bench.ok("one.vm.deploy", vm, host)
+        return found
+
+
+@pytest.fixture
+def rack(monkeypatch: pytest.MonkeyPatch) -> Rack:
+    """Room for one guest more on either."""
+    found = Rack(monkeypatch)
+    found.on(0, 20)
+    found.on(1, 20)
+    found.frontend.clock.advance(10)
+    return found
+
+
+def test_a_drain_moves_the_vms_for_which_there_is_room(rack: Rack) -> None:
+    """The others stay, and keep no small one from leaving."""
+    frontend = rack.frontend
+    small = [rack.vm(SMALL_MIB) for _ in range(3)]
+    for vm in small:
+        frontend.bench.ok("one.vm.deploy", vm, 0)
+    frontend.clock.advance(10)
+    frontend.periods(2)
+    frontend.order(Order.DRAIN, 0)
+    frontend.periods(5)
+    assert [frontend.host_of(vm) for vm in small] == [1, 1, 1]
+    frontend.close()
+
+
+def test_large_vms_that_wait_keep_no_small_one_waiting(rack: Rack) -> None:
+    """No host has room for them, however many there are and however little guests use."""
+    frontend = rack.frontend
+    crowd = [rack.vm(16 * 1024, bid=0.1) for _ in range(60)]
+    small = [rack.vm(SMALL_MIB) for _ in range(2)]
+    frontend.periods(3)
+    assert {frontend.state(vm) for vm in small} == {"RUNNING"}
+    assert "PENDING" in {frontend.state(vm) for vm in crowd}
+    frontend.close()
