@@ -216,7 +216,7 @@ def _paid_part(connection: sa.Connection, world: World, payers: Any, owed: Float
 def _returning(
     world: World, seen: Seen, decided: Decided, means: Mapping[int, _Means]
 ) -> dict[int, tuple[OnHost, ...]]:
-    """By VM id: the limit of each VM that is off now, as it is to be once it runs."""
+    """By VM id: the limits of each VM that is off now, as they are to be once it runs."""
     snapshot, vms = seen.snapshot, seen.snapshot.vms
     off = np.isin(vms.state, RESTING) & np.isin(vms.id, list(means))
     if not off.any():
@@ -234,8 +234,44 @@ def _returning(
     state = np.where(off, int(VmState.RUNNING), vms.state)
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
     steps = _limits(world, after, decided, share, seen.in_force)
-    ids = set(vms.id[off].tolist())
-    return {step.vm: (step,) for step in steps if step.vm in ids}
+    found: dict[int, tuple[OnHost, ...]]
+    found = {step.vm: (step,) for step in steps if off[snapshot.vm_row(step.vm)]}
+    for step in _balloons_of_returning(seen, decided, off):
+        found[step.vm] = (*found.get(step.vm, ()), step)
+    return found
+
+
+def _balloons_of_returning(seen: Seen, decided: Decided, off: Bools) -> list[Balloon]:
+    """Return the memory of each VM that is off, once it runs: its floor, and a part of the rest.
+
+    A guest comes back with all of its size. Its host keeps its floor free; what nobody holds there
+    is divided among all VMs that are off.
+    """
+    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    if MEMORY not in snapshot.resources:
+        return []
+    column = snapshot.resources.index(MEMORY)
+    then = scene_of(snapshot, decided.decision.plan).then
+    there, resting = then != NOWHERE, off & (then != NOWHERE)
+    given = decided.decision.allocations[:, column]
+    holds = np.where(np.isin(vms.state, RESTING), vms.floor[:, column], vms.held[:, column])
+    holds = np.where(vms.market == NOWHERE, vms.cap[:, column], np.fmax(holds, given))
+    hosts = len(snapshot.hosts)
+    free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)
+    each = np.maximum(free, 0.0) / np.maximum(np.bincount(then[resting], minlength=hosts), 1)
+    found = []
+    for row in np.flatnonzero(resting).tolist():
+        size, floor = float(vms.cap[row, column]), float(vms.floor[row, column])
+        memory_mib = int(np.ceil(floor) + each[then[row]])
+        if memory_mib < size:
+            why = f"from its size to {memory_mib} MiB, which its host has free, as it was resumed"
+            vm, anew = int(vms.id[row]), vms.state[row] == VmState.POWERED_OFF
+            # A guest that boots has nothing to lose yet; one that was suspended has.
+            step = Balloon(
+                period=seen.period, vm=vm, reason=why, memory_mib=memory_mib, unpaid=bool(anew)
+            )
+            found.append(step)
+    return found
 
 
 def _limits(

@@ -170,6 +170,29 @@ def test_the_memory_of_a_guest_that_boots_is_told_within_seconds(away: str) -> N
     frontend.close()
 
 
+@pytest.mark.parametrize("away", ["poweroff-hard", "suspend"])
+def test_the_memory_of_vms_that_were_off_is_told_within_seconds(away: str) -> None:
+    """They were off when the period looked, and come back with all of their size."""
+    frontend = site()
+    vms = [frontend.vm(MEMORY=6000, MERKAT_BID_MEMORY=1) for _ in range(2)]
+    frontend.periods(3)
+    for vm in vms:
+        frontend.bench.ok("one.vm.action", away, vm)
+    pass_by(frontend, 20)
+    frontend.periods(2)
+    frontend.period()
+    for vm in vms:
+        frontend.bench.ok("one.vm.action", "resume", vm)
+    for vm in vms:
+        until_it_runs(frontend, vm)
+    pass_by(frontend, LOOK_S + 1)
+    told = [frontend.limits(vm).memory_mib for vm in vms]
+    assert sum(told) <= 8192
+    assert min(told) > 3000  # the host is theirs alone
+    frontend.agree()
+    frontend.close()
+
+
 def test_hosts_are_read_only_where_a_guest_began_to_run() -> None:
     """A look at guests that all go on asks hosts for their domains, and nothing else."""
     frontend = site()
