@@ -1,6 +1,8 @@
 """Floors hold as far as bids pay for them; memory in use beyond that holds for a time."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from merkatd.market.view import NOWHERE
 from merkatd.scheduler import in_use
 from merkatd.scheduler.afford import Afforded, afforded
 from merkatd.scheduler.charge import Purse
+from merkatd.scheduler.in_use import rows_of
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.snapshot import MEMORY, needed_memory
 from merkatd.scheduler.using import by_use
@@ -20,7 +23,27 @@ from merkatd.scheduler.world import World
 def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
     """Return the same cloud in which no VM bids, or claims, more than can be paid."""
     found = afforded(world, seen, purse)
-    return replace(found, seen=with_paid_floors(world, found.seen, purse))
+    under_way = with_bids_under_way(found.seen, purse.last)
+    return replace(found, seen=with_paid_floors(world, under_way, purse))
+
+
+def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:
+    """Return the same cloud, in which no VM on its way bids less than in the period before.
+
+    A guest that is migrated, boots or is saved can't be told other limits until it is there: it
+    has what it bid for before, and pays for that. A guest that writes to its memory all the time
+    can make a migration last for hours.
+    """
+    vms = seen.snapshot.vms
+    if last is None or last["bid"].shape[1] != vms.bid.shape[1]:
+        return seen
+    row = rows_of(last["vm"], vms.id)
+    on_its_way = (vms.state == VmState.BUSY) & ~vms.stays & (row != NOWHERE)
+    if not on_its_way.any():
+        return seen
+    before = np.where(on_its_way[:, np.newaxis], last["bid"][row], 0.0)
+    bid = np.maximum(vms.bid, before)
+    return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, bid=bid)))
 
 
 def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:

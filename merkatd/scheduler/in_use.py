@@ -119,7 +119,7 @@ def _for_now(snapshot: Snapshot, last: Mapping[str, Any] | None, held: Floats) -
     if last is not None:
         had = np.where(_ran(last), last["allocation"][:, MEMORY], 0.0)
         vms = snapshot.vms
-        row = _rows_of(last["vm"], vms.id)
+        row = rows_of(last["vm"], vms.id)
         there = row != NOWHERE
         bid = np.where(there, last["bid"][row, MEMORY], np.inf) if len(had) else np.inf
         steady = there & (vms.bid[:, MEMORY] >= bid * (1 - _CLOSE))
@@ -132,7 +132,8 @@ def _ran(last: Mapping[str, Any]) -> Bools:
     return ran
 
 
-def _rows_of(ids: Ints, wanted: Ints) -> Ints:
+def rows_of(ids: Ints, wanted: Ints) -> Ints:
+    """[wanted]: the row of each id, NOWHERE where it is not known; ids ascend."""
     if not len(ids):
         return np.full(len(wanted), NOWHERE)
     rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)

@@ -1,0 +1,45 @@
+"""A guest whose migration does not end has what it had before, and pays for that."""
+
+import pytest
+
+from merkatd.embedded.states import Lcm
+from merkatd.market.price import PriceRule
+from tests.abuse.arena import PERIOD_S, Arena, vm_text
+from tests.scheduler.frontend import PASSWORD
+
+MUCH, LITTLE = 60.0, 0.001
+PERIODS = 10
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_a_bid_that_is_lowered_while_its_vm_is_migrated_counts_once_it_has_arrived(
+    rule: PriceRule,
+) -> None:
+    """No host can be told a lower limit meanwhile."""
+    arena = Arena(rule, hosts=2)
+    bench = arena.bench
+    for at, vm in enumerate(arena.honest):
+        bench.raw("one.vm.update", vm, f'SCHED_REQUIREMENTS="ID = {at // 4}"', 1)
+    arena._periods(3)
+    for vm in arena.honest[4:6]:
+        bench.raw("one.vm.action", "poweroff-hard", vm)
+    eve, session = arena.tenant("eve"), f"eve:{PASSWORD}"
+    large = bench.new(vm_text(MUCH, SCHED_REQUIREMENTS="ID = 0"), session=session)
+    arena._periods(3)
+    arena.lasts(Lcm.MIGRATE, 7200)
+    bench.raw("one.vm.update", large, 'SCHED_REQUIREMENTS="ID < 9"', 1, session=session)
+    arena._periods(2)
+    assert arena.state(large) == "MIGRATE"
+    bench.raw("one.vm.update", large, f'MERKAT_BID_CPU="{LITTLE}"', 1, session=session)
+    arena._periods(2)
+    arena._forget([eve])
+    for _ in range(PERIODS):
+        arena.clock.advance(PERIOD_S)
+        arena._look()
+    assert arena.state(large) == "MIGRATE"
+    fair = (arena.ann, arena.bob)
+    honest = sum(arena.paid(one) - arena._before[one] for one in fair) / arena.computed(*fair)
+    assert arena.computed(eve) > PERIOD_S * PERIODS
+    paid = arena.paid(eve) - arena._before[eve]
+    assert paid >= 0.95 * honest * arena.computed(eve), (paid, honest, arena.computed(eve))
+    arena.close()
