@@ -84,7 +84,19 @@ def why_stuck(game: Game, vm: int, orderly: Orderly) -> str:
     return f"would have to change places{ring}, and no host has room for both meanwhile"
 
 
-def why_pending(game: Game, vm: int, board: Board) -> str:
+def why_stays(game: Game, vm: int, board: Board) -> str:
+    """A VM that is to leave its host, and is still there with this plan."""
+    source = _host(game, int(game.view.place[vm]))
+    why = why_pending(game, vm, board, "its turn among the migrations of a period comes later")
+    return f"is to leave {source}: {why}"
+
+
+def why_pending(
+    game: Game,
+    vm: int,
+    board: Board,
+    fits: str = "waits for room that this period's migrations make",
+) -> str:
     """The first constraint that leaves no host, and what would satisfy it."""
     row = int(game.view.vms[vm])
     market = game.snapshot.markets.name[game.view.market]
@@ -102,7 +114,7 @@ def why_pending(game: Game, vm: int, board: Board) -> str:
         vm, allowed, board.rows, board.start, board.count, board.capacity, game.view.floor
     )
     if fitting.any():
-        return "waits for room that this period's migrations make"
+        return fits
     return _lacks_room(game, vm, allowed, board)
 
 

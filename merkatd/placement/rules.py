@@ -34,6 +34,11 @@ class Rules:
         self.stays: Bools = np.isin(view.place, np.flatnonzero(disabled)) & ~self.leaving
         """[vms]: run on a disabled host, which no gain moves them off."""
         self._place = view.place
+        drained = snapshot.hosts.state[view.hosts] == HostState.DRAINED
+        self._going: Bools = view.movable & (
+            self.leaving | np.isin(view.place, np.flatnonzero(drained))
+        )
+        self._floor, self._capacity = view.floor, view.capacity
         self._role = snapshot.vms.role[view.vms]
         self.bound: Bools = self._role != NOWHERE
         """[vms]: have a role, so that what is allowed to them depends on other VMs."""
@@ -81,20 +86,45 @@ class Rules:
         mask = mask.copy()
         rivals = self._hosts_of(self._apart.get(role, ()), vm, place)
         mask[rivals[rivals != ELSEWHERE]] = False
-        partners = self._hosts_of(self._together.get(role, ()), vm, place)
+        together = self._together.get(role, ())
+        partners = self._hosts_of(together, vm, place)
+        if len(partners) and self._going[vm]:
+            partners = self._hosts_of(together, vm, place, self._going & (place == self._place))
+            if not len(partners):
+                return mask & self._room_for(together)
         if len(partners):
             beside = np.zeros_like(mask)
             beside[partners[partners != ELSEWHERE]] = True
             mask &= beside
         return mask
 
-    def _hosts_of(self, roles: tuple[int, ...], vm: int, place: Ints) -> Ints:
-        """Where the members of these roles are, this VM left out; ELSEWHERE on others' hosts."""
+    def _room_for(self, roles: tuple[int, ...]) -> Bools:
+        """[hosts]: could take all members of these roles that must leave where they are.
+
+        VMs that have to be together and leave a host are moved one by one. The first goes where all
+        find room, and the others follow it: for as long as that takes they are apart.
+        """
+        there = self._place != NOWHERE
+        room = self._capacity.copy()
+        np.subtract.at(room, self._place[there], self._floor[there])
+        rows = np.concatenate([self._members[role] for role in roles if role in self._members])
+        wanted = self._floor[rows[self._going[rows]]].sum(axis=0)
+        enough: Bools = (room >= wanted).all(axis=1)
+        return enough
+
+    def _hosts_of(
+        self, roles: tuple[int, ...], vm: int, place: Ints, out: Bools | None = None
+    ) -> Ints:
+        """Where the members of these roles are; ELSEWHERE on others' hosts.
+
+        Without this VM, and without those that are `out`.
+        """
         rows = [self._members[role] for role in roles if role in self._members]
         found = [self._outside[role] for role in roles if role in self._outside]
         if rows:
             others = np.concatenate(rows)
-            hosts = place[others[others != vm]]
+            others = others[others != vm]
+            hosts = place[others if out is None else others[~out[others]]]
             found.append(hosts[hosts != NOWHERE])
         return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 

@@ -8,10 +8,18 @@ from merkatd.cluster import Deploy, Floats, Ints, Migrate
 from merkatd.cluster.steps import Step, step_id
 from merkatd.market.view import NOWHERE
 from merkatd.placement.board import Board
+from merkatd.placement.evacuate import must_leave
 from merkatd.placement.game import Game
 from merkatd.placement.onehost import SUM_OF_SHORTFALLS, Stakes, score, stakes_of
 from merkatd.placement.order import Orderly
-from merkatd.placement.reasons import Outcome, why_deployed, why_migrated, why_pending, why_stuck
+from merkatd.placement.reasons import (
+    Outcome,
+    why_deployed,
+    why_migrated,
+    why_pending,
+    why_stays,
+    why_stuck,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +51,8 @@ def settle(game: Game, orderly: Orderly) -> Settled:
     reasons = {game.vm_id(vm): why_stuck(game, vm, orderly) for vm in orderly.stuck}
     for vm in np.flatnonzero(place == NOWHERE).tolist():
         reasons.setdefault(game.vm_id(vm), why_pending(game, vm, board))
+    for vm in np.flatnonzero(must_leave(game) & (place == view.place)).tolist():
+        reasons.setdefault(game.vm_id(vm), why_stays(game, vm, board))
     return Settled(place, outcome.after, steps, reasons)
 
 

@@ -185,6 +185,50 @@ class TestFailing:
         frontend.close()
 
 
+class TestTogether:
+    """VMs of an AFFINED role leave a host one by one, and are together again after that."""
+
+    @staticmethod
+    def role(frontend: Frontend, memory_mib: int) -> list[int]:
+        """Two VMs of such a role."""
+        text = 'NAME="g"\nROLE=[NAME="a",POLICY="AFFINED"]'
+        group = frontend.bench.ok("one.vmgroup.allocate", text)
+        text = (
+            f'CPU="1"\nVCPU="1"\nMEMORY="{memory_mib}"\nMERKAT_MIN_MEMORY="{memory_mib}"\n'
+            f'MERKAT_BID_CPU="1"\nMERKAT_BID_MEMORY="50"\nVMGROUP=[VMGROUP_ID="{group}",ROLE="a"]'
+        )
+        return [frontend.bench.new(text) for _ in range(2)]
+
+    def test_they_leave_a_drained_host(self) -> None:
+        """The first goes where all find room, and the others follow it."""
+        frontend = Frontend(hosts=3)
+        vms = self.role(frontend, 512)
+        frontend.periods(4)
+        [before] = {frontend.host_of(vm) for vm in vms}
+        frontend.order(Order.DRAIN, before)
+        frontend.periods(6)
+        [after] = {frontend.host_of(vm) for vm in vms}
+        assert after not in {before, None}
+        frontend.agree()
+        frontend.close()
+
+    def test_none_goes_where_not_all_find_room(self) -> None:
+        """They stay together, and their owners read why."""
+        frontend = Frontend(hosts=2)
+        vms = self.role(frontend, 3000)
+        frontend.periods(4)
+        [before] = {frontend.host_of(vm) for vm in vms}
+        wall = frontend.vm(MEMORY=4000, MERKAT_MIN_MEMORY=4000, MERKAT_BID_MEMORY=50)
+        frontend.periods(2)
+        assert frontend.host_of(wall) == 1 - before
+        frontend.order(Order.DRAIN, before)
+        latest = frontend.periods(4)
+        assert {frontend.host_of(vm) for vm in vms} == {before}
+        told = {**latest.decided.decision.reasons, **latest.decided.limits.postponed}
+        assert all("host00" in told[vm] for vm in vms), told
+        frontend.close()
+
+
 class TestHeld:
     def test_confirmed_migrations_hold_and_others_do_not(self) -> None:
         """The journal knows both for as long as they count, whatever came in between."""
