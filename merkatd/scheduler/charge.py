@@ -26,6 +26,7 @@ from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.elapsed import (
     begun_anew_by,
+    columns_of,
     read_histories,
     running,
     running_at_end,
@@ -179,7 +180,7 @@ def purse_of(
     applications = [of_platforms.get(vm, NOBODY) for vm in vms]
     payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
     newest = periods.newest_decided(connection)
-    last = None if newest is None else _columns(connection, newest)
+    last = None if newest is None else columns_of(connection, newest)
     cost = _cost(last, world, seen)
     concerned = accounts.get(connection, payer).values()
     held = {one.id: one.free for one in concerned}
@@ -198,13 +199,6 @@ def purse_of(
         prices={} if newest is None else prices.load(connection, newest),
         last=last,
     )
-
-
-def _columns(connection: sa.Connection, newest: int) -> Mapping[str, Any] | None:
-    """What the newest period kept; None where that is damaged, or not known any more."""
-    if newest in {one.number for one in periods.quarantined(connection)}:
-        return None
-    return allocations.load(connection, newest)
 
 
 def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> Mapping[int, float]:

@@ -20,6 +20,7 @@ from merkatd.placement.play import with_arrivals
 from merkatd.scheduler import holding, running
 from merkatd.scheduler.afford import beside, suspensions
 from merkatd.scheduler.creations import in_turn
+from merkatd.scheduler.elapsed import columns_of
 from merkatd.scheduler.failing import failing_to_leave
 from merkatd.scheduler.in_use import told
 from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
@@ -290,6 +291,8 @@ def _kept(
     runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
     placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
     payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
+    newest = periods.newest_decided(connection) if by_use(world.markets, market).any() else None
+    last = None if newest is None else columns_of(connection, newest)
     return {
         "vm": vms.id,
         "market": market,
@@ -305,7 +308,7 @@ def _kept(
         "runs": runs & (seen.observation.vm_host >= 0),
         "placed": placed,
         **running.kept(seen.observation),
-        **kept(seen, world.markets),
+        **kept(seen, world.markets, last),
         **holding.kept(seen.snapshot, limits),
         **holding.resumable(seen.snapshot, decision.prices),
         **_goods(world.goods),

@@ -71,6 +71,13 @@ def _could_run(arrays: Mapping[str, Any]) -> Bools:
     return found
 
 
+def columns_of(connection: sa.Connection, newest: int) -> Mapping[str, Any] | None:
+    """Return what the newest period kept; None where that is damaged, or not known any more."""
+    if newest in {one.number for one in periods.quarantined(connection)}:
+        return None
+    return allocations.load(connection, newest)
+
+
 def begun_anew_by(
     seen: Seen,
     period: Period,
@@ -193,10 +200,10 @@ def _waited(
 
 
 def _runs(seen: Observation) -> Bools:
-    """[vms]: runs, or is on its way on a host."""
+    """[vms]: runs, or is on its way on a host; not one that has no guest there."""
     moves = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY))
     runs: Bools = moves & (seen.vm_host >= 0)
-    return runs
+    return runs if seen.vm_idle is None else runs & ~seen.vm_idle
 
 
 def running_at_end(seen: Seen, after: Mapping[str, Any] | None) -> Ints:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints
+from merkatd.cluster import Bools, Floats, Ints, VmState
 from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
@@ -75,14 +75,25 @@ def charged_rates(seen: Seen, markets: Sequence[Market]) -> Floats:
     return rates
 
 
-def kept(seen: Seen, markets: Sequence[Market]) -> Mapping[str, Any]:
-    """The columns that a period keeps for its charge, where any market charges for use."""
+def kept(
+    seen: Seen, markets: Sequence[Market], last: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """The columns that a period keeps for its charge, where any market charges for use.
+
+    The counter of a VM that can't be read now is the one that the `last` period kept: what it uses
+    meanwhile is charged once it is read. A guest that is about to boot has computed nothing.
+    """
     if not any(one.by_use for one in markets):
         return {}
     vms = seen.snapshot.vms
+    cpu_s = Computed(seen.use.vm_id, seen.use.cpu_s).of(vms.id)
+    if last is not None and "cpu_s" in last:
+        ran = np.where(last["runs"], last["cpu_s"], np.nan)
+        cpu_s = np.where(np.isnan(cpu_s), Computed(last["vm"], ran).of(vms.id), cpu_s)
+    boots = (vms.state == VmState.BUSY) & ~vms.stays
     return {
         "rate": charged_rates(seen, markets),
-        "cpu_s": Computed(seen.use.vm_id, seen.use.cpu_s).of(vms.id),
+        "cpu_s": np.where(np.isnan(cpu_s) & boots, 0.0, cpu_s),
     }
 
 
