@@ -44,7 +44,7 @@ def sentence(
         kept = " and ".join(amount(p.resource, p.share) for p in explanation.parts if p.share > 0)
         return (
             f"{who} is {words}: on {where} it keeps {kept or 'nothing'},"
-            " its floor; it bids nothing and pays nothing."
+            " its floor, and pays the reserve price for that; it bids nothing."
         )
     short = [p for p in explanation.parts if p.limited_by is not LimitedBy.CAP]
     if not short:
