@@ -88,13 +88,31 @@ def kept(
     vms = seen.snapshot.vms
     cpu_s = Computed(seen.use.vm_id, seen.use.cpu_s).of(vms.id)
     if last is not None and "cpu_s" in last:
-        ran = np.where(last["runs"], last["cpu_s"], np.nan)
-        cpu_s = np.where(np.isnan(cpu_s), Computed(last["vm"], ran).of(vms.id), cpu_s)
+        cpu_s = np.where(np.isnan(cpu_s), _as_before(seen, last), cpu_s)
     boots = (vms.state == VmState.BUSY) & ~vms.stays
     return {
         "rate": charged_rates(seen, markets),
         "cpu_s": np.where(np.isnan(cpu_s) & boots, 0.0, cpu_s),
     }
+
+
+def _as_before(seen: Seen, last: Mapping[str, Any]) -> Floats:
+    """[vms]: the counters that the last period kept, of guests that have run ever since; else NaN.
+
+    Those have the history record that they had then.
+    """
+    found = np.full(len(seen.snapshot.vms), np.nan)
+    records = seen.observation.records
+    if records is None or "record" not in last:
+        return found
+    now = np.column_stack([records.seq, records.ran_from_s])
+    runs = np.isin(seen.snapshot.vms.state, (VmState.RUNNING, VmState.BUSY))
+    before = {vm: row for row, vm in enumerate(last["vm"].tolist()) if last["runs"][row]}
+    for row in np.flatnonzero(runs).tolist():
+        at = before.get(int(seen.snapshot.vms.id[row]))
+        if at is not None and (last["record"][at, :2] == now[row]).all():
+            found[row] = last["cpu_s"][at]
+    return found
 
 
 def core_periods(
