@@ -220,8 +220,13 @@ class Channel(HTTPChannel):
 
     @property
     def at_work(self) -> bool:
-        """Whether a call of it is being answered."""
-        return bool(self._handlingRequest)
+        """Whether a call of it is being answered, and its caller reads its answers."""
+        return bool(self._handlingRequest) and not self.is_unread
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether its caller has not read what was answered."""
+        return self._answered_call is not None
 
     def look_at_the_clock(self, now_s: float) -> None:
         """End what has taken too long."""

@@ -49,9 +49,9 @@ class Places:
     def makes_room(self, name: str, *, trusted: bool) -> bool:
         """Return whether there is a place for this address; where all are taken, make one free.
 
-        A connection that waits for a call ends, of the address that has the most. Strangers'
-        addresses come first. Nobody loses one to an address that has as many, unless it is a
-        stranger's and the other is known.
+        A connection ends whose caller does not read its answers, or that waits for a call, of the
+        address that has the most. Strangers' addresses come first. Nobody loses one to an address
+        that has as many, unless it is a stranger's and the other is known.
         """
         if self._taken < self._most:
             return True
@@ -63,7 +63,7 @@ class Places:
                 continue
             waiting = [one for one in self._of[theirs] if not one.at_work]
             if waiting:
-                victim = min(waiting, key=lambda one: (one.has_called, one.heard_s))
+                victim = min(waiting, key=_worth)
                 self.leave(theirs, victim)
                 victim.abort()
                 return True
@@ -73,3 +73,8 @@ class Places:
         if any(one.trusted for one in self._of.get(name, ())):
             return False
         return self._known.user_at(name, self._clock.seconds()) is None
+
+
+def _worth(channel: Any) -> tuple[bool, bool, float]:
+    """Return what decides which of two connections ends first: the lower one."""
+    return not channel.is_unread, channel.has_called, channel.heard_s

@@ -1,6 +1,7 @@
 """The port where tenants call: HTTP bounded in size, time and number, with or without TLS."""
 
 import ipaddress
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +20,8 @@ from merkatd.api.xmlrpc.tls import CertificateError, ServerContext
 
 _SWEEP_S = 1.0
 _MIB = 1 << 20
+_UNREAD_BYTES = 1 << 18
+"""What the system keeps of answers that a caller does not read, for each connection."""
 
 
 class NotServedError(Exception):
@@ -105,6 +108,8 @@ def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) 
         why = error.socketError.strerror
         at = f"{settings.address}:{settings.port}"
         raise NotServedError(f"{section}.port: {at}: {why}") from None
+    # Connections inherit it. The system's own bound lets each of them fill several MiB.
+    port.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
     return Door(port, factory, context)
 
 

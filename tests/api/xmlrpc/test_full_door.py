@@ -120,6 +120,23 @@ def test_where_every_call_is_being_answered_nobody_comes(full: Full) -> None:
     assert full.come(HONEST) is not None
 
 
+def test_a_caller_that_does_not_read_its_answers_makes_room_first(full: Full) -> None:
+    """Its calls are answered: nobody is at work for it."""
+    for channel in full.factory.places:
+        channel.dataReceived(CALL + CALL)
+        channel.pauseProducing()
+    while full.waiting:
+        full.waiting.pop().callback(b"answer")
+    assert all(channel.is_unread for channel in full.factory.places)
+    idle = min(full.factory.places, key=lambda channel: channel.heard_s)
+    idle.resumeProducing()
+    full.waiting.pop().callback(b"answer")
+    full.known.note(HONEST, 3, full.clock.seconds())
+    came = [full.come(HONEST) for _ in range(ROOM // 2)]
+    assert None not in came
+    assert idle in full.factory.places
+
+
 @given(st.lists(st.integers(0, 40), max_size=300))
 def test_whatever_comes_the_door_holds_no_more_than_it_may(hosts: list[int]) -> None:
     """An address that is refused has as many as any other, or one fewer, or all that it may."""
