@@ -13,9 +13,9 @@ from merkatd.market.view import NOWHERE
 from merkatd.scheduler import in_use
 from merkatd.scheduler.afford import Afforded, afforded
 from merkatd.scheduler.charge import Purse
-from merkatd.scheduler.in_use import rows_of
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.snapshot import MEMORY, needed_memory
+from merkatd.scheduler.under_way import reserved_again, rows_of
 from merkatd.scheduler.using import by_use
 from merkatd.scheduler.world import World
 
@@ -76,7 +76,12 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     )
     floor, uses = in_use.kept(snapshot, floor, basis, purse.last)
     floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(seen))
-    kept = replace(snapshot, vms=replace(vms, floor=floor))
+    capacity = reserved_again(seen.observation, snapshot, seen.verdicts.waiting, floor)
+    kept = replace(
+        snapshot,
+        vms=replace(vms, floor=floor),
+        hosts=replace(snapshot.hosts, capacity=capacity),
+    )
     return replace(seen, snapshot=kept, in_use=uses)
 
 

@@ -14,6 +14,7 @@ from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
 from merkatd.market.floors import PART, kept_in_use
 from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.scheduler.snapshot import MEMORY
+from merkatd.scheduler.under_way import rows_of
 
 LEAST_MIB = 256.0
 """So much of its use a guest keeps whatever it bids, and at most `floor_part` of its size."""
@@ -130,14 +131,6 @@ def _for_now(snapshot: Snapshot, last: Mapping[str, Any] | None, held: Floats) -
 def _ran(last: Mapping[str, Any]) -> Bools:
     ran: Bools = last["runs"] | last["placed"] if "placed" in last else last["runs"]
     return ran
-
-
-def rows_of(ids: Ints, wanted: Ints) -> Ints:
-    """[wanted]: the row of each id, NOWHERE where it is not known; ids ascend."""
-    if not len(ids):
-        return np.full(len(wanted), NOWHERE)
-    rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-    return np.where(ids[rows] == wanted, rows, NOWHERE)
 
 
 def _for_waiting(

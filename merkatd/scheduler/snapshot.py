@@ -16,13 +16,11 @@ import numpy as np
 from merkatd.cluster import (
     RESTING,
     Bools,
-    Deploy,
     Floats,
     History,
     Hosts,
     Ints,
     Markets,
-    Migrate,
     Requirements,
     Roles,
     Snapshot,
@@ -39,6 +37,7 @@ from merkatd.scheduler.goods import completed, widened
 from merkatd.scheduler.membership import NOWHERE, bids, markets_of_hosts, markets_of_vms
 from merkatd.scheduler.ports import Observation, Use
 from merkatd.scheduler.settings import RESOURCES, Goods, Market
+from merkatd.scheduler.under_way import failed_on_hosts, less, rows_of, under_way
 from merkatd.scheduler.wishes import Wishes
 
 MEMORY = RESOURCES.index("memory")
@@ -76,15 +75,15 @@ def snapshot_of(
     """The snapshot of a period; rows are those of the observation."""
     goods = goods or Goods()
     host_market = markets_of_hosts(seen, markets)
-    host = _rows_of(seen.host_id, seen.vm_host)
-    state, host, leaving = _under_way(seen, host, known.waiting)
+    host = rows_of(seen.host_id, seen.vm_host)
+    state, host, leaving = under_way(seen, host, known.waiting)
     idle = _idle(seen, state)
     state[idle] = VmState.POWERED_OFF
     market = markets_of_vms(seen, host, host_market, markets)
     if goods.further:
         seen = widened(seen, goods, known.wishes, host_market, market)
         known = replace(known, bids=completed(known.bids, known.wishes, goods))
-    failed = _failed(state, host)
+    failed = failed_on_hosts(state, host)
     holds = np.repeat(~np.isin(state, RESTING)[:, np.newaxis], len(goods.resources), axis=1)
     begins = [*(row for row, _ in failed), *np.flatnonzero(idle).tolist()]
     holds[begins, :] = np.arange(len(goods.resources)) == MEMORY
@@ -92,7 +91,7 @@ def snapshot_of(
     lost = [row for row, _ in failed if market[row] != NOWHERE and seen.vm_id[row] in known.lost]
     floor[lost] = 0.0
     reserved = [*leaving, *failed]
-    capacity = _less(
+    capacity = less(
         seen.host_capacity, reserved, np.where((market == NOWHERE)[:, np.newaxis], cap, floor)
     )
     return checked(
@@ -111,7 +110,7 @@ def snapshot_of(
 
 def in_force_of(seen: Observation, use: Use) -> InForce:
     """The limits in force, row by row of the observation."""
-    rows = _rows_of(use.vm_id, seen.vm_id)
+    rows = rows_of(use.vm_id, seen.vm_id)
     there = rows != NOWHERE
     read = use.in_force
 
@@ -137,39 +136,6 @@ def _at(values: Any, rows: Ints) -> Any:
     return values[rows] if len(values) else np.zeros(len(rows), dtype=values.dtype)
 
 
-def _rows_of(ids: Ints, wanted: Ints) -> Ints:
-    """The row of each wanted id, NOWHERE for those that are not there."""
-    if len(ids) == 0:
-        return np.full(len(wanted), NOWHERE)
-    rows = np.searchsorted(ids, wanted)
-    rows = np.minimum(rows, len(ids) - 1)
-    return np.where(ids[rows] == wanted, rows, NOWHERE)
-
-
-def _under_way(
-    seen: Observation, host: Ints, waiting: Sequence[StoredStep]
-) -> tuple[Ints, Ints, list[tuple[int, int]]]:
-    """States and hosts with the steps under way; and who still holds a floor where it leaves."""
-    state, host = seen.vm_state.copy(), host.copy()
-    leaving = []
-    for stored in waiting:
-        step = stored.step
-        row = int(_rows_of(seen.vm_id, np.array([step.vm]))[0])
-        if row == NOWHERE:
-            continue
-        if isinstance(step, Deploy | Migrate):
-            target = int(_rows_of(seen.host_id, np.array([step.host]))[0])
-            if target != NOWHERE:
-                host[row] = target
-        if isinstance(step, Migrate):
-            source = int(_rows_of(seen.host_id, np.array([step.source]))[0])
-            if source not in {NOWHERE, int(host[row])}:
-                leaving.append((row, source))
-        if state[row] in {VmState.PENDING, VmState.RUNNING} and host[row] != NOWHERE:
-            state[row] = VmState.BUSY
-    return state, host, leaving
-
-
 def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
     """[vms]: busy with what leaves it running on its host; no step of ours takes it elsewhere."""
     if seen.vm_stays is None:
@@ -185,23 +151,6 @@ def _idle(seen: Observation, state: Ints) -> Bools:
         return np.zeros(len(seen.vm_id), dtype=bool)
     idle: Bools = seen.vm_idle & (state == VmState.BUSY)
     return idle
-
-
-def _failed(state: Ints, host: Ints) -> list[tuple[int, int]]:
-    """Return the VMs that are on a host and hold no place there: those that failed, with it."""
-    rows = np.flatnonzero((state == VmState.ABSENT) & (host != NOWHERE)).tolist()
-    return [(row, int(host[row])) for row in rows]
-
-
-def _less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) -> Floats:
-    """Return the room of each host without the reservations of these VMs."""
-    if not reserved:
-        return capacity
-    rows, hosts = np.array(reserved, dtype=np.int64).T
-    taken = np.zeros_like(capacity)
-    np.add.at(taken, hosts, amount[rows])
-    left: Floats = np.maximum(capacity - taken, 0.0)
-    return left
 
 
 def _caps_and_floors(
@@ -245,7 +194,7 @@ def needed_memory(seen: Observation, use: Use, markets: Sequence[Market], market
     part = np.array([one.floor_part for one in markets] + [0.0])[market]
     margin = np.array([one.floor_margin for one in markets] + [0.0])[market]
     needed: Floats = seen.vm_size[:, MEMORY] * part
-    rows = _rows_of(seen.vm_id, use.vm_id)
+    rows = rows_of(seen.vm_id, use.vm_id)
     known = (rows != NOWHERE) & ~np.isnan(use.used_mib)
     used = rows[known]
     needed[used] = use.used_mib[known] * (1.0 + margin[used])
@@ -295,7 +244,7 @@ def _vms(
     count, rules = len(seen.vm_id), seen.constraints
     nowhere = np.full(count, NOWHERE)
     held = np.full((count, len(resources)), np.nan)
-    rows = _rows_of(seen.vm_id, use.vm_id)
+    rows = rows_of(seen.vm_id, use.vm_id)
     held[rows[rows != NOWHERE], MEMORY] = use.held_mib[rows != NOWHERE]
     return Vms(
         id=seen.vm_id,
@@ -330,7 +279,7 @@ def _applications(seen: Observation, known: Known) -> Ints:
 
 def _moved_at_s(seen: Observation, moved_at_s: Mapping[int, float]) -> Floats:
     found = np.full(len(seen.vm_id), np.nan)
-    rows = _rows_of(seen.vm_id, np.array(list(moved_at_s), dtype=np.int64))
+    rows = rows_of(seen.vm_id, np.array(list(moved_at_s), dtype=np.int64))
     there = rows != NOWHERE
     found[rows[there]] = np.array(list(moved_at_s.values()))[there]
     return found
