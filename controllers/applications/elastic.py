@@ -26,6 +26,8 @@ from merkatd.bus.messages import Measured
 from merkatd.platforms.ports import Assignment, ClusterTerms, News, VmNow
 
 HORIZON_S: Final = 86_400.0
+OLD: Final = 3.0
+"""A look that is older than so many periods says too little to have more workers, or fewer."""
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
 _OFF, _ABSENT, _SEEN_S, _ASKED = "off", "absent", "seen_s", "asked"
 
@@ -118,8 +120,12 @@ class Elastic(Controller):
         crew = await self._crew(news, jobs)
         scaled = await self._scaled(news, crew, seen)
         closed = _told(seen, CLOSED).keys()
-        await self._shrink(crew, closed, crew.size - scaled.vms, news)
-        if scaled.request:
+        # By the clock of the daemon's machine; one that was set back makes no look younger.
+        looked_s = float(self.memory.get(_SEEN_S, -math.inf))
+        known = abs(news.at_s - looked_s) <= OLD * self.assignment.interval_s
+        if known:
+            await self._shrink(crew, closed, looked_s, crew.size - scaled.vms, news)
+        if known and scaled.request:
             size = crew.size + scaled.request
             reason = f"{seen['waiting']:g} jobs wait"
             outcome = await self.set_size(self.wants.workers, size, reason=reason)
@@ -230,6 +236,7 @@ class Elastic(Controller):
         self,
         crew: Crew,
         closed: AbstractSet[int],
+        looked_s: float,
         surplus: int,
         news: News,
     ) -> None:
@@ -237,7 +244,16 @@ class Elastic(Controller):
         since = {int(vm): began_s for vm, began_s in self.memory.get(_DRAINING, {}).items()}
         joined = {vm for vm, jobs in crew.there.items() if jobs is not None}
         limit_s = self.wants.drain_limit_s
-        plan = drained(crew.there, closed, surplus, since, news.at_s, limit_s, coming=crew.coming)
+        plan = drained(
+            crew.there,
+            closed,
+            surplus,
+            since,
+            news.at_s,
+            limit_s,
+            coming=crew.coming,
+            looked_s=looked_s,
+        )
         # Again, until it is seen.
         open_ = sorted((plan.since_s.keys() & joined) - closed)
         told = await self._tell(self.batch.drain, open_)

@@ -6,6 +6,7 @@ that is wanted again before it went takes jobs again. A worker that is being mad
 it is drained once it has joined.
 """
 
+import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -31,12 +32,14 @@ def drained(
     limit_s: float,
     *,
     coming: int = 0,
+    looked_s: float = math.inf,
 ) -> Draining:
     """One step. `jobs` are those that run on each worker, None on one that has not joined yet.
 
     `surplus` of all workers are not wanted, of which `coming` are still being made. `closed` are
     those of which the batch system said, when it showed the jobs, that they take no more: one that
-    was idle before it was drained may have been given a job meanwhile.
+    was idle before it was drained may have been given a job meanwhile. It showed them at
+    `looked_s`: a look from before the drain says nothing, as jobs may have begun in between.
     """
     leaving = [vm for vm in since_s if vm in jobs]
     # Those that have been at it longest are nearest to being empty.
@@ -49,7 +52,11 @@ def drained(
     release = tuple(
         vm
         for vm, began_s in going.items()
-        if vm in kept and ((vm in closed and jobs[vm] == 0) or abs(now_s - began_s) >= limit_s)
+        if vm in kept
+        and (
+            (vm in closed and jobs[vm] == 0 and looked_s > began_s)
+            or abs(now_s - began_s) >= limit_s
+        )
     )
     return Draining(
         drain=tuple(new),

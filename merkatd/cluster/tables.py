@@ -53,6 +53,9 @@ class Hosts(Table):
     topology: Ints = levels()
     """The host's place in the network, from the widest level to the narrowest."""
     link_mbps: Floats = number(default=None)
+    reserved: Floats = vector(default=None, later=True)
+    """What VMs keep there that are on their way to another host, or failed. It is not in the
+    capacity, and will be soon. No columns at all where there is nothing of the kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from merkatd.scheduler.afford import Afforded, afforded
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.snapshot import MEMORY, needed_memory
-from merkatd.scheduler.under_way import reserved_again, rows_of
+from merkatd.scheduler.under_way import kept_from, reserved_again, rows_of
 from merkatd.scheduler.using import by_use
 from merkatd.scheduler.world import World
 
@@ -77,11 +77,11 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     floor, uses = in_use.kept(snapshot, floor, basis, purse.last)
     floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(seen))
     capacity = reserved_again(seen.observation, snapshot, seen.verdicts.waiting, floor)
-    kept = replace(
-        snapshot,
-        vms=replace(vms, floor=floor),
-        hosts=replace(snapshot.hosts, capacity=capacity),
-    )
+    hosts = snapshot.hosts
+    if hosts.reserved.shape[1]:
+        reserved = kept_from(hosts.capacity + hosts.reserved, capacity)
+        hosts = replace(hosts, capacity=capacity, reserved=reserved)
+    kept = replace(snapshot, vms=replace(vms, floor=floor), hosts=hosts)
     return replace(seen, snapshot=kept, in_use=uses)
 
 

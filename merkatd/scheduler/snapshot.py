@@ -37,7 +37,7 @@ from merkatd.scheduler.goods import completed, widened
 from merkatd.scheduler.membership import NOWHERE, bids, markets_of_hosts, markets_of_vms
 from merkatd.scheduler.ports import Observation, Use
 from merkatd.scheduler.settings import RESOURCES, Goods, Market
-from merkatd.scheduler.under_way import failed_on_hosts, less, rows_of, under_way
+from merkatd.scheduler.under_way import failed_on_hosts, kept_from, less, rows_of, under_way
 from merkatd.scheduler.wishes import Wishes
 
 MEMORY = RESOURCES.index("memory")
@@ -226,6 +226,7 @@ def _hosts(seen: Observation, market: Ints, capacity: Floats) -> Hosts:
         domains={},
         topology=np.zeros((count, 0), dtype=np.int64),
         link_mbps=np.full(count, np.nan),
+        reserved=kept_from(seen.host_capacity, capacity),
     )
 
 

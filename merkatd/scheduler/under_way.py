@@ -61,6 +61,12 @@ def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) 
     return left
 
 
+def kept_from(whole: Floats, left: Floats) -> Floats:
+    """[hosts, resources]: what is reserved; no columns where that is nothing."""
+    found = whole - left
+    return found if found.any() else np.zeros((len(whole), 0))
+
+
 def reserved_again(
     seen: Observation, snapshot: Snapshot, waiting: Sequence[StoredStep], floor: Floats
 ) -> Floats:

@@ -8,7 +8,8 @@ from merkatd.market.view import NOWHERE
 
 def stays(place: Ints, group: Ints, hosts: Ints, groups: Ints) -> Ints:
     """[hosts, groups]: how many VMs of each host stay there if it gets that group."""
-    width = int(max(hosts.max(initial=-1), groups.max(initial=-1))) + 2
+    # VMs are on hosts of other kinds, and in their groups, too. NOWHERE is the last entry.
+    width = max(int(one.max(initial=-1)) for one in (hosts, groups, place, group)) + 2
     row, column = np.full(width, NOWHERE), np.full(width, NOWHERE)
     row[hosts], column[groups] = np.arange(len(hosts)), np.arange(len(groups))
     here, there = row[place], column[group]

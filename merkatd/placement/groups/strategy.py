@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Decision, Ints, Snapshot
+from merkatd.cluster import Bools, Decision, Floats, Ints, Snapshot
 from merkatd.market.view import NOWHERE
 from merkatd.placement.evacuate import send_away
 from merkatd.placement.game import Game
 from merkatd.placement.groups.computing import computing, why_idle, with_leftovers
+from merkatd.placement.groups.editing import Edited, edited, remembered
 from merkatd.placement.groups.grouping import grouped
 from merkatd.placement.groups.mapping import mapped
 from merkatd.placement.onehost import SUM_OF_SHORTFALLS
@@ -49,12 +50,19 @@ def groups(
         name = game.snapshot.markets.name[game.view.market]
         asked = _asked(game)
         before = known.get(name, {})
-        if before.get("asked") == asked:
-            wanted = _recalled(game, before["wanted"])
+        if not before:
+            found = Edited(regrouped(game), game.snapshot.now_s, settled=True)
+        elif before.get("asked") == asked:
+            found = Edited(_recalled(game, before["wanted"]), remembered(before), settled=True)
         else:
-            wanted = regrouped(game)
-        wanted = _but_for_those_who_must_leave(game, wanted)
-        kept[name] = {"asked": asked, "wanted": _named(game, wanted)}
+            so_far = _recalled(game, before["wanted"])
+            found = edited(game, so_far, regrouped(game), remembered(before))
+        wanted = _but_for_those_who_must_leave(game, found.wanted)
+        kept[name] = {
+            "asked": asked if found.settled else "",
+            "wanted": _named(game, wanted),
+            "anew_s": found.anew_s,
+        }
         return wanted
 
     lately = computing(snapshot)
@@ -110,7 +118,7 @@ def _may_be_anywhere(game: Game) -> Bools:
 def _kinds(game: Game) -> Ints:
     """[hosts]: equal where a group could be on either; who can't leave makes a host its own."""
     view, rules = game.view, game.rules
-    columns: list[Any] = [view.capacity, view.open[:, np.newaxis].astype(float)]
+    columns: list[Any] = [_whole_capacity(game), view.open[:, np.newaxis].astype(float)]
     requirements = np.unique(game.snapshot.vms.requirement[view.vms])
     first = {
         int(row): int(np.flatnonzero(game.snapshot.vms.requirement[view.vms] == row)[0])
@@ -126,6 +134,13 @@ def _kinds(game: Game) -> Ints:
     return np.where(own, len(kind) + np.arange(len(kind)), kind.ravel())
 
 
+def _whole_capacity(game: Game) -> Floats:
+    """[hosts, resources]: with what VMs keep there that are leaving: the hosts stay the same."""
+    reserved = game.snapshot.hosts.reserved
+    capacity = game.view.capacity
+    return capacity + reserved[game.view.hosts] if reserved.shape[1] else capacity
+
+
 def _asked(game: Game) -> str:
     """The same as long as no request is new, edited or over and the hosts are the same."""
     view = game.view
@@ -133,7 +148,7 @@ def _asked(game: Game) -> str:
         game.snapshot.vms.id[view.vms],
         np.ascontiguousarray(view.bid[:, 0]),
         game.snapshot.hosts.id[view.hosts[view.open]],
-        np.ascontiguousarray(view.capacity[view.open]),
+        np.ascontiguousarray(_whole_capacity(game)[view.open]),
     )
     for role, hosts in sorted(game.rules.outsiders.items()):
         parts = (*parts, np.array([role]), hosts)

@@ -1,10 +1,12 @@
 """A batch system that grows and shrinks: a queue in virtual time, with a head that is told."""
 
 import asyncio
+import random
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -299,3 +301,39 @@ def test_a_monitor_that_hears_nothing_does_not_make_workers_absent() -> None:
     for _ in range(12):
         site.pass_a_period()
     assert (site.undrained, site.lost) == ([], 0)
+
+
+@pytest.mark.parametrize("seed", [14, 33, 61, 75])
+def test_looks_that_are_missed_cost_no_job(seed: int) -> None:
+    """A look from before a worker was drained again says nothing of the jobs that it has now."""
+    drawn = random.Random(seed)  # noqa: S311 - a test
+    waiting = [drawn.randint(6, 30) for _ in range(300)]
+    site = Site(waiting=waiting, balance=20_000.0, parameters={"drain_limit_s": 1e9})
+    for period in range(100):
+        if period > 12 and drawn.random() < 0.4:
+            site.price = drawn.choice([0.01, 0.05, 0.03])
+        if period % 3 == 0:
+            site.blind = period > 12 and drawn.random() < 0.5
+        if drawn.random() < 0.3:
+            site.waiting = []
+        elif drawn.random() < 0.3:
+            site.waiting += [drawn.randint(6, 30) for _ in range(40)]
+        site.pass_a_period()
+        assert site.lost == 0
+
+
+def test_without_looks_for_long_there_are_neither_more_workers_nor_fewer() -> None:
+    """Nobody knows how many jobs wait, or run."""
+    site = Site(waiting=[50] * 300, balance=20_000.0, parameters={"drain_limit_s": 180.0})
+    for _ in range(6):
+        site.pass_a_period()
+    site.blind = True
+    sizes = [site.pass_a_period() for _ in range(10)]
+    assert len(set(sizes[3:])) == 1, sizes
+    site.price = 1.0
+    assert {site.pass_a_period() for _ in range(10)} == {sizes[-1]}
+    assert site.lost == 0
+    site.blind = False
+    for _ in range(3):
+        site.pass_a_period()
+    assert site.drained

@@ -1,7 +1,7 @@
 """The group scheduler: the worked example, every VM placed once, the fewest migrations."""
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -128,6 +128,76 @@ def test_no_assignment_has_fewer_migrations(one: tuple[list[int], list[int], int
     there = np.bincount(place[place >= 0], minlength=hosts)
     chosen = heuristic(there[:, np.newaxis] - kept)
     assert int(kept[rows, chosen].sum()) <= ours
+
+
+@st.composite
+def kinds_of_hosts(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
+    """Where VMs are, their groups, and the kind of each host; groups stand for hosts alike."""
+    kind = draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+    count = draw(st.integers(1, 15))
+    hosts = st.integers(-1, len(kind) - 1)
+    place = draw(st.lists(hosts, min_size=count, max_size=count))
+    group = draw(st.lists(hosts, min_size=count, max_size=count))
+    return place, group, kind
+
+
+@settings(deadline=None)
+@given(kinds_of_hosts())
+def test_a_group_gets_a_host_of_its_kind(one: tuple[list[int], list[int], list[int]]) -> None:
+    """Each host one group, whichever hosts VMs come from; as many stay as with any exchange."""
+    place, group, kind = (np.array(values) for values in one)
+    host_of = mapped(place, group, kind)
+    assert sorted(host_of.tolist()) == list(range(len(kind)))
+    assert (kind[host_of] == kind).all()
+
+    def stay(of: np.ndarray) -> int:
+        return int(((place >= 0) & (group >= 0) & (of[group] == place)).sum())
+
+    for first, second in permutations(range(len(kind)), 2):
+        if kind[first] == kind[second]:
+            other = host_of.copy()
+            other[[first, second]] = host_of[[second, first]]
+            assert stay(other) <= stay(host_of)
+
+
+def test_room_that_is_kept_for_a_while_makes_no_other_host() -> None:
+    """VMs on their way keep some of it: nobody asked for anything."""
+    snapshot = requests(EXAMPLE, 3)
+    first = decided(snapshot)
+    running = requests(EXAMPLE, 3, placed(snapshot, first).tolist())
+    kept = np.zeros((3, 2))
+    kept[1] = [100.0, 1024.0]
+    hosts = replace(running.hosts, capacity=running.hosts.capacity - kept, reserved=kept)
+    second = groups(replace(running, hosts=hosts), SETTINGS, first.memory, RNG)
+    assert len(second.plan) == 0
+    assert second.memory == first.memory
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(1.0, 100.0), min_size=4, max_size=12),
+    st.lists(st.floats(0.01, 100.0), min_size=2, max_size=12),
+    st.integers(2, 4),
+)
+def test_a_rate_that_is_edited_again_and_again_moves_others_seldom(
+    given_rates: list[float], edits: list[float], hosts: int
+) -> None:
+    """No VM twice in ten minutes, but where all groups are made anew, once in ten minutes."""
+    snapshot = requests(given_rates, hosts)
+    decision = decided(snapshot)
+    place = placed(snapshot, decision)
+    moved_at_s: dict[int, list[int]] = {}
+    for period, rate in enumerate(edits):
+        edited = requests([rate, *given_rates[1:]], hosts, place.tolist())
+        last = [max(moved_at_s.get(vm, [-1000]), default=-1000) for vm in range(len(given_rates))]
+        vms = replace(edited.vms, moved_at_s=np.array(last) * 60.0)
+        edited = replace(edited, vms=vms, now_s=period * 60.0)
+        decision = groups(edited, SETTINGS, decision.memory, RNG)
+        place = placed(edited, decision)
+        for step in decision.plan.of(Migrate):
+            moved_at_s.setdefault(step.vm, []).append(period)
+    for times in moved_at_s.values():
+        assert sum(later - one < 10 for one, later in pairwise(times)) <= len(edits) // 10 + 1
 
 
 def test_nothing_moves_while_nobody_asks_for_anything_else() -> None:
