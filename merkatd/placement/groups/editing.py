@@ -6,12 +6,13 @@ The paper groups all VMs anew whenever a request comes, ends or is edited. Group
 from nothing have little in common with those before: one rate that changes can migrate half of all
 VMs, and a tenant that edits a rate in each period would have that done in each period, for nothing.
 
-So the groups stay, and new VMs come to the cheapest. While the dearest group is dearer by more than
-a twentieth than it would be with all groups made anew, a VM of it goes where that helps most. Only
-where this does not get as far, or moves as many, all is made anew, once in ten minutes at most. No
-VM is moved that was moved in the last ten minutes. Example: groups of 55, 55 and 60, and one rate
-of the first rises by 55. That group of 110 gives its other VM of 20 to a group of 55: one
-migration, and the dearest costs 90, as it would with all made anew.
+So groups are made anew when VMs come or go, three times in half an hour at most. Otherwise they
+stay, and new VMs come to the cheapest. While the dearest group is dearer by more than a twentieth
+than it would be with all groups made anew, a VM of it goes where that helps most. Only where this
+does not get as far, or moves as many, all is made anew, within the same bound. No VM is moved for
+an edit that was moved in the last ten minutes. Example: groups of 55, 55 and 60, and one rate of
+the first rises by 55. That group of 110 gives its other VM of 20 to a group of 55: one migration,
+and the dearest costs 90, as it would with all made anew.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,11 @@ from merkatd.market.view import NOWHERE
 from merkatd.placement.game import Game
 
 HOLD_S = 600.0
-"""So long no VM is moved again, and groups are not made anew again."""
+"""So long no VM is moved again for the sake of an edit."""
+ANEW = 3
+"""So often groups are made anew"""
+ANEW_S = 1800.0
+"""in so long at most."""
 NEAR = 0.05
 """A dearest group that is dearer by this part is as good."""
 _MOST = 64
@@ -37,24 +42,32 @@ class Edited:
 
     wanted: Ints
     """[vms]: the host of each."""
-    anew_s: float
-    """When all groups were made anew last."""
+    anew_s: tuple[float, ...]
+    """When all groups were made anew lately."""
     settled: bool
     """Whether that is as good as groups made anew; else it is tried again in the next period."""
 
 
-def edited(game: Game, before: Ints, anew: Ints, anew_s: float) -> Edited:
-    """Return where VMs go; `before` has the groups so far, `anew` all of them made from nothing."""
+def edited(
+    game: Game, before: Ints, anew: Ints, anew_s: tuple[float, ...], *, others: bool
+) -> Edited:
+    """Return where VMs go; `before` has the groups so far, `anew` all of them made from nothing.
+
+    `others`: other VMs than so far take part.
+    """
     now_s = game.snapshot.now_s
+    # A clock that was set back makes nobody wait for longer.
+    lately = tuple(one for one in anew_s if abs(now_s - one) < ANEW_S)
+    made_anew = Edited(anew, (*lately, now_s), settled=True)
+    may = len(lately) < ANEW
+    if others and may:
+        return made_anew
     goal = _dearest(game, anew) * (1 + NEAR)
     wanted = _mended(game, _with_new(game, before), goal)
     good = _dearest(game, wanted) <= goal and _waiting(wanted) <= _waiting(anew)
-    if good and _moves(game, wanted) < _moves(game, anew):
-        return Edited(wanted, anew_s, settled=True)
-    # A clock that was set back makes nobody wait for longer.
-    if abs(now_s - anew_s) >= HOLD_S or _moves(game, anew) <= _moves(game, wanted):
-        return Edited(anew, now_s, settled=True)
-    return Edited(wanted, anew_s, settled=good)
+    if may and (not good or _moves(game, anew) <= _moves(game, wanted)):
+        return made_anew
+    return Edited(wanted, lately, settled=good)
 
 
 def _dearest(game: Game, place: Ints) -> float:
@@ -67,7 +80,7 @@ def _prices(game: Game, place: Ints) -> Floats:
     view, there = game.view, place != NOWHERE
     rates = np.bincount(place[there], view.bid[there, 0], len(view.hosts))
     capacity = np.where(view.open, view.capacity[:, 0], 0.0)
-    found: Floats = np.divide(rates, capacity, out=np.zeros_like(rates), where=capacity > 0)
+    found: Floats = np.divide(rates, capacity, out=np.zeros(len(rates)), where=capacity > 0)
     return found
 
 
@@ -152,7 +165,7 @@ def _takes(game: Game, vm: int, place: Ints) -> Bools:
     return found
 
 
-def remembered(before: Mapping[str, object]) -> float:
-    """Return when groups were made anew last, as memory has it; long ago where it does not say."""
-    value = before.get("anew_s", -np.inf)
-    return float(value) if isinstance(value, int | float) else -np.inf
+def remembered(before: Mapping[str, object]) -> tuple[float, ...]:
+    """Return when groups were made anew lately, as memory has it."""
+    found = before.get("anew_s", ())
+    return tuple(float(one) for one in found) if isinstance(found, list | tuple) else ()

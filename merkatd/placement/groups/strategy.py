@@ -51,17 +51,18 @@ def groups(
         asked = _asked(game)
         before = known.get(name, {})
         if not before:
-            found = Edited(regrouped(game), game.snapshot.now_s, settled=True)
+            found = Edited(regrouped(game), (), settled=True)
         elif before.get("asked") == asked:
             found = Edited(_recalled(game, before["wanted"]), remembered(before), settled=True)
         else:
             so_far = _recalled(game, before["wanted"])
-            found = edited(game, so_far, regrouped(game), remembered(before))
+            others = before["wanted"].keys() != {*map(str, game.snapshot.vms.id[game.view.vms])}
+            found = edited(game, so_far, regrouped(game), remembered(before), others=others)
         wanted = _but_for_those_who_must_leave(game, found.wanted)
         kept[name] = {
             "asked": asked if found.settled else "",
             "wanted": _named(game, wanted),
-            "anew_s": found.anew_s,
+            "anew_s": list(found.anew_s),
         }
         return wanted
 

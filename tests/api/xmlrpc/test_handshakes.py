@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from twisted.internet.address import IPv4Address
@@ -36,6 +37,11 @@ class Reactor(Clock):
         """Keep the factory."""
         self.listened = factory
         return self
+
+    @property
+    def socket(self) -> Any:
+        """What nobody listens on."""
+        return Mock()
 
     def getHost(self) -> IPv4Address:  # noqa: N802
         """Some address."""
