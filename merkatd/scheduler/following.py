@@ -21,6 +21,7 @@ from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
 from merkatd.scheduler.arrivals import Arrivals
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.using import Limited
 from merkatd.scheduler.world import Clock, World
 
 MOST_HOSTS = 100
@@ -50,6 +51,11 @@ class Following:
         seen, if it ran for longer than from one look to the next."""
         self._ends_s = 0.0
         self._call: Any = None
+
+    @property
+    def found(self) -> Limited:
+        """What is known of new guests for the charge."""
+        return Limited(self.limited, frozenset(self.looked))
 
     def expect(self, world: World, expected: Arrivals) -> None:
         """Look for these from now on, until a period was missed."""

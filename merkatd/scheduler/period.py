@@ -40,7 +40,6 @@ from merkatd.scheduler.shadow import Shadow
 from merkatd.scheduler.subscribers import Subscribers
 from merkatd.scheduler.tell import Announcement, announced, due
 from merkatd.scheduler.telling import Telling
-from merkatd.scheduler.using import Limited
 from merkatd.scheduler.world import World
 
 _log = Logger()
@@ -154,8 +153,7 @@ class Scheduler:
         # What goes through all VMs runs beside the reactor, which answers others meanwhile.
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
-            limited = Limited(self._following.limited, frozenset(self._following.looked))
-            purse = await charge(world, seen, limited)
+            purse = await charge(world, seen, self._following.found)
             self._following.limited.clear()
             paid_for = await world.executor.run(lambda: affordable_cloud(world, seen, purse))
             if leave.mode.watches:
