@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Snapshot, VmState
+from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
 from merkatd.database.prices import Prices
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.view import NOWHERE
@@ -18,6 +18,9 @@ from merkatd.scheduler.snapshot import MEMORY, needed_memory
 from merkatd.scheduler.under_way import kept_from, reserved_again, rows_of
 from merkatd.scheduler.using import by_use
 from merkatd.scheduler.world import World
+
+_AS_BEFORE = 0.99
+"""A bid that is lower by less than this has not changed."""
 
 
 def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
@@ -32,18 +35,23 @@ def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:
 
     A guest that is migrated, boots or is saved can't be told other limits until it is there: it
     has what it bid for before, and pays for that. A guest that writes to its memory all the time
-    can make a migration last for hours.
+    can make a migration last for hours. So a VM that bids less than before gets its new limits
+    first, and is migrated after that, unless it must leave its host.
     """
-    vms = seen.snapshot.vms
+    vms, hosts = seen.snapshot.vms, seen.snapshot.hosts
     if last is None or last["bid"].shape[1] != vms.bid.shape[1]:
         return seen
     row = rows_of(last["vm"], vms.id)
-    on_its_way = (vms.state == VmState.BUSY) & ~vms.stays & (row != NOWHERE)
-    if not on_its_way.any():
-        return seen
-    before = np.where(on_its_way[:, np.newaxis], last["bid"][row], 0.0)
-    bid = np.maximum(vms.bid, before)
-    return replace(seen, snapshot=replace(seen.snapshot, vms=replace(vms, bid=bid)))
+    known = (row != NOWHERE) & (vms.host != NOWHERE)
+    before = np.where(known[:, np.newaxis], last["bid"][row], 0.0) if len(last["vm"]) else 0.0
+    on_its_way = (vms.state == VmState.BUSY) & ~vms.stays
+    bid = np.where(on_its_way[:, np.newaxis], np.maximum(vms.bid, before), vms.bid)
+    lowered = (vms.bid < before * _AS_BEFORE).any(axis=1)
+    goes = vms.leaves | np.append(hosts.state == HostState.DRAINED, False)[vms.host]
+    movable = vms.movable & (goes | ~lowered)
+    return replace(
+        seen, snapshot=replace(seen.snapshot, vms=replace(vms, bid=bid, movable=movable))
+    )
 
 
 def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:

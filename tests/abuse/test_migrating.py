@@ -66,3 +66,29 @@ def test_a_claim_that_is_not_paid_keeps_nothing_on_the_host_that_a_vm_leaves() -
     all_s = 2 * CORES * PERIOD_S * PERIODS
     assert arena.computed(arena.ann, arena.bob) >= 0.85 * all_s
     arena.close()
+
+
+def test_a_bid_that_is_lowered_as_a_migration_is_decided_has_new_limits_first() -> None:
+    """A VM that could be migrated with its old limits would keep them on its way."""
+    arena = Arena(PriceRule.CLEARING, hosts=2)
+    bench = arena.bench
+    for at, vm in enumerate(arena.honest):
+        bench.raw("one.vm.update", vm, f'SCHED_REQUIREMENTS="ID = {at // 4}"', 1)
+    arena._periods(3)
+    for vm in arena.honest[4:7]:
+        bench.raw("one.vm.action", "poweroff-hard", vm)
+    arena.tenant("eve")
+    large = bench.new(vm_text(MUCH, SCHED_REQUIREMENTS="ID = 0"), session=f"eve:{PASSWORD}")
+    arena._periods(3)
+    before = arena.limits(large).global_quota
+    arena.lasts(Lcm.MIGRATE, 7200)
+    text = f'SCHED_REQUIREMENTS="ID < 9"\nMERKAT_BID_CPU="{FAIR_BID}"'
+    bench.raw("one.vm.update", large, text, 1, session=f"eve:{PASSWORD}")
+    arena._look()
+    arena.clock.advance(10)
+    assert arena.state(large) == "RUNNING"
+    assert arena.limits(large).global_quota < 0.7 * before
+    arena.clock.advance(50)
+    arena._periods(1)
+    assert arena.state(large) == "MIGRATE"
+    arena.close()
