@@ -183,8 +183,10 @@ def _caps_and_floors(
     # OpenNebula checks these by its own account, and refuses what that has no room for.
     pinned, own = np.isin(seen.vm_id, list(seen.pin_policy)), slice(len(RESOURCES))
     cap[pinned, own] = floor[pinned, own] = seen.vm_reserved[pinned, own]
-    # Nobody bids for memory where a spending rate is all that is said: everybody has it all.
+    # Nobody bids for memory where a spending rate is all that is said: everybody has it all. And
+    # nobody pays for a claim to anything else there: it would take that from others for nothing.
     whole = np.array([*(one.by_use for one in markets), False])[market]
+    floor[np.ix_(whole & ~pinned, np.arange(floor.shape[1]) != MEMORY)] = 0.0
     floor[whole, MEMORY] = cap[whole, MEMORY]
     return cap, np.minimum(floor, cap)
 

@@ -4,7 +4,7 @@ import pytest
 
 from merkatd.embedded.states import Lcm
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import FAIR_BID, PERIOD_S, Arena, Player
+from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Player
 from tests.abuse.listed import Moves
 
 PERIODS = 10
@@ -41,3 +41,19 @@ def test_every_core_second_is_paid(play: object) -> None:
         arena.close()
     assert found.core_s > PERIOD_S, found
     assert found.paid >= LEAST * FAIR_BID * found.core_s / PERIOD_S, found
+
+
+def test_a_claim_takes_nothing_from_others() -> None:
+    """Use is charged there, and nobody pays for a claim."""
+
+    def claims(me: Player) -> Moves:
+        me.vm(FAIR_BID / 100, MERKAT_MIN_CPU=CORES * 100)
+        while True:
+            yield PERIOD_S
+
+    arena = Arena(PriceRule.CLEARING, strategy="groups")
+    try:
+        found = arena.play({"eve": claims}, PERIODS)["eve"]
+    finally:
+        arena.close()
+    assert found.fair_core_s >= 0.95 * CORES * PERIOD_S * PERIODS, found
