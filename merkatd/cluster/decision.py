@@ -22,6 +22,9 @@ class Decision:
     memory: Mapping[str, Any] = field(default_factory=dict)
     """The strategy's own, serialisable, handed back to it in the next period."""
 
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """By market: how its strategy failed. Its VMs stay where they are."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "allocations", frozen(self.allocations))
         object.__setattr__(self, "prices", frozen(self.prices))

@@ -72,6 +72,8 @@ def _text(status: Any, _cells: int | None) -> Sequence[str]:
         lines.append(f"{'in quarantine':18} period {period}: {why}")
     for host, why in status.get("hosts_in_error", {}).items():
         lines.append(f"{'host in error':18} {host}: {why}")
+    for market, why in status.get("failed_strategies", {}).items():
+        lines.append(f"{'strategy fails':18} {market}: nothing is placed or moved: {why}")
     if status.get("others"):
         lines.append(f"{'placed by others':18} {status['others']}")
     for owner, why in status.get("removed_users", {}).items():

@@ -70,7 +70,8 @@ class Worst:
         for vm in self._newcomers(worst):
             if search.hosts_for(vm)[worst]:
                 yield ((vm, worst),)
-        for vm in search.away().tolist():
+        away = search.away()
+        for vm in away[search.may_leave(away)].tolist():
             for host in self._destinations(vm):
                 yield ((vm, host),)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import Decision, Deploy, Ints, Migrate, OnHost, Plan, Snapshot, VmState
@@ -16,7 +17,8 @@ from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
-from merkatd.placement.play import with_arrivals
+from merkatd.placement.onehost import SUM_OF_SHORTFALLS
+from merkatd.placement.play import play, with_arrivals
 from merkatd.scheduler import holding, running
 from merkatd.scheduler.afford import beside, suspensions
 from merkatd.scheduler.creations import in_turn
@@ -35,6 +37,8 @@ from merkatd.scheduler.using import CPU, by_use, kept
 from merkatd.scheduler.world import World
 
 NOWHERE = -1
+
+_log = Logger()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,6 +194,7 @@ def _decide_markets(
         allocations=sum((part.allocations for part in parts), np.zeros_like(snapshot.vms.bid)),
         prices=np.stack([part.prices[row] for row, part in enumerate(parts)]),
         reasons={vm: reason for part in parts for vm, reason in part.reasons.items()},
+        failed={market: why for part in parts for market, why in part.failed.items()},
         memory={
             market.name: part.memory for market, part in zip(world.markets, parts, strict=True)
         },
@@ -229,7 +234,23 @@ def _decide_market(
             hosts=replace(hosts, market=np.where(hosts.market == row, row, NOWHERE)),
             vms=replace(vms, market=np.where(vms.market == row, row, NOWHERE)),
         )
-    return entry.decide(snapshot, world.rng, memory, settings)
+    try:
+        return entry.decide(snapshot, world.rng, memory, settings)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one market, others go on
+        _log.failure(
+            "Strategy {strategy} failed: nothing is placed or moved in market {market}",
+            strategy=market.strategy,
+            market=market.name,
+        )
+        # What it remembers may be the reason: the next period begins without that.
+        stay = play(
+            snapshot,
+            market.pricing,
+            lambda game: game.view.place,
+            SUM_OF_SHORTFALLS,
+            as_planned=True,
+        )
+        return replace(stay, failed={market.name: f"{type(error).__name__}: {error}"})
 
 
 def _of_this_period(plan: Plan) -> list[Step]:

@@ -79,3 +79,17 @@ def test_a_second_scheduler_is_in_the_status(daemon: Daemon, shell: Shell) -> No
     out = " ".join(shell.ok("status").out.split())
     assert f"placed by others VM {vm} was deployed on host 1, not by this daemon: prob" in out
     assert "opennebula-scheduler" in out
+
+
+def test_a_strategy_that_fails_is_in_the_status(
+    daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its market and its error, until it works again."""
+    assert "strategy fails" not in shell.ok("status").out
+    with monkeypatch.context() as patched:
+        patched.setattr("merkatd.placement.registry.Entry.decide", lambda *_: float("a number"))
+        daemon.period()
+    out = " ".join(shell.ok("status").out.split())
+    assert "strategy fails default: nothing is placed or moved: ValueError" in out
+    daemon.period()
+    assert "strategy fails" not in shell.ok("status").out

@@ -78,6 +78,7 @@ class ItselfQuestions:
             "hosts_away": {str(host): why for host, why in reach.away.items()},
             "drift": reach.drift,
             "hosts_in_error": {} if latest is None else dict(trouble_of(latest.seen.observation)),
+            "failed_strategies": {} if latest is None else dict(latest.decided.decision.failed),
             "others": scheduler.foreign.why,
             "removed_users": {
                 str(owner): f"its tenant is retired once {why}"

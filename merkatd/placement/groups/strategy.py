@@ -137,7 +137,7 @@ def _kinds(game: Game) -> Ints:
 
 def _whole_capacity(game: Game) -> Floats:
     """[hosts, resources]: with what VMs keep there that are leaving: the hosts stay the same."""
-    reserved = game.snapshot.hosts.reserved
+    reserved = np.nan_to_num(game.snapshot.hosts.reserved)
     capacity = game.view.capacity
     return capacity + reserved[game.view.hosts] if reserved.shape[1] else capacity
 
