@@ -54,7 +54,7 @@ class Following:
 
     @property
     def found(self) -> Limited:
-        """What is known of new guests for the charge."""
+        """New guests that were limited, for the charge."""
         return Limited(self.limited, frozenset(self.looked))
 
     def expect(self, world: World, expected: Arrivals) -> None:

@@ -23,7 +23,7 @@ def rows_of(ids: Ints, wanted: Ints) -> Ints:
 def under_way(
     seen: Observation, host: Ints, waiting: Sequence[StoredStep]
 ) -> tuple[Ints, Ints, list[tuple[int, int]]]:
-    """States and hosts with the steps under way; and who still holds a floor where it leaves."""
+    """States and hosts with the steps under way, and the VMs that keep a floor where they leave."""
     state, host = seen.vm_state.copy(), host.copy()
     leaving = []
     for stored in waiting:
@@ -62,7 +62,7 @@ def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) 
 
 
 def kept_from(whole: Floats, left: Floats) -> Floats:
-    """[hosts, resources]: what is reserved; no columns where that is nothing."""
+    """[hosts, resources]: the reservations; no columns where there are none."""
     found = whole - left
     return found if found.any() else np.zeros((len(whole), 0))
 
