@@ -26,17 +26,19 @@ _AS_BEFORE = 0.99
 def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
     """Return the same cloud in which no VM bids, or claims, more than can be paid."""
     found = afforded(world, seen, purse)
-    under_way = with_bids_under_way(found.seen, purse.last)
+    asked = seen.snapshot.vms.bid
+    under_way = with_bids_under_way(found.seen, asked, purse.last)
     return replace(found, seen=with_paid_floors(world, under_way, purse))
 
 
-def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:
+def with_bids_under_way(seen: Seen, asked: Floats, last: Mapping[str, Any] | None) -> Seen:
     """Return the same cloud, in which no VM on its way bids less than in the period before.
 
     A guest that is migrated, boots or is saved can't be told other limits until it is there: it
     has what it bid for before, and pays for that. A guest that writes to its memory all the time
-    can make a migration last for hours. So a VM that bids less than before gets its new limits
-    first, and is migrated after that, unless it must leave its host.
+    can make a migration last for hours. So a VM whose owner bids less than before (`asked`, whether
+    or not it can be paid) gets its new limits first, and is migrated after that, unless it must
+    leave its host.
     """
     vms, hosts = seen.snapshot.vms, seen.snapshot.hosts
     if last is None or last["bid"].shape[1] != vms.bid.shape[1]:
@@ -46,7 +48,7 @@ def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:
     before = np.where(known[:, np.newaxis], last["bid"][row], 0.0) if len(last["vm"]) else 0.0
     on_its_way = (vms.state == VmState.BUSY) & ~vms.stays
     bid = np.where(on_its_way[:, np.newaxis], np.maximum(vms.bid, before), vms.bid)
-    lowered = (vms.bid < before * _AS_BEFORE).any(axis=1)
+    lowered = (asked < before * _AS_BEFORE).any(axis=1)
     goes = vms.leaves | np.append(hosts.state == HostState.DRAINED, False)[vms.host]
     movable = vms.movable & (goes | ~lowered)
     return replace(
