@@ -58,6 +58,8 @@ class Arena(Site):
         money: Money | None = None,
         hosts: int = 1,
         strategy: str | None = None,
+        neighbours: int = NEIGHBOURS,
+        neighbours_cores: int = CORES,
     ) -> None:
         pricing = Pricing(rule=rule, reserve={"cpu": RESERVE})
         market = Market(strategy=strategy) if strategy else Market(pricing=pricing)
@@ -76,8 +78,8 @@ class Arena(Site):
         self._before: dict[int, float] = {}
         self.begun_s = self.clock.seconds()
         self.honest = [
-            fair_vm(self, f"{('ann', 'bob')[number % 2]}:{PASSWORD}")
-            for number in range(NEIGHBOURS * hosts)
+            fair_vm(self, f"{('ann', 'bob')[number % 2]}:{PASSWORD}", neighbours_cores)
+            for number in range(neighbours * hosts)
         ]
 
     def tenant(self, name: str) -> int:
@@ -315,9 +317,9 @@ EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
 """
 
 
-def fair_vm(arena: Arena, session: str) -> int:
+def fair_vm(arena: Arena, session: str, cores: int = CORES) -> int:
     """A VM of an honest tenant."""
-    return arena.bench.new(vm_text(FAIR_BID), session=session)
+    return arena.bench.new(vm_text(FAIR_BID, VCPU=cores), session=session)
 
 
 def vm_text(bid: float | None, **attributes: object) -> str:

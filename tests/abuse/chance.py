@@ -1,0 +1,214 @@
+"""A tenant that may do anything at any time; a seed says what, and on which kind of cloud."""
+
+import random
+from dataclasses import dataclass
+
+from merkatd.embedded.states import Lcm
+from merkatd.ledger import LedgerError
+from merkatd.market.price import PriceRule
+from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, Arena, Player
+from tests.abuse.listed import Moves
+
+ACTIONS = (
+    *("poweroff", "poweroff-hard", "suspend", "stop", "undeploy", "undeploy-hard", "reboot"),
+    *("reboot-hard", "hold", "release", "resched", "unresched", "resume", "resume", "resume"),
+)
+SLOW = (
+    *(Lcm.PROLOG, Lcm.BOOT, Lcm.SAVE_SUSPEND, Lcm.SAVE_STOP, Lcm.SHUTDOWN_POWEROFF, Lcm.MIGRATE),
+    *(Lcm.SHUTDOWN_UNDEPLOY, Lcm.EPILOG, Lcm.EPILOG_STOP, Lcm.EPILOG_UNDEPLOY),
+)
+HIGH_BIDS = (0, 1e-9, 0.01, 1, 20, 300, 9000)
+LOW_BIDS = (0, 1e-9, 0.001, 0.01, 0.3, 1, 5, 20)
+MEMORY = (0, 1, 20, 9000, 100_000)
+WAITS_S = (5, 5, 5, 5, 10, 20, 45, 55)
+MOST_VMS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of cloud, and how the tenant is there."""
+
+    seed: int
+    rule: PriceRule
+    by_use: bool
+    """The market of `groups`, in which all bid the same and pay for what they use."""
+    hosts: int
+    bids: tuple[float, ...]
+    idle: bool
+    """There are cores that nobody else wants."""
+    slow: bool
+    """OpenNebula takes up to minutes for what it does."""
+    memory: bool
+    """The tenant changes memory too, and hosts are disabled and enabled."""
+    sells: bool
+    """The tenant gives its VMs away and takes them back."""
+    dies: bool
+    """The daemon is started anew now and then."""
+
+
+def kind(seed: int) -> Kind:
+    """Drawn from the seed."""
+    rng = random.Random(seed)  # noqa: S311 - replayed from its seed
+    by_use = rng.random() < 0.25
+    idle = not by_use and rng.random() < 0.2
+    return Kind(
+        seed=seed,
+        rule=PriceRule.PAPER if not (idle or by_use) and rng.random() < 0.2 else PriceRule.CLEARING,
+        by_use=by_use,
+        hosts=rng.choice([1, 1, 2]),
+        bids=(FAIR_BID,) if by_use else rng.choice([HIGH_BIDS, LOW_BIDS]),
+        idle=idle,
+        slow=rng.random() < 0.4,
+        memory=rng.random() < 0.4,
+        sells=rng.random() < 0.2,
+        dies=rng.random() < 0.2,
+    )
+
+
+def arena(of: Kind) -> Arena:
+    """The cloud of this kind."""
+    found = Arena(
+        of.rule,
+        hosts=of.hosts,
+        strategy="groups" if of.by_use else None,
+        neighbours=1 if of.idle else NEIGHBOURS,
+        neighbours_cores=2 if of.idle else CORES,
+    )
+    if of.slow:
+        rng = random.Random(of.seed)  # noqa: S311 - replayed from its seed
+        for state in SLOW:
+            if rng.random() < 0.35:
+                found.lasts(state, rng.choice([20, 90, 400]))
+    return found
+
+
+class Anything:
+    """What the tenant has, and what it may do with it."""
+
+    def __init__(self, me: Player, of: Kind) -> None:
+        self.me = me
+        self.of = of
+        self.rng = random.Random(of.seed)  # noqa: S311 - replayed from its seed
+        self.vms: list[int] = []
+        self.platform: int | None = None
+        self.chances = [
+            (38, self.act),
+            (17, self.bid),
+            (8, self.create),
+            (7, self.resize),
+            (6, self.claim),
+            (4, self.recover),
+            (3, self.end),
+            *([(3, self.start_platform), (3, self.move_money)] if not of.by_use else []),
+            *([(6, self.change_memory), (2, self.change_host)] if of.memory else []),
+            *([(3, self.sell)] if of.sells else []),
+            *([(4, self.kill)] if of.dies else []),
+        ]
+
+    def moves(self) -> Moves:
+        """One thing after the other, for ever."""
+        weights = [weight for weight, _ in self.chances]
+        while True:
+            if self.vms:
+                _, move = self.rng.choices(self.chances, weights)[0]
+                move()
+            else:
+                self.create()
+            yield self.rng.choice(WAITS_S)
+
+    def any_vm(self) -> int:
+        """One of its VMs, which may have ended."""
+        return self.rng.choice(self.vms)
+
+    def act(self) -> None:
+        """Any action of OpenNebula's."""
+        self.me.act(self.any_vm(), self.rng.choice(ACTIONS))
+
+    def bid(self) -> None:
+        """Another bid."""
+        self.me.set(self.any_vm(), MERKAT_BID_CPU=self.rng.choice(self.of.bids))
+
+    def claim(self) -> None:
+        """Another least share."""
+        self.me.set(self.any_vm(), MERKAT_MIN_CPU=self.rng.choice([0, 100, 400, 800]))
+
+    def create(self) -> None:
+        """A VM of any size."""
+        if len(self.vms) == MOST_VMS:
+            return
+        often: list[tuple[float, str, tuple[float, ...]]] = [
+            (0.3, "VCPU", (1, 2, 8)),
+            (0.2, "CPU", (0.1, 4, 8)),
+            (0.2, "MERKAT_MIN_CPU", (50, 200, 800)),
+            (0.1, "MERKAT_MAX_CPU", (1, 50, 200)),
+        ]
+        if self.of.memory:
+            often += [
+                (0.5, "MEMORY", (8192, 65536, 200_000)),
+                (0.5, "MERKAT_BID_MEMORY", (0, 0.01, 1, 20)),
+                (0.5, "MERKAT_MIN_MEMORY", (100, 8000, 60_000, 300_000)),
+            ]
+        rng = self.rng
+        given = {name: rng.choice(values) for part, name, values in often if rng.random() < part}
+        vm = self.me.vm(rng.choice(self.of.bids), **given)
+        if vm >= 0:
+            self.vms.append(vm)
+
+    def resize(self) -> None:
+        """As far as OpenNebula lets it: more or fewer cores."""
+        text = f"VCPU={self.rng.choice([1, 2, 4, 8])}"
+        self.me.ask("one.vm.resize", self.any_vm(), text, False)
+
+    def recover(self) -> None:
+        """As an administrator does with a VM that hangs, as far as tenants may."""
+        self.me.ask("one.vm.recover", self.any_vm(), self.rng.randrange(5))
+
+    def end(self) -> None:
+        """A VM less."""
+        self.me.end(self.vms.pop(self.rng.randrange(len(self.vms))))
+
+    def start_platform(self) -> None:
+        """A platform beside the VMs."""
+        self.platform = self.me.platform(self.rng.choice([5.0, 500.0]))
+
+    def move_money(self) -> None:
+        """Into the platform's budget, or out of it; or the platform ends."""
+        platform = self.platform
+        if platform is None:
+            return
+        try:
+            match self.rng.randrange(4):
+                case 0:
+                    self.platform = None
+                    self.me.stop(platform)
+                case 1:
+                    self.me.everything_to(platform)
+                case 2:
+                    self.me.budget(platform, 1.0)
+                case _:
+                    self.me.bid(platform, self.rng.choice(self.of.bids))
+        except LedgerError:
+            return  # refused: the money is held, or the platform has ended
+
+    def change_memory(self) -> None:
+        """Another bid, bound or size."""
+        if self.rng.random() < 0.5:
+            text = f"MEMORY={self.rng.choice([128, 4096, 100_000])}"
+            self.me.ask("one.vm.resize", self.any_vm(), text, False)
+            return
+        name = self.rng.choice(["MERKAT_BID_MEMORY", "MERKAT_MIN_MEMORY", "MERKAT_MAX_MEMORY"])
+        self.me.set(self.any_vm(), **{name: self.rng.choice(MEMORY)})
+
+    def change_host(self) -> None:
+        """Its administrator disables a host, or enables it."""
+        hosts = list(self.me.arena.cloud.world.hosts.rows)
+        self.me.arena.bench.raw("one.host.status", self.rng.choice(hosts), self.rng.choice([0, 1]))
+
+    def sell(self) -> None:
+        """The VM is a neighbour's, or the tenant's again."""
+        to = self.rng.choice([self.me.arena.ann, self.me.owner])
+        self.me.arena.bench.raw("one.vm.chown", self.any_vm(), to, -1)
+
+    def kill(self) -> None:
+        """The daemon ends, and another one begins."""
+        self.me.arena.start_daemon()
