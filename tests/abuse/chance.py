@@ -1,6 +1,7 @@
 """A tenant that may do anything at any time; a seed says what, and on which kind of cloud."""
 
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 
 from merkatd.embedded.states import Lcm
@@ -41,7 +42,7 @@ class Kind:
     memory: bool
     """The tenant changes memory too, and hosts are disabled and enabled."""
     sells: bool
-    """The tenant gives its VMs away and takes them back."""
+    """An administrator gives the tenant's VMs to a neighbour, and back."""
     dies: bool
     """The daemon is started anew now and then."""
 
@@ -169,26 +170,24 @@ class Anything:
 
     def start_platform(self) -> None:
         """A platform beside the VMs."""
-        self.platform = self.me.platform(self.rng.choice([5.0, 500.0]))
+        with suppress(LedgerError):  # it has no such sum left
+            self.platform = self.me.platform(self.rng.choice([5.0, 500.0]))
 
     def move_money(self) -> None:
         """Into the platform's budget, or out of it; or the platform ends."""
         platform = self.platform
         if platform is None:
             return
-        try:
-            match self.rng.randrange(4):
-                case 0:
-                    self.platform = None
-                    self.me.stop(platform)
-                case 1:
-                    self.me.everything_to(platform)
-                case 2:
-                    self.me.budget(platform, 1.0)
-                case _:
-                    self.me.bid(platform, self.rng.choice(self.of.bids))
-        except LedgerError:
-            return  # refused: the money is held, or the platform has ended
+        match self.rng.randrange(4):
+            case 0:
+                self.platform = None
+                self.me.stop(platform)
+            case 1:
+                self.me.everything_to(platform)
+            case 2:
+                self.me.budget(platform, 1.0)
+            case _:
+                self.me.bid(platform, self.rng.choice(self.of.bids))
 
     def change_memory(self) -> None:
         """Another bid, bound or size."""
