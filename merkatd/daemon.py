@@ -16,7 +16,7 @@ from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.bus.running import PlatformProcesses
 from merkatd.config.model import Config
-from merkatd.config.sections import CloudMode
+from merkatd.config.sections import CloudKind, CloudMode
 from merkatd.database import Database
 from merkatd.database.executors import Threads
 from merkatd.driver.answering import Driver
@@ -37,7 +37,7 @@ from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.proposing import all_of
 from merkatd.scheduler.world import World
-from merkatd.starting.alone import certain, leading_of, taken
+from merkatd.starting.alone import certain, leading_of, older_ended, taken
 from merkatd.starting.closing import Closing, ended
 from merkatd.starting.cloud import client_of
 from merkatd.starting.doors import open_doors, open_to_scrapes
@@ -108,7 +108,10 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     ours = partial(certain, leaders)
     client, clock, now = client_of(reactor, config, workers, closing, ours, calls)
     rng = np.random.default_rng()
-    database = await Database.open(config.database_url, reactor, rng, config.database.pool_size)
+    alone = older_ended(reactor, config) if config.cloud.kind is CloudKind.OPENNEBULA else None
+    database = await Database.open(
+        config.database_url, reactor, rng, config.database.pool_size, before=alone
+    )
     closing.add("the database", lambda: ensureDeferred(database.close()))
     loads: dict[str, Load] = {"opennebula": calls, "database": database}
     cloud = OpenNebulaCloud(client, clock, workers, now=now)

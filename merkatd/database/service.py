@@ -1,6 +1,6 @@
 """Database: the one door to stored things for code that must not block."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
@@ -78,9 +78,11 @@ class Database:
         rng: np.random.Generator,
         connections: int = 4,
         retries: Retries | None = None,
+        before: Callable[[Self], Awaitable[None]] | None = None,
     ) -> Self:
         """The database behind the URL, its schema brought up to date, on its own threads.
 
+        `before` comes first; where it raises, the schema stays as it is.
         Raises UnavailableError, SchemaError.
         """
         try:
@@ -90,6 +92,8 @@ class Database:
         executor = Threads(reactor, connections_of(engine, connections))
         opened = cls(engine, executor, reactor, rng, retries)
         try:
+            if before is not None:
+                await before(opened)
             # A server that is being started, as after a power cut, is waited for.
             await opened._retried("migrations", lambda: migrations.upgrade(engine))
         except BaseException as error:

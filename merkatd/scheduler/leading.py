@@ -8,6 +8,9 @@ A daemon can be stopped for minutes between two of its instructions. So nothing 
 the lease was surely its own not long ago: `certain` looks again where that is not so. It
 counts nine tenths of the time that the others wait: clocks may differ by any amount, and run
 up to a tenth faster or slower than each other.
+
+A newer version brings the schema up to date when it starts. A daemon of an older one that is
+still there then acts no more: it does not know what is written there now.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +20,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.database import lease
+from merkatd.database import lease, migrations
 from merkatd.database.lease import Lease, LeaseLostError
 from merkatd.scheduler.outage import Outage
 from merkatd.scheduler.ports import UnreachableError
@@ -55,14 +58,19 @@ class Leading:
         lease_s: float,
         leads: Callable[[], Awaitable[bool]] = _always,
         now: Callable[[], float] | None = None,
+        revision: str | None = None,
     ) -> None:
-        """`leads` asks whether our server leads its zone; `now` only ever goes forward."""
+        """`leads` asks whether our server leads its zone; `now` only ever goes forward.
+
+        `revision` is the schema that this version knows; without one it is not looked at.
+        """
         self._database = database
         self._clock = clock
         self._holder = holder
         self._sure_s = self._wait_s = lease_s
         self._leads = leads
         self._now = now or clock.seconds
+        self._revision = revision
         self._lease_away = Outage("The database with the lease")
         self._token: int | None = None
         self._surely_until_s = 0.0
@@ -136,9 +144,12 @@ class Leading:
             except LeaseLostError as error:
                 self._lost(error)
             return
-        found = await self._database.read(lease.present)
+        found, unknown = await self._database.read(lambda c: (lease.present(c), self._unknown(c)))
         if found != self._seen:
             self._seen, self._seen_s = found, self._now()
+        if unknown:
+            self.why_not = unknown
+            return
         if found is not None and not self._free(found):
             self.why_not = f"daemon {found.holder} has the lease on this database"
             return
@@ -197,7 +208,24 @@ class Leading:
         return Fenced(self._database, self, self._token)
 
     async def _renew(self, token: int) -> None:
-        await self.write(token, lambda _: None)
+        def known(connection: sa.Connection) -> None:
+            unknown = self._unknown(connection)
+            if unknown:
+                raise LeaseLostError(unknown)
+
+        await self.write(token, known)
+
+    def _unknown(self, connection: sa.Connection) -> str:
+        """Why this version can't act on the database as it is now; empty where it can."""
+        if self._revision is None:
+            return ""
+        present = migrations.revision_of(connection)
+        if present == self._revision:
+            return ""
+        return (
+            f"another version of Merkat brought the database from revision {self._revision} to"
+            f" {present}: install that version here too, and restart this daemon"
+        )
 
     async def write(self, token: int, work: Callable[[sa.Connection], Result]) -> Result:
         """One transaction under the lease of this token. Raises LeaseLostError."""

@@ -4,21 +4,29 @@ import fcntl
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind
-from merkatd.database import Database
+from merkatd.database import Database, migrations
+from merkatd.database.lease import LEASES, NOBODY, Lease, present
 from merkatd.opennebula import Client
 from merkatd.opennebula.present import leads
 from merkatd.scheduler.leading import Leading, lease_s_of
 from merkatd.starting.errors import StartError
 from merkatd.starting.files import once_written
 
+_PARTS = 3
+"""A holder raises its counter several times in such a part of the time of a lease."""
+_log = Logger()
 _MACHINE = Path("/etc/machine-id")
 
 
@@ -48,7 +56,42 @@ def leading_of(reactor: Any, config: Config, database: Database, client: Client)
         partial(leads, client),
         # Goes on while the machine sleeps, as the lease does.
         partial(time.clock_gettime, time.CLOCK_BOOTTIME),
+        migrations.newest(),
     )
+
+
+def older_ended(reactor: Any, config: Config) -> Callable[[Database], Coroutine[Any, Any, None]]:
+    """What makes sure that no other daemon acts on a schema that is about to be changed.
+
+    It raises StartError where one does; a daemon that was killed and left the lease behind does
+    not raise its counter.
+    """
+    wait_s = lease_s_of(config.period.interval_s) / _PARTS
+
+    async def look(database: Database) -> None:
+        before = await database.read(_in_the_way)
+        if before is None or before.holder in {
+            NOBODY,
+            holder_of(config.state_directory / "holder"),
+        }:
+            return
+        _log.info("Waiting to see whether daemon {holder} still acts", holder=before.holder)
+        await deferLater(reactor, wait_s)
+        after = await database.read(_in_the_way)
+        if after is not None and after != before:
+            raise StartError(
+                f"daemon {after.holder} acts on this database, with an older version of Merkat that"
+                " could not go on with the new schema: stop all daemons, then start this one"
+            )
+
+    return look
+
+
+def _in_the_way(connection: sa.Connection) -> Lease | None:
+    """The lease, where the schema is an older one."""
+    if migrations.revision_of(connection) in {None, migrations.newest()}:
+        return None
+    return present(connection) if sa.inspect(connection).has_table(LEASES.name) else None
 
 
 async def certain(leaders: Sequence[Leading]) -> None:

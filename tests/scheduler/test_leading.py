@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.database import Database, lease, periods
+from merkatd.database import Database, lease, migrations, periods
 from merkatd.database.executors import Inline
 from merkatd.database.retrying import Retries
 from merkatd.opennebula import Client, OpenNebulaCloud
@@ -70,6 +70,7 @@ class Daemon:
         offset_s: float = 0.0,
         rate: float = 1.0,
         engine: sa.Engine | None = None,
+        revision: str | None = None,
     ) -> None:
         self.clock = Slow(frontend, offset_s, rate)
         self.calls: list[tuple[float, str]] = []
@@ -87,7 +88,12 @@ class Daemon:
         )
         self.leads = True
         self.leading = Leading(
-            database, self.clock, name, lease_s_of(INTERVAL_S), self._leads(client)
+            database,
+            self.clock,
+            name,
+            lease_s_of(INTERVAL_S),
+            self._leads(client),
+            revision=revision,
         )
         self.scheduler = Scheduler(world, self.leading)
         self.acted: list[int] = []
@@ -275,6 +281,25 @@ def test_a_lease_that_was_lengthened_is_waited_for(cloud: Frontend) -> None:
     assert second.acted == []
     pass_(cloud, lease_s_of(INTERVAL_S))
     assert second.acted != []
+
+
+def test_a_daemon_of_an_older_version_acts_no_more_on_a_newer_schema(cloud: Frontend) -> None:
+    """Neither the one that acts, nor one that stands by and would take over."""
+    known = migrations.newest()
+    first = Daemon(cloud, "first", revision=known)
+    second = Daemon(cloud, "second", revision=known)
+    pass_(cloud, 130)
+    assert len(first.acted) == 3
+    with cloud.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    pass_(cloud, 300)
+    assert (len(first.acted), second.acted) == (3, [])
+    for one in (first, second):
+        assert one.scheduler.standby is not None
+        assert f"from revision {known} to 9999: install that version" in one.scheduler.standby
+    newer = Daemon(cloud, "newer", revision="9999")
+    pass_(cloud, 180)
+    assert len(newer.acted) >= 1
 
 
 def test_in_a_zone_only_the_leaders_daemon_acts(cloud: Frontend) -> None:

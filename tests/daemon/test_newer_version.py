@@ -1,0 +1,113 @@
+"""A daemon of a newer version changes the schema only where no older one acts on it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from merkatd.config.model import Config
+from merkatd.database import Database, lease, migrations
+from merkatd.database.engine import make_engine
+from merkatd.database.executors import Inline
+from merkatd.starting.alone import holder_of, older_ended
+from merkatd.starting.errors import StartError
+from tests.database.test_service_reactor import on_a_reactor
+
+OLDER = "0012"
+WAIT_S = 30.0
+"""A third of a lease, for periods of a minute."""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """Of the daemon that starts."""
+    made = Config()
+    return replace(
+        made,
+        daemon=replace(made.daemon, state_directory=tmp_path),
+        database=replace(made.database, url=f"sqlite:///{tmp_path}/merkat.db"),
+    )
+
+
+@pytest.fixture
+def engine(config: Config) -> Iterator[sa.Engine]:
+    """A database of an older version, whose daemon has the lease."""
+    made = make_engine(config.database_url)
+    migrations.upgrade(made, OLDER)
+    with made.begin() as connection:
+        assert lease.take(connection, "older", None) == 1
+    yield made
+    made.dispose()
+
+
+def looked(config: Config, engine: sa.Engine, meanwhile: Callable[[], None]) -> Deferred[None]:
+    """What came of the look, after all the time that it takes."""
+    clock = Clock()
+    database = Database(engine, Inline(), clock, np.random.default_rng(0))
+    look = ensureDeferred(older_ended(clock, config)(database))
+    clock.advance(WAIT_S / 2)
+    meanwhile()
+    clock.advance(WAIT_S / 2)
+    assert look.called
+    return look
+
+
+def beat(engine: sa.Engine) -> None:
+    """What the older daemon does every few seconds."""
+    with engine.begin() as connection:
+        lease.hold(connection, 1)
+
+
+def test_the_schema_stays_where_an_older_daemon_acts(config: Config, engine: sa.Engine) -> None:
+    """Its daemon is named."""
+    look = looked(config, engine, lambda: beat(engine))
+    failures: list[Any] = []
+    look.addErrback(failures.append)
+    (failure,) = failures
+    assert isinstance(failure.value, StartError)
+    assert "daemon older acts on this database, with an older version" in str(failure.value)
+
+
+def test_what_a_dead_daemon_left_behind_is_no_obstacle(config: Config, engine: sa.Engine) -> None:
+    """Its counter stands still."""
+    assert not isinstance(looked(config, engine, lambda: None).result, Exception)
+
+
+@pytest.mark.parametrize("way", ["given back", "our own", "as new"])
+def test_nothing_is_waited_for_where_nobody_else_can_act(
+    config: Config, engine: sa.Engine, way: str
+) -> None:
+    """The lease is free or this daemon's own, or nothing has to be changed."""
+    with engine.begin() as connection:
+        if way == "given back":
+            lease.give_back(connection, 1)
+        elif way == "our own":
+            ours = holder_of(config.state_directory / "holder")
+            connection.execute(sa.update(lease.LEASES).values(holder=ours))
+    if way == "as new":
+        migrations.upgrade(engine)
+    clock = Clock()
+    database = Database(engine, Inline(), clock, np.random.default_rng(0))
+    assert ensureDeferred(older_ended(clock, config)(database)).called
+    assert not clock.getDelayedCalls()
+
+
+def test_a_refusal_leaves_the_schema_as_it_is(config: Config, engine: sa.Engine) -> None:
+    """It comes before the change."""
+
+    async def refuse(_: Database) -> None:
+        raise StartError("an older one acts")
+
+    async def main(reactor: Any) -> None:
+        await Database.open(config.database_url, reactor, np.random.default_rng(0), before=refuse)
+
+    with pytest.raises(StartError):
+        on_a_reactor(main)
+    with engine.connect() as connection:
+        assert migrations.revision_of(connection) == OLDER
