@@ -16,7 +16,7 @@ from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.bus.running import PlatformProcesses
 from merkatd.config.model import Config
-from merkatd.config.sections import CloudKind, CloudMode
+from merkatd.config.sections import CloudMode
 from merkatd.database import Database
 from merkatd.database.executors import Threads
 from merkatd.driver.answering import Driver
@@ -30,7 +30,6 @@ from merkatd.opennebula.present import HostsNow, start_again
 from merkatd.opennebula.users import missing_users
 from merkatd.placement import strategy_named
 from merkatd.placement.warm import warm_up
-from merkatd.platforms.guest_keys import guest_keys
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ordering import end_of_removed as platforms_of_removed
 from merkatd.scheduler.leading import Leading
@@ -42,6 +41,7 @@ from merkatd.starting.closing import Closing, ended
 from merkatd.starting.cloud import client_of
 from merkatd.starting.doors import open_doors, open_to_scrapes
 from merkatd.starting.errors import StartError
+from merkatd.starting.files import keys_of
 from merkatd.starting.hosts import hypervisors_of
 from merkatd.starting.reloading import Going, Reloading, rules_of
 from merkatd.switching import switch_quickly
@@ -108,9 +108,12 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     ours = partial(certain, leaders)
     client, clock, now = client_of(reactor, config, workers, closing, ours, calls)
     rng = np.random.default_rng()
-    alone = older_ended(reactor, config) if config.cloud.kind is CloudKind.OPENNEBULA else None
     database = await Database.open(
-        config.database_url, reactor, rng, config.database.pool_size, before=alone
+        config.database_url,
+        reactor,
+        rng,
+        config.database.pool_size,
+        before=older_ended(reactor, config),
     )
     closing.add("the database", lambda: ensureDeferred(database.close()))
     loads: dict[str, Load] = {"opennebula": calls, "database": database}
@@ -136,7 +139,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
         await workers.run(partial(warm_up, strategy_named(market.strategy)))
     leading = leading_of(reactor, config, database, client)
     processes = PlatformProcesses(config.state_directory, reactor, rng, config.bus)
-    handed = guest_keys(config.state_directory).handed
+    handed = keys_of(config.state_directory).handed
     manager = Manager(world, processes, rng, leading, handed)
     keeper = Keeper(world, rng)
     proposals = all_of(manager.proposals, keeper.proposals)

@@ -60,12 +60,17 @@ def leading_of(reactor: Any, config: Config, database: Database, client: Client)
     )
 
 
-def older_ended(reactor: Any, config: Config) -> Callable[[Database], Coroutine[Any, Any, None]]:
+Look = Callable[[Database], Coroutine[Any, Any, None]]
+
+
+def older_ended(reactor: Any, config: Config) -> Look | None:
     """What makes sure that no other daemon acts on a schema that is about to be changed.
 
     It raises StartError where one does; a daemon that was killed and left the lease behind does
-    not raise its counter.
+    not raise its counter. None where no other daemon can act on the cloud.
     """
+    if config.cloud.kind is not CloudKind.OPENNEBULA:
+        return None
     wait_s = lease_s_of(config.period.interval_s) / _PARTS
 
     async def look(database: Database) -> None:

@@ -50,7 +50,9 @@ def looked(config: Config, engine: sa.Engine, meanwhile: Callable[[], None]) -> 
     """What came of the look, after all the time that it takes."""
     clock = Clock()
     database = Database(engine, Inline(), clock, np.random.default_rng(0))
-    look = ensureDeferred(older_ended(clock, config)(database))
+    begin = older_ended(clock, config)
+    assert begin is not None
+    look = ensureDeferred(begin(database))
     clock.advance(WAIT_S / 2)
     meanwhile()
     clock.advance(WAIT_S / 2)
@@ -94,7 +96,9 @@ def test_nothing_is_waited_for_where_nobody_else_can_act(
         migrations.upgrade(engine)
     clock = Clock()
     database = Database(engine, Inline(), clock, np.random.default_rng(0))
-    assert ensureDeferred(older_ended(clock, config)(database)).called
+    begin = older_ended(clock, config)
+    assert begin is not None
+    assert ensureDeferred(begin(database)).called
     assert not clock.getDelayedCalls()
 
 

@@ -1,0 +1,27 @@
+"""A daemon whose own files were spoiled says which one, and what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.harness import Site
+from tests.daemon.processes import until
+
+
+@pytest.mark.parametrize("name", ["holder", "ssh_secret"])
+def test_a_spoiled_file_is_named(tmp_path: Path, name: str) -> None:
+    """In one line, and the daemon ends."""
+    site = Site(tmp_path, 1)
+    try:
+        site.start_cloud()
+        path = tmp_path / "state" / name
+        path.write_bytes(b"\xcb\xff\n")
+        path.chmod(0o600)
+        made = site.start_daemon()
+        until(lambda: not made.running, "the daemon ends")
+        said = made.said()
+        assert said.strip().splitlines() == [said.strip()]
+        assert f"{path} holds no " in said
+        assert "remove it, and a new one is made" in said
+    finally:
+        site.close()
