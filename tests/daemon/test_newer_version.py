@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from merkatd.config.model import Config
+from merkatd.config.sections import CloudKind
 from merkatd.database import Database, lease, migrations
 from merkatd.database.engine import make_engine
 from merkatd.database.executors import Inline
@@ -30,6 +31,7 @@ def config(tmp_path: Path) -> Config:
     made = Config()
     return replace(
         made,
+        cloud=replace(made.cloud, kind=CloudKind.OPENNEBULA),
         daemon=replace(made.daemon, state_directory=tmp_path),
         database=replace(made.database, url=f"sqlite:///{tmp_path}/merkat.db"),
     )
