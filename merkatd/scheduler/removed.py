@@ -5,11 +5,15 @@ says of the user by its id that it does not exist, both in two periods in a row.
 that could not be read, says nothing. Platforms and groups of a removed user are ended. Its own VMs
 stay: an administrator ends them or gives them to another user. Once nothing is left, and no charge
 is to come, its books are closed in the same transaction in which that was found.
+
+Where most tenants are missing at once, another OpenNebula may have answered, or one that was put
+back to an older state. They are retired only once that has lasted for a day.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import sqlalchemy as sa
 from twisted.logger import Logger
 
@@ -25,6 +29,12 @@ ASKED = 20
 SHOWN = 20
 """So many of the tenants that were retired last are shown; the log and the notes have them all."""
 _VMS_NAMED = 5
+MANY, MOST = 3, 0.5
+"""More than so many tenants, and more than such a part of all, are not removed in a day's work."""
+CERTAIN_S = 86_400.0
+_DOUBTED = (
+    "most users are missing at once: is this the same OpenNebula? It is retired in {hours:.0f} h"
+)
 
 _log = Logger()
 
@@ -52,6 +62,7 @@ class RemovedUsers:
         """Users that did not exist when they were asked of for the first time."""
         self._gone: frozenset[int] = frozenset()
         """Users that did not exist the second time either."""
+        self._many_since_s: float | None = None
 
     def forget(self) -> None:
         """The next look is a first one: another daemon acted meanwhile."""
@@ -67,6 +78,11 @@ class RemovedUsers:
         absent = known.keys() - shown.keys()
         late = await world.database.read(ledger.holding)
         candidates = {owner for owner in absent if known[owner].retired_s is None}
+        lasts_s = self._many_for(world, candidates, known)
+        if lasts_s is not None:
+            said = _DOUBTED.format(hours=np.ceil(lasts_s / 3600))
+            self.waiting = dict.fromkeys(sorted(candidates)[:SHOWN], said)
+            return
         await self._ask(world, candidates)
         todo = (self._gone & candidates) | (absent & set(late))
         if not todo:
@@ -75,6 +91,26 @@ class RemovedUsers:
         at_s = world.now()
         found = await world.database.run(lambda c: _ended(c, world, seen, sorted(todo), at_s))
         self._tell(found, known)
+
+    def _many_for(
+        self, world: World, missing: Collection[int], known: Mapping[int, Tenant]
+    ) -> float | None:
+        """Return for how many seconds nobody is retired, because too many are missing at once."""
+        there = sum(one.retired_s is None for one in known.values())
+        if len(missing) <= max(MANY, MOST * there):
+            self._many_since_s = None
+            return None
+        now_s = world.clock.seconds()
+        if self._many_since_s is None:
+            self._many_since_s = now_s
+            _log.error(
+                "{missing} of {there} tenants' users are missing in OpenNebula: is it the same"
+                " OpenNebula as before? They are retired if that lasts for a day",
+                missing=len(missing),
+                there=there,
+            )
+        left_s = self._many_since_s + CERTAIN_S - now_s
+        return left_s if left_s > 0 else None
 
     async def _ask(self, world: World, candidates: Collection[int]) -> None:
         """Ask OpenNebula of each candidate in two periods; an error answers nothing."""

@@ -19,6 +19,7 @@ from merkatd.opennebula.users import missing_users
 from merkatd.platforms import ordering as platforms
 from merkatd.platforms.ordering import Submission
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.removed import CERTAIN_S
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 MONEY = Money(supply=0.0, starting_credits=100.0)
@@ -114,6 +115,24 @@ def test_an_error_and_an_unread_pool_say_nothing(made: Frontend) -> None:
     assert standing(made, owner).retired_s is None, "two looks in a row are two that answered"
     made.periods(1)
     assert standing(made, owner).retired_s is not None
+
+
+def test_most_at_once_are_another_opennebula_until_a_day_has_passed(made: Frontend) -> None:
+    """One that was put back to an older state, or is not ours: credits and platforms stay."""
+    owners = [known(made, f"user{number}") for number in range(5)]
+    for owner in owners[:4]:
+        remove(made, owner)
+    with capturedLogs() as logged:
+        made.periods(10)
+    assert [standing(made, owner).retired_s for owner in owners] == [None] * 5
+    assert set(made.scheduler.removed.waiting) == set(owners[:4])
+    assert "is this the same OpenNebula" in made.scheduler.removed.waiting[owners[0]]
+    said = [event for event in logged if "4 of 5 tenants' users are missing" in formatEvent(event)]
+    assert len(said) == 1
+    made.clock.advance(CERTAIN_S)
+    made.periods(4)
+    assert all(standing(made, owner).retired_s is not None for owner in owners[:4])
+    assert standing(made, owners[4]).retired_s is None
 
 
 def test_only_the_code_1024_says_that_a_user_is_missing(made: Frontend) -> None:
