@@ -36,7 +36,7 @@ LATE = 3
 MANY = ((60, 2), (120, 2), (45, 3), (45, 3), (80, 4))
 """Rates and numbers of VMs of groups that two hosts share evenly."""
 CHANGED, MORE = 3, 225
-"""The group whose rate changes. The paper's grouping divides the VMs in one way for each rate: these
+"""The group whose rate changes. The paper groups the VMs in one way for each rate: these groups
 differ by two VMs, or by all but two where each group is mapped to the other's host. One VM of 20
 that changes its host makes them even too."""
 FEW = 1
