@@ -6,9 +6,11 @@ import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.cluster import Decision
-from merkatd.placement.registry import Entry
+from merkatd.placement.registry import STRATEGIES, Entry
 from merkatd.scheduler.settings import Market
 from tests.scheduler.frontend import Frontend
+
+_ENABLED, _OFFLINE = 0, 2
 
 
 @pytest.fixture
@@ -53,4 +55,24 @@ def test_vms_stay_and_pay_and_other_markets_go_on(failing: dict[str, bool]) -> N
     latest = frontend.periods(2)
     assert frontend.state(waits) == "RUNNING"
     assert latest.decided.decision.failed == {}
+    frontend.close()
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_no_strategy_fails_where_no_host_is_left(name: str) -> None:
+    """VMs wait or stay, and go on when the hosts are back."""
+    frontend = Frontend(hosts=2, markets=(Market(strategy=name),))
+    vms = []
+    for _ in range(5):
+        vms.append(frontend.vm())
+        frontend.periods(1)
+    for host in (0, 1):
+        frontend.bench.ok("one.host.status", host, _OFFLINE)
+    waits = frontend.vm()
+    for bid in (3, 4):
+        frontend.bench.ok("one.vm.update", vms[0], f"MERKAT_BID_CPU={bid}", 1)
+        assert frontend.periods(1).decided.decision.failed == {}
+    frontend.bench.ok("one.host.status", 0, _ENABLED)
+    frontend.periods(3)
+    assert frontend.state(waits) == "RUNNING"
     frontend.close()

@@ -109,9 +109,9 @@ def _mended(game: Game, place: Ints, goal: float) -> Ints:
     found, rests = place.copy(), _rests(game)
     for _ in range(_MOST):
         prices = _prices(game, found)
-        dearest = int(np.argmax(prices))
-        if prices[dearest] <= goal:
+        if prices.max(initial=0.0) <= goal:  # also where no host is left
             break
+        dearest = int(np.argmax(prices))
         best = _best_move(game, found, prices, dearest, rests)
         if best is None:
             break
