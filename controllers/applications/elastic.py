@@ -15,7 +15,8 @@ from controllers.applications.replacing import OFF, overdue
 from controllers.applications.trading import bidding, market_without, most, purse
 from controllers.controller import Controller
 from controllers.monitors.head import Head, batch_of
-from controllers.monitors.queue import CLOSED, JOBS, WORKER
+from controllers.monitors.naming import WORKER
+from controllers.monitors.queue import CLOSED, JOBS
 from controllers.parameters import number, whole
 from controllers.policies.bound import bids_for
 from controllers.policies.deadline import bid_max

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from math import isfinite
 from typing import Any
 
 from controllers.controller import Hand
@@ -41,6 +42,8 @@ class Monitor:
             seen = await self.look()
             if seen is not None:
                 at_s, values = seen
-                told = Measured(cluster=self.cluster.name, at_s=at_s, values=values)
+                # The bus carries no other numbers, and guests may say any.
+                known = {name: value for name, value in values.items() if isfinite(value)}
+                told = Measured(cluster=self.cluster.name, at_s=at_s, values=known)
                 await self._hand.ask(told)
             await self._wait(self.every_s)

@@ -4,20 +4,19 @@ Its parameters: `batch`, `slurm` or `gridengine`; `worker`, what a worker is cal
 system, where {vm} stands for its VM's id; `address`, `user`, `port` as for `steps`.
 """
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from controllers.monitors.head import Head, batch_of
 from controllers.monitors.monitor import Monitor
+from controllers.monitors.naming import WORKER, WorkerNames
 from controllers.monitors.queues.batch import Queue
 
 JOBS: Final = "jobs/"
 """How the number of jobs that run on a worker is named, with its VM;"""
 CLOSED: Final = "closed/"
 """and that it takes no more."""
-WORKER: Final = "one-{vm}"
 
 
 class QueueMonitor(Monitor):
@@ -32,6 +31,7 @@ class QueueMonitor(Monitor):
     ) -> None:
         super().__init__(*given, **named)
         self._batch = batch_of(self.parameters)
+        self._names = WorkerNames.of(str(self.parameters.get("worker", WORKER)))
         self._head = head or Head.of(self._hand, self.cluster.name, self.parameters)
         self._now = now
 
@@ -42,12 +42,12 @@ class QueueMonitor(Monitor):
             return None
         try:
             queue = self._batch.read(said.out.decode("utf-8", "replace"))
-        except ValueError:
-            return None
-        return self._now(), told(queue, str(self.parameters.get("worker", WORKER)))
+            return self._now(), told(queue, self._names)
+        except (ValueError, ArithmeticError):
+            return None  # the tenant's own machine may say anything
 
 
-def told(queue: Queue, worker: str) -> dict[str, float]:
+def told(queue: Queue, names: WorkerNames) -> dict[str, float]:
     """What the controller is to know; workers that are lost are not there."""
     values = {
         "waiting": float(queue.waiting),
@@ -55,11 +55,10 @@ def told(queue: Queue, worker: str) -> dict[str, float]:
         "longest_s": queue.longest_s,
         "running": float(queue.running),
     }
-    name = re.compile(re.escape(worker).replace(re.escape("{vm}"), "([0-9]+)"))
     for one in queue.workers.values():
-        found = name.fullmatch(one.name)
-        if found and not one.lost:
-            values[f"{JOBS}{int(found[1])}"] = float(one.jobs)
+        vm = names.vm_of(one.name)
+        if vm is not None and not one.lost:
+            values[f"{JOBS}{vm}"] = float(one.jobs)
             if one.drained:
-                values[f"{CLOSED}{int(found[1])}"] = 1.0
+                values[f"{CLOSED}{vm}"] = 1.0
     return values

@@ -4,10 +4,15 @@ One line, which a shell writes without starting any other program: a VM that get
 to spend it on its work.
 """
 
+import math
 import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+
+_DIGITS = 10
+_UNREADABLE = 255
+"""What counts as the exit code where the file holds a longer number: it has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +35,11 @@ def read(line: bytes) -> Signs:
     load, _, code = line.decode("ascii", "replace").partition(":")
     found = Signs()
     with suppress(ValueError):
-        found = Signs(load=float(load))
-    with suppress(ValueError):
-        found = Signs(found.load, int(code))
+        number = float(load)
+        found = Signs(load=number if math.isfinite(number) else None)
+    code = code.strip()
+    if code.removeprefix("-").isdecimal():
+        found = Signs(found.load, int(code) if len(code) <= _DIGITS else _UNREADABLE)
     return found
 
 

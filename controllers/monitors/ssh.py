@@ -10,7 +10,7 @@ import contextlib
 import io
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +20,8 @@ import paramiko
 MOST_BYTES: Final = 1 << 20
 """More of an answer is not read."""
 _CHUNK: Final = 1 << 15
+_GRACE_S: Final = 1.0
+"""After this the whole connection is closed, where a command did not end by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,7 @@ def _said(client: paramiko.SSHClient, command: str, limit_s: float) -> Said:
     if transport is None:
         raise EOFError("the connection is closed")
     channel = transport.open_session(timeout=limit_s)
-    with contextlib.closing(channel):
+    with contextlib.closing(channel), _closed_after(transport, limit_s):
         channel.settimeout(limit_s)
         channel.exec_command(command)
         channel.shutdown_write()
@@ -208,6 +210,18 @@ def _said(client: paramiko.SSHClient, command: str, limit_s: float) -> Said:
         if not channel.status_event.wait(max(0.0, ending_s - time.monotonic())):
             raise TimeoutError(f"no end within {limit_s:g} s")
         return Said(channel.exit_status, bytes(out), error)
+
+
+@contextlib.contextmanager
+def _closed_after(transport: paramiko.Transport, limit_s: float) -> Iterator[None]:
+    """Close the connection then: paramiko waits without a limit for a command to be taken."""
+    timer = threading.Timer(limit_s + _GRACE_S, transport.close)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _words(error: BaseException) -> str:

@@ -9,7 +9,7 @@ that swings to and fro has not turned: two applications that answer each other w
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import copysign, inf
+from math import copysign, inf, isfinite
 
 Amounts = tuple[float, ...]
 
@@ -21,6 +21,7 @@ MARGIN = 1.1
 """By so much the bid is raised above one that was seen to be too little for the maximum."""
 TURN = 1.5
 """A market in which the maximum costs so many times more, or less, is another one."""
+_FARTHEST = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +45,11 @@ class Performance:
 
     @property
     def gap(self) -> float:
-        """T: how far the value is from the reference."""
-        if self.value > self.reference:
-            return (self.value - self.reference) / self.reference
-        return (self.reference - self.value) / self.value if self.value > 0 else inf
+        """T: how far the value is from the reference; a million at most."""
+        low, high = sorted((self.value, self.reference))
+        if low <= 0 or not isfinite(high):
+            return _FARTHEST
+        return min((high - low) / low, _FARTHEST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ daemon. A token is restricted to the owner's own group, which is the only kind t
 an administrator for another user.
 
 A user has at most ten tokens. VMs of one owner that are made together therefore share a token, and
-the last of them ends it. The daemon chooses the token's text: it can end a token whose creation was
-not answered. A token that was left by a daemon that died ends by itself after LIFE_S, and
-OpenNebula forgets it when it makes the next one.
+the last of them ends it. The daemon chooses the token's text: a token whose creation or end was
+not answered is ended before the next one is made, whoever that is for. A token that was left by a
+daemon that died ends by itself after LIFE_S, and OpenNebula forgets it when it makes the next one.
 """
 
 from collections.abc import Callable
@@ -83,6 +83,8 @@ class Owners:
         self._clock = clock
         self._new_token = new_token
         self._desks: dict[tuple[int, int], _Desk] = {}
+        self._unanswered: list[tuple[Owner, _Token]] = []
+        """Tokens that may be there, or may still come."""
 
     async def allocate(self, owner: Owner, template: str) -> int:
         """Return the id of a new VM of the owner. Raise NoTokensError, OneError, UnreachableError.
@@ -114,6 +116,7 @@ class Owners:
             desk.lock.release()
 
     async def _made(self, owner: Owner) -> _Token:
+        await self._end_unanswered()
         token = _Token(self._new_token(), self._clock.seconds() + LIFE_S)
         about = f"user {owner.name!r}"
         try:
@@ -126,7 +129,28 @@ class Owners:
                     f"user {owner.name!r} has too many login tokens (oneuser token-delete)"
                 ) from None
             raise NoTokensError(str(error)) from None
+        except UnreachableError:
+            self._unanswered.append((owner, token))
+            raise
         return token
+
+    async def _end_unanswered(self) -> None:
+        """End what an earlier call may have left. Raises UnreachableError."""
+        left, self._unanswered = self._unanswered, []
+        for at, (owner, token) in enumerate(left):
+            if token.until_s <= self._clock.seconds():
+                continue
+            try:
+                await self._end(owner, token)
+            except OneError:
+                # It is not there: it was never made, or OpenNebula has yet to come to that.
+                self._unanswered.append((owner, token))
+            except UnreachableError:
+                self._unanswered += left[at:]
+                raise
+
+    async def _end(self, owner: Owner, token: _Token) -> None:
+        await self._client.call(_LOGIN, owner.name, token.text, 0, about=f"user {owner.name!r}")
 
     async def _give_back(self, owner: Owner, token: _Token) -> None:
         """End the token where no other VM is made with it. A failure costs the token's life."""
@@ -140,8 +164,10 @@ class Owners:
             if not desk.waiting and not desk.lock.locked:
                 del self._desks[key]
         try:
-            await self._client.call(_LOGIN, owner.name, token.text, 0, about=f"user {owner.name!r}")
+            await self._end(owner, token)
         except (OneError, UnreachableError) as error:
+            if isinstance(error, UnreachableError):
+                self._unanswered.append((owner, token))
             _log.warn(
                 "The token of user {user} ends in {life} s by itself: {why}",
                 user=owner.name,

@@ -8,6 +8,7 @@ from controllers import parameters
 from controllers.kinds import CONTROLLERS, MONITORS
 from controllers.monitors.addresses import check_address
 from controllers.monitors.counting import pattern_of
+from controllers.monitors.naming import WORKER, WorkerNames
 from controllers.parameters import OF_EVERY_MONITOR
 from merkatd.fields import listed
 from merkatd.platforms.ports import Kinds
@@ -36,6 +37,8 @@ def _problems(template: Template, offered: Offered) -> Iterator[str]:
     if template.controller in CONTROLLERS:
         for problem in parameters.problems(template.parameters):
             yield f"controller.parameters.{problem}"
+        for problem in _worker_problems(template.parameters):
+            yield f"controller.parameters: {problem}"
     if template.market is not None:
         yield from _unknown("market", template.market, offered.markets)
     yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)
@@ -63,6 +66,14 @@ def _monitor_problems(said: Mapping[str, Any], addresses: Sequence[str] | None) 
             pattern_of(str(said["pattern"]))
         if "address" in said and addresses is not None:
             check_address(str(said["address"]), addresses)
+    except ValueError as error:
+        yield str(error)
+    yield from _worker_problems(said)
+
+
+def _worker_problems(said: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        WorkerNames.of(str(said.get("worker", WORKER)))
     except ValueError as error:
         yield str(error)
 

@@ -33,6 +33,10 @@ class TestKinds:
                 {"cluster": f'{CLUSTER}\n[cluster.monitor]\nkind = "stepps"'},
                 r"cluster\[1\].monitor.kind = 'stepps': there are steps",
             ),
+            (
+                {"controller": '[controller]\nkind = "elastic"\nparameters = { worker = "one" }'},
+                r"controller.parameters: worker must have \{vm\} once",
+            ),
             ({"top": 'name = "a"\nmarket = "spot"'}, "market = 'spot': there are default"),
             (
                 {"start": "[start.price_ceiling]\nnetwork = 1"},
@@ -70,6 +74,7 @@ class TestMonitors:
         [
             ('{ log = "l", pattern = "(?P<step>a)(?=b)" }', "invalid perl operator"),
             ('{ log = "l", pattern = "a" }', "needs a group"),
+            ('{ log = "l", worker = "{vm}{vm}" }', r"must have \{vm\} once"),
             ('{ log = "l", address = "192.0.2.1" }', r"allows '10.0.0.\{vm\}'"),
         ],
     )

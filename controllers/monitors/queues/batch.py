@@ -60,6 +60,6 @@ def age_s(since: str, now: str) -> float:
     """Both as the head's clock writes them; 0 where it wrote no time."""
     try:
         passed = datetime.fromisoformat(now) - datetime.fromisoformat(since)
-    except ValueError:
+    except (ValueError, TypeError):  # only one of them has a zone
         return 0.0
     return max(0.0, passed.total_seconds())

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controllers.applications.elastic import Elastic
+from controllers.monitors.naming import WORKER, WorkerNames
 from controllers.monitors.queue import told
 from controllers.monitors.queues.batch import Queue, Worker
 from controllers.monitors.ssh import Said
@@ -151,7 +152,7 @@ class Site:
         self.period += 1
         if not self.blind:
             at_s = 1_000.0 + 60.0 * self.period
-            heard = Measured(cluster="head", at_s=at_s, values=told(queue, "one-{vm}"))
+            heard = Measured(cluster="head", at_s=at_s, values=told(queue, WorkerNames.of(WORKER)))
             asyncio.run(self.one.take(heard))
         latest = news(
             period=self.period,

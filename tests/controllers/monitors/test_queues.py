@@ -4,17 +4,27 @@ Slurm's answer has the form that a real slurmctld was seen to give; Grid Engine'
 said, and so are its words to who takes a host away.
 """
 
+import asyncio
 import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from controllers.monitors.queue import told
+from controllers.monitors.head import Head
+from controllers.monitors.naming import LONGEST, WorkerNames
+from controllers.monitors.queue import QueueMonitor, told
+from controllers.monitors.queues.batch import age_s
 from controllers.monitors.queues.gridengine import GridEngine
 from controllers.monitors.queues.slurm import Slurm
+from controllers.monitors.ssh import Said
+from tests.bus.rig import assignment, watched
 
+ONE = WorkerNames.of("one-{vm}")
 SLURM = """\
       1 COMPLETING|1|2026-11-22T09:00:00|None|one-3
       1 PENDING|4|2026-11-22T09:00:49|Resources|
@@ -47,7 +57,7 @@ def test_slurm() -> None:
         "one-7": 1,
     }
     assert queue.workers["one-4"].drained
-    assert told(queue, "one-{vm}") == {
+    assert told(queue, ONE) == {
         "waiting": 999.0,
         "wanted": 1002.0,
         "longest_s": 12.0,
@@ -65,7 +75,7 @@ def test_grid_engine() -> None:
     queue = GridEngine().read(GRID)
     # Of three arrays and jobs with two slots; not those held, in error, or for next decade.
     assert (queue.waiting, queue.wanted, queue.longest_s, queue.running) == (10, 15, 22.0, 3)
-    assert told(queue, "one-{vm}") == {
+    assert told(queue, ONE) == {
         "waiting": 10.0,
         "wanted": 15.0,
         "longest_s": 22.0,
@@ -166,3 +176,65 @@ esac
     said = (tmp_path / "told").read_text().splitlines()
     assert [line[: len(word)] for line, word in zip(said, words, strict=True)] == words
     assert (status == 0) is done
+
+
+class Mute(Head):
+    """A head that says one thing."""
+
+    def __init__(self, out: str) -> None:
+        self.out = out.encode()
+
+    async def say(self, command: str) -> Said:  # noqa: ARG002
+        """Always the same."""
+        return Said(0, self.out, b"")
+
+
+def looked(batch: str, out: str) -> Any:
+    """What the monitor tells of what the head said."""
+    one = watched(assignment(), "queue", batch=batch)
+    hand: Any = None
+    return asyncio.run(QueueMonitor(one, one.clusters[0], hand, head=Mute(out)).look())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("<tasks>1-5:1</tasks>", "<tasks>1-5:0</tasks>"),
+        ("<tasks>1-5:1</tasks>", "<tasks>1-" + "9" * 4_000 + ":1</tasks>"),
+        ("<slots>2</slots>", "<slots>" + "9" * 400 + "</slots>"),
+        ("<slots>2</slots>", "<slots>" + "9" * 9_000 + "</slots>"),
+    ],
+)
+def test_a_head_may_say_any_number(old: str, new: str) -> None:
+    """It is the tenant's own machine: such an answer is none, and the monitor goes on."""
+    assert looked("gridengine", GRID) is not None
+    assert old in GRID
+    assert looked("gridengine", GRID.replace(old, new)) is None
+
+
+def test_a_time_with_a_zone_is_no_time() -> None:
+    """Of two times of which one has a zone nobody knows how far apart they are."""
+    assert age_s("2026-11-22T09:00:00+00:00", "2026-11-22T09:00:49") == 0.0
+
+
+@pytest.mark.parametrize("text", ["", "one", "{vm}{vm}", "{vm}" * 20 + "x", "{vm}" + "x" * LONGEST])
+def test_a_worker_s_name_has_its_vm_in_one_place(text: str) -> None:
+    """More places could be read in more ways than anybody can try."""
+    with pytest.raises(ValueError, match=r"worker must have \{vm\} once"):
+        WorkerNames.of(text)
+
+
+@given(st.text(max_size=9), st.text(max_size=9), st.integers(0, 2**31))
+def test_a_worker_s_name_and_back(before: str, after: str, vm: int) -> None:
+    """Whatever stands around the VM's id."""
+    assume("{vm}" not in before + after)
+    assume((f"{before}{{vm}}{after}").count("{vm}") == 1)
+    names = WorkerNames.of(f"{before}{{vm}}{after}")
+    assert names.vm_of(names.of_vm(vm)) == vm
+
+
+@pytest.mark.parametrize("name", ["one-", "one-x", "two-3", "one-3.local", "one-\u0663", "one--3"])
+def test_a_name_that_is_no_worker_s(name: str) -> None:
+    """Other machines may be in the same batch system."""
+    assert ONE.vm_of(name) is None
+    assert ONE.vm_of(f"one-{'9' * 5_000}") is None

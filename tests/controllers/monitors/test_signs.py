@@ -1,6 +1,7 @@
 """An application's signs, by the very shell command that VMs are asked."""
 
 import subprocess
+from math import isfinite
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_a_line_that_means_nothing_is_passed_over() -> None:
     """A login banner, say; or a VM that tells no load."""
     assert signs.read(b"Welcome to Debian: 12 updates\n") == Signs()
     assert signs.read(b":7\n") == Signs(None, 7)
+
+
+@pytest.mark.parametrize("load", [b"nan", b"inf", b"-inf", b"9" * 400])
+@pytest.mark.parametrize("code", [b"9" * 400, b"-" + b"9" * 5_000, b"7"])
+def test_any_number_is_read_or_passed_over(load: bytes, code: bytes) -> None:
+    """What is told is finite, and a code that is no code is a failure."""
+    told = signs.told([signs.read(load + b":" + code)])
+    assert all(isfinite(value) for value in told.values())
+    assert told["exit"] == (7.0 if code == b"7" else 255.0)
 
 
 def test_one_that_failed_has_failed_them_all() -> None:

@@ -1,9 +1,14 @@
 """The pool of connections, against real sshds."""
 
 import asyncio
+import contextlib
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import paramiko
 import pytest
 
 from controllers.monitors.ssh import Heard, Limits, Place, Pool, Said, Silent, key_of
@@ -94,6 +99,74 @@ def test_who_takes_too_long_is_left_alone(sshds: list[Sshd]) -> None:
         quick.close()
     assert isinstance(heard[1], Silent)
     assert isinstance(heard[2], Said)
+
+
+class TakesNoCommand(paramiko.ServerInterface):
+    """Lets everybody in, and never says whether it takes the command."""
+
+    def __init__(self, over: threading.Event) -> None:
+        self.over = over
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:  # noqa: ARG002
+        """Anybody."""
+        return paramiko.common.AUTH_SUCCESSFUL
+
+    def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002
+        """By a key."""
+        return "publickey"
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002
+        """Any session."""
+        return paramiko.common.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: Any, command: bytes) -> bool:  # noqa: ARG002
+        """Until the test is over."""
+        return self.over.wait(60.0)
+
+
+@pytest.fixture
+def silent() -> Iterator[Place]:
+    """A VM whose server takes no command."""
+    over = threading.Event()
+    key = key_of(KEYS.ours)
+    served: list[paramiko.Transport] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    made = paramiko.Transport(listening.accept()[0])
+                    served.append(made)
+                    made.add_server_key(key)
+                    made.start_server(server=TakesNoCommand(over))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield Place(
+            address="127.0.0.1",
+            port=listening.getsockname()[1],
+            host_key=f"{key.get_name()} {key.get_base64()}",
+        )
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(60.0)
+    over.set()
+    for one in served:
+        one.close()
+
+
+def test_a_vm_that_takes_no_command_is_left_alone(sshds: list[Sshd], silent: Place) -> None:
+    """Its server has let us in, and says nothing more."""
+    quick = Pool(key_of(KEYS.ours), Limits(pool=2, connect_s=20.0, command_s=1.0))
+    try:
+        heard = asyncio.run(
+            asyncio.wait_for(
+                quick.ask({1: place(sshds[0], "key-1"), 2: silent}, lambda _: "echo here"), 50.0
+            )
+        )
+    finally:
+        quick.close()
+    assert isinstance(heard[1], Said)
+    assert isinstance(heard[2], Silent)
 
 
 def test_a_vm_that_was_started_again_is_reached_again(pool: Pool, tmp_path: Path) -> None:

@@ -28,6 +28,20 @@ def at(value: float) -> Performance:
     return Performance(value=value, reference=1.0, low=0.75, high=0.95)
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e300, inf])
+@pytest.mark.parametrize("reference", [0.0, 5e-324, 1.0, 1e300, inf])
+@pytest.mark.parametrize("bid_max", [0.0, 1000.0])
+def test_any_times_come_to_bids(value: float, reference: float, bid_max: float) -> None:
+    """No time is left, or no work; an application may say that an iteration takes any time."""
+    performance = Performance(
+        value=value, reference=reference, low=0.75 * reference, high=0.95 * reference
+    )
+    for bid in (0.0, 4.0):
+        means = Means(bid_min=0.0, bid_max=bid_max)
+        found = adapt(standing(bid=(bid, bid)), performance, means).bid
+        assert all(0.0 <= one <= max(bid_max, bid) for one in found)
+
+
 class TestBranches:
     def test_slow_doubles(self) -> None:
         """Just above the upper threshold."""
