@@ -4,8 +4,9 @@
 Any user may write megabytes into the own template, and into as many VM groups as OpenNebula takes.
 A pool that is longer than an answer may be, or that takes longer than a call may, would stop every
 period. So a pool in which tenants' texts stand counts as it was read last, and is asked for again
-some minutes later; one that is long is asked for as seldom. Where it was never read, it counts as
-one that is not shown to us. That is said in the log, with the object that has the longest text.
+some minutes later; one that is long is asked for as seldom. A connection that was lost once says
+nothing of the text: that pool is asked for in the next period. Where it was never read, it counts
+as one that is not shown to us. That is said in the log, with the object that has the longest text.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -63,11 +64,14 @@ class EstatePools:
         self._refused: set[str] = set()
         self._again_s: dict[str, float] = {}
         """When pools that were long, or could not be read, are asked for again."""
+        self._unanswered: set[str] = set()
+        """Pools without an answer in the last period."""
 
     async def read(self) -> Known:
         """All of it. Raises UnreachableError, BrokenError, or OneError."""
         client = self._client
         resting: dict[str, str] = {}
+        unanswered: set[str] = set()
         (
             datastores,
             networks,
@@ -80,10 +84,10 @@ class EstatePools:
         ) = await in_parallel(
             [
                 self._pool(client.datastore_pool, read_datastores, ()),
-                self._of_tenants(client.network_pool, read_networks, (), resting),
-                self._of_tenants(client.vm_group_pool, read_vm_groups, (), resting),
-                self._of_tenants(client.user_pool, read_users, {}, resting),
-                self._of_tenants(client.group_pool, read_groups, {}, resting),
+                self._of_tenants(client.network_pool, read_networks, (), resting, unanswered),
+                self._of_tenants(client.vm_group_pool, read_vm_groups, (), resting, unanswered),
+                self._of_tenants(client.user_pool, read_users, {}, resting, unanswered),
+                self._of_tenants(client.group_pool, read_groups, {}, resting, unanswered),
                 self._pool(client.rules, read_rules, None),
                 self._pool(client.cluster_pool, read_clusters, ({}, {})),
                 client.zone(),
@@ -91,8 +95,10 @@ class EstatePools:
         )
         # Only now: where the server is away, every pool fails, and none is to blame.
         for name, why in resting.items():
-            self._again_s[name] = self._clock.seconds() + _REST_S
+            if not (name in unanswered and name not in self._unanswered):
+                self._again_s[name] = self._clock.seconds() + _REST_S
             _log.warn("{pool} {why}; it is asked for again later", pool=name, why=why)
+        self._unanswered = unanswered
         estate = Estate(
             datastores=datastores,
             groups=groups,
@@ -107,9 +113,17 @@ class EstatePools:
         return Known(estate, cluster_words)
 
     async def _of_tenants(
-        self, ask: _Ask, read: _Reader, without: Any, resting: dict[str, str]
+        self,
+        ask: _Ask,
+        read: _Reader,
+        without: Any,
+        resting: dict[str, str],
+        unanswered: set[str],
     ) -> Any:
-        """The same of a pool with tenants' texts; `resting` is told why it is left to rest."""
+        """The same of a pool with tenants' texts.
+
+        `resting` is told why it is left to rest, `unanswered` where there was no answer at all.
+        """
         name = ask.__name__
         known = self._read.get(name, (b"", without))[1]
         if self._clock.seconds() < self._again_s.get(name, 0.0):
@@ -119,6 +133,8 @@ class EstatePools:
             found = without if text is None else await self._taken_apart(name, text, read)
         except (LongAnswerError, BrokenError, UnreachableError) as error:
             resting[name] = f"can't be read and counts as it was before: {error}"
+            if isinstance(error, UnreachableError):
+                unanswered.add(name)
             return known
         if text is not None and len(text) > LONG:
             longest = await self._executor.run(partial(longest_of, text))
