@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures
 from merkatd.commands.reactor import asyncio_reactor
+from merkatd.currency.settings import Money
 from merkatd.database import Database, migrations
 from merkatd.database.decisions import of_plan
 from merkatd.database.engine import make_engine
@@ -168,6 +169,8 @@ def world_of(
         executor=executor,
         rng=np.random.default_rng(1),
         now=now,
+        # Owners whose credits run short are told so in each period.
+        money=Money(starting_credits=1e9),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from merkatd.currency import MOST_CREDITS
 from merkatd.currency.settings import Money
 from merkatd.database import accounts, notes, service
 from merkatd.database.accounts import AccountKind
@@ -92,6 +93,16 @@ def test_a_supply_that_is_configured_is_the_supply(supply: float) -> None:
         assert change.reason == f"the configuration says {supply:g} credits"
         assert keep_supply(connection, money, 120.0) is None
     engine.dispose()
+
+
+def test_tenants_may_come_without_end(connection: sa.Connection) -> None:
+    """Where each starts with all that the books can count, later ones start with what is left."""
+    money = Money(starting_credits=MOST_CREDITS)
+    met(connection, range(3, 9), money, 0.0)
+    keep_supply(connection, money, 60.0)
+    met(connection, range(9, 12), money, 120.0)
+    assert len(tenants(connection)) == 11
+    assert audit(connection).sound
 
 
 def _opening(owner: int) -> Callable[[sa.Connection], Budget]:
