@@ -50,7 +50,7 @@ CONNECTIONS = 8
 ROUNDS = 15
 CALLS = 400
 """In each round, of each kind."""
-LEAST = 0.6
+LEAST = 0.5
 GROWTH = 2.0
 """At most, from 1,000 VMs to 100,000: the logarithm grows by 1.7."""
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
