@@ -9,7 +9,7 @@ an administrator for another user.
 
 A user has at most ten tokens. VMs of one owner that are made together therefore share a token, and
 the last of them ends it. The daemon chooses the token's text: a token whose creation or end was
-not answered is ended before the next one is made, whoever that is for. A token that was left by a
+not answered is ended before the next one is made, for any owner. A token that was left by a
 daemon that died ends by itself after LIFE_S, and OpenNebula forgets it when it makes the next one.
 """
 
