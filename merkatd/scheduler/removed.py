@@ -67,6 +67,7 @@ class RemovedUsers:
     def forget(self) -> None:
         """The next look is a first one: another daemon acted meanwhile."""
         self._once = self._gone = frozenset()
+        self._many_since_s = None
         self.waiting = {}
 
     async def look(self, world: World, seen: Seen) -> None:
