@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from merkatd.embedded.states import Lcm
 from merkatd.ledger import LedgerError
 from merkatd.market.price import PriceRule
+from merkatd.platforms.ordering import OrderError
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, Arena, Player
 from tests.abuse.listed import Moves
 
@@ -68,19 +69,13 @@ def kind(seed: int) -> Kind:
 
 def arena(of: Kind) -> Arena:
     """The cloud of this kind."""
-    found = Arena(
+    return Arena(
         of.rule,
         hosts=of.hosts,
         strategy="groups" if of.by_use else None,
         neighbours=1 if of.idle else NEIGHBOURS,
         neighbours_cores=2 if of.idle else CORES,
     )
-    if of.slow:
-        rng = random.Random(of.seed)  # noqa: S311 - replayed from its seed
-        for state in SLOW:
-            if rng.random() < 0.35:
-                found.lasts(state, rng.choice([20, 90, 400]))
-    return found
 
 
 class Anything:
@@ -108,6 +103,8 @@ class Anything:
 
     def moves(self) -> Moves:
         """One thing after the other, for ever."""
+        if self.of.slow:
+            self.slow_down()
         weights = [weight for weight, _ in self.chances]
         while True:
             if self.vms:
@@ -116,6 +113,12 @@ class Anything:
             else:
                 self.create()
             yield self.rng.choice(WAITS_S)
+
+    def slow_down(self) -> None:
+        """Now that the neighbours' VMs run, OpenNebula takes its time for some of what it does."""
+        for state in SLOW:
+            if self.rng.random() < 0.35:
+                self.me.arena.lasts(state, self.rng.choice([20, 90, 400]))
 
     def any_vm(self) -> int:
         """One of its VMs, which may have ended."""
@@ -181,7 +184,8 @@ class Anything:
         match self.rng.randrange(4):
             case 0:
                 self.platform = None
-                self.me.stop(platform)
+                with suppress(OrderError):  # it has failed already
+                    self.me.stop(platform)
             case 1:
                 self.me.everything_to(platform)
             case 2:
