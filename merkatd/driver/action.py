@@ -23,6 +23,8 @@ _CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
 _TAG = re.compile(rb"<(/?)(?:VM|VM_GROUP)_POOL>")
 """Pools of users' texts, which are not read."""
 _DIGITS = 18
+_MANY = 5_000
+"""Elements of users' own that are called like those of pools, in one question."""
 
 
 class ActionError(Exception):
@@ -60,16 +62,17 @@ class Action:
 def read_action(payload: bytes) -> Action:
     """The question in what was handed over. Raises ActionError.
 
-    Users' own texts may be as long as oned takes them, and no XML. Nothing is needed of the pools
-    that they stand in, so these are left out then.
+    Users' own texts may be as long as oned takes them, no XML, or have a hundred thousand elements
+    called like those of pools. Nothing is needed of the pools that they stand in, so these are left
+    out then.
     """
     try:
         text = base64.b64decode(payload, validate=False)
     except (binascii.Error, ValueError) as error:
         raise ActionError(f"no base64: {error}") from None
     with suppress(ActionError):
-        return _read(text)
-    return _read(_without_users(text))
+        return _read(text, _MANY)
+    return _read(_without_users(text), len(text))
 
 
 def _without_users(text: bytes) -> bytes:
@@ -114,7 +117,8 @@ def _outside_texts(text: bytes) -> Iterator[tuple[int, int]]:
         start = end + len(_CDATA_END)
 
 
-def _read(text: bytes) -> Action:
+def _read(text: bytes, most: int) -> Action:
+    """Read it. Raises ActionError, also where more elements are users' own than `most`."""
     action = Action()
     try:
         parsed = etree.iterparse(
@@ -126,7 +130,9 @@ def _read(text: bytes) -> Action:
             huge_tree=True,
         )
         for _, element in parsed:
-            _one(action, element)
+            most -= not _one(action, element)
+            if most < 0:
+                raise ActionError("there are too many elements of users")
     except etree.XMLSyntaxError as error:
         raise ActionError(f"no XML, or not whole: {error.msg}") from None
     if parsed.root is None or parsed.root.tag != "SCHEDULER_DRIVER_ACTION":
@@ -134,12 +140,12 @@ def _read(text: bytes) -> Action:
     return action
 
 
-def _one(action: Action, element: Element) -> None:
-    """Take one element of a pool; users name their attributes as they like, also like these."""
+def _one(action: Action, element: Element) -> bool:
+    """Take one element of a pool; False where it is none: users name attributes as they like."""
     pool = element.getparent()
     root = None if pool is None else pool.getparent()
     if pool is None or root is None or root.getparent() is not None:
-        return
+        return False
     read = _READ.get((pool.tag, element.tag))
     if read is not None:
         try:
@@ -147,6 +153,7 @@ def _one(action: Action, element: Element) -> None:
         except ValueError:
             action.unread += 1
     pool.remove(element)
+    return True
 
 
 def _matched(action: Action, vm: Element) -> None:

@@ -51,6 +51,14 @@ def test_names_that_users_choose_mislead_nobody() -> None:
     assert action.room == read(RECORDED).room
 
 
+@pytest.mark.parametrize("one", ["<VM/>", "<HOST><ID>0</ID></HOST>", "<A><VNET/></A>"])
+@pytest.mark.parametrize("where", ["<USER_TEMPLATE>", "<DATASTORE_POOL><DATASTORE>"])
+def test_any_number_of_them_misleads_nobody(where: str, one: str) -> None:
+    """Where users write, and where only administrators do."""
+    assert where in RECORDED
+    assert read(RECORDED.replace(where, where + one * 20_000, 1)) == read(RECORDED)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -151,6 +151,8 @@ ACTION = Parser(
     known=(
         (f"{_BEFORE}<USER_TEMPLATE>", "<VM><ID>{n}</ID></VM>", _AFTER),
         (f"{_BEFORE}<USER_TEMPLATE>", "<A{n}>1</A{n}>", _AFTER),
+        (f"{_BEFORE}<USER_TEMPLATE>", "<VM/>", _AFTER),
+        (f"{_BEFORE}<USER_TEMPLATE>", "<A><VM/></A>", _AFTER),
         (f"{_BEFORE}<USER_TEMPLATE><A>", "a", f"</A>{_AFTER}"),
         (f"{_BEFORE}<USER_TEMPLATE>", "<A>", _AFTER),
     ),
