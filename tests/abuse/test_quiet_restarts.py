@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from merkatd.market.price import PriceRule
-from tests.abuse import arena
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, RESERVE, Arena, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
 
@@ -133,21 +132,15 @@ PLAYS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One honest VM with two of the cores."""
-
-    def small(site: Arena, session: str) -> int:
-        return site.bench.new(arena.vm_text(FAIR_BID, VCPU=2), session=session)
-
-    monkeypatch.setattr(arena, "NEIGHBOURS", 1)
-    monkeypatch.setattr(arena, "fair_vm", small)
+def _site(strategy: str | None = None) -> Arena:
+    """With one honest VM, of two of the cores."""
+    return Arena(PriceRule.CLEARING, strategy=strategy, neighbours=1, neighbours_cores=2)
 
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_idle_cores_cost_the_reserve_price(name: str) -> None:
     """For every second in which the guest has more than its share as well."""
-    site = Arena(PriceRule.CLEARING)
+    site = _site()
     try:
         found = site.play({name: PLAYS[name]}, PERIODS)[name]
     finally:
@@ -162,7 +155,7 @@ def test_idle_cores_cost_the_reserve_price(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PLAYS.keys() - {"bids_nothing_while_off"}))
 def test_idle_cores_cost_the_rate_where_use_is_charged(name: str) -> None:
     """Also of guests that have ended before anybody could read what they used."""
-    site = Arena(PriceRule.CLEARING, strategy="groups")
+    site = _site(strategy="groups")
     try:
         found = site.play({name: PLAYS[name]}, PERIODS)[name]
     finally:
@@ -191,7 +184,7 @@ def test_a_vm_that_is_started_again_once_pays_for_what_it_used() -> None:
 
     paid = {}
     for play in (once, never):
-        site = Arena(PriceRule.CLEARING)
+        site = _site()
         try:
             paid[play] = site.play({"eve": play}, PERIODS)["eve"].paid
         finally:
