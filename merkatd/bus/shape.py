@@ -1,7 +1,7 @@
 """Values read strictly from JSON: every field there and of its type, nothing beside them."""
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from math import isfinite
@@ -59,18 +59,20 @@ def reader(hint: Hashable) -> Reader:
 def _anything(value: Any) -> Any:
     level = [value]
     for _ in range(DEEPEST):
-        level = [inner for one in level for inner in _inside(one)]
-        if not level:
+        inner: list[Any] = []
+        for one in level:
+            # A message can have a hundred thousand values: each costs a call less than elsewhere.
+            kind = type(one)
+            if kind is list:
+                inner += one
+            elif kind is dict:
+                inner += one.values()
+            elif kind is float and not isfinite(one):
+                raise ShapeError("has a number beyond all bounds")
+        if not inner:
             return value
+        level = inner
     raise ShapeError(f"is nested deeper than {DEEPEST} levels")
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, float) and not isfinite(value):
-        raise ShapeError("has a number beyond all bounds")
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _plain(wanted: type) -> Reader:
