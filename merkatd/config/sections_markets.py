@@ -46,10 +46,10 @@ class Market(settings.Market):
     strategy: str = field(default=DEFAULT, metadata=rules(check=_known_strategy))
     """What places its VMs: one of the strategies that have a section below."""
     price_rule: PriceRule = PriceRule.CLEARING
-    """clearing: what a unit costs the bids that set the level; a VM never pays more than its bid,
-    or its floor at the reserve price where that is more. paper: the sum of all bids over the
-    capacity; a VM can pay more than its bid. Under both a bid counts only as far as its VM could
-    use what it buys."""
+    """clearing: what a unit costs the bids that set the level, without floors. paper: the sum of
+    all bids over the capacity. Under both a bid counts only as far as its VM could use what it
+    buys, and a VM never pays more than its bid, or than its floor costs where that is more: at the
+    reserve price under clearing, at the price under paper."""
     reserve_prices: Mapping[str, float] = field(
         default_factory=lambda: {"cpu": 0.0001, "memory": 0.00001},
         metadata=rules(check=_known_resources),

@@ -16,17 +16,22 @@ def charges(
     *,
     floors: Floats | float = 0.0,
     reserve: Floats | float = 0.0,
+    above_bids: bool = False,
 ) -> Floats:
     """Credits owed by each VM, by resource.
 
     `bids`, `allocations`, `prices` and `floors` are [vms, resources], each VM with the prices of
     its market; `reserve` has the reserve prices. `elapsed_periods` is the time that really passed
-    between two observations, in periods; no more than `most_periods` are charged for. Under the
-    clearing rule a VM owes no more than it bid a period, or than its floor costs at the reserve
-    price where that is more.
+    between two observations, in periods; no more than `most_periods` are charged for. A VM owes
+    no more than it bid a period, or than its floor costs where that is more: at the reserve price
+    under the clearing rule, at the price of the period under the paper's. `above_bids` is for the
+    paper's experiments: there a VM on a host that is less crowded than others owes more.
     """
     with np.errstate(invalid="ignore"):
         owed = np.where(allocations > 0, prices * allocations, 0.0)
-    if rule is PriceRule.CLEARING:
-        owed = np.minimum(owed, np.maximum(bids, reserve * np.minimum(floors, allocations)))
+        kept = np.minimum(floors, allocations)
+        unit = reserve if rule is PriceRule.CLEARING else prices
+        floor_costs = np.where(kept > 0, unit * kept, 0.0)
+    if not above_bids:
+        owed = np.minimum(owed, np.maximum(bids, floor_costs))
     return owed * min(max(elapsed_periods, 0.0), most_periods)

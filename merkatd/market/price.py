@@ -32,8 +32,8 @@ class PriceRule(StrEnum):
     """What a unit costs, and what a VM is charged."""
 
     PAPER = "paper"
-    """The sum of all usable bids over the capacity. A VM on a crowded host can be charged above
-    its bid."""
+    """The sum of all usable bids over the capacity. No VM is charged above its bid, or above its
+    floor at this price where that is more."""
     CLEARING = "clearing"
     """What a unit costs the bids that set the level. No VM is charged above its bid, or above
     its floor at the reserve price where that is more."""

@@ -13,9 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
-from merkatd import ledger
 from merkatd.cluster import (
     RESTING,
     Balloon,
@@ -28,18 +26,15 @@ from merkatd.cluster import (
     Throttle,
     VmState,
 )
-from merkatd.currency import MICRO
-from merkatd.database import accounts, allocations
-from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.limits.in_force import BEYOND, MEMORY, UNSET, InForce
 from merkatd.limits.limiting import limit_steps
 from merkatd.limits.scene import Scene, scene_of
 from merkatd.limits.throttle import throttle_steps
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.decide import Decided
+from merkatd.scheduler.means import Means, means_in
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.owed import costs, in_a_market
-from merkatd.scheduler.using import CPU, by_use
+from merkatd.scheduler.using import CPU
 from merkatd.scheduler.world import World
 
 
@@ -67,7 +62,7 @@ async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
     off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NOWHERE)
     returning: dict[int, tuple[OnHost, ...]] = {}
     if off.any():
-        means = await world.database.read(lambda c: _means(c, world, seen.period))
+        means = await world.database.read(lambda c: means_in(c, world, seen.period))
         returning = await world.executor.run(lambda: _returning(world, seen, decided, means))
     steps = {**{vm: some for vm, (_, some) in placed.items()}, **returning}
     runs, watched = await world.executor.run(lambda: _watched(seen, decided))
@@ -170,51 +165,8 @@ def _placed(decided: Decided) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Means:
-    """What a VM can have of cores if its owner resumes it."""
-
-    units: float
-    """Percent of a core that its bid buys,"""
-    weighs: float
-    """and what that costs in a period, in credits."""
-
-
-def _means(connection: sa.Connection, world: World, period: int) -> Mapping[int, _Means]:
-    """By id, of VMs that are off: what each can pay for. All of a payer share what it has left."""
-    arrays = allocations.load(connection, period)
-    if arrays is None or "resumed" not in arrays:
-        return {}
-    # A VM whose bid buys nothing as well: it gets the least that a host can give.
-    rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, world.markets))
-    used = by_use(world.markets, arrays["market"])
-    owed, buys = costs(arrays, rows, world.markets), arrays["resumed"][rows, CPU]
-    if used.any():
-        # What such a VM uses is charged: it may use all the virtual CPUs that it had.
-        cores = arrays["vcpus"][rows]
-        buys = np.where(used[rows], cores * UNITS_PER_CORE, buys)
-        owed[:, CPU] = np.where(used[rows], arrays["rate"][rows] * cores, owed[:, CPU])
-    payers, owners = arrays["account"][rows], arrays["owner"][rows]
-    part = _paid_part(connection, world, payers, owed.sum(axis=1))
-    part[np.isin(owners, list(ledger.debts_of(connection)))] = 0.0
-    units, weighs = buys * part, owed[:, CPU] * part
-    columns = zip(arrays["vm"][rows].tolist(), units.tolist(), weighs.tolist(), strict=True)
-    return {vm: _Means(*one) for vm, *one in columns}
-
-
-def _paid_part(connection: sa.Connection, world: World, payers: Any, owed: Floats) -> Floats:
-    """[rows]: the part of what is owed for as long as a charge can be for that can be paid."""
-    known = accounts.get(connection, [one for one in set(payers.tolist()) if one >= 0])
-    part = np.zeros(len(owed))
-    for account, one in known.items():
-        mine = payers == account
-        most = float(owed[mine].sum()) * world.rhythm.most_periods_charged
-        part[mine] = min(max(one.free, 0) / MICRO / most, 1.0) if most > 0 else 1.0
-    return part
-
-
 def _returning(
-    world: World, seen: Seen, decided: Decided, means: Mapping[int, _Means]
+    world: World, seen: Seen, decided: Decided, means: Mapping[int, Means]
 ) -> dict[int, tuple[OnHost, ...]]:
     """By VM id: the limits of each VM that is off now, as they are to be once it runs."""
     snapshot, vms = seen.snapshot, seen.snapshot.vms

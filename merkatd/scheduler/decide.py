@@ -26,6 +26,7 @@ from merkatd.scheduler.elapsed import columns_of
 from merkatd.scheduler.failing import failing_to_leave
 from merkatd.scheduler.in_use import told
 from merkatd.scheduler.leave import ALL, Leave, permitted, with_fewer_moves
+from merkatd.scheduler.means import with_means
 from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import most_owed, terms_of
@@ -288,7 +289,6 @@ def _store(
     steps = permitted(leave, _of_this_period(limits.plan))
     recorded = journal.record(connection, steps, at_s)
     arrays = _kept(connection, world, seen, decision, limits)
-    allocations.store(connection, seen.period, arrays)
     snapshot = seen.snapshot
     by_market = {
         market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
@@ -300,7 +300,9 @@ def _store(
     else:
         most = most_owed(arrays, world.markets, world.rhythm.most_periods_charged)
         ledger.reserve(connection, seen.period, most)
+        arrays = with_means(connection, world, arrays)
         periods.decided(connection, seen.period, at_s, label, decision.memory)
+    allocations.store(connection, seen.period, arrays)
     return recorded
 
 

@@ -185,6 +185,7 @@ class _Run:
             np.tile(decision.prices[0], (len(self.market.bids), 1)),
             elapsed_s / self.cloud.period_s,
             inf,
+            above_bids=self.cloud.rule is PriceRule.PAPER,
         )
         sums = np.add.reduceat(owed.sum(axis=1), columns.starts[:-1])
         for one, credits_ in zip(columns.tenancies, sums.tolist(), strict=True):

@@ -156,13 +156,24 @@ def played(arena: Arena, name: str, play: Play) -> Outcome:
     ("name", "rule"), [(name, rule) for at, name in enumerate(HOSTS) for rule in rules(at)]
 )
 def test_several_hosts_gain_a_strategy_nothing(name: str, rule: PriceRule) -> None:
-    """On two hosts, with honest tenants that fill both.
+    """On two hosts, with honest tenants that fill both."""
+    judged(played(Arena(rule, hosts=2), name, HOSTS[name]))
 
-    Under the paper's rule the price is the market's and the share is the host's: a VM beside fewer
-    VMs than on other hosts gets more than its bid buys at that price, and pays for it.
-    """
-    beyond = 0.001 if rule is PriceRule.CLEARING else 0.02
-    judged(played(Arena(rule, hosts=2), name, HOSTS[name]), beyond)
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_high_bids_on_one_host_make_nobody_on_another_pay_more_than_its_bid(
+    rule: PriceRule,
+) -> None:
+    """The price is the market's, the share is the host's: the bound of a charge is the bid."""
+
+    def bound(me: Player) -> Moves:
+        for _ in range(3):
+            me.vm(200, SCHED_REQUIREMENTS="ID = 1")
+        while True:
+            yield PERIOD_S
+
+    found = played(Arena(rule, hosts=2), "bound", bound)
+    assert found.fair_paid <= found.fair_bids * 1.001, found
 
 
 @pytest.mark.parametrize(

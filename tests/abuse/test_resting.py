@@ -7,8 +7,10 @@ from collections.abc import Generator
 
 import pytest
 
+from merkatd.currency import MICRO, micro
 from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
+from merkatd.ledger import debts_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Quotes
 from merkatd.placement.strategy import Pricing
@@ -122,3 +124,29 @@ def test_what_a_vm_that_is_off_keeps_is_charged_at_the_reserve_price(action: str
         site.agree()
     finally:
         site.close()
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_a_resumed_vm_of_a_payer_without_credits_owes_what_it_had(rule: PriceRule) -> None:
+    """Its limits leave it nothing, so its bid is not what it owes."""
+    arena = Arena(rule)
+
+    def penniless(me: Player) -> Generator[float, None, None]:
+        arena.wait(me.ledger.grant(me.owner, -micro(me.credits), "root"))
+        vm = me.vm(20)
+        yield PERIOD_S + 5
+        while True:
+            yield 45
+            me.act(vm, "suspend")
+            yield 20
+            me.act(vm, "resume")
+            yield 2 * PERIOD_S - 65
+
+    try:
+        found = arena.play({"eve": penniless}, 2 * PERIODS)["eve"]
+        owed = sum(arena.read(debts_of).values()) / MICRO
+    finally:
+        arena.close()
+    worth = found.core_s * found.fair_paid / found.fair_core_s
+    assert found.paid == 0
+    assert worth * 0.95 <= owed <= worth * 1.05 + 1e-3, (owed, worth)

@@ -76,7 +76,8 @@ class Dues:
         price: Floats = arrays["price"][arrays["market"][rows]]
         periods_run = detail.seconds[:, np.newaxis] / INTERVAL_S
         given: Floats = arrays["allocation"][rows]
-        owed = np.rint(_each(arrays, rows, price * given) * periods_run * MICRO).astype(np.int64)
+        cost = np.minimum(price * given, np.maximum(arrays["bid"], price * arrays["floor"])[rows])
+        owed = np.rint(_each(arrays, rows, cost) * periods_run * MICRO).astype(np.int64)
         # A VM that is started pays for what it had of all its cores before it had limits as well.
         all_cores = UNITS_PER_CORE * arrays["vcpus"][rows] * elapsed_s / INTERVAL_S
         more = np.ceil(price[:, CPU] * all_cores * MICRO).astype(np.int64)

@@ -43,11 +43,21 @@ def test_a_bid_counts_as_far_as_its_vm_could_use_it() -> None:
     assert got == pytest.approx([96 / 299])
 
 
-def test_the_papers_rule_can_charge_more_than_the_bid() -> None:
-    """In Figure 3's example a bid of 30 gets 100 units and is charged 32."""
+def test_the_papers_experiments_charge_more_than_the_bid() -> None:
+    """In Figure 3's example a bid of 30 gets 100 units and is charged 32; tenants pay 30."""
     given = np.array([[100 / 3]] * 3 + [[100.0]] * 2)
-    got = charges(PriceRule.PAPER, BIDS, given, np.full((5, 1), 0.32), 1.0)
+    prices = np.full((5, 1), 0.32)
+    got = charges(PriceRule.PAPER, BIDS, given, prices, 1.0, above_bids=True)
     assert got[3, 0] == pytest.approx(32.0)
+    assert charges(PriceRule.PAPER, BIDS, given, prices, 1.0)[3, 0] == 30.0
+
+
+def test_under_the_papers_rule_a_floor_costs_the_price() -> None:
+    """What a VM keeps whatever it bids costs the price of the period, also without a bid."""
+    given, price = np.array([[50.0], [50.0]]), np.full((2, 1), 0.4)
+    bids, floors = np.array([[0.0], [30.0]]), np.array([[50.0], [20.0]])
+    got = charges(PriceRule.PAPER, bids, given, price, 1.0, floors=floors)
+    assert got[:, 0].tolist() == [20.0, 20.0]
 
 
 def test_the_clearing_rule_never_does() -> None:
