@@ -8,7 +8,8 @@ from merkatd.database.lease import LeaseLostError
 from merkatd.driver.action import Action, ActionError, read_action
 from merkatd.driver.answer import EMPTY, answer, line
 from merkatd.scheduler.handing import Wanted
-from merkatd.scheduler.period import NotActingError, Scheduler
+from merkatd.scheduler.outcome import NotActingError
+from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.ports import UnreachableError
 
 _log = Logger()

@@ -124,6 +124,8 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
     seen: Look = look(vm.state, vm.life)
     if vm.by_record and (not seen.charged or vm.host == NOWHERE):
         return _Place(VmState.ABSENT, seen.words, NOWHERE)
+    if vm.locked and seen.state is VmState.PENDING:
+        return _Place(VmState.ABSENT, "locked", NOWHERE)
     if not seen.charged:
         return _Place(seen.state, seen.words, NOWHERE)
     sources = [host for host in charged_on if host != vm.host]

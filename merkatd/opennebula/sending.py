@@ -15,9 +15,11 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.opennebula.client import Client
+from merkatd.opennebula.errors import ForbiddenError
 from merkatd.opennebula.glances import Glance, Glances
 from merkatd.opennebula.observing import Destination
 from merkatd.opennebula.states import (
+    ACTIVE,
     CLONING,
     DONE,
     PENDING,
@@ -35,10 +37,17 @@ async def send(client: Client, glances: Glances, step: Step, to: Destination) ->
     """Look at the VM, and ask for the step if it is in the state that the step is for."""
     vm = await glances.at(step.vm)
     if not _TAKES[step.kind](vm):
-        return Reply(Answer.LOOK_AGAIN, f"it is {look(vm.state, vm.life).words}")
+        words = f"it is {look(vm.state, vm.life).words}"
+        return Reply(Answer.LOOK_AGAIN, words, changed=vm.state != ACTIVE)
     if isinstance(step, Migrate) and vm.host != step.source:
         return Reply(Answer.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}")
-    await _ASK[step.kind](client, step, to)
+    try:
+        await _ASK[step.kind](client, step, to)
+    except ForbiddenError as error:
+        if step.kind not in _UNLOCKS or "locked" not in error.text:
+            raise
+        await client.call("one.vm.unlock", step.vm, about=f"VM {step.vm}")
+        await _ASK[step.kind](client, step, to)
     return Reply(Answer.ACCEPTED)
 
 
@@ -89,6 +98,10 @@ _TAKES: Mapping[str, Callable[[Glance], bool]] = MappingProxyType(
         Terminate.kind: _ends,
     }
 )
+
+_UNLOCKS = frozenset({Suspend.kind, Stop.kind, Terminate.kind})
+"""A lock holds for administrators too, but they can take it away. No owner keeps a host's room by a
+lock without paying for it, nor the VMs of a platform that has ended."""
 
 _ASK: Mapping[str, Callable[[Client, Any, Destination], Awaitable[None]]] = MappingProxyType(
     {

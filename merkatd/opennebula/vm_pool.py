@@ -56,6 +56,7 @@ _USED = (
     "STATE",
     "LCM_STATE",
     "RESCHED",
+    "LOCK",
     "PERMISSIONS",
     "TEMPLATE",
     "USER_TEMPLATE",
@@ -103,6 +104,8 @@ class VmRow(NamedTuple):
     stay: Stay | None = None
     leaves: bool = False
     """Whether it is to be moved away from its host (RESCHED)."""
+    locked: bool = False
+    """Whether OpenNebula refuses to deploy or to move it, whoever asks."""
     priority: float = 0.0
     """USER_PRIORITY"""
     actions: tuple[Mapping[str, str], ...] = ()
@@ -233,6 +236,7 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
         member=member_of(template),
         stay=stay_of(state, life, record),
         leaves=said(parts, "RESCHED") == "1",
+        locked="LOCK" in parts,
         priority=measured(said(user, "USER_PRIORITY")),
         actions=actions_of(parts["TEMPLATE"], template) + actions_of(parts["USER_TEMPLATE"], user),
         made_s=measured(said(parts, "STIME")),

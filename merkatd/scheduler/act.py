@@ -38,6 +38,8 @@ class Acted:
     """By step id: `refused` or `postponed`; all others were sent."""
     refusals: Mapping[int, str] = field(default_factory=dict)
     """By id of the VM that waits: why OpenNebula would not deploy it."""
+    unplaced: Mapping[int, str] = field(default_factory=dict)
+    """The same, and of VMs that left the state in which they wait, but not because of a host."""
 
 
 async def act(
@@ -81,7 +83,12 @@ def _acted(
     turned_down, put_off = refused | asked.refused.keys(), late.keys() | asked.never_sent
     not_done = dict.fromkeys(put_off, "postponed") | dict.fromkeys(turned_down, "refused")
     refusals = _refusals(steps, asked.refused)
-    return Acted(sent, len(turned_down), len(put_off), not_done, refusals)
+    unplaced = {
+        steps[one].vm: asked.refused[one]
+        for one in asked.by_its_vm
+        if steps[one].kind == Deploy.kind
+    }
+    return Acted(sent, len(turned_down), len(put_off), not_done, refusals, unplaced)
 
 
 def _sorted_out(

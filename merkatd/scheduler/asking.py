@@ -34,6 +34,8 @@ class Asked:
     refused: Mapping[str, str]
     """And why."""
     never_sent: frozenset[str]
+    by_its_vm: frozenset[str] = frozenset()
+    """The refused ones that OpenNebula refused because of the VM, as far as is known."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class _Turns:
     begun: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     why: dict[str, str] = field(default_factory=dict)
+    by_its_vm: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
     """Steps that may happen or not: no answer came."""
     over: bool = False
@@ -131,7 +134,7 @@ async def ask(
             never=len(never),
             slow=slow,
         )
-    return Asked(turns.why, frozenset(never))
+    return Asked(turns.why, frozenset(never), frozenset(turns.by_its_vm & turns.why.keys()))
 
 
 async def _in_waves(
@@ -231,4 +234,6 @@ async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
     )
     if reply.answer is Answer.ACCEPTED:
         return None
+    if reply.answer is Answer.REFUSED or reply.changed:
+        turns.by_its_vm.add(step.id)
     return f"{reply.answer}: {reply.why}" if reply.why else str(reply.answer)

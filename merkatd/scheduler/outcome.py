@@ -4,6 +4,10 @@ from collections.abc import Callable
 from enum import StrEnum
 
 
+class NotActingError(Exception):
+    """This daemon does nothing at present; the message says why."""
+
+
 class Outcome(StrEnum):
     """One of these, each time."""
 

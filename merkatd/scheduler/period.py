@@ -22,7 +22,6 @@ from merkatd.database.periods import PeriodState
 from merkatd.scheduler.arrivals import arrivals
 from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.charge import charge
-from merkatd.scheduler.claiming import affordable_cloud
 from merkatd.scheduler.doing import Done, carry_out, watch
 from merkatd.scheduler.draining import Draining
 from merkatd.scheduler.following import Following
@@ -32,7 +31,7 @@ from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.leave import Leave, Quiet
 from merkatd.scheduler.observe import Seen, look, observe
 from merkatd.scheduler.outage import Outage
-from merkatd.scheduler.outcome import Counter, Outcome
+from merkatd.scheduler.outcome import Counter, NotActingError, Outcome
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.removed import RemovedUsers
 from merkatd.scheduler.retention import retain
@@ -40,6 +39,7 @@ from merkatd.scheduler.shadow import Shadow
 from merkatd.scheduler.subscribers import Subscribers
 from merkatd.scheduler.tell import Announcement, announced, due
 from merkatd.scheduler.telling import Telling
+from merkatd.scheduler.unplaced import Unplaced
 from merkatd.scheduler.world import World
 
 _log = Logger()
@@ -47,10 +47,6 @@ _log = Logger()
 Listener = Callable[[Announcement], None]
 
 Result = TypeVar("Result")
-
-
-class NotActingError(Exception):
-    """This daemon does nothing at present; the message says why."""
 
 
 class Scheduler:
@@ -79,6 +75,7 @@ class Scheduler:
         self._listeners = Subscribers[[Announcement]]("finished periods")
         self._counters = Subscribers[[Outcome, float]]("outcomes of periods")
         self._quiet, self._shadow, self._telling = Quiet(), Shadow(), Telling()
+        self._unplaced = Unplaced()
         self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
         self._following = Following(self._turn, world.clock, self._acts)
@@ -155,13 +152,16 @@ class Scheduler:
         try:
             purse = await charge(world, seen, self._following.found)
             self._following.limited.clear()
-            paid_for = await world.executor.run(lambda: affordable_cloud(world, seen, purse))
+            affordable = self._unplaced.affordable
+            paid_for = await world.executor.run(lambda: affordable(world, seen, purse))
             if leave.mode.watches:
                 done = await watch(world, paid_for, leave, self._shadow)
             else:
                 done = await carry_out(world, paid_for, leave, asking)
                 coming = await arrivals(world, done.seen, done.decided)
                 self._following.expect(world, coming)
+                if self._unplaced.note(seen, done.acted.unplaced):
+                    self._beat.wake()  # their neighbours made room for nothing
         except Exception as error:
             await self._give_up(world, seen, error)
             raise

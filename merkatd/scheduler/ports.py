@@ -35,6 +35,8 @@ class Reply:
     why: str = ""
     vm: int | None = None
     """The id of a VM that a creation made."""
+    changed: bool = False
+    """Whether the VM left the state that the step was made for, as its owner can have it do."""
 
 
 class Record(NamedTuple):

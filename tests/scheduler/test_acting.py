@@ -163,12 +163,17 @@ def test_whoever_opennebula_refuses_to_deploy_is_told_why(frontend: Frontend) ->
     assert said in message
     frontend.cloud.faults.remove(refused)
     again = frontend.bench.ok("embedded.fault.add", {**fault, "code": 2048})
+    other = frontend.vm()
     frontend.periods(1)
-    assert frontend.state(vm) == "PENDING"
-    assert frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE") == ""
+    assert (frontend.state(vm), frontend.state(other)) == ("PENDING", "PENDING")
+    message = frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE")
+    assert message.startswith("OpenNebula did not deploy it; refused: ")
+    assert message.endswith("it is tried later")
+    assert frontend.bench.vm(other).user_template.get("SCHED_MESSAGE", "") == ""
     frontend.cloud.faults.remove(again)
-    frontend.periods(2)
-    assert frontend.state(vm) == "RUNNING"
+    frontend.periods(3)
+    assert (frontend.state(vm), frontend.state(other)) == ("RUNNING", "RUNNING")
+    assert frontend.bench.vm(vm).user_template.get("SCHED_MESSAGE") == ""
 
 
 def test_a_deploy_that_takes_minutes_delays_neither_others_nor_the_period() -> None:

@@ -235,6 +235,17 @@ class TestDebts:
         (part,) = frontend.read(lambda c: charges.shortfalls(c, late)).values()
         assert [again() for _ in range(2)] == [(part, 0, part), (0, 0, part)]
 
+    def test_a_lock_keeps_no_floor_that_is_not_paid_for(
+        self, made: Callable[..., Frontend]
+    ) -> None:
+        """A locked VM is suspended like any other: an administrator can take a lock away."""
+        frontend, _, session = self.poor(made, unpaid=2)
+        frontend.periods(2)
+        vm = max(frontend.cloud.world.vms.rows)
+        frontend.bench.ok("one.vm.lock", vm, 4, True, session=session)
+        frontend.periods(10)
+        assert frontend.state(vm) == "SUSPENDED"
+
     def test_a_debt_is_the_owner_s_whichever_account_was_short(
         self, made: Callable[..., Frontend]
     ) -> None:

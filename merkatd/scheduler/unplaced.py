@@ -1,0 +1,150 @@
+"""Refused deployments: the VM waits, and takes nothing from its neighbours meanwhile.
+
+# Note [A placement that OpenNebula refuses]
+
+A VM that a period places has its share at once: limits of its neighbours make room for it before
+it is deployed. Where OpenNebula then refuses the deployment, the room was made for nothing, until
+the next period. An owner can have that at will: OpenNebula deploys no locked VM, no VM that was
+ended or put on hold a moment ago, and none whose image is gone. One locked VM with a bid of 9,000
+would leave its neighbours 7 % of their cores, and would never pay, as it never runs.
+
+So the next period begins as soon as the rhythm allows, and in it the VM is not placed. It is tried
+again later and later. Of several such VMs of an owner one is tried at a time, and once that one
+runs, all are: whatever was wrong is mended. Where more than three different VMs of an owner were
+refused within an hour, the owner's other VMs wait as well: a new VM in each period would otherwise
+do what one VM can't do any more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from merkatd.cluster import VmState
+from merkatd.scheduler.afford import Afforded, beside
+from merkatd.scheduler.charge import Purse
+from merkatd.scheduler.claiming import affordable_cloud
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.world import World
+
+LONGEST_REST_S = 600.0
+"""The longest wait between two attempts."""
+REMEMBERED_S = 3600.0
+FREE = 3
+"""So many different VMs of an owner can be refused in that time before its others wait."""
+
+
+@dataclass(slots=True)
+class _Vm:
+    owner: int
+    attempts: int
+    last_s: float
+    why: str
+
+
+@dataclass(slots=True)
+class _Owner:
+    tried_s: float = 0.0
+    """When any of its VMs was refused last,"""
+    periods: int = 0
+    """and in how many periods."""
+    new_s: list[float] = field(default_factory=list)
+    """When each of its VMs was refused for the first time."""
+
+
+class Unplaced:
+    """Remembers which deployments were refused; after a restart all are tried once."""
+
+    def __init__(self) -> None:
+        self._vms: dict[int, _Vm] = {}
+        self._owners: dict[int, _Owner] = {}
+
+    def note(self, seen: Seen, refused: Mapping[int, str]) -> bool:
+        """Take in why VMs were not deployed, by VM id; return whether any was not."""
+        at_s = seen.observation.at_s
+        self._forget(at_s)
+        for vm, why in refused.items():
+            owner = int(seen.snapshot.vms.owner[seen.snapshot.vm_row(vm)])
+            mine = self._owners.setdefault(owner, _Owner())
+            mine.periods += mine.tried_s != at_s
+            mine.tried_s = at_s
+            if vm not in self._vms:
+                mine.new_s.append(at_s)
+            before = self._vms.get(vm)
+            self._vms[vm] = _Vm(owner, 1 if before is None else before.attempts + 1, at_s, why)
+        return bool(refused)
+
+    def affordable(self, world: World, seen: Seen, purse: Purse) -> Afforded:
+        """Return the cloud to decide about: without the VMs that are not to be tried now."""
+        affordable = affordable_cloud(world, seen, purse)
+        self._take_in_starts(seen)
+        if not self._vms:
+            return affordable
+        seen, interval_s = affordable.seen, world.rhythm.interval_s
+        vms = seen.snapshot.vms
+        waits = vms.state == VmState.PENDING
+        there = vms.id[waits].tolist(), vms.owner[waits].tolist()
+        wait = self._not_now(zip(*there, strict=True), seen.observation.at_s, interval_s)
+        if not wait:
+            return affordable
+        state = np.where(np.isin(vms.id, list(wait)), int(VmState.ABSENT), vms.state)
+        snapshot = replace(seen.snapshot, vms=replace(vms, state=state))
+        messages = {**affordable.messages, **beside(affordable.messages, wait)}
+        return replace(affordable, seen=replace(seen, snapshot=snapshot), messages=messages)
+
+    def _not_now(
+        self, pending: Iterable[tuple[int, int]], at_s: float, interval_s: float
+    ) -> Mapping[int, str]:
+        """By id, of these VMs with their owners: why each is not to be tried now."""
+        found: dict[int, str] = {}
+        tried: set[int] = set()
+        for vm, owner in sorted(pending, key=self._longest_untried_first):
+            mine, before = self._owners.get(owner), self._vms.get(vm)
+            if before is not None and mine is not None:
+                due_s = before.last_s + _rest_s(before.attempts, interval_s)
+                turn_s = mine.tried_s + _rest_s(mine.periods, interval_s)
+                if owner in tried or at_s < max(due_s, turn_s):
+                    found[vm] = f"OpenNebula did not deploy it; {before.why}; it is tried later"
+                else:
+                    tried.add(owner)
+            elif mine is not None and at_s < _others_due_s(mine, interval_s):
+                found[vm] = (
+                    f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
+                    " hour; the others are tried again later"
+                )
+        return found
+
+    def _take_in_starts(self, seen: Seen) -> None:
+        """Forget all refused VMs of an owner once one of them is on a host."""
+        vms = seen.snapshot.vms
+        if not self._vms:
+            return
+        placed = np.isin(vms.id, list(self._vms)) & (vms.host >= 0)
+        owners = set(vms.owner[placed].tolist())
+        self._vms = {vm: one for vm, one in self._vms.items() if one.owner not in owners}
+        for owner in owners & self._owners.keys():
+            del self._owners[owner]
+
+    def _longest_untried_first(self, pending: tuple[int, int]) -> tuple[float, int]:
+        before = self._vms.get(pending[0])
+        return (0.0 if before is None else before.last_s, pending[0])
+
+    def _forget(self, at_s: float) -> None:
+        """Also what a clock dated ahead."""
+        old = [vm for vm, one in self._vms.items() if abs(at_s - one.last_s) > REMEMBERED_S]
+        for vm in old:
+            del self._vms[vm]
+        for owner, mine in list(self._owners.items()):
+            mine.new_s = [one for one in mine.new_s if abs(at_s - one) <= REMEMBERED_S]
+            if abs(at_s - mine.tried_s) > REMEMBERED_S:
+                del self._owners[owner]
+
+
+def _rest_s(attempts: int, interval_s: float) -> float:
+    """Two periods after the first attempt, then twice as long each time."""
+    return min(interval_s * 2.0 ** min(attempts, 16), LONGEST_REST_S)
+
+
+def _others_due_s(mine: _Owner, interval_s: float) -> float:
+    beyond = len(mine.new_s) - FREE
+    return max(mine.new_s) + _rest_s(beyond, interval_s) if beyond > 0 else 0.0

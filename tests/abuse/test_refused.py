@@ -1,0 +1,109 @@
+"""A deployment that OpenNebula refuses takes nothing from neighbours, and holds back nobody else.
+
+An owner can have refusals at will (a lock, an image that is gone), and OpenNebula has some of its
+own: a VM that was refused once for no fault of its owner runs soon afterwards.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.states import State
+from merkatd.market.price import PriceRule
+from merkatd.scheduler.unplaced import FREE
+from tests.abuse.arena import CORES, PERIOD_S, Arena, Player, fair_vm
+from tests.abuse.listed import Moves
+from tests.scheduler.frontend import PASSWORD
+
+PERIODS = 30
+
+
+@pytest.fixture
+def arena() -> Iterator[Arena]:
+    """One host, full of honest tenants' VMs."""
+    found = Arena(PriceRule.CLEARING)
+    yield found
+    found.close()
+
+
+def refuses(arena: Arena, vm: int, count: int = -1) -> None:
+    """Have OpenNebula refuse to deploy it, for so many times."""
+    fault = Fault(Kind.REFUSE, "one.vm.deploy", vm=vm, count=count, text="no such image")
+    arena.cloud.faults.add(fault)
+
+
+def is_placed(me: Player, vm: int) -> bool:
+    """Whether it is on a host, or on its way there."""
+    return me.arena.cloud.world.vms.rows[vm].state is State.ACTIVE
+
+
+def locked(me: Player) -> Moves:
+    """Waits, locked, with the highest bid of all."""
+    me.ask("one.vm.lock", me.vm(9_000), 4, True)
+    while True:
+        yield PERIOD_S
+
+
+def one_after_the_other(me: Player) -> Moves:
+    """In each period another VM that can't be deployed."""
+    while True:
+        refuses(me.arena, me.vm(9_000))
+        yield PERIOD_S
+
+
+def many(me: Player) -> Moves:
+    """A hundred VMs that can't be deployed."""
+    for _ in range(100):
+        refuses(me.arena, me.vm(90))
+    while True:
+        yield PERIOD_S
+
+
+@pytest.mark.parametrize("play", [locked, one_after_the_other, many])
+def test_neighbours_lose_no_more_than_moments(
+    arena: Arena, play: Callable[[Player], Moves]
+) -> None:
+    """Of all cores they keep nine of ten parts at least, and pay their bids at most."""
+    found = arena.play({"eve": play}, PERIODS)["eve"]
+    assert found.fair_core_s >= 0.9 * CORES * PERIOD_S * PERIODS, found
+    assert found.fair_paid <= found.fair_bids * 1.001
+    assert found.core_s == 0
+
+
+def test_a_vm_that_was_refused_once_runs_soon(arena: Arena) -> None:
+    """And its owner's other VMs don't wait for it."""
+
+    def unlucky(me: Player) -> Moves:
+        first = me.vm(20)
+        refuses(me.arena, first, count=1)
+        yield 1
+        second = me.vm(20)
+        yield 2 * PERIOD_S
+        assert is_placed(me, second)
+        yield 2 * PERIOD_S
+        assert is_placed(me, first)
+        while True:
+            yield PERIOD_S
+
+    arena.play({"eve": unlucky}, 6)
+
+
+def test_an_owner_of_many_refused_vms_runs_the_others_later(arena: Arena) -> None:
+    """Ten minutes later at most; VMs of others are placed as ever."""
+
+    def broken(me: Player) -> Moves:
+        for _ in range(FREE + 2):
+            refuses(me.arena, me.vm(20))
+        yield 2 * PERIOD_S
+        good = me.vm(20)
+        other = fair_vm(me.arena, f"ann:{PASSWORD}")
+        yield PERIOD_S
+        assert is_placed(me, other)
+        assert "within an hour" in me.arena.bench.vm(good).user_template.get("SCHED_MESSAGE")
+        yield 11 * PERIOD_S
+        assert is_placed(me, good)
+        while True:
+            yield PERIOD_S
+
+    arena.play({"eve": broken}, 16)
