@@ -5,7 +5,7 @@ price it would run, bids what full speed takes, and makes room as soon as those 
 more leave it less than it needs. When to start, and to go on, the manager reads in the same book.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from controllers.applications.deadline import FullDeadline
 from controllers.applications.scene import Scene
@@ -43,9 +43,7 @@ class Patient(FullDeadline):
         limit = limit_price(need, self.assignment.interval_s, TEMPER)
         before = news.claim or Claim(price=0.0, units=units)
         price = clung(max(limit, before.price / TEMPER.clinging), funds, units, TEMPER)
-        others = list(news.market.claims)
-        if before in others:
-            others.remove(before)
+        others = without(news.market.claims, before)
         book = Book(capacity, [*((one.price, one.units) for one in others), (price, units)])
         if must_yield(book, price):
             room = max(book.room_above(price) + units, 0.0)
@@ -73,6 +71,16 @@ class Patient(FullDeadline):
                 for name, all_of_them, most in zip(scene.names, whole, ceiling, strict=True)
             }
         await self.set_bids(bids, f"full speed, up to {self._price:.3g} a unit of CPU")
+
+
+def without(claims: Sequence[Claim], own: Claim) -> list[Claim]:
+    """Return all claims but one's own, which may count for less than all of its units."""
+    mine = [one for one in claims if one.price == own.price and one.units <= own.units]
+    if not mine:
+        return list(claims)
+    found = list(claims)
+    found.remove(max(mine, key=lambda claim: claim.units))
+    return found
 
 
 def units_of(assignment: Assignment, news: News) -> float:

@@ -2,9 +2,16 @@
 
 Platforms that run by it claim all they need at the price their controllers name. Everybody else
 claims what they have, at the price there is: who would pay more could have it.
+
+# Note [Claims that are not meant]
+
+A claim costs nothing, and keeps other platforms from starting. So it counts as far as the VMs of
+the platform were given CPU in the newest period, which they pay for: a platform with a VM that can
+run nowhere, or that its tenant has powered off, would otherwise keep an empty market from all who
+run by the book. While it starts or is resumed it has some periods to get its VMs onto hosts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,25 +29,33 @@ from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import PATIENT
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.world import World
+
+GRACE_PERIODS = 3.0
+"""For so long after a platform was told to start or to resume its claim counts as a whole: its VMs
+are made in one period, seen in the next, and placed by then."""
 
 
 def claims_of(
     connection: sa.Connection,
     announcement: Announcement,
-    markets: Sequence[Market],
+    world: World,
     apart_from: int | None = None,
 ) -> dict[str, tuple[Claim, ...]]:
     """By market, ascending by price; all but those of one platform."""
+    markets, grace_s = world.markets, GRACE_PERIODS * world.rhythm.interval_s
     found: dict[str, list[Claim]] = {one.name: [] for one in markets}
-    claiming = set()
-    for platform in platforms.living(connection):
-        claim = claim_of(platform)
-        if claim is not None:
-            claiming.add(platform.id)
-            if platform.id != apart_from:
-                found[market_of(parsed(platform.template), markets).name].append(claim)
-    members = fleets.present(connection) if claiming else ()
-    own = [one.vm for one in members if one.platform in claiming and one.vm is not None]
+    claiming = [one for one in platforms.living(connection) if claim_of(one) is not None]
+    ids = {one.id for one in claiming}
+    members = fleets.present(connection) if ids else ()
+    vms = {one.vm: one.platform for one in members if one.platform in ids and one.vm is not None}
+    had = _had(announcement, vms)
+    for platform in claiming:
+        coming = _comes(platform) and announcement.at_s - platform.since_s < grace_s
+        claim = claim_of(platform) if coming else _as_meant(platform, had.get(platform.id, 0.0))
+        if claim is not None and platform.id != apart_from:
+            found[market_of(parsed(platform.template), markets).name].append(claim)
+    own = list(vms)
     for row, market in enumerate(markets):
         rest = _others_have(announcement, row, own)
         price = announcement.prices.get(market.name, {}).get(CPU, 0.0)
@@ -53,16 +68,17 @@ def book_without(
     connection: sa.Connection,
     one: Platform,
     announcement: Announcement | None,
-    markets: Sequence[Market],
+    world: World,
 ) -> Book | None:
     """What a platform reads that runs by the book, of its market; None before the first period."""
     template = parsed(one.template)
     if announcement is None or template.controller != PATIENT:
         return None
+    markets = world.markets
     market = market_of(template, markets)
     snapshot = announcement.seen.snapshot
     total = view_of(snapshot, markets.index(market)).total
-    said = claims_of(connection, announcement, markets, apart_from=one.id)[market.name]
+    said = claims_of(connection, announcement, world, apart_from=one.id)[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
     return Book(capacity, ((each.price, each.units) for each in said))
 
@@ -96,6 +112,30 @@ def claim_of(platform: Platform) -> Claim | None:
     if State(platform.state) not in UP_OR_COMING or price is None or units is None:
         return None
     return Claim(price=price, units=units)
+
+
+def _had(announcement: Announcement, vms: Mapping[int, int]) -> Mapping[int, float]:
+    """By platform, the CPU that its VMs were given, by VM id."""
+    snapshot = announcement.seen.snapshot
+    cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
+    rows = np.flatnonzero(np.isin(snapshot.vms.id, list(vms)))
+    found: dict[int, float] = {}
+    for vm, units in zip(snapshot.vms.id[rows].tolist(), cpu[rows].tolist(), strict=True):
+        found[vms[vm]] = found.get(vms[vm], 0.0) + (units if np.isfinite(units) else 0.0)
+    return found
+
+
+def _comes(platform: Platform) -> bool:
+    return State(platform.state) in {State.STARTING, State.RESUMING}
+
+
+def _as_meant(platform: Platform, had: float) -> Claim | None:
+    """The platform's claim as far as its VMs had CPU, None where they had none."""
+    claim = claim_of(platform)
+    if claim is None:
+        return None
+    units = min(claim.units, had)
+    return replace(claim, units=units) if units > 0 else None
 
 
 def _others_have(announcement: Announcement, market: int, own: Iterable[int]) -> float:

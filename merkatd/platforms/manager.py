@@ -137,7 +137,7 @@ class Manager:
             found = attended(
                 connection, announcement, world.markets, interval_s, money.replenishment_s
             )
-            claims = claims_of(connection, announcement, world.markets)
+            claims = claims_of(connection, announcement, world)
             return found, markets_now(connection, announcement, world.markets, interval_s, claims)
 
         if not self._may_act():  # since the period ended another daemon took over

@@ -44,7 +44,7 @@ def shown(
         world.money.replenishment_s,
         world.markets,
         world.now(),
-        book_without(connection, one, latest, world.markets),
+        book_without(connection, one, latest, world),
         None if latest is None else capacities(latest.seen.snapshot, world.markets),
     )
     judged = outlook.judged

@@ -265,6 +265,8 @@ class TestMoney:
         )
         site.vm(500.0, BOB)
         site.until(platform, "running")
+        bids = {vm: {"cpu": 40.0} for vm in site.vms(platform)}
+        assert site.act(platform, SetBids(bids=bids)).accepted
         site.periods(20)
         assert site.platform(platform).state == state
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controllers.applications.patient import without
 from controllers.policies.deadline import Purse
 from controllers.policies.patience import Book
 from merkatd.platforms.conditions import Answer, Offer, Terms, judged, limit_of
@@ -101,6 +102,15 @@ def test_who_bids_by_hand_is_in_the_book_at_the_price_there_is(site: Live) -> No
     outbid = submitted(site, 6_000.0, "patient")
     site.periods(3)
     assert site.platform(outbid).state == "postponed"
+
+
+def test_its_own_claim_counts_once_however_little_of_it_counts() -> None:
+    """The book has as many units of it as its VMs were given."""
+    others = Claim(price=1.0, units=400.0)
+    for units in (800.0, 300.0):
+        book = (Claim(price=2.0, units=units), others)
+        assert without(book, Claim(price=2.0, units=800.0)) == [others]
+    assert without((others,), Claim(price=2.0, units=800.0)) == [others]
 
 
 def test_patience_needs_a_deadline(site: Live) -> None:

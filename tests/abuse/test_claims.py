@@ -1,0 +1,72 @@
+"""A claim that is not meant keeps no other platform from an empty cloud."""
+
+from collections.abc import Callable
+
+import pytest
+
+from merkatd.market.price import PriceRule
+from merkatd.platforms.ports import Kinds
+from tests.abuse.arena import Arena, Player
+from tests.platforms.site import template
+
+VM = """CPU="1"
+VCPU="8"
+MEMORY="512"
+EMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="64"]
+"""
+
+
+def patient(credits_: float, deadline: str, ideal_run: str, more: str = "") -> str:
+    """A platform that runs by the book, of one VM with all cores."""
+    return template(
+        top='name = "p"',
+        controller='[controller]\nkind = "patient"',
+        budget=f"[budget]\ncredits = {credits_}",
+        slo=f'[slo]\ndeadline = "{deadline}"\nideal_run = "{ideal_run}"',
+        cluster='[[cluster]]\nname = "nodes"\nleast = 1\ninitial = 1\nmost = 1\n'
+        f'template = """\n{VM}{more}\n"""',
+    )
+
+
+def powered_off(me: Player, platform: int) -> None:
+    """Its tenant powers its VM off."""
+    for vm in me.vms_of(platform):
+        me.act(vm, "poweroff-hard")
+
+
+def of_no_use(me: Player, platform: int) -> None:
+    """Its VM can use next to nothing, and bids nothing."""
+    for vm in me.vms_of(platform):
+        me.set(vm, MERKAT_MAX_CPU=1, MERKAT_BID_CPU=0)
+
+
+def as_it_is(_me: Player, _platform: int) -> None:
+    """Nothing is done to it."""
+
+
+@pytest.mark.parametrize(
+    ("more", "does"),
+    [('SCHED_REQUIREMENTS="ID = 99"', as_it_is), ("", powered_off), ("", of_no_use)],
+    ids=["nowhere", "powered_off", "of_no_use"],
+)
+def test_another_platform_starts(more: str, does: Callable[[Player, int], None]) -> None:
+    """Within some periods, though the first one claims the whole market at a high price."""
+    arena = Arena(PriceRule.CLEARING, neighbours=0)
+    arena.notes.offered = Kinds(("notes", "patient"), ("steps",))
+    try:
+        eve = Player(arena, "eve")
+        arena._periods(2)
+        text = patient(99_000, "3h", "170m", more)
+        first = int(arena.wait(arena.manager.submit(eve.owner, text, {}, "eve")).id)
+        arena._periods(3)
+        does(eve, first)
+        arena._periods(2)
+        text = patient(2_000, "1h", "20m")
+        second = int(arena.wait(arena.manager.submit(arena.ann, text, {}, "ann")).id)
+        arena._periods(4)
+        claim = arena.platform(first).claim_units
+        state = arena.platform(second).state
+    finally:
+        arena.close()
+    assert claim == 800.0
+    assert state in {"starting", "running"}
