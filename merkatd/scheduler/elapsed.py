@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
 from merkatd.database import allocations, periods
 from merkatd.database.periods import Period
 from merkatd.database.retrying import LostRaceError
@@ -179,8 +179,8 @@ def _waited(
 ) -> Bools:
     """[vms]: was placed on a host, and had no guest there up to the end of the period.
 
-    Or was ended by then. One that failed has no part in this, nor one that its host did not get.
-    See Note [VMs without a guest] in `holding.py`.
+    Or was ended by then, or failed on a host that is well. One that its host did not get has no
+    part in this. See Note [VMs without a guest] in `holding.py`.
     """
     placed = arrays.get("placed")
     if placed is None or not placed.any():
@@ -190,12 +190,19 @@ def _waited(
         idle = after["vm"][after["rests"]] if "rests" in after else after["vm"][:0]
         gone = ~np.isin(arrays["vm"], after["vm"])
     else:
-        idle = look.vm_id[look.vm_idle] if look.vm_idle is not None else look.vm_id[:0]
+        idle = look.vm_id[_failed(look) if look.vm_idle is None else look.vm_idle | _failed(look)]
         gone = ~np.isin(arrays["vm"], look.vm_id)
     had_host = [vm for vm, record in look.ended.items() if record.seq >= 0]
     ended = gone & np.isin(arrays["vm"], had_host)
     sold = ~by_use(world.markets, arrays["market"])
     found: Bools = placed & sold & (np.isin(arrays["vm"], idle) | ended)
+    return found
+
+
+def _failed(look: Observation) -> Bools:
+    """[vms]: failed on its way to a host, or there, where nothing is known to be wrong with it."""
+    well = look.host_id[look.host_state != HostState.OFF]
+    found: Bools = (look.vm_state == VmState.ABSENT) & np.isin(look.vm_host, well)
     return found
 
 

@@ -11,7 +11,9 @@ has no guest there: nothing computes, for as long as its owner likes. Such a VM 
 is off: it bids nothing, and keeps and pays for its floor. When its guest starts, it gets the limits
 that a resumed VM gets (`arrivals.py`). Only in the period in which the daemon placed it does it
 keep its share from others, since the limits of its neighbours were set for that: it pays for that
-period even if its guest did not start (`elapsed.py`).
+period even if its guest did not start, or failed to (`elapsed.py`). A failure may be the cloud's
+fault, but its owner can cause it as well: an image that can't be copied would otherwise take a host
+from others for nothing, with a new VM in each period.
 """
 
 from collections.abc import Mapping

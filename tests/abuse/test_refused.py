@@ -12,11 +12,13 @@ from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.states import State
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.unplaced import FREE
-from tests.abuse.arena import CORES, PERIOD_S, Arena, Player, fair_vm
-from tests.abuse.listed import Moves
+from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Player, fair_vm
+from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
 from tests.scheduler.frontend import PASSWORD
 
 PERIODS = 30
+DELETE = 3
+"""How `one.vm.recover` ends a VM that failed."""
 
 
 @pytest.fixture
@@ -69,6 +71,26 @@ def test_neighbours_lose_no_more_than_moments(
     assert found.fair_core_s >= 0.9 * CORES * PERIOD_S * PERIODS, found
     assert found.fair_paid <= found.fair_bids * 1.001
     assert found.core_s == 0
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_copy_that_fails_costs_what_neighbours_lose(arena: Arena, ends: bool) -> None:
+    """In each period another VM whose image can't be copied, ended before the next look or not."""
+
+    def play(me: Player) -> Moves:
+        yield AFTER_S
+        while True:
+            vm = me.vm(300)
+            me.arena.cloud.faults.add(Fault(Kind.FAIL, vm=vm, lcm="PROLOG"))
+            yield AFTER_S
+            if ends:
+                me.arena.bench.raw("one.vm.recover", vm, DELETE)
+            yield BEFORE_S
+
+    found = arena.play({"eve": play}, PERIODS)["eve"]
+    lost_core_s = CORES * PERIOD_S * PERIODS - found.fair_core_s
+    assert found.paid >= lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), found
+    assert found.fair_paid <= found.fair_bids * 1.001
 
 
 def test_a_vm_that_was_refused_once_runs_soon(arena: Arena) -> None:
