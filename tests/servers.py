@@ -84,6 +84,10 @@ class MariaDb:
         """Stop it between two instructions: connections stay open, and nothing is answered."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        # Each of its threads stops on its own, and may answer until then.
+        tasks = Path(f"/proc/{self._process.pid}/task")
+        while any(not _is_stopped(task) for task in tasks.iterdir()):
+            time.sleep(0.001)
 
     def thaw(self) -> None:
         """Let it go on."""
@@ -140,3 +144,10 @@ def mariadb() -> Iterator[MariaDb]:
     finally:
         server.kill()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_stopped(task: Path) -> bool:
+    """Whether a thread of a process is stopped, or has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] in {"T", "Z"}
+    return True

@@ -77,12 +77,16 @@ class Arena(Site):
         self._counter: dict[int, float] = {}
         self._before: dict[int, float] = {}
         self.begun_s = self.clock.seconds()
-        self._woken = False
-        self.scheduler._beat.wake = self._wake  # type: ignore[method-assign]
         self.honest = [
             fair_vm(self, f"{('ann', 'bob')[number % 2]}:{PASSWORD}", neighbours_cores)
             for number in range(neighbours * hosts)
         ]
+
+    def start_daemon(self) -> None:
+        """Start it, and begin a period early where it would."""
+        super().start_daemon()
+        self._woken = False
+        self.scheduler._beat.wake = self._wake  # type: ignore[method-assign]
 
     def tenant(self, name: str) -> int:
         """A new tenant, with credits."""

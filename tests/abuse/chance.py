@@ -4,6 +4,8 @@ import random
 from contextlib import suppress
 from dataclasses import dataclass
 
+from merkatd.embedded.faults import Fault
+from merkatd.embedded.faults import Kind as FaultKind
 from merkatd.embedded.states import Lcm
 from merkatd.ledger import LedgerError
 from merkatd.market.price import PriceRule
@@ -46,6 +48,8 @@ class Kind:
     """An administrator gives the tenant's VMs to a neighbour, and back."""
     dies: bool
     """The daemon is started anew now and then."""
+    fails: bool
+    """The tenant's VMs are refused, locked, or fail on their way, as a tenant can have it."""
 
 
 def kind(seed: int) -> Kind:
@@ -64,6 +68,7 @@ def kind(seed: int) -> Kind:
         memory=rng.random() < 0.4,
         sells=rng.random() < 0.2,
         dies=rng.random() < 0.2,
+        fails=rng.random() < 0.3,
     )
 
 
@@ -99,6 +104,7 @@ class Anything:
             *([(6, self.change_memory), (2, self.change_host)] if of.memory else []),
             *([(3, self.sell)] if of.sells else []),
             *([(4, self.kill)] if of.dies else []),
+            *([(5, self.lock), (6, self.fail), (4, self.refuse)] if of.fails else []),
         ]
 
     def moves(self) -> Moves:
@@ -211,6 +217,24 @@ class Anything:
         """The VM is a neighbour's, or the tenant's again."""
         to = self.rng.choice([self.me.arena.ann, self.me.owner])
         self.me.arena.bench.raw("one.vm.chown", self.any_vm(), to, -1)
+
+    def lock(self) -> None:
+        """Nobody may do anything to it, or everybody again."""
+        if self.rng.random() < 0.5:
+            self.me.ask("one.vm.lock", self.any_vm(), self.rng.randrange(1, 5), True)
+        else:
+            self.me.ask("one.vm.unlock", self.any_vm())
+
+    def fail(self) -> None:
+        """The next attempt at something fails: an image is gone, a guest can't boot."""
+        lcm = self.rng.choice(["PROLOG", "BOOT", "PROLOG*", "EPILOG*", "SAVE*", "MIGRATE"])
+        self.me.arena.cloud.faults.add(Fault(FaultKind.FAIL, vm=self.any_vm(), lcm=lcm, count=1))
+
+    def refuse(self) -> None:
+        """OpenNebula refuses to deploy it, now or always."""
+        count = self.rng.choice([1, -1])
+        refused = Fault(FaultKind.REFUSE, "one.vm.deploy", vm=self.any_vm(), count=count)
+        self.me.arena.cloud.faults.add(refused)
 
     def kill(self) -> None:
         """The daemon ends, and another one begins."""

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from merkatd.database import periods
 from merkatd.database.entries import ENTRIES
-from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, PERIOD_S, RESERVE, Arena, Outcome, Player
 from tests.abuse.chance import Anything, Kind, arena, kind
 from tests.abuse.listed import Moves
@@ -39,7 +38,7 @@ def assert_paid(of: Kind, found: Outcome) -> None:
     """The tenant got nothing cheap, and others pay their bids at most."""
     if of.sells:
         return  # the owner at the end computed all that a VM ever computed
-    if of.rule is PriceRule.CLEARING and not of.by_use:
+    if not of.by_use:
         assert found.fair_paid <= found.fair_bids * 1.001
     if not found.got_something:
         return

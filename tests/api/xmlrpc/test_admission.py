@@ -290,6 +290,9 @@ class TestTurns:
             if running:
                 running.pop(end % len(running))[1].callback(None)
                 check()
+        while running:
+            running.pop()[1].callback(None)
+        assert not waiting
 
     def test_ten_thousand_at_once_do_not_nest(self) -> None:
         """Work that ends at once is done one after the other."""
