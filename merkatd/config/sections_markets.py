@@ -56,8 +56,8 @@ class Market(settings.Market):
     )
     """The least price by resource, in credits per unit and period, 0 for one that is left out. A
     unit is a hundredth of a core, or a MiB. A floor costs at least this much: at 0 a VM that bids
-    nothing holds its floor for nothing. Under the clearing rule a bid buys no more than it pays for
-    at these prices, also where there is enough for all: a bid of 1 at most 100 cores or 97 GiB."""
+    nothing holds its floor for nothing. A bid buys no more than it pays for at these prices, also
+    where there is enough for all: a bid of 1 at most 100 cores or 97 GiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

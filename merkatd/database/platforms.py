@@ -139,6 +139,16 @@ def living(connection: sa.Connection, owner: int | None = None) -> tuple[Platfor
     return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine])
 
 
+def claimed_since(connection: sa.Connection, since_s: float) -> Counter[int]:
+    """Return how many platforms of each owner were told to start since then, with a claim."""
+    query = (
+        sa.select(PLATFORMS.c.owner, sa.func.count())
+        .where(PLATFORMS.c.started_s >= since_s, PLATFORMS.c.claim_units.is_not(None))
+        .group_by(PLATFORMS.c.owner)
+    )
+    return Counter({row.owner: row[1] for row in connection.execute(query)})
+
+
 def remembered(connection: sa.Connection, since_s: float, most: int) -> frozenset[int]:
     """Ids of all that are not over, and of so many newest of an owner that ended since then."""
     query = sa.select(PLATFORMS.c.id, PLATFORMS.c.owner, PLATFORMS.c.state).where(

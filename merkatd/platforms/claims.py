@@ -8,7 +8,8 @@ claims what they have, at the price there is: who would pay more could have it.
 A claim costs nothing, and keeps other platforms from starting. So it counts as far as the VMs of
 the platform were given CPU in the newest period, which they pay for: a platform with a VM that can
 run nowhere, or that its tenant has powered off, would otherwise keep an empty market from all who
-run by the book. While it starts or is resumed it has some periods to get its VMs onto hosts.
+run by the book. While it starts it has some periods to get its VMs onto hosts; an owner who starts
+many has them for the first few alone, or one platform after the other would claim for nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +33,11 @@ from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.world import World
 
 GRACE_PERIODS = 3.0
-"""For so long after a platform was told to start or to resume its claim counts as a whole: its VMs
-are made in one period, seen in the next, and placed by then."""
+"""For so long after a platform was told to start its claim counts as a whole: its VMs are made in
+one period, seen in the next, and placed by then."""
+GRACES = 3
+"""An owner has that for so many platforms within `GRACES_S`."""
+GRACES_S = 3600.0
 
 
 def claims_of(
@@ -50,8 +54,11 @@ def claims_of(
     members = fleets.present(connection) if ids else ()
     vms = {one.vm: one.platform for one in members if one.platform in ids and one.vm is not None}
     had = _had(announcement, vms)
+    started = platforms.claimed_since(connection, announcement.at_s - GRACES_S)
     for platform in claiming:
-        coming = _comes(platform) and announcement.at_s - platform.since_s < grace_s
+        lately = announcement.at_s - platform.since_s < grace_s
+        starts = State(platform.state) is State.STARTING
+        coming = starts and lately and started[platform.owner] <= GRACES
         claim = claim_of(platform) if coming else _as_meant(platform, had.get(platform.id, 0.0))
         if claim is not None and platform.id != apart_from:
             found[market_of(parsed(platform.template), markets).name].append(claim)
@@ -123,10 +130,6 @@ def _had(announcement: Announcement, vms: Mapping[int, int]) -> Mapping[int, flo
     for vm, units in zip(snapshot.vms.id[rows].tolist(), cpu[rows].tolist(), strict=True):
         found[vms[vm]] = found.get(vms[vm], 0.0) + (units if np.isfinite(units) else 0.0)
     return found
-
-
-def _comes(platform: Platform) -> bool:
-    return State(platform.state) in {State.STARTING, State.RESUMING}
 
 
 def _as_meant(platform: Platform, had: float) -> Claim | None:

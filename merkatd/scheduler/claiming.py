@@ -72,7 +72,7 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     claimed = _claimed(world, seen)
     held = np.maximum(paid, np.minimum(needed, vms.floor))
     floor = np.where(claimed[:, np.newaxis], held, vms.floor)
-    bound = np.array([*(one.bids_bound for one in world.markets), False])[vms.market]
+    bound = np.array([*(one.clears for one in world.markets), False])[vms.market]
     asked = np.maximum(price, least)[:, MEMORY]
     basis = in_use.Basis(
         needed=needed[:, MEMORY],

@@ -139,9 +139,17 @@ class Market:
         return self.clusters is None and self.cluster_names is None
 
     @property
-    def bids_bound(self) -> bool:
-        """Whether a bid is the most that its VM pays, and buys no more than at reserve prices."""
+    def clears(self) -> bool:
+        """Whether shares are sold under the clearing rule."""
         return self.pricing.rule is PriceRule.CLEARING and not self.by_use
+
+    @property
+    def bids_bound(self) -> bool:
+        """Whether a bid buys no more than it pays for at the reserve prices.
+
+        It is the most that its VM pays, so it would otherwise buy all that nobody else wants.
+        """
+        return not (self.pricing.whole_bids or self.by_use)
 
     @property
     def by_use(self) -> bool:

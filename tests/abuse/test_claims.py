@@ -70,3 +70,25 @@ def test_another_platform_starts(more: str, does: Callable[[Player, int], None])
         arena.close()
     assert claim == 800.0
     assert state in {"starting", "running"}
+
+
+def test_a_platform_that_is_submitted_again_and_again_claims_for_minutes() -> None:
+    """Not for ever: the grace in which its VMs are to come is for its owner's first ones alone."""
+    arena = Arena(PriceRule.CLEARING, neighbours=0)
+    arena.notes.offered = Kinds(("notes", "patient"), ("steps",))
+    try:
+        eve = Player(arena, "eve")
+        arena._periods(2)
+        text = patient(2_000, "1h", "20m")
+        nowhere = patient(90_000, "3h", "170m", 'SCHED_REQUIREMENTS="ID = 99"')
+        last = int(arena.wait(arena.manager.submit(eve.owner, nowhere, {}, "eve")).id)
+        arena._periods(1)
+        second = int(arena.wait(arena.manager.submit(arena.ann, text, {}, "ann")).id)
+        for _ in range(8):
+            eve.stop(last)
+            arena._periods(2)
+            last = int(arena.wait(arena.manager.submit(eve.owner, nowhere, {}, "eve")).id)
+        state = arena.platform(second).state
+    finally:
+        arena.close()
+    assert state in {"starting", "running"}

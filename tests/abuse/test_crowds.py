@@ -14,7 +14,17 @@ from merkatd.limits import LEAST_QUOTA_US
 from merkatd.limits.cpu import HELPERS_LEAST
 from merkatd.limits.settings import CpuSettings
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, FAIR_BID, LATER, PERIOD_S, Arena, Outcome, Play, Player
+from tests.abuse.arena import (
+    CORES,
+    FAIR_BID,
+    LATER,
+    PERIOD_S,
+    RESERVE,
+    Arena,
+    Outcome,
+    Play,
+    Player,
+)
 
 Moves = Generator[float, None, None]
 
@@ -221,3 +231,18 @@ def test_a_crowd_without_bids_computes_no_more_than_its_least_limits(rule: Price
     assert found.fair_paid <= found.fair_bids * 1.001
     assert without.fair_core_s - found.fair_core_s <= found.core_s * 1.05
     assert found.part >= LEAST or found.core_s <= 0.05 * without.fair_core_s
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_cores_that_nobody_else_wants_cost_the_reserve_price(rule: PriceRule) -> None:
+    """However low the bid is: it buys no more than it pays for at that price."""
+
+    def tiny(me: Player) -> Moves:
+        me.vm(0.2)
+        while True:
+            yield PERIOD_S
+
+    arena = Arena(rule, neighbours=1, neighbours_cores=4)
+    found = played(arena, "tiny", tiny)
+    worth = (found.core_s - 0.01 * found.ran_s) * 100 * RESERVE / PERIOD_S
+    assert found.paid >= 0.95 * worth, found
