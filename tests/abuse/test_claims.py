@@ -86,8 +86,8 @@ def test_a_platform_that_is_submitted_again_and_again_claims_for_minutes() -> No
         second = int(arena.wait(arena.manager.submit(arena.ann, text, {}, "ann")).id)
         for _ in range(8):
             eve.stop(last)
-            arena._periods(2)
             last = int(arena.wait(arena.manager.submit(eve.owner, nowhere, {}, "eve")).id)
+            arena._periods(2)
         state = arena.platform(second).state
     finally:
         arena.close()
