@@ -6,10 +6,11 @@ claims what they have, at the price there is: who would pay more could have it.
 # Note [Claims that are not meant]
 
 A claim costs nothing, and keeps other platforms from starting. So it counts as far as the VMs of
-the platform were given CPU in the newest period, which they pay for: a platform with a VM that can
-run nowhere, or that its tenant has powered off, would otherwise keep an empty market from all who
-run by the book. While it starts it has some periods to get its VMs onto hosts; an owner who starts
-many has them for the first few alone, or one platform after the other would claim for nothing.
+the platform were given CPU in the newest period, which they pay for, and only where that is more
+than half of it: a platform with a VM that can run nowhere, that its tenant has powered off, or that
+bids next to nothing would otherwise keep an empty market from all that run by the book. While it
+starts it has some periods to get its VMs onto hosts; an owner who starts many platforms has them
+for the first few alone, or one platform after the other would claim for nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +36,9 @@ from merkatd.scheduler.world import World
 GRACE_PERIODS = 3.0
 """For so long after a platform was told to start its claim counts as a whole: its VMs are made in
 one period, seen in the next, and placed by then."""
+LEAST_PART = 0.5
+"""Of what it claims: a platform that was given less has it like any other, at the price there is.
+One that runs by the book bids for all of it, or makes room."""
 GRACES = 3
 """An owner has that for so many platforms within `GRACES_S`."""
 GRACES_S = 3600.0
@@ -60,9 +64,11 @@ def claims_of(
         starts = State(platform.state) is State.STARTING
         coming = starts and lately and started[platform.owner] <= GRACES
         claim = claim_of(platform) if coming else _as_meant(platform, had.get(platform.id, 0.0))
-        if claim is not None and platform.id != apart_from:
+        if claim is None:
+            ids.remove(platform.id)
+        elif platform.id != apart_from:
             found[market_of(parsed(platform.template), markets).name].append(claim)
-    own = list(vms)
+    own = [vm for vm, platform in vms.items() if platform in ids]
     for row, market in enumerate(markets):
         rest = _others_have(announcement, row, own)
         price = announcement.prices.get(market.name, {}).get(CPU, 0.0)
@@ -133,12 +139,11 @@ def _had(announcement: Announcement, vms: Mapping[int, int]) -> Mapping[int, flo
 
 
 def _as_meant(platform: Platform, had: float) -> Claim | None:
-    """The platform's claim as far as its VMs had CPU, None where they had none."""
+    """The platform's claim as far as its VMs had CPU, None where they had little of it."""
     claim = claim_of(platform)
-    if claim is None:
+    if claim is None or had <= LEAST_PART * claim.units:
         return None
-    units = min(claim.units, had)
-    return replace(claim, units=units) if units > 0 else None
+    return replace(claim, units=min(claim.units, had))
 
 
 def _others_have(announcement: Announcement, market: int, own: Iterable[int]) -> float:

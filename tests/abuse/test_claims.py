@@ -40,14 +40,25 @@ def of_no_use(me: Player, platform: int) -> None:
         me.set(vm, MERKAT_MAX_CPU=1, MERKAT_BID_CPU=0)
 
 
+def at_a_tiny_bid(me: Player, platform: int) -> None:
+    """Its VM bids next to nothing, and gets as much."""
+    for vm in me.vms_of(platform):
+        me.set(vm, MERKAT_BID_CPU=0.01)
+
+
 def as_it_is(_me: Player, _platform: int) -> None:
     """Nothing is done to it."""
 
 
 @pytest.mark.parametrize(
     ("more", "does"),
-    [('SCHED_REQUIREMENTS="ID = 99"', as_it_is), ("", powered_off), ("", of_no_use)],
-    ids=["nowhere", "powered_off", "of_no_use"],
+    [
+        ('SCHED_REQUIREMENTS="ID = 99"', as_it_is),
+        ("", powered_off),
+        ("", of_no_use),
+        ("", at_a_tiny_bid),
+    ],
+    ids=["nowhere", "powered_off", "of_no_use", "at_a_tiny_bid"],
 )
 def test_another_platform_starts(more: str, does: Callable[[Player, int], None]) -> None:
     """Within some periods, though the first one claims the whole market at a high price."""
