@@ -37,6 +37,11 @@ from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.using import CPU
 from merkatd.scheduler.world import World
 
+_LITTLE = 0.02
+"""Of a host's cores: what nobody misses for the rest of a period."""
+_ENOUGH = 0.98
+"""Of what a VM can use."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
@@ -52,6 +57,8 @@ class Arrivals:
     """The ids of these hosts, ascending; the list is the receiver's."""
     runs: dict[int, int] = field(default_factory=dict)
     """By VM id: the runs of these that have limits; the receiver's as well."""
+    missed: frozenset[int] = frozenset()
+    """VMs with a part of a host that others there lack, and can have once the VM is gone."""
     again: Callable[[Collection[int]], Sequence[OnHost]] = lambda _vms: ()
     """Returns what hosts are to be told of some of these once they run anew."""
 
@@ -71,7 +78,8 @@ async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
     others, where = await world.executor.run(lambda: _places(seen, placed, steps, watched))
     hosts = await world.executor.run(lambda: sorted(set(where.values())))
     again = partial(_again, world, seen, decided)
-    return Arrivals(steps, others, where, hosts, runs, again)
+    missed = await world.executor.run(lambda: _missed(seen, decided))
+    return Arrivals(steps, others, where, hosts, runs, missed, again)
 
 
 def _places(
@@ -88,6 +96,18 @@ def _places(
     stay = {vm: there[vm] for vm in watched}
     begin = {vm: placed[vm][0] if vm in placed else there[vm] for vm in steps}
     return others, {**stay, **begin}
+
+
+def _missed(seen: Seen, decided: Decided) -> frozenset[int]:
+    """Return the VMs that have more than a little of a host on which another VM lacks cores."""
+    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    then = scene_of(snapshot, decided.decision.plan).then
+    rows = np.flatnonzero((then != NOWHERE) & (vms.market != NOWHERE))
+    host, given = then[rows], decided.decision.allocations[rows, CPU]
+    lacks = (given < vms.cap[rows, CPU] * _ENOUGH) & (vms.bid[rows, CPU] > 0)
+    lacking = np.bincount(host, lacks, len(snapshot.hosts))
+    much = given > _LITTLE * snapshot.hosts.capacity[host, CPU]
+    return frozenset(vms.id[rows[much & (lacking[host] > lacks)]].tolist())
 
 
 def _watched(seen: Seen, decided: Decided) -> tuple[dict[int, int], frozenset[int]]:

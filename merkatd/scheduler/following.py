@@ -6,6 +6,14 @@ call a host, which reads nothing else. A domain with another id is a guest that 
 whoever started it. Only then its host is read, and the limits of the guest go into the journal and
 to the host: once for each start. What a daemon that dies leaves undone the next period finds, and
 decides anew.
+
+# Note [Guests that are gone]
+
+Limits are hard, and hold until the next period. A guest that ends or is powered off leaves its part
+of the host to nobody meanwhile, and its owner pays for the time that it ran, ten seconds at least
+(`least_charge_s`). A VM that was off for all but five seconds of each period would keep three
+quarters of a host from its neighbours for a sixth of the price. So once a guest is gone that had
+a part which others lack, the next period begins, no earlier than those ten seconds.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,9 +43,21 @@ _log = Logger()
 class Following:
     """Looks again and again at VMs that may begin to run, until the next period begins."""
 
-    def __init__(self, turn: DeferredLock, clock: Clock, may: Callable[[], bool]) -> None:
-        """No look and no period go on at once: both have the `turn`. `may`: whether to act."""
-        self._turn, self._clock, self._may = turn, clock, may
+    def __init__(
+        self,
+        turn: DeferredLock,
+        clock: Clock,
+        may: Callable[[], bool],
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        """No look and no period go on at once: both have the `turn`. `may`: whether to act.
+
+        `wake` begins the next period early.
+        """
+        self._turn, self._clock, self._may, self._wake = turn, clock, may, wake
+        self._present: set[int] = set()
+        """VMs whose guests were seen since the period."""
+        self._begun_s = 0.0
         self._world: World | None = None
         self._expected = Arrivals()
         self._hosts: list[int] = []
@@ -64,7 +84,9 @@ class Following:
             return
         self._world, self._expected, self._turns = world, expected, {}
         self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
-        self._ends_s = self._clock.seconds() + 2 * world.rhythm.interval_s
+        self._present = set(self._runs)
+        self._begun_s = self._clock.seconds()
+        self._ends_s = self._begun_s + 2 * world.rhythm.interval_s
         self.looked = set(expected.hosts)
         self._later(world)
 
@@ -118,6 +140,9 @@ class Following:
             return
         there = await world.hypervisors.runs(hosts)
         self.looked -= set(hosts) - there.keys()
+        soonest_s = self._begun_s + world.rhythm.least_charge_s
+        if self._is_missed(there) and self._clock.seconds() >= soonest_s:
+            self._wake()
         places = await world.executor.run(lambda: self._places(there))
         if not places:
             return
@@ -138,6 +163,13 @@ class Following:
         chosen = set(now)
         self._hosts.sort(key=lambda host: host in chosen)  # those that were asked come last
         return now
+
+    def _is_missed(self, there: Mapping[int, Mapping[int, int]]) -> bool:
+        """Whether a guest is gone whose part others lack (Note [Guests that are gone])."""
+        now = {vm for runs in there.values() for vm in runs}
+        self._present |= now
+        gone = (self._present & self._expected.missed) - now
+        return any(self._where.get(vm) in there for vm in gone)
 
     def _new(self, vm: int, run: int) -> bool:
         return self._runs.get(vm) != run

@@ -78,7 +78,7 @@ class Scheduler:
         self._unplaced = Unplaced()
         self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
-        self._following = Following(self._turn, world.clock, self._acts)
+        self._following = Following(self._turn, world.clock, self._acts, self.wake)
         self._beat = Beat(world.clock, world.rhythm, self._due)
         if leading is not None:
             # Whoever acted before has ended: the next period is due now.
