@@ -64,6 +64,7 @@ def test_cut_and_padded_keep_to_the_width(text: str, cells: int) -> None:
     assert width(shown) <= cells
     assert width(padded(shown, cells, right=True)) == cells
     assert plain(plain(text)) == plain(text)
+    assert len(plain(text).splitlines()) <= 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,12 @@ def plain(text: str) -> str:
     """The same on one line and without control characters: names come from strangers."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join("?" if unicodedata.category(char)[0] == "C" else char for char in text)
+    return "".join("?" if _is_obeyed(unicodedata.category(char)) else char for char in text)
+
+
+def _is_obeyed(category: str) -> bool:
+    """Control characters, and the separators of lines and paragraphs."""
+    return category[0] == "C" or category in {"Zl", "Zp"}
 
 
 def width(text: str) -> int:
