@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from merkatd.commands import words
@@ -58,6 +58,7 @@ def test_nothing_at_all() -> None:
 
 
 @given(st.text(max_size=40), st.integers(0, 50))
+@example("two\u2028rows", 20)
 def test_cut_and_padded_keep_to_the_width(text: str, cells: int) -> None:
     """Whatever characters there are."""
     shown = cut(plain(text), cells)
