@@ -70,7 +70,7 @@ async def act(
     at_s = world.now()
     await world.database.run(lambda connection: periods.acted(connection, seen.period, at_s))
     sent = len(done) + len(elsewhere) + len(ready) + len(again) - len(asked.never_sent)
-    return await aside(lambda: _acted(sent, refused, late, {**ready, **again}, asked))
+    return await aside(lambda: _acted(sent, refused, late, {**ready, **again}, again.keys(), asked))
 
 
 def _acted(
@@ -78,6 +78,7 @@ def _acted(
     refused: AbstractSet[str],
     late: Mapping[str, str],
     steps: Mapping[str, Step],
+    again: AbstractSet[str],
     asked: Asked,
 ) -> Acted:
     turned_down, put_off = refused | asked.refused.keys(), late.keys() | asked.never_sent
@@ -85,7 +86,7 @@ def _acted(
     refusals = _refusals(steps, asked.refused)
     unplaced = {
         steps[one].vm: asked.refused[one]
-        for one in asked.by_its_vm
+        for one in asked.by_its_vm - again
         if steps[one].kind == Deploy.kind
     }
     return Acted(sent, len(turned_down), len(put_off), not_done, refusals, unplaced)

@@ -38,7 +38,7 @@ from merkatd.scheduler.using import CPU
 from merkatd.scheduler.world import World
 
 _LITTLE = 0.02
-"""Of a host's cores: what nobody misses for the rest of a period."""
+"""Of a host's cores: too little to begin a period early for."""
 _ENOUGH = 0.98
 """Of what a VM can use."""
 

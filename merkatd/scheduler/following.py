@@ -2,18 +2,20 @@
 
 A guest starts without any limit, and the next period may be most of a minute away. After a
 period has acted, the hosts of managed VMs are asked every few seconds which domains run there: one
-call a host, which reads nothing else. A domain with another id is a guest that began to run anew,
-whoever started it. Only then its host is read, and the limits of the guest go into the journal and
+call a host, which reads nothing else. A domain with another id is a guest that began to run anew.
+Only then its host is read, and the limits of the guest go into the journal and
 to the host: once for each start. What a daemon that dies leaves undone the next period finds, and
 decides anew.
 
 # Note [Guests that are gone]
 
-Limits are hard, and hold until the next period. A guest that ends or is powered off leaves its part
-of the host to nobody meanwhile, and its owner pays for the time that it ran, ten seconds at least
+Limits are hard, and hold until the next period. After a guest ends or is powered off, its part of
+the host is idle until then, and its owner pays for the time that it ran, ten seconds at least
 (`least_charge_s`). A VM that was off for all but five seconds of each period would keep three
 quarters of a host from its neighbours for a sixth of the price. So once a guest is gone that had
-a part which others lack, the next period begins, no earlier than those ten seconds.
+a part which others lack, the next period begins, no earlier than those ten seconds. In a cloud with
+thousands of hosts some guest is always gone: after a period that took long to work out, it is ten
+times as long until such a guest counts, and in the largest clouds it counts for nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,6 +39,9 @@ MOST_HOSTS = 100
 LOOKS_FOR_ALL = 4
 """The others have their turn in the next looks."""
 
+REST = 10.0
+"""A period begins early after so many times what the last one took, at the earliest."""
+
 _log = Logger()
 
 
@@ -57,7 +62,8 @@ class Following:
         self._turn, self._clock, self._may, self._wake = turn, clock, may, wake
         self._present: set[int] = set()
         """VMs whose guests were seen since the period."""
-        self._begun_s = 0.0
+        self._period_s = self._soonest_s = clock.seconds()
+        """When the period began, and the earliest moment at which the next one is woken."""
         self._world: World | None = None
         self._expected = Arrivals()
         self._hosts: list[int] = []
@@ -85,15 +91,20 @@ class Following:
         self._world, self._expected, self._turns = world, expected, {}
         self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
         self._present = set(self._runs)
-        self._begun_s = self._clock.seconds()
-        self._ends_s = self._begun_s + 2 * world.rhythm.interval_s
+        now_s = self._clock.seconds()
+        rest_s = max(world.rhythm.least_charge_s, REST * (now_s - self._period_s))
+        self._soonest_s, self._ends_s = now_s + rest_s, now_s + 2 * world.rhythm.interval_s
         self.looked = set(expected.hosts)
         self._later(world)
 
     def forget(self) -> None:
         """A period begins, or the daemon ends: look for nothing any more."""
+        self._period_s = self._clock.seconds()
         if self._world is None:
-            self.looked = set()  # nobody has looked since the period before
+            self.looked = set()  # no host was asked since the period before
+        self._leave()
+
+    def _leave(self) -> None:
         self._where, self._world, self._expected = {}, None, Arrivals()
         if self._call is not None and self._call.active():
             self._call.cancel()
@@ -101,7 +112,7 @@ class Following:
 
     def _break_off(self) -> None:
         """What begins from now on may not be seen before the next period."""
-        self.forget()
+        self._leave()
         self.looked = set()
 
     def _later(self, world: World) -> None:
@@ -140,8 +151,8 @@ class Following:
             return
         there = await world.hypervisors.runs(hosts)
         self.looked -= set(hosts) - there.keys()
-        soonest_s = self._begun_s + world.rhythm.least_charge_s
-        if self._is_missed(there) and self._clock.seconds() >= soonest_s:
+        missed = await world.executor.run(lambda: self._is_missed(there))
+        if missed and self._clock.seconds() >= self._soonest_s:
             self._wake()
         places = await world.executor.run(lambda: self._places(there))
         if not places:

@@ -1,8 +1,8 @@
 """What VMs that are off can pay for if their owners resume them before the next period.
 
 Such a VM has no share. If it is resumed, it is limited to what its bid buys, as far as its payer
-has credits left when the period is decided: the same column says what its host is told and what
-its charge goes by. A VM of a payer without credits, or of an owner in debt, can have nothing.
+has credits left when the period is decided: its limits and its charge are made from the same
+column. A VM of a payer without credits, or of an owner in debt, can have nothing.
 """
 
 from collections.abc import Mapping

@@ -147,7 +147,7 @@ class Market:
     def bids_bound(self) -> bool:
         """Whether a bid buys no more than it pays for at the reserve prices.
 
-        It is the most that its VM pays, so it would otherwise buy all that nobody else wants.
+        A VM pays its bid at most. Without this bound the smallest bid would buy all idle cores.
         """
         return not (self.pricing.whole_bids or self.by_use)
 

@@ -1,7 +1,7 @@
 """A VM that hardly runs: what its neighbours lose by it is what its owner pays.
 
 Limits of neighbours are hard and hold for a period. A guest that is gone seconds after the period
-has placed it leaves its part to nobody until the daemon notices.
+has placed it leaves its part idle until the daemon notices.
 """
 
 from collections.abc import Callable

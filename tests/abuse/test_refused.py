@@ -1,4 +1,4 @@
-"""A deployment that OpenNebula refuses takes nothing from neighbours, and holds back nobody else.
+"""A deployment that OpenNebula refuses takes nothing from neighbours, and delays no other VM.
 
 An owner can have refusals at will (a lock, an image that is gone), and OpenNebula has some of its
 own: a VM that was refused once for no fault of its owner runs soon afterwards.
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from merkatd.database import periods
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.states import State
 from merkatd.market.price import PriceRule
@@ -91,6 +92,28 @@ def test_a_copy_that_fails_costs_what_neighbours_lose(arena: Arena, ends: bool) 
     lost_core_s = CORES * PERIOD_S * PERIODS - found.fair_core_s
     assert found.paid >= lost_core_s * NEIGHBOURS * FAIR_BID / (CORES * PERIOD_S), found
     assert found.fair_paid <= found.fair_bids * 1.001
+
+
+def test_a_locked_vm_that_failed_to_boot_wakes_nobody(arena: Arena) -> None:
+    """It is tried again where it is, and takes nothing from its neighbours: no period is early."""
+
+    def number() -> int:
+        newest = arena.read(periods.newest)
+        assert newest is not None
+        return int(newest.number)
+
+    def broken(me: Player) -> Moves:
+        vm = me.vm(20)
+        me.arena.cloud.faults.add(Fault(Kind.FAIL, vm=vm, lcm="BOOT", count=1))
+        yield PERIOD_S + AFTER_S
+        assert me.arena.bench.vm(vm).lcm.name == "BOOT_FAILURE"
+        me.ask("one.vm.lock", vm, 4, True)
+        before = number()
+        yield 3 * PERIOD_S
+        assert number() <= before + 3
+        yield PERIOD_S
+
+    arena.play({"eve": broken}, 5)
 
 
 def test_a_vm_that_was_refused_once_runs_soon(arena: Arena) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Generic, Protocol
 
 import numpy as np
 import sqlalchemy as sa
-from prometheus_client.parser import text_string_to_metric_families as parsed
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -19,11 +18,6 @@ import controllers.controller
 import merkatd.cli
 import merkatd.client
 import onegroup.cli
-from merkatd.api.metrics.calls import SERVERS, Calls
-from merkatd.api.metrics.fairness import Fair
-from merkatd.api.metrics.figures import Figures
-from merkatd.api.metrics.noticed import Noticed
-from merkatd.api.metrics.reactor import Holds
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION
 from merkatd.cluster.compact import to_npz
@@ -32,8 +26,8 @@ from merkatd.config.model import Config
 from merkatd.config.shape import Setting
 from merkatd.config.values import write
 from merkatd.config.writer import sections
-from merkatd.database.executors import Inline
 from merkatd.database.tables import METADATA
+from tests.figures import all_figures
 from tests.public.shapes import members, shape
 from tests.scheduler.frontend import Frontend
 
@@ -125,22 +119,10 @@ def _statement(made: Any, dialect: sa.Dialect) -> Iterator[str]:
 @topic
 def metrics() -> Iterator[str]:
     """Every figure, its kind and its labels."""
-    frontend = Frontend(hosts=2)
-    frontend.vm(5.0)
-    figures = Figures("1", {server: Calls() for server in SERVERS})
-    announcement = frontend.periods(2)
-    figures.announced(announcement)
-    figures.balances({"users": 1.0}, 1.0)
-    figures.states({"acting": lambda: 1})
-    figures.bus(lambda: 0)
-    figures.also(Noticed(frontend.scheduler))
-    figures.also(Holds(frontend.clock))
-    Fair(Inline(), figures.fair).announced(announcement)
-    for family in sorted(parsed(figures.page().decode()), key=lambda one: one.name):
+    for family in sorted(all_figures(), key=lambda one: one.name):
         names = {f"{one.name}{{{', '.join(sorted(one.labels))}}}" for one in family.samples}
         for name in sorted(names):
             yield f"{family.type} {name}"
-    frontend.close()
 
 
 @topic

@@ -261,3 +261,27 @@ def test_a_daemon_that_dies_while_it_tells_a_host_leaves_it_to_the_next(when: st
     assert frontend.outstanding() == 0
     frontend.agree()
     frontend.close()
+
+
+@pytest.mark.parametrize(("takes_s", "early_s"), [(0.0, 20.0), (3.0, 40.0)])
+def test_a_guest_that_is_gone_begins_a_period_early_but_no_cloud_does_nothing_else(
+    takes_s: float, early_s: float
+) -> None:
+    """Its neighbours have its part soon; after a period that took long it is longer until then."""
+    frontend = site()
+    vms = [frontend.vm(), frontend.vm()]
+    frontend.periods(2)
+    if takes_s:
+        frontend.bench.ok(
+            "embedded.fault.add",
+            {"kind": "delay", "method": "one.hostpool.info", "seconds": takes_s, "count": 100},
+        )
+    begun: list[float] = []
+    frontend.scheduler.listen(lambda told: begun.append(told.seen.started_s))
+    frontend.scheduler.start()
+    pass_by(frontend, takes_s + 2)
+    frontend.bench.ok("one.vm.action", "poweroff-hard", vms[0])
+    pass_by(frontend, 55)
+    assert begun[1] - begun[0] == pytest.approx(early_s, abs=10)
+    frontend.result(frontend.stopped())
+    frontend.close()

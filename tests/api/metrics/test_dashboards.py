@@ -3,21 +3,13 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from merkatd.api.metrics.calls import SERVERS, Calls
-from merkatd.api.metrics.fairness import Fair
-from merkatd.api.metrics.figures import Figures
-from merkatd.api.metrics.noticed import Noticed
-from merkatd.api.metrics.reactor import Holds
 from merkatd.cli import parser
-from merkatd.database.executors import Inline
-from tests.scheduler.frontend import Frontend
+from tests.figures import all_figures
 
 ROOT = Path(__file__).parents[3]
 DASHBOARDS = sorted((ROOT / "dashboards").glob("*.json"))
@@ -30,25 +22,13 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 @pytest.fixture(scope="module")
-def known() -> Iterator[dict[str, str]]:
+def known() -> dict[str, str]:
     """Names as they are asked for, with the kind, of all that a daemon tells."""
-    frontend = Frontend(hosts=2)
-    frontend.vm(5.0)
-    figures = Figures("1", {server: Calls() for server in SERVERS})
-    announcement = frontend.periods(2)
-    figures.announced(announcement)
-    figures.balances({"users": 1.0}, 1.0)
-    figures.states({"acting": lambda: 1})
-    figures.bus(lambda: 0)
-    figures.also(Noticed(frontend.scheduler))
-    figures.also(Holds(frontend.clock))
-    Fair(Inline(), figures.fair).announced(announcement)
-    yield {
+    return {
         family.name + ("_total" if family.type == "counter" else ""): family.type
-        for family in parsed(figures.page().decode())
+        for family in all_figures()
         if not family.name.endswith("_created")
     }
-    frontend.engine.dispose()
 
 
 def asked(text: str) -> set[str]:

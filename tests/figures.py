@@ -1,0 +1,32 @@
+"""The page of figures of a daemon that has run for two periods."""
+
+from collections.abc import Iterable
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families as parsed
+
+from merkatd.api.metrics.calls import SERVERS, Calls
+from merkatd.api.metrics.fairness import Fair
+from merkatd.api.metrics.figures import Figures
+from merkatd.api.metrics.noticed import Noticed
+from merkatd.api.metrics.reactor import Holds
+from merkatd.database.executors import Inline
+from tests.scheduler.frontend import Frontend
+
+
+def all_figures() -> Iterable[Metric]:
+    """Everything that a daemon tells, as its page is read."""
+    frontend = Frontend(hosts=2)
+    frontend.vm(5.0)
+    figures = Figures("1", {server: Calls() for server in SERVERS})
+    announcement = frontend.periods(2)
+    figures.announced(announcement)
+    figures.balances({"users": 1.0}, 1.0)
+    figures.states({"acting": lambda: 1})
+    figures.bus(lambda: 0)
+    figures.also(Noticed(frontend.scheduler))
+    figures.also(Holds(frontend.clock))
+    Fair(Inline(), figures.fair).announced(announcement)
+    page = figures.page().decode()
+    frontend.close()
+    return parsed(page)
