@@ -2,7 +2,7 @@
 
 from merkatd.cluster import Create
 from merkatd.opennebula.client import Client
-from merkatd.opennebula.elements import Element, children, ids, one, text, whole
+from merkatd.opennebula.elements import Element, children, ids, object_id, one, text
 from merkatd.opennebula.guarding import objection, variable
 from merkatd.opennebula.observing import Shown
 from merkatd.opennebula.owners import NoTokensError, Owner, Owners
@@ -87,7 +87,7 @@ async def _create(client: Client, owners: Owners, found: VmRow | None, step: Cre
         if found.owner != owner.id:
             await client.chown(found.id, owner.id, owner.group)
         return Reply(Answer.ACCEPTED, "it was there already", found.id)
-    own = whole(children(one(await client.user(_OWN), "USER")), "ID")
+    own = object_id(children(one(await client.user(_OWN), "USER")))
     template = with_key(step.template, step.key)
     if owner.id == own:
         return Reply(Answer.ACCEPTED, vm=await client.allocate(template))
@@ -105,9 +105,9 @@ def _owner(user: Element) -> Owner:
     known = children(user)
     # Not every element GROUPS: a user's own template can forge another one.
     groups = ids(known.get("GROUPS", ()))
-    uid = whole(known, "ID")
+    uid = object_id(known)
     admin = uid == 0 or _ADMINISTRATORS in groups
-    return Owner(uid, text(known, "NAME"), whole(known, "GID"), admin)
+    return Owner(uid, text(known, "NAME"), object_id(known, "GID"), admin)
 
 
 async def _made_by_us(client: Client, owner: Owner, text_: str) -> int:

@@ -208,6 +208,14 @@ def whole(parts: Mapping[str, Element], name: str) -> int:
     raise UnreadableError(f"{name} is {text(parts, name)[:40]!r}, not a whole number")
 
 
+def object_id(parts: Mapping[str, Element], name: str = "ID") -> int:
+    """The id of an object of OpenNebula, in a part that must be there; ids are never negative."""
+    number = whole(parts, name)
+    if number < 0:
+        raise UnreadableError(f"{name} is {number}, and no id is below 0")
+    return number
+
+
 def ids(elements: Iterable[Element]) -> tuple[int, ...]:
     """The ids that the elements hold; what is none is left out."""
     texts = (element.text or "" for element in elements)

@@ -16,6 +16,7 @@ from merkatd.opennebula.elements import (
     first,
     ids,
     measured,
+    object_id,
     parsed,
     rows,
     said,
@@ -131,7 +132,7 @@ def _datastore(element: Element) -> Datastore:
     if limit_mib is not None:
         free_mib = min(free_mib, max(limit_mib - used_mib, 0.0))
     return Datastore(
-        id=whole(parts, "ID"),
+        id=object_id(parts),
         name=text(parts, "NAME"),
         kind=whole(parts, "TYPE"),
         clusters=frozenset(ids(parts.get("CLUSTERS", ()))),
@@ -139,8 +140,8 @@ def _datastore(element: Element) -> Datastore:
         free_mib=free_mib,
         total_mib=measured(said(parts, "TOTAL_MB")),
         shared=(said(says, "SHARED") or "YES").upper() == "YES",
-        owner=whole(parts, "UID"),
-        group=whole(parts, "GID"),
+        owner=object_id(parts, "UID"),
+        group=object_id(parts, "GID"),
         permissions=_permissions(parts),
         values=words_of(element, parts.get("TEMPLATE")),
     )
@@ -151,12 +152,12 @@ def _network(element: Element) -> Network:
     ranges = parts.get("AR_POOL", ())
     leases = sum(counted(first(one, "SIZE")) or 0 for one in ranges)
     return Network(
-        id=whole(parts, "ID"),
+        id=object_id(parts),
         name=text(parts, "NAME"),
         clusters=frozenset(ids(parts.get("CLUSTERS", ()))),
         free_leases=leases - (counted(said(parts, "USED_LEASES")) or 0),
-        owner=whole(parts, "UID"),
-        group=whole(parts, "GID"),
+        owner=object_id(parts, "UID"),
+        group=object_id(parts, "GID"),
         permissions=_permissions(parts),
         values=words_of(element, parts.get("TEMPLATE")),
     )
@@ -171,7 +172,7 @@ def _vm_group(element: Element) -> GroupRule:
     parts = children(element)
     rules = parts.get("TEMPLATE")
     return GroupRule(
-        id=whole(parts, "ID"),
+        id=object_id(parts),
         name=text(parts, "NAME"),
         roles=tuple(_role(children(role)) for role in parts.get("ROLES", ())),
         affined=_sets(rules, "AFFINED"),
@@ -181,7 +182,7 @@ def _vm_group(element: Element) -> GroupRule:
 
 def _role(parts: Mapping[str, Element]) -> Role:
     return Role(
-        id=whole(parts, "ID"),
+        id=object_id(parts),
         name=text(parts, "NAME"),
         policy=said(parts, "POLICY").strip().upper() or "NONE",
         host_affined=_hosts(said(parts, "HOST_AFFINED")),
@@ -205,14 +206,14 @@ def _sets(rules: Element | None, tag: str) -> tuple[tuple[str, ...], ...]:
 
 def _user(element: Element) -> User:
     parts = children(element)
-    primary = whole(parts, "GID")
+    primary = object_id(parts, "GID")
     others = (group for group in ids(parts.get("GROUPS", ())) if group != primary)
-    return User(whole(parts, "ID"), text(parts, "NAME"), (primary, *others))
+    return User(object_id(parts), text(parts, "NAME"), (primary, *others))
 
 
 def _named(element: Element) -> tuple[int, str]:
     parts = children(element)
-    return whole(parts, "ID"), text(parts, "NAME")
+    return object_id(parts), text(parts, "NAME")
 
 
 def _cluster(element: Element) -> tuple[int, str, Values]:
@@ -221,7 +222,7 @@ def _cluster(element: Element) -> tuple[int, str, Values]:
     automation = (element.findtext("TEMPLATE/ONE_DRS/AUTOMATION") or "").strip().lower()
     if automation:
         words = {**words, AUTOMATION: [automation]}
-    return whole(parts, "ID"), text(parts, "NAME"), words
+    return object_id(parts), text(parts, "NAME"), words
 
 
 def _rule(element: Element) -> AclRule:
@@ -229,7 +230,7 @@ def _rule(element: Element) -> AclRule:
     user, resource, rights, zone = (
         _hexadecimal(parts, name) for name in ("USER", "RESOURCE", "RIGHTS", "ZONE")
     )
-    return AclRule(whole(parts, "ID"), user, resource, rights, zone)
+    return AclRule(object_id(parts), user, resource, rights, zone)
 
 
 def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:

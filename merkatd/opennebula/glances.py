@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.opennebula.client import Client
-from merkatd.opennebula.elements import Element, children, one, rows, whole
+from merkatd.opennebula.elements import Element, children, object_id, one, rows, whole
 from merkatd.opennebula.waiting import Time
 
 NOWHERE = -1
@@ -108,7 +108,7 @@ class Glances:
 
 def _read(elements: Iterable[Element]) -> Iterable[tuple[int, Glance]]:
     for element in elements:
-        yield whole(children(element, "ID"), "ID"), _glance(element)
+        yield object_id(children(element, "ID")), _glance(element)
 
 
 def _glance(vm: Element) -> Glance:

@@ -16,6 +16,7 @@ from merkatd.opennebula.elements import (
     children,
     ids,
     measured,
+    object_id,
     parsed,
     pieces,
     rows,
@@ -143,7 +144,7 @@ def _row_of(piece: bytes) -> HostRow | None:
 def _row(host: Element, piece: bytes) -> HostRow:
     parts = children(host)
     share = children(parts["HOST_SHARE"]) if "HOST_SHARE" in parts else {}
-    number, cluster = whole(parts, "ID"), whole(parts, "CLUSTER_ID")
+    number, cluster = object_id(parts), whole(parts, "CLUSTER_ID")
     vms = ids(parts.get("VMS", ()))
     return HostRow(
         id=number,
@@ -166,7 +167,7 @@ def read_samples(pool: str) -> Mapping[int, Load]:
         try:
             parts = children(element)
             capacity = children(parts["CAPACITY"]) if "CAPACITY" in parts else {}
-            found[whole(parts, "ID")] = Load(
+            found[object_id(parts)] = Load(
                 float(whole(capacity, "USED_CPU")),
                 whole(capacity, "USED_MEMORY") / _KIB,
                 words_of(parts.get("CAPACITY"), parts.get("SYSTEM")),

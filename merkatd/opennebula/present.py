@@ -15,6 +15,7 @@ from merkatd.opennebula.elements import (
     UnreadableError,
     children,
     ids,
+    object_id,
     one,
     rows,
     whole,
@@ -152,7 +153,7 @@ def _read(pool: str, at_s: float) -> Iterable[tuple[int, _HostNow]]:
     for element in rows(pool, "HOST_POOL", "HOST"):
         parts = children(element)
         with suppress(UnreadableError):
-            yield whole(parts, "ID"), _host(parts, at_s)
+            yield object_id(parts), _host(parts, at_s)
 
 
 def _host(parts: Mapping[str, Element], at_s: float) -> _HostNow:

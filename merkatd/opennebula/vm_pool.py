@@ -15,6 +15,7 @@ from merkatd.opennebula.elements import (
     counted,
     ids,
     measured,
+    object_id,
     one,
     parsed,
     pieces,
@@ -216,10 +217,10 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
     record = _last(last)
     pinned = _pinned(template)
     return VmRow(
-        id=whole(parts, "ID"),
+        id=object_id(parts),
         name=text(parts, "NAME"),
-        owner=whole(parts, "UID"),
-        group=whole(parts, "GID"),
+        owner=object_id(parts, "UID"),
+        group=object_id(parts, "GID"),
         state=state,
         life=life,
         host=NOWHERE if record is None else record.host,

@@ -138,6 +138,8 @@ MALFORMED = {
     "USER_TEMPLATE is missing": {"USER_TEMPLATE": ""},
     "NAME is missing": {"NAME": ""},
     "UID is '', not a whole number": {"UID": "<UID/>"},
+    "UID is -1, and no id is below 0": {"UID": "<UID>-1</UID>"},
+    "GID is -1, and no id is below 0": {"GID": "<GID>-1</GID>"},
     "CPU is missing": {"TEMPLATE": "<TEMPLATE><MEMORY>1</MEMORY></TEMPLATE>"},
     "CPU is 'nan', not a number above 0": {
         "TEMPLATE": "<TEMPLATE><CPU>nan</CPU><MEMORY>1</MEMORY></TEMPLATE>"
@@ -167,7 +169,7 @@ def test_a_malformed_vm_harms_only_itself(why: str, changes: dict[str, str]) -> 
 
 def test_a_vm_without_an_id() -> None:
     """Nobody can say which one it is."""
-    for wrong in ("", "<ID/>", f"<ID>{'9' * 5000}</ID>"):
+    for wrong in ("", "<ID/>", "<ID>-7</ID>", f"<ID>{'9' * 5000}</ID>"):
         page = read_page(pool(vm(3), vm(2, ID=wrong), vm(1)))
         assert list(page.ailing) == [NAMELESS]
     page = read_page(pool(vm(3), vm(2, ID=""), vm(1)))
