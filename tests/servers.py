@@ -117,6 +117,8 @@ class MariaDb:
             f"--datadir={self.directory / 'data'}",
             f"--socket={self.socket}",
             f"--pid-file={self.directory / 'pid'}",
+            # A server that starts removes temporary tables of any other server from a shared one.
+            f"--tmpdir={self.directory}",
         ]
         return [*paths, "--user=root"] if os.geteuid() == 0 else paths
 

@@ -85,7 +85,8 @@ def alone(connection: sa.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.scalar(sa.select(sa.func.release_lock(name)))
+        if not connection.invalidated:  # the lock ends with the connection that took it
+            connection.scalar(sa.select(sa.func.release_lock(name)))
 
 
 def _refuse_the_unknown(connection: sa.Connection) -> None:

@@ -170,6 +170,29 @@ def test_an_upgrade_that_is_interrupted_again_and_again_goes_on(
     mariadb.drop(str(engine.url.database))
 
 
+def test_an_upgrade_goes_on_after_a_crash_of_the_server(mariadb: MariaDb) -> None:
+    """And the first error is told, not one that follows from it."""
+    engine = make_engine(mariadb.make("crashed"))
+    done = 0
+
+    def kill(*_: Any) -> None:
+        nonlocal done
+        done += 1
+        if done == 40:
+            mariadb.kill()
+
+    sa.event.listen(engine, "before_cursor_execute", kill)
+    with pytest.raises(sa.exc.OperationalError, match="Lost connection|gone away"):
+        migrations.upgrade(engine)
+    sa.event.remove(engine, "before_cursor_execute", kill)
+    mariadb.start()
+    migrations.upgrade(engine)
+    with engine.connect() as connection:
+        assert migrations.revision_of(connection) == migrations.newest()
+    engine.dispose()
+    mariadb.drop(str(engine.url.database))
+
+
 def test_another_programs_table_is_not_taken_for_ours(mariadb: MariaDb) -> None:
     """It has our table's name, and other columns."""
     engine = make_engine(mariadb.make("foreign_table"))
