@@ -12,14 +12,23 @@ _HOW = {
 }
 
 
+SILENCE_S = 75.0
+"""A connection to a server that says nothing for so long is given up, and the work begun anew.
+
+Nothing may tell that the other end is gone: a machine without power, a firewall that has forgotten
+the connection. A transaction waits for a lock for 50 s at most.
+"""
+_CONNECT_S = 10
+
+
 class MissingDriverError(RuntimeError):
     """The database's Python module is not installed; the message says which."""
 
 
-def make_engine(url: str, connections: int = 4) -> sa.Engine:
+def make_engine(url: str, connections: int = 4, silence_s: float | None = None) -> sa.Engine:
     """An engine with at most so many connections, one to each thread that uses it.
 
-    Raises MissingDriverError.
+    A MariaDB that says nothing for `silence_s` is given up. Raises MissingDriverError.
     """
     parsed = sa.make_url(url)
     options: dict[str, Any] = {
@@ -28,6 +37,9 @@ def make_engine(url: str, connections: int = 4) -> sa.Engine:
         "pool_pre_ping": True,
         "pool_recycle": 1800,
     }
+    if parsed.get_driver_name() == "pymysql":
+        limits = {"read_timeout": silence_s, "write_timeout": silence_s}
+        options["connect_args"] = {"connect_timeout": _CONNECT_S} | limits
     if sqlite.is_memory(parsed):
         options = {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     # Errors are logged, and what is stored may hold tenants' secrets: VMs' templates do.

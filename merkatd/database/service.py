@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from merkatd.database import migrations, sqlite
-from merkatd.database.engine import MissingDriverError, connections_of, make_engine
+from merkatd.database.engine import SILENCE_S, MissingDriverError, connections_of, make_engine
 from merkatd.database.executors import Executor, Threads
 from merkatd.database.retrying import Retries, passes
 
@@ -86,7 +86,7 @@ class Database:
         Raises UnavailableError, SchemaError.
         """
         try:
-            engine = make_engine(url, connections)
+            engine = make_engine(url, connections, SILENCE_S)
         except MissingDriverError as error:
             raise UnavailableError(str(error)) from None
         executor = Threads(reactor, connections_of(engine, connections))
@@ -95,7 +95,7 @@ class Database:
             if before is not None:
                 await before(opened)
             # A server that is being started, as after a power cut, is waited for.
-            await opened._retried("migrations", lambda: migrations.upgrade(engine))
+            await opened._retried("migrations", lambda: _upgrade(engine))
         except BaseException as error:
             executor.stop()
             engine.dispose()
@@ -177,6 +177,18 @@ class Database:
                 )
             await _passed(self._clock, wait_s)
             attempt += 1
+
+
+def _upgrade(engine: sa.Engine) -> None:
+    """Bring the schema up to date; a large table may take MariaDB many minutes."""
+    if engine.dialect.name == "sqlite":
+        migrations.upgrade(engine)
+        return
+    patient = make_engine(engine.url.render_as_string(hide_password=False), 1)
+    try:
+        migrations.upgrade(patient)
+    finally:
+        patient.dispose()
 
 
 def _answered(error: BaseException) -> bool:

@@ -1,7 +1,11 @@
 """Work whose caller has given up, while the database hung, is not done later."""
 
+import contextlib
+import socket
+import tempfile
 import threading
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -9,12 +13,59 @@ import sqlalchemy as sa
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import deferLater
 
-from merkatd.database import Database, notes
+from merkatd.database import Database, notes, service
 from merkatd.database.notes import NOTES, Note, NoteKind
 from tests.database.test_service_reactor import on_a_reactor
 from tests.servers import MARIADBD, MariaDb
 
 _HOLDS_S = 10.0
+
+
+class Wire:
+    """Leads to a server, until it is cut: then it takes all that is said and says nothing.
+
+    What connects later reaches the server.
+    """
+
+    def __init__(self, server: Path) -> None:
+        self._server, self._pairs = server, list[tuple[socket.socket, socket.socket]]()
+        self._folder = tempfile.TemporaryDirectory(prefix="merkat-wire-")
+        self.path = Path(self._folder.name) / "s"
+        self._door = socket.socket(socket.AF_UNIX)
+
+    def __enter__(self) -> Self:
+        self._door.bind(str(self.path))
+        self._door.listen()
+        threading.Thread(target=self._take, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._door.close()
+        for one in (end for pair in self._pairs for end in pair):
+            one.close()
+        self._folder.cleanup()
+
+    def cut(self) -> None:
+        """Nothing passes on connections that are open now."""
+        for _near, far in self._pairs:
+            far.shutdown(socket.SHUT_RDWR)
+
+    def _take(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._door.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(str(self._server))
+                self._pairs.append((near, far))
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=_pass_on, args=pair, daemon=True).start()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while said := source.recv(65_536):
+            with contextlib.suppress(OSError):  # the wire is cut: it vanishes
+                target.sendall(said)
 
 
 def _stored(connection: sa.Connection) -> int:
@@ -100,3 +151,26 @@ def test_a_server_that_is_stopped_does_nothing_of_it_when_it_goes_on(mariadb: Ma
         return stored
 
     assert on_a_reactor(main) == 1
+
+
+@pytest.mark.skipif(MARIADBD is None, reason="mariadb-server is not here")
+def test_a_connection_that_nothing_answers_on_is_given_up(
+    mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine lost power, say: new connections are answered, and the work is done on one."""
+    monkeypatch.setattr(service, "SILENCE_S", 0.5)
+    url = mariadb.make("silent")
+    with Wire(mariadb.socket) as wire:
+        there = sa.make_url(url).update_query_dict({"unix_socket": str(wire.path)})
+
+        async def main(reactor: Any) -> int:
+            opened = there.render_as_string(hide_password=False)
+            database = await Database.open(opened, reactor, np.random.default_rng(0))
+            await database.run(_work)
+            wire.cut()
+            await database.run(_work)
+            stored = await database.read(_stored)
+            await database.close()
+            return stored
+
+        assert on_a_reactor(main) == 2

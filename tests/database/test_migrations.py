@@ -182,7 +182,7 @@ def test_an_upgrade_goes_on_after_a_crash_of_the_server(mariadb: MariaDb) -> Non
             mariadb.kill()
 
     sa.event.listen(engine, "before_cursor_execute", kill)
-    with pytest.raises(sa.exc.OperationalError, match="Lost connection|gone away"):
+    with pytest.raises(sa.exc.OperationalError, match=r"Lost connection|gone away"):
         migrations.upgrade(engine)
     sa.event.remove(engine, "before_cursor_execute", kill)
     mariadb.start()
