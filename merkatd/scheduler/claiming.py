@@ -39,12 +39,16 @@ def with_bids_under_way(seen: Seen, asked: Floats, last: Mapping[str, Any] | Non
     can make a migration last for hours. So a VM whose owner bids less than before (`asked`, whether
     or not it can be paid) gets its new limits first, and is migrated after that, unless it must
     leave its host.
+
+    A VM that was off had no limits, and its bid was not lowered to what could be paid: nothing of
+    that is under way.
     """
     vms, hosts = seen.snapshot.vms, seen.snapshot.hosts
     if last is None or last["bid"].shape[1] != vms.bid.shape[1]:
         return seen
     row = rows_of(last["vm"], vms.id)
-    known = (row != NOWHERE) & (vms.host != NOWHERE)
+    had = last["runs"] | last["placed"]
+    known = (row != NOWHERE) & (vms.host != NOWHERE) & np.append(had, False)[row]
     before = np.where(known[:, np.newaxis], last["bid"][row], 0.0) if len(last["vm"]) else 0.0
     on_its_way = (vms.state == VmState.BUSY) & ~vms.stays
     bid = np.where(on_its_way[:, np.newaxis], np.maximum(vms.bid, before), vms.bid)

@@ -10,6 +10,7 @@ import pytest
 from merkatd.currency import MICRO, micro
 from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.states import Lcm
 from merkatd.ledger import debts_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Quotes
@@ -150,3 +151,29 @@ def test_a_resumed_vm_of_a_payer_without_credits_owes_what_it_had(rule: PriceRul
     worth = found.core_s * found.fair_paid / found.fair_core_s
     assert found.paid == 0
     assert worth * 0.95 <= owed <= worth * 1.05 + 1e-3, (owed, worth)
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+def test_what_a_vm_bid_while_it_was_off_is_no_bid_once_it_boots(rule: PriceRule) -> None:
+    """It boots as the period looks, and its owner has five credits of the billion that it bids."""
+    arena = Arena(rule)
+    arena.lasts(Lcm.BOOT_POWEROFF, 10)
+
+    def poor(me: Player) -> Generator[float, None, None]:
+        arena.wait(me.ledger.grant(me.owner, micro(5) - micro(me.credits), "root"))
+        vm = me.vm(0.5)
+        yield 2 * PERIOD_S + 5
+        while True:
+            me.act(vm, "poweroff-hard")
+            me.set(vm, MERKAT_BID_CPU=1e9)
+            yield 2 * PERIOD_S - 10
+            me.act(vm, "resume")
+            yield 10
+
+    try:
+        found = arena.play({"eve": poor}, 2 * PERIODS)["eve"]
+        owed = sum(arena.read(debts_of).values()) / MICRO
+    finally:
+        arena.close()
+    assert found.fair_core_s >= 0.9 * CORES * PERIOD_S * 2 * PERIODS, found
+    assert owed <= found.fair_bids
