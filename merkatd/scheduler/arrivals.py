@@ -31,6 +31,7 @@ from merkatd.limits.limiting import limit_steps
 from merkatd.limits.scene import Scene, scene_of
 from merkatd.limits.throttle import throttle_steps
 from merkatd.market.view import NOWHERE
+from merkatd.scheduler.contended import contended
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.means import Means, means_in
 from merkatd.scheduler.observe import Seen
@@ -39,8 +40,6 @@ from merkatd.scheduler.world import World
 
 _LITTLE = 0.02
 """Of a host's cores: too little to begin a period early for."""
-_ENOUGH = 0.98
-"""Of what a VM can use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +99,11 @@ def _places(
 
 def _missed(seen: Seen, decided: Decided) -> frozenset[int]:
     """Return the VMs that have more than a little of a host on which another VM lacks cores."""
-    snapshot, vms = seen.snapshot, seen.snapshot.vms
-    then = scene_of(snapshot, decided.decision.plan).then
-    rows = np.flatnonzero((then != NOWHERE) & (vms.market != NOWHERE))
-    host, given = then[rows], decided.decision.allocations[rows, CPU]
-    lacks = (given < vms.cap[rows, CPU] * _ENOUGH) & (vms.bid[rows, CPU] > 0)
-    lacking = np.bincount(host, lacks, len(snapshot.hosts))
-    much = given > _LITTLE * snapshot.hosts.capacity[host, CPU]
-    return frozenset(vms.id[rows[much & (lacking[host] > lacks)]].tolist())
+    snapshot, decision = seen.snapshot, decided.decision
+    host = scene_of(snapshot, decision.plan).then
+    rows = np.flatnonzero(contended(snapshot, decision)[:, CPU])
+    much = decision.allocations[rows, CPU] > _LITTLE * snapshot.hosts.capacity[host[rows], CPU]
+    return frozenset(snapshot.vms.id[rows[much]].tolist())
 
 
 def _watched(seen: Seen, decided: Decided) -> tuple[dict[int, int], frozenset[int]]:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import Floats, Ints
+from merkatd.cluster import Ints
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods, prices
 from merkatd.database.periods import Period
@@ -36,11 +36,13 @@ from merkatd.scheduler.elapsed import (
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import (
     finite_prices,
+    idle,
     in_a_market,
     most_owed,
     owed_for,
     resting_costs,
     whole,
+    with_use,
 )
 from merkatd.scheduler.ports import Histories, Observation
 from merkatd.scheduler.settings import ALL_GOODS
@@ -221,10 +223,12 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         ledger.release(connection, period.number, at_s)
         return 0
     after = None if end is None else allocations.load(connection, end.number)
-    seconds, rested = seconds_charged(world, seen, period, arrays, (end, after), histories)
-    rows = np.flatnonzero(in_a_market(arrays, world.markets) & (seconds + rested > 0))
-    elapsed = seconds[rows] / world.rhythm.interval_s
-    owed = owed_for(arrays, rows, elapsed, world.markets)
+    seconds = seconds_charged(world, seen, period, arrays, (end, after), histories)
+    rested, longest = seconds.rested, seconds.longest
+    rows = np.flatnonzero(in_a_market(arrays, world.markets) & (longest + rested > 0))
+    elapsed = seconds.ran[rows] / world.rhythm.interval_s
+    by_good = seconds.by_good[rows] / world.rhythm.interval_s
+    owed = owed_for(arrays, rows, by_good, world.markets)
     given = holding.given(arrays)[rows]
     if "rate" in arrays:
         now = _computed(seen, after)
@@ -232,12 +236,13 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         anew = begun_anew_by(seen, period, arrays, (end, after), histories)
         cores = _most_cores(seen)
         used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over, anew, cores)
-        owed, given = _with_use(arrays, rows, owed, given, used, elapsed)
+        owed, given = with_use(arrays, rows, owed, given, used, elapsed)
+        owed = owed + idle(arrays, rows, by_good[:, CPU] - elapsed)
     owed = owed + _beyond(books, period, (end, after), arrays, rows)
     if rested.any():
         off = rested[rows] / world.rhythm.interval_s
         owed = owed + whole(resting_costs(arrays, rows, world.markets) * off[:, np.newaxis])
-        never = (seconds[rows] <= 0)[:, np.newaxis]
+        never = (longest[rows] <= 0)[:, np.newaxis]
         given = np.where(never, holding.kept_at_rest(arrays)[rows], given)
     names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
     bill = Bill(
@@ -246,7 +251,7 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         account=_payers(connection, world, arrays, rows),
         owed=_in_order(owed, arrays),
         allocation=_in_order(given, arrays),
-        seconds=seconds[rows],
+        seconds=longest[rows],
         names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
     )
     result = ledger.settle(connection, bill, at_s)
@@ -307,18 +312,6 @@ def _most_cores(seen: Seen) -> float:
     """The cores of the largest host."""
     capacity = seen.snapshot.hosts.capacity[:, CPU]
     return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
-
-
-def _with_use(
-    arrays: Mapping[str, Any], rows: Ints, owed: Ints, given: Floats, used: Floats, elapsed: Floats
-) -> tuple[Ints, Floats]:
-    """What is owed and was had, with the CPU that was used where use is charged."""
-    rate = arrays["rate"][rows]
-    charged = np.isfinite(rate)
-    owed, given = owed.copy(), given.copy()
-    owed[charged, CPU] = whole(rate[charged] * used[charged])
-    given[charged, CPU] = units(used[charged], elapsed[charged])
-    return owed, given
 
 
 def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:

@@ -21,6 +21,7 @@ from merkatd.placement.onehost import SUM_OF_SHORTFALLS
 from merkatd.placement.play import play, with_arrivals
 from merkatd.scheduler import holding, running
 from merkatd.scheduler.afford import beside, suspensions
+from merkatd.scheduler.contended import contended
 from merkatd.scheduler.creations import in_turn
 from merkatd.scheduler.elapsed import columns_of
 from merkatd.scheduler.failing import failing_to_leave
@@ -325,11 +326,12 @@ def _kept(
         "floor": vms.floor,
         "bid": vms.bid,
         "vcpus": vms.vcpus,
-        "host": vms.host,
+        "host": np.append(seen.snapshot.hosts.id, NOWHERE)[vms.host],
         "allocation": decision.allocations,
         "price": decision.prices,
         "runs": runs & (seen.observation.vm_host >= 0),
         "placed": placed,
+        "contended": contended(seen.snapshot, decision),
         **running.kept(seen.observation),
         **kept(seen, world.markets, last),
         **holding.kept(seen.snapshot, limits),

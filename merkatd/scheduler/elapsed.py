@@ -1,6 +1,7 @@
 """How long each VM of a period is charged for, from the records that OpenNebula keeps."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
 from merkatd.database import allocations, periods
 from merkatd.database.periods import Period
 from merkatd.database.retrying import LostRaceError
+from merkatd.scheduler.contended import seconds_by_good
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import in_a_market
 from merkatd.scheduler.ports import NO_RECORD, Histories, Observation
@@ -141,6 +143,23 @@ def _looks(
     return look_back(arrays, period.observed_s), now
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Seconds:
+    """For how long each VM of a period is charged, [vms]."""
+
+    ran: Floats
+    rested: Floats
+    """For how long it kept its floor without running."""
+    by_good: Floats
+    """[vms, resources]: for how long it pays for its part. Note [Paid until the next period]."""
+
+    @property
+    def longest(self) -> Floats:
+        """For how long it ran, or paid as if it did."""
+        found: Floats = np.maximum(self.ran, self.by_good.max(axis=1, initial=0.0))
+        return found
+
+
 def seconds_charged(
     world: World,
     seen: Seen,
@@ -148,8 +167,8 @@ def seconds_charged(
     arrays: Mapping[str, Any],
     until: tuple[Period | None, Mapping[str, Any] | None],
     histories: Histories,
-) -> tuple[Floats, Floats]:
-    """[vms]: for how long each ran, and for how long it kept its floor without running.
+) -> Seconds:
+    """For how long each VM is charged.
 
     Up to the later period that is given, or up to now; no more than is charged at once. Until then
     no other VM gets the memory that a stopped VM keeps, so it is charged up to there, also where
@@ -160,23 +179,24 @@ def seconds_charged(
     passed_s = max(until_s - period.observed_s, 0.0)
     most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
     before, now = _looks(seen, period, arrays, until)
+    waited = _waited(seen, arrays, after)
     if before is not None and now is not None:
         ran = seconds_run(before, now, histories, arrays.get("placed"))
         ran = at_least(ran, world.rhythm.least_charge_s, passed_s)
-        ran = np.where(_waited(world, seen, arrays, after) & (ran <= 0), passed_s, ran)
+        sold = ~by_use(world.markets, arrays["market"])
+        ran = np.where(waited & sold & (ran <= 0), passed_s, ran)
     else:
         both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(seen, after))
         ran = np.where(both, passed_s, 0.0)
-    ran = np.minimum(ran, most_s)
+    ran, passed_s = np.minimum(ran, most_s), min(passed_s, most_s)
+    by_good = seconds_by_good(arrays, seen.observation, ran, passed_s, waited)
     if "rests" not in arrays:
-        return ran, np.zeros_like(ran)
-    off_s = np.maximum(min(passed_s, most_s) - ran, 0.0)
-    return ran, np.where(arrays["rests"], off_s, 0.0)
+        return Seconds(ran, np.zeros_like(ran), by_good)
+    off_s = np.maximum(passed_s - ran, 0.0)
+    return Seconds(ran, np.where(arrays["rests"], off_s, 0.0), by_good)
 
 
-def _waited(
-    world: World, seen: Seen, arrays: Mapping[str, Any], after: Mapping[str, Any] | None
-) -> Bools:
+def _waited(seen: Seen, arrays: Mapping[str, Any], after: Mapping[str, Any] | None) -> Bools:
     """[vms]: was placed on a host, and had no guest there up to the end of the period.
 
     Or was ended by then, or failed on a host that is well. One that its host did not get has no
@@ -194,8 +214,7 @@ def _waited(
         gone = ~np.isin(arrays["vm"], look.vm_id)
     had_host = [vm for vm, record in look.ended.items() if record.seq >= 0]
     ended = gone & np.isin(arrays["vm"], had_host)
-    sold = ~by_use(world.markets, arrays["market"])
-    found: Bools = placed & sold & (np.isin(arrays["vm"], idle) | ended)
+    found: Bools = placed & (np.isin(arrays["vm"], idle) | ended)
     return found
 
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
+from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.market.charge import charges as charges_of
 from merkatd.market.price import PriceRule
 from merkatd.scheduler import holding
 from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Market
-from merkatd.scheduler.using import CPU
+from merkatd.scheduler.using import CPU, units
 
 MOST = 2**61
 """Micro-credits that a VM can owe for a resource: two of them still fit a whole number."""
@@ -53,15 +54,15 @@ def owed_by_vm(
     [vms, resources], micro-credits, of VMs that ran for `elapsed` periods.
     """
     rows = np.flatnonzero(chargeable(arrays, markets) & np.isin(arrays["vm"], running))
-    return rows, owed_for(arrays, rows, np.full(len(rows), elapsed), markets)
+    return rows, owed_for(arrays, rows, np.full((len(rows), 1), elapsed), markets)
 
 
 def owed_for(arrays: Arrays, rows: Ints, periods: Floats, markets: Sequence[Market]) -> Ints:
-    """[rows, resources]: micro-credits that VMs owe, each for so many periods of running.
+    """[rows, resources]: micro-credits that VMs owe, for so many periods of running by resource.
 
     Where use is charged that is nothing: what was used is not known here.
     """
-    return whole(costs(arrays, rows, markets) * periods[:, np.newaxis])
+    return whole(costs(arrays, rows, markets) * periods)
 
 
 def sold(arrays: Arrays) -> tuple[str, ...]:
@@ -165,3 +166,26 @@ def most_owed(arrays: Arrays, markets: Sequence[Market], most_periods: float) ->
         if account >= 0:
             found[account] = min(found.get(account, 0) + amount, MOST)
     return found
+
+
+def with_use(
+    arrays: Mapping[str, Any], rows: Ints, owed: Ints, given: Floats, used: Floats, elapsed: Floats
+) -> tuple[Ints, Floats]:
+    """What is owed and was had, with the CPU that was used where use is charged."""
+    rate = arrays["rate"][rows]
+    charged = np.isfinite(rate)
+    owed, given = owed.copy(), given.copy()
+    owed[charged, CPU] = whole(rate[charged] * used[charged])
+    given[charged, CPU] = units(used[charged], elapsed[charged])
+    return owed, given
+
+
+def idle(arrays: Mapping[str, Any], rows: Ints, periods: Floats) -> Ints:
+    """[rows, resources]: what is owed for cores that nobody used, where use is charged.
+
+    For so many periods the VM kept its share from others, and had no guest.
+    """
+    owed = np.zeros((len(rows), arrays["price"].shape[1]))
+    cores = np.minimum(holding.given(arrays)[rows, CPU] / UNITS_PER_CORE, arrays["vcpus"][rows])
+    owed[:, CPU] = np.nan_to_num(arrays["rate"][rows]) * cores * np.maximum(periods, 0.0)
+    return whole(owed)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.cluster import Floats, Ints
+from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.database import allocations, charges, details, entries, periods, rollups
 from merkatd.database.periods import Period, PeriodState
@@ -74,10 +74,15 @@ class Dues:
         assert (detail.seconds > 0).all()
         assert (detail.seconds <= elapsed_s).all()
         price: Floats = arrays["price"][arrays["market"][rows]]
+        # A good that no other VM lacked is paid for by running time alone.
+        contended: Bools = arrays["contended"][rows]
+        alone: Bools = running[rows] | ~contended.any(axis=1)
+        sure = contended | alone[:, np.newaxis]
         periods_run = detail.seconds[:, np.newaxis] / INTERVAL_S
         given: Floats = arrays["allocation"][rows]
         cost = np.minimum(price * given, np.maximum(arrays["bid"], price * arrays["floor"])[rows])
         owed = np.rint(_each(arrays, rows, cost) * periods_run * MICRO).astype(np.int64)
+        least = np.where(sure, owed, 0)
         # A VM that is started pays for what it had of all its cores before it had limits as well.
         all_cores = UNITS_PER_CORE * arrays["vcpus"][rows] * elapsed_s / INTERVAL_S
         more = np.ceil(price[:, CPU] * all_cores * MICRO).astype(np.int64)
@@ -85,7 +90,7 @@ class Dues:
         most: Counter[int] = Counter()
         paid: Counter[int] = Counter()
         for row, account in enumerate(detail.account.tolist()):
-            due[account] += int(owed[row].sum())
+            due[account] += int(least[row].sum())
             most[account] += int(owed[row].sum()) + int(more[row] * ~running[rows][row])
             paid[account] += int(detail.charged[row].sum())
         missing = charges.shortfalls(connection, one.number)

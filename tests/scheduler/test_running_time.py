@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from merkatd.database import details, periods
+from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import State
 from merkatd.opennebula.envelope import TooLongError
 from merkatd.scheduler.ports import Histories, Record, UnreachableError
@@ -410,7 +411,7 @@ def test_records_too_long_for_one_answer_are_read_one_by_one(
 ) -> None:
     """Of what can't be read the VM alone pays, and each period goes on."""
     monkeypatch.setattr("merkatd.opennebula.history._FEW", 3)
-    frontend = site()
+    frontend = site(size=HostSize(800, 32_768))
     vms = [frontend.vm(VCPU=1, MEMORY=256) for _ in range(5)]
     real = frontend.transport.call
 
