@@ -48,8 +48,8 @@ class Market(settings.Market):
     price_rule: PriceRule = PriceRule.CLEARING
     """clearing: what a unit costs the bids that set the level, without floors. paper: the sum of
     all bids over the capacity. Under both a bid counts only as far as its VM could use what it
-    buys, and a VM never pays more than its bid, or than its floor costs where that is more: at the
-    reserve price under clearing, at the price under paper."""
+    buys, and a VM never pays more than its bid, or than its floor costs at the reserve price where
+    that is more."""
     reserve_prices: Mapping[str, float] = field(
         default_factory=lambda: {"cpu": 0.0001, "memory": 0.00001},
         metadata=rules(check=_known_resources),

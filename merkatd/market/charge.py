@@ -3,11 +3,9 @@
 import numpy as np
 
 from merkatd.cluster.arrays import Floats
-from merkatd.market.price import PriceRule
 
 
 def charges(
-    rule: PriceRule,
     bids: Floats,
     allocations: Floats,
     prices: Floats,
@@ -23,15 +21,14 @@ def charges(
     `bids`, `allocations`, `prices` and `floors` are [vms, resources], each VM with the prices of
     its market; `reserve` has the reserve prices. `elapsed_periods` is the time that really passed
     between two observations, in periods; no more than `most_periods` are charged for. A VM owes
-    no more than it bid a period, or than its floor costs where that is more: at the reserve price
-    under the clearing rule, at the price of the period under the paper's. `above_bids` is for the
-    paper's experiments: there a VM on a host that is less crowded than others owes more.
+    no more than it bid a period, or than its floor costs at the reserve price where that is more.
+    Anybody's bid can raise the price of one period, so no floor costs that price. `above_bids` is
+    for the paper's experiments: there a VM on a host that is less crowded than others owes more.
     """
     with np.errstate(invalid="ignore"):
         owed = np.where(allocations > 0, prices * allocations, 0.0)
         kept = np.minimum(floors, allocations)
-        unit = reserve if rule is PriceRule.CLEARING else prices
-        floor_costs = np.where(kept > 0, unit * kept, 0.0)
+        floor_costs = np.where(kept > 0, reserve * kept, 0.0)
     if not above_bids:
         owed = np.minimum(owed, np.maximum(bids, floor_costs))
     return owed * min(max(elapsed_periods, 0.0), most_periods)

@@ -191,7 +191,6 @@ class Quotes:
         prices = self._prices(place, rows)
         holds = np.zeros(len(rows)) if place.holds is None else np.array(place.holds)
         owed = charges(
-            self.rule,
             np.array([[row.bid for row in rows]]),
             np.maximum(shares, holds)[np.newaxis],
             prices[np.newaxis],

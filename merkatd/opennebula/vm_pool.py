@@ -229,7 +229,7 @@ def _row(parts: Mapping[str, Element]) -> VmRow:
         vcpus=vcpus or 1,
         size_cores=vcpus or ceil(cpu),
         memory_mib=int(amount(template, "MEMORY")),
-        movable=not (pinned or _held(user, attributes)),
+        movable=not (pinned or "LOCK" in parts or _held(user, attributes)),
         pinned=pinned,
         attributes=attributes,
         message=said(user, MESSAGE),

@@ -132,7 +132,11 @@ class Rules:
 def _bonds(
     snapshot: Snapshot,
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """By role: the roles it must be apart from, and those it must be together with."""
+    """By role: the roles it must be apart from, and those it must be together with.
+
+    Where two roles are together, so are the members of each: all are on one host. But a role whose
+    members are apart has one of them beside each of the other role's.
+    """
     apart: dict[int, tuple[int, ...]] = {}
     together: dict[int, tuple[int, ...]] = {}
     own = [(row, row, policy) for row, policy in enumerate(snapshot.roles.policy.tolist())]
@@ -144,6 +148,9 @@ def _bonds(
             bonds[first] = (*bonds.get(first, ()), second)
             if first != second:
                 bonds[second] = (*bonds.get(second, ()), first)
+    for role, beside in together.items():
+        if role not in beside and role not in apart.get(role, ()):
+            together[role] = (*beside, role)
     return apart, together
 
 

@@ -14,9 +14,7 @@ from merkatd.currency import MICRO, credits_of
 from merkatd.currency.affordable import affordable_bids, costs
 from merkatd.currency.arrears import refusal, suspended, warning
 from merkatd.currency.warning import stage, time_until_empty, words
-from merkatd.database.prices import Prices
 from merkatd.limits.cpu import UNITS_PER_CORE
-from merkatd.market.price import PriceRule
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.holding import rests
@@ -69,7 +67,7 @@ def _parts(world: World, seen: Seen, purse: Purse, there: Bools, waits: Bools) -
     """[vms, 1]: the part of its bids that each VM can pay, for as long as a charge can be for."""
     payer, balance = _payers(world, seen.snapshot, purse)
     most = _most(world, seen)
-    price = _floor_prices(world, seen.snapshot, purse.prices)
+    price = reserve_prices(world, seen.snapshot)
     floors = seen.snapshot.vms.floor
     running = np.where(there, payer, NOWHERE)
     lowered = affordable_bids(most, floors, price, running, balance)
@@ -133,19 +131,11 @@ def suspensions(snapshot: Snapshot, unpaid: Iterable[int], patience: int) -> lis
     ]
 
 
-def _floor_prices(world: World, snapshot: Snapshot, prices: Prices) -> Floats:
-    """[vms, resources]: what a unit of a floor costs at most, as far as that is known.
-
-    Under the clearing rule that is the reserve price, else the price of the period before.
-    """
-    table = np.zeros((len(snapshot.markets) + 1, len(snapshot.resources)))
-    for row, market in enumerate(world.markets):
-        known = prices.get(market.name, {})
-        if market.pricing.rule is PriceRule.CLEARING:
-            table[row] = market.pricing.reserve_prices(snapshot.resources)
-        else:
-            table[row] = [known.get(name, 0.0) for name in snapshot.resources]
-    found: Floats = np.where(np.isfinite(table), table, 0.0)[snapshot.vms.market]
+def reserve_prices(world: World, snapshot: Snapshot) -> Floats:
+    """[vms, resources]: the reserve prices of each VM's market, which a unit of a floor costs."""
+    names = snapshot.resources
+    table = [market.pricing.reserve_prices(names) for market in world.markets]
+    found: Floats = np.array([*table, np.zeros(len(names))])[snapshot.vms.market]
     return found
 
 

@@ -11,7 +11,7 @@ from merkatd.database.prices import Prices
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler import in_use
-from merkatd.scheduler.afford import Afforded, afforded
+from merkatd.scheduler.afford import Afforded, afforded, reserve_prices
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.snapshot import MEMORY, needed_memory
@@ -70,13 +70,13 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     snapshot, vms = seen.snapshot, seen.snapshot.vms
     needed = np.zeros_like(vms.floor)
     needed[:, MEMORY] = needed_memory(seen.observation, seen.use, world.markets, vms.market)
-    least = _least(world, snapshot)
+    least = reserve_prices(world, snapshot)
     price = _last(snapshot, purse.prices, least)
     paid = paid_floors(vms.floor, vms.bid, price, least)
     claimed = _claimed(world, seen)
     held = np.maximum(paid, np.minimum(needed, vms.floor))
     floor = np.where(claimed[:, np.newaxis], held, vms.floor)
-    bound = np.array([*(one.clears for one in world.markets), False])[vms.market]
+    bound = np.array([*(one.bids_bound for one in world.markets), False])[vms.market]
     asked = np.maximum(price, least)[:, MEMORY]
     basis = in_use.Basis(
         needed=needed[:, MEMORY],
@@ -118,14 +118,6 @@ def _claimed(world: World, seen: Seen) -> Bools:
     failed = vms.state == VmState.ABSENT
     sold: Bools = (vms.market != NOWHERE) & ~pinned & ~failed & ~by_use(world.markets, vms.market)
     return sold
-
-
-def _least(world: World, snapshot: Snapshot) -> Floats:
-    """[vms, resources]: the reserve prices of each VM's market."""
-    names = snapshot.resources
-    table = [market.pricing.reserve_prices(names) for market in world.markets]
-    found: Floats = np.array([*table, np.zeros(len(names))])[snapshot.vms.market]
-    return found
 
 
 def _last(snapshot: Snapshot, prices: Prices, least: Floats) -> Floats:

@@ -13,7 +13,6 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.market.charge import charges as charges_of
-from merkatd.market.price import PriceRule
 from merkatd.scheduler import holding
 from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Market
 from merkatd.scheduler.using import CPU, units
@@ -116,16 +115,15 @@ def _costs(
     price = arrays["price"][market]
     terms = arrays if "by_use" in arrays else terms_of(markets, sold(arrays))
     price[terms["by_use"][market]] = 0.0
-    for at, clears in enumerate(terms["clearing"].tolist()):
+    for at, reserve in enumerate(terms["reserve"]):
         mine = market == at
         owed[mine] = charges_of(
-            PriceRule.CLEARING if clears else PriceRule.PAPER,
             bid[mine],
             given[mine],
             price[mine],
             1.0,
             floors=least[mine],
-            reserve=terms["reserve"][at],
+            reserve=reserve,
         )
     return owed
 
@@ -139,7 +137,6 @@ def terms_of(markets: Sequence[Market], resources: tuple[str, ...]) -> Arrays:
     reserve = [one.pricing.reserve_prices(resources) for one in markets]
     return {
         "by_use": np.array([one.by_use for one in markets], dtype=bool),
-        "clearing": np.array([one.pricing.rule is PriceRule.CLEARING for one in markets]),
         "reserve": np.array(reserve, dtype=np.float64),
     }
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from merkatd.database.orders import Mode
-from merkatd.market.price import PriceRule
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.strategy import Pricing
 
@@ -137,11 +136,6 @@ class Market:
     def has_the_rest(self) -> bool:
         """Whether it has every cluster that no other market has."""
         return self.clusters is None and self.cluster_names is None
-
-    @property
-    def clears(self) -> bool:
-        """Whether shares are sold under the clearing rule."""
-        return self.pricing.rule is PriceRule.CLEARING and not self.by_use
 
     @property
     def bids_bound(self) -> bool:

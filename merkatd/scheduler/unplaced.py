@@ -9,10 +9,11 @@ ended or put on hold a moment ago, and none whose image is gone. One locked VM w
 would leave its neighbours 7 % of their cores, and would never pay, as it never runs.
 
 So the next period begins as soon as the rhythm allows, and in it the VM is not placed. It is tried
-again later and later. Of several such VMs of an owner one is tried at a time, and once that one
-runs, all are: whatever was wrong is mended. Where more than three different VMs of an owner were
-refused within an hour, the owner's other VMs wait as well: a new VM in each period would otherwise
-do what one VM can't do any more.
+again later and later, together with all other such VMs of its owner: for their neighbours that is
+no worse than one such VM with a higher bid. Once one of them runs, all are tried: whatever was
+wrong is mended. Where more than three different VMs of an owner were refused within an hour, the
+owner's other VMs wait as well: a new VM in each period would otherwise do what one VM can't do any
+more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -97,16 +98,13 @@ class Unplaced:
     ) -> Mapping[int, str]:
         """By id, of these VMs with their owners: why each is not to be tried now."""
         found: dict[int, str] = {}
-        tried: set[int] = set()
-        for vm, owner in sorted(pending, key=self._longest_untried_first):
+        for vm, owner in pending:
             mine, before = self._owners.get(owner), self._vms.get(vm)
             if before is not None and mine is not None:
                 due_s = before.last_s + _rest_s(before.attempts, interval_s)
                 turn_s = mine.tried_s + _rest_s(mine.periods, interval_s)
-                if owner in tried or at_s < max(due_s, turn_s):
+                if at_s < max(due_s, turn_s):
                     found[vm] = f"OpenNebula did not deploy it; {before.why}; it is tried later"
-                else:
-                    tried.add(owner)
             elif mine is not None and at_s < _others_due_s(mine, interval_s):
                 found[vm] = (
                     f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
@@ -124,10 +122,6 @@ class Unplaced:
         self._vms = {vm: one for vm, one in self._vms.items() if one.owner not in owners}
         for owner in owners & self._owners.keys():
             del self._owners[owner]
-
-    def _longest_untried_first(self, pending: tuple[int, int]) -> tuple[float, int]:
-        before = self._vms.get(pending[0])
-        return (0.0 if before is None else before.last_s, pending[0])
 
     def _forget(self, at_s: float) -> None:
         """Also what a clock dated ahead."""

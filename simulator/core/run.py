@@ -179,7 +179,6 @@ class _Run:
         if decision is None or not columns.tenancies:
             return
         owed = charges(
-            self.cloud.rule,
             self.market.bids,
             decision.allocations,
             np.tile(decision.prices[0], (len(self.market.bids), 1)),

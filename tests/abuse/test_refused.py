@@ -134,6 +134,22 @@ def test_a_vm_that_was_refused_once_runs_soon(arena: Arena) -> None:
     arena.play({"eve": unlucky}, 6)
 
 
+def test_a_vm_that_was_refused_once_does_not_wait_for_those_that_always_are(arena: Arena) -> None:
+    """Twenty of its owner's."""
+
+    def unlucky(me: Player) -> Moves:
+        for _ in range(20):
+            refuses(me.arena, me.vm(1))
+        good = me.vm(20)
+        refuses(me.arena, good, count=1)
+        yield 5 * PERIOD_S
+        assert is_placed(me, good)
+        while True:
+            yield PERIOD_S
+
+    arena.play({"eve": unlucky}, 6)
+
+
 def test_an_owner_of_many_refused_vms_runs_the_others_later(arena: Arena) -> None:
     """Ten minutes later at most; VMs of others are placed as ever."""
 

@@ -80,8 +80,7 @@ class Dues:
         sure = contended | alone[:, np.newaxis]
         periods_run = detail.seconds[:, np.newaxis] / INTERVAL_S
         given: Floats = arrays["allocation"][rows]
-        cost = np.minimum(price * given, np.maximum(arrays["bid"], price * arrays["floor"])[rows])
-        owed = np.rint(_each(arrays, rows, cost) * periods_run * MICRO).astype(np.int64)
+        owed = np.rint(_each(arrays, rows, price * given) * periods_run * MICRO).astype(np.int64)
         least = np.where(sure, owed, 0)
         # A VM that is started pays for what it had of all its cores before it had limits as well.
         all_cores = UNITS_PER_CORE * arrays["vcpus"][rows] * elapsed_s / INTERVAL_S
@@ -107,16 +106,14 @@ class Dues:
 
 
 def _each(arrays: Mapping[str, Any], rows: Ints, whole: Floats) -> Floats:
-    """Credits a period: the price of what was given, under the clearing rule the bid at most.
+    """Credits a period: the price of what was given, the bid at most.
 
     Or the floor at the reserve price, where that is more than the bid.
     """
     market = arrays["market"][rows]
     floor = np.minimum(arrays["floor"][rows], arrays["allocation"][rows])
     most = np.maximum(arrays["bid"][rows], arrays["reserve"][market] * floor)
-    found: Floats = np.where(
-        arrays["clearing"][market][:, np.newaxis], np.minimum(whole, most), whole
-    )
+    found: Floats = np.minimum(whole, most)
     return found
 
 

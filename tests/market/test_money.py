@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from merkatd.cluster import Floats
 from merkatd.market.charge import charges
 from merkatd.market.error import errors, shortfalls, weighted_shortfall
-from merkatd.market.price import PriceRule, price, price_of_whole_bids
+from merkatd.market.price import price, price_of_whole_bids
 from merkatd.market.share import share
 
 BIDS = np.array([[12.0], [12.0], [12.0], [30.0], [30.0]])
@@ -47,17 +47,17 @@ def test_the_papers_experiments_charge_more_than_the_bid() -> None:
     """In Figure 3's example a bid of 30 gets 100 units and is charged 32; tenants pay 30."""
     given = np.array([[100 / 3]] * 3 + [[100.0]] * 2)
     prices = np.full((5, 1), 0.32)
-    got = charges(PriceRule.PAPER, BIDS, given, prices, 1.0, above_bids=True)
+    got = charges(BIDS, given, prices, 1.0, above_bids=True)
     assert got[3, 0] == pytest.approx(32.0)
-    assert charges(PriceRule.PAPER, BIDS, given, prices, 1.0)[3, 0] == 30.0
+    assert charges(BIDS, given, prices, 1.0)[3, 0] == 30.0
 
 
-def test_under_the_papers_rule_a_floor_costs_the_price() -> None:
-    """What a VM keeps whatever it bids costs the price of the period, also without a bid."""
-    given, price = np.array([[50.0], [50.0]]), np.full((2, 1), 0.4)
+def test_no_floor_costs_the_price_of_a_period() -> None:
+    """Anybody can raise that for a moment: it costs the reserve price, or the bid."""
+    given, price = np.array([[50.0], [50.0]]), np.full((2, 1), 400.0)
     bids, floors = np.array([[0.0], [30.0]]), np.array([[50.0], [20.0]])
-    got = charges(PriceRule.PAPER, bids, given, price, 1.0, floors=floors)
-    assert got[:, 0].tolist() == [20.0, 20.0]
+    got = charges(bids, given, price, 1.0, floors=floors, reserve=0.2)
+    assert got[:, 0].tolist() == [10.0, 30.0]
 
 
 def test_the_clearing_rule_never_does() -> None:
@@ -71,9 +71,7 @@ def test_the_clearing_rule_never_does() -> None:
     )
     bids = np.array([[1.0], [1.0], [2.0]])
     cost = price(level.level, np.zeros(1))
-    got = charges(
-        PriceRule.CLEARING, bids, level.allocation[:, np.newaxis], np.tile(cost, (3, 1)), 1
-    )
+    got = charges(bids, level.allocation[:, np.newaxis], np.tile(cost, (3, 1)), 1)
     assert got[:, 0] == pytest.approx([1.0, 1 / 3, 2.0])
 
 
@@ -88,7 +86,6 @@ def test_a_floor_costs_at_least_the_reserve_price() -> None:
     bids, floors = np.array([[0.0], [30.0], [30.0]]), np.array([[40.0], [40.0], [40.0]])
     given = np.array([[40.0], [40.0], [20.0]])
     got = charges(
-        PriceRule.CLEARING,
         bids,
         given,
         np.full((3, 1), np.inf),
@@ -102,7 +99,7 @@ def test_a_floor_costs_at_least_the_reserve_price() -> None:
 def test_where_the_floors_use_up_everything_everybody_pays_the_bid() -> None:
     """No price clears such a market: it is infinite, and charges stop at the bids."""
     cost = price(np.array([0.0]), np.zeros(1))
-    got = charges(PriceRule.CLEARING, BIDS, np.ones((5, 1)), np.tile(cost, (5, 1)), 1.0)
+    got = charges(BIDS, np.ones((5, 1)), np.tile(cost, (5, 1)), 1.0)
     assert got == pytest.approx(BIDS)
 
 
@@ -115,13 +112,13 @@ def test_a_market_without_capacity_has_the_reserve_price() -> None:
 @given(st.floats(0.0, 100.0))
 def test_a_charge_scales_with_time_up_to_two_periods(elapsed: float) -> None:
     """However late the next observation is."""
-    got = charges(PriceRule.PAPER, BIDS, np.ones((5, 1)), np.ones((5, 1)), elapsed)
+    got = charges(BIDS, np.ones((5, 1)), np.ones((5, 1)), elapsed)
     assert got == pytest.approx(np.full((5, 1), min(elapsed, 2.0)))
 
 
 def test_nothing_allocated_is_nothing_owed_at_any_price() -> None:
     """Also at an infinite one."""
-    got = charges(PriceRule.PAPER, BIDS, np.zeros((5, 1)), np.full((5, 1), np.inf), 1.0)
+    got = charges(BIDS, np.zeros((5, 1)), np.full((5, 1), np.inf), 1.0)
     assert not got.any()
 
 

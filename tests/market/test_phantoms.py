@@ -64,16 +64,10 @@ def decided(snapshot: Snapshot, rule: PriceRule, **settings_: Any) -> Decision:
     return paper(held, MarketSettings(pricing=pricing), {}, np.random.default_rng(0))
 
 
-def owed_for_cpu(snapshot: Snapshot, decision: Decision) -> Floats:
-    """Under the clearing rule."""
-    return owed(snapshot, decision, PriceRule.CLEARING)
-
-
-def owed(snapshot: Snapshot, decision: Decision, rule: PriceRule) -> Floats:
+def owed(snapshot: Snapshot, decision: Decision) -> Floats:
     """What each VM is charged for CPU."""
     prices = np.tile(decision.prices[0], (len(snapshot.vms), 1))
     return charges(
-        rule,
         snapshot.vms.bid,
         decision.allocations,
         prices,
@@ -94,9 +88,9 @@ def test_clearing_is_the_default() -> None:
 def test_a_phantom_does_not_make_its_neighbours_pay(rule: PriceRule) -> None:
     """A bid of 9,000 of a VM that can use one unit leaves ten neighbours what they paid."""
     honest = ten_neighbours()
-    before = owed(honest, decided(honest, rule), rule)
+    before = owed(honest, decided(honest, rule))
     crowd = joined(honest, 9000.0, 1.0)
-    after = owed(crowd, decided(crowd, rule), rule)
+    after = owed(crowd, decided(crowd, rule))
     assert after[:10] == pytest.approx(before, rel=0.01)
     assert (after[:10] <= 10.0 + 1e-9).all()
     assert after[10] == pytest.approx(100 / 399, rel=0.01)
@@ -128,7 +122,7 @@ def test_under_clearing_no_charge_exceeds_the_bid_or_the_floor_at_the_reserve_pr
     """Whatever the others bid, and however crowded a host is."""
     snapshot = market_of(seed)
     vms = snapshot.vms
-    got = owed(snapshot, decided(snapshot, PriceRule.CLEARING), PriceRule.CLEARING)
+    got = owed(snapshot, decided(snapshot, PriceRule.CLEARING))
     most = np.maximum(vms.bid[:, 0], RESERVE["cpu"] * vms.floor[:, 0])
     assert (got <= most * (1 + 1e-12)).all()
 
@@ -164,10 +158,10 @@ def test_no_unit_is_had_below_the_reserve_price(seed: int) -> None:
     reserve = np.array(list(RESERVE.values()))
     bounded = replace(snapshot, markets=replace(snapshot.markets, reserve=reserve[np.newaxis]))
     decision = decided(bounded, PriceRule.CLEARING)
-    owed, given_ = owed_for_cpu(bounded, decision), decision.allocations[:, 0]
-    assert (owed >= given_ * reserve[0] * (1 - 1e-9)).all()
+    paid, given_ = owed(bounded, decision), decision.allocations[:, 0]
+    assert (paid >= given_ * reserve[0] * (1 - 1e-9)).all()
     most = np.maximum(snapshot.vms.bid, snapshot.vms.floor * reserve)[:, 0]
-    assert (owed <= most * (1 + 1e-9)).all()
+    assert (paid <= most * (1 + 1e-9)).all()
 
 
 @given(SEEDS)

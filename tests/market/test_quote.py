@@ -46,7 +46,6 @@ def divided_anew(
         bid = np.zeros_like(bid)
     floor = view.floor[at][np.newaxis]
     owed = charges(
-        rule,
         bid[np.newaxis],
         got[np.newaxis],
         prices[np.newaxis],

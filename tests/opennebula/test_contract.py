@@ -104,6 +104,14 @@ def test_who_may_not_be_moved(world: World, words: str, *, movable: bool) -> Non
     assert list(world.observe().vm_movable) == [movable]
 
 
+@pytest.mark.parametrize("level", [1, 2, 4])
+def test_a_locked_vm_may_not_be_moved(world: World, level: int) -> None:
+    """OpenNebula refuses the migration, to administrators too."""
+    vm = world.new(SMALL)
+    world.run(world.client.call("one.vm.lock", vm, level, True))
+    assert list(world.observe().vm_movable) == [False]
+
+
 def test_the_life_of_a_vm(world: World) -> None:
     """Every step is accepted in its state, and what is seen later confirms it."""
     reply = world.send(create("life"))

@@ -14,6 +14,7 @@ from merkatd.cluster import (
     Roles,
     Snapshot,
 )
+from merkatd.cluster.tables import RolePairs
 from merkatd.market.view import view_of
 from merkatd.placement import STRATEGIES, strategy_named
 from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
@@ -235,6 +236,39 @@ def test_members_of_a_vm_group_in_several_markets_are_kept_together(
     decision = strategy_named(strategy).decide(snapshot, RNG)
     assert [step.vm for step in decision.plan] == [0]
     assert "role db" in decision.reasons[1]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("order", [[0, 0, 1], [0, 1, 0], [1, 0, 0]])
+def test_all_members_of_two_roles_that_belong_together_are_on_one_host(
+    strategy: str, order: list[int]
+) -> None:
+    """Those of one role too, although it has no policy of its own."""
+    alike = np.full((3, 2), 40.0)
+    snapshot = cloud(
+        hosts_table(np.full((4, 2), 200.0)),
+        vms_table([-1, -1, -1], alike / 10, alike, role=np.array(order)),
+        roles=Roles(name=("c", "d"), policy=np.array([RolePolicy.NONE, RolePolicy.NONE])),
+        role_pairs=RolePairs(np.array([0]), np.array([1]), np.array([RolePolicy.TOGETHER])),
+    )
+    after = placed(snapshot, strategy_named(strategy).decide(snapshot, RNG))
+    assert len(set(after.tolist())) == 1
+    assert after[0] != -1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_pairs_of_members_that_are_apart_are_each_together(strategy: str) -> None:
+    """Two databases apart from each other, each beside a cache."""
+    alike = np.full((4, 2), 40.0)
+    snapshot = cloud(
+        hosts_table(np.full((4, 2), 200.0)),
+        vms_table([-1] * 4, alike / 10, alike, role=np.array([0, 0, 1, 1])),
+        roles=Roles(name=("db", "cache"), policy=np.array([RolePolicy.APART, RolePolicy.NONE])),
+        role_pairs=RolePairs(np.array([0]), np.array([1]), np.array([RolePolicy.TOGETHER])),
+    )
+    after = placed(snapshot, strategy_named(strategy).decide(snapshot, RNG))
+    assert after[0] != after[1]
+    assert -1 not in after[:2]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

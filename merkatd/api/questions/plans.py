@@ -69,7 +69,6 @@ def at_price(snapshot: Snapshot, decision: Decision, pricing: Pricing) -> Costs:
     vms = snapshot.vms
     prices = np.append(decision.prices, np.zeros((1, len(snapshot.resources))), axis=0)
     owed = charges(
-        pricing.rule,
         vms.bid,
         decision.allocations,
         prices[vms.market],

@@ -148,7 +148,6 @@ def costs(
             found[rows, CPU] = rate[rows] * decision.allocations[rows, CPU] / UNITS_PER_CORE
             continue
         found[rows] = charges(
-            market.pricing.rule,
             snapshot.vms.bid[rows],
             given[rows],
             np.tile(decision.prices[row], (len(rows), 1)),
