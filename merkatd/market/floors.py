@@ -1,19 +1,23 @@
 """How far a floor holds: as far as the VM's bid pays for it.
 
 A floor at the reserve price would be the cheapest way to get cores: a VM that bids nothing and
-claims a whole host would keep it from VMs that bid. So a claim holds as far as the bid buys it at
-the last price. Memory that a guest uses holds as far, and the rest of it for a time.
+claims a whole host would keep it from VMs that bid. So a claim holds as far as the bid buys it.
+Memory that a guest uses holds as far, and the rest of it for a time.
 
 # Note [Claims that settle]
 
-A claim that holds raises the price, and the price decides how much of a claim holds. At the price
-of the market without any claims a VM is given what its bid buys, so claims up to that change
-nothing, and that price stays. A claim of exactly that amount is different: on a host of 464 MiB a
-VM bids 1 and claims 220, and a neighbour bids 9 for at most 256. The neighbour leaves 208, at a
-price of 1 / 208. With a floor of 208 every price up to 9 / 256 would clear; at 9 / 256 only 28 of
-the claim are paid for, and the next price is 1 / 208 again, and so on for ever. A claim therefore
-holds for a millionth less than the bid buys (PART), and a period or two after a change the prices
-stay.
+A claim that holds raises the price, so it matters at which price a claim is judged. It is that of
+this period's bids if no VM claims anything. At that price a VM is given what its bid buys, claims
+up to that change nothing, and all claims together fit. The price of the last period would be
+another one: a VM that bids in every second period has its claim judged by the price of a market
+without its bid, and four fifths of a host for half of their price. And what one VM bid for a moment
+would end the claims of all others once it is gone.
+
+An example: a host of 800, four VMs bid 20 each, and a fifth bids 79 and claims 800. At 159 / 800
+its bid buys 397, and that is what it can claim. At the price without it, 80 / 800, it would be 790.
+
+A claim holds for a millionth less than the bid buys (PART). A claim of exactly what a neighbour
+leaves would otherwise let every price up to the neighbour's clear.
 
 # Note [Memory in use]
 
@@ -42,12 +46,14 @@ PART = 1 - 1e-6
 """Of what a bid buys: the part that a claim can hold."""
 
 _ROUNDING = 1e-6
+_HALVINGS = 50
+"""After so many a price is exact to twelve digits or more."""
 
 
 def paid_floors(floors: Floats, bids: Floats, prices: Floats, reserve: Floats) -> Floats:
     """Return the part of each floor that its bid pays for, [vms, resources].
 
-    `prices` and `reserve` are [vms, resources]: the price of a unit in the last period, and the
+    `prices` and `reserve` are [vms, resources]: the price of a unit without any claims, and the
     least price of one. A resource without either is free, and a claim to it holds as a whole.
     """
     return np.minimum(floors, bought(bids, prices, reserve))
@@ -58,6 +64,40 @@ def bought(bids: Floats, prices: Floats, reserve: Floats) -> Floats:
     asked = np.maximum(prices, reserve)
     with np.errstate(over="ignore"):
         return np.divide(bids * PART, asked, out=np.full_like(asked, np.inf), where=asked > 0)
+
+
+def bids_that_buy(
+    rows: Ints, amounts: Floats, bids: Floats, caps: Floats, capacity: float, reserve: float
+) -> Floats:
+    """Return the bids with which the VMs in these rows pay for so much each, [rows].
+
+    `bids` and `caps` are [vms], of one resource. If no VM claims anything, the price P at which the
+    others use what is left is the root of P x (capacity - amount) = sum of min(bid, P x cap). It is
+    found by halving, for all rows at once; infinite where the market has not so much.
+    """
+    full = np.divide(bids, caps, out=np.zeros_like(bids), where=caps > 0)
+    order = np.argsort(full, kind="stable")
+    limit = full[order]
+    spent = np.append(0.0, np.cumsum(bids[order]))
+    uses = np.append(np.cumsum(caps[order][::-1])[::-1], 0.0)
+
+    def others(asked: Floats) -> Floats:
+        at = np.searchsorted(limit, asked, side="right")
+        own = np.minimum(bids[rows], asked * caps[rows])
+        found: Floats = spent[at] + asked * uses[at] - own
+        return found
+
+    left = capacity - amounts
+    low = np.full(len(rows), reserve)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = np.maximum(low, np.where(left > 0, (spent[-1] - bids[rows]) / left, np.inf))
+    sure = np.isfinite(high)
+    high = np.where(sure, high, low)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        enough = middle * left >= others(middle)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(sure, high * amounts / PART, np.inf)
 
 
 class Kept(NamedTuple):

@@ -17,9 +17,8 @@ from twisted.logger import Logger
 from merkatd import ledger
 from merkatd.cluster import Ints
 from merkatd.currency import MICRO
-from merkatd.database import accounts, allocations, arrears, fleets, periods, prices
+from merkatd.database import accounts, allocations, arrears, fleets, periods
 from merkatd.database.periods import Period
-from merkatd.database.prices import Prices
 from merkatd.database.retrying import LostRaceError
 from merkatd.ledger import Bill, Person
 from merkatd.limits.cpu import UNITS_PER_CORE
@@ -82,10 +81,8 @@ class Purse:
     """By owner: for how many periods in a row it has not paid in full."""
     unpaid: frozenset[int] = frozenset()
     """Those that did not pay for the newest period either: who was resumed has yet to show it."""
-    prices: Prices = field(default_factory=dict)
-    """Of the period before, where it is known,"""
     last: Mapping[str, Any] | None = None
-    """and the columns that it kept."""
+    """Of the period before, where it is known: the columns that it kept."""
 
 
 class _Books(NamedTuple):
@@ -198,7 +195,6 @@ def purse_of(
         debt=ledger.debts_of(connection),
         arrears=owing,
         unpaid=frozenset(owing),
-        prices={} if newest is None else prices.load(connection, newest),
         last=last,
     )
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
-from merkatd.database.prices import Prices
 from merkatd.market.floors import bought, paid_floors
-from merkatd.market.view import NOWHERE
+from merkatd.market.price import PriceRule, price
+from merkatd.market.view import NOWHERE, view_of
 from merkatd.scheduler import in_use
 from merkatd.scheduler.afford import Afforded, afforded, reserve_prices
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.snapshot import MEMORY, needed_memory
 from merkatd.scheduler.under_way import kept_from, reserved_again, rows_of
-from merkatd.scheduler.using import by_use
+from merkatd.scheduler.using import CPU, by_use
 from merkatd.scheduler.world import World
 
 _AS_BEFORE = 0.99
@@ -61,7 +61,7 @@ def with_bids_under_way(seen: Seen, asked: Floats, last: Mapping[str, Any] | Non
 
 
 def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
-    """Return the same cloud with floors that are paid for, at the prices of the last period.
+    """Return the same cloud with floors that are paid for. See Note [Claims that settle].
 
     Memory in use beyond that is left to a VM for a time (`in_use.py`), or for good where every VM
     pays the price for all that it has. All of VMs that OpenNebula pins is left to them: it reserves
@@ -71,21 +71,19 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     needed = np.zeros_like(vms.floor)
     needed[:, MEMORY] = needed_memory(seen.observation, seen.use, world.markets, vms.market)
     least = reserve_prices(world, snapshot)
-    price = _last(snapshot, purse.prices, least)
-    paid = paid_floors(vms.floor, vms.bid, price, least)
+    asked = present_prices(world, snapshot)
+    paid = paid_floors(vms.floor, vms.bid, asked, least)
     claimed = _claimed(world, seen)
     held = np.maximum(paid, np.minimum(needed, vms.floor))
     floor = np.where(claimed[:, np.newaxis], held, vms.floor)
     bound = np.array([*(one.bids_bound for one in world.markets), False])[vms.market]
-    asked = np.maximum(price, least)[:, MEMORY]
     basis = in_use.Basis(
         needed=needed[:, MEMORY],
         measured=~np.isnan(seen.in_force.used_mib),
         paid=paid[:, MEMORY],
-        bought=bought(vms.bid, price, least)[:, MEMORY],
+        bought=bought(vms.bid, asked, least)[:, MEMORY],
         sold=claimed & bound,
-        price=asked,
-        scarce=asked > least[:, MEMORY] * (1 + 1e-9),
+        scarce=asked[:, MEMORY] > least[:, MEMORY] * (1 + 1e-9),
         most_part=np.array([*(one.floor_part for one in world.markets), 0.0])[vms.market],
     )
     floor, uses = in_use.kept(snapshot, floor, basis, purse.last)
@@ -120,11 +118,22 @@ def _claimed(world: World, seen: Seen) -> Bools:
     return sold
 
 
-def _last(snapshot: Snapshot, prices: Prices, least: Floats) -> Floats:
-    """[vms, resources]: the last prices; infinite where none cleared, the least where unknown."""
-    table = np.full((len(snapshot.markets) + 1, len(snapshot.resources)), np.nan)
-    for row, market in enumerate(snapshot.markets.name):
-        known = prices.get(market, {})
-        table[row] = [known.get(name, np.nan) for name in snapshot.resources]
-    found = table[snapshot.vms.market]
-    return np.where(np.isnan(found), least, found)
+def present_prices(world: World, snapshot: Snapshot) -> Floats:
+    """[vms, resources]: what a unit costs at this period's bids if no VM claims anything.
+
+    Bids of VMs that wait may come to nothing: they count for claims of VMs that wait alone.
+    """
+    found = reserve_prices(world, snapshot)
+    for row in range(len(snapshot.markets)):
+        view = view_of(snapshot, row)
+        if not len(view.hosts):
+            continue
+        largest = int(np.argmax(view.capacity[:, CPU]))
+        waits = view.place == NOWHERE
+        for rows, place in (
+            (~waits, view.place),
+            (waits, np.where(waits, largest, view.place)),
+        ):
+            asked = price(view.price_level(PriceRule.PAPER, place), view.reserve)
+            found[view.vms[rows]] = np.maximum(found[view.vms[rows]], asked)
+    return found

@@ -1,7 +1,7 @@
 """Memory in use: kept as far as it is paid for, the rest while no other VM on the host bids for it.
 
-Only in markets in which a bid is the most that its VM pays: where each VM pays the price for all
-that it has, use is paid for anyway. See Note [Memory in use] in `merkatd/market/floors.py`.
+Only in markets in which a bid is the most that its VM pays. See Note [Memory in use] in
+`merkatd/market/floors.py`.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
-from merkatd.market.floors import PART, kept_in_use
+from merkatd.market.floors import bids_that_buy, kept_in_use
 from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.under_way import rows_of
@@ -40,13 +40,13 @@ class InUse:
     """It never keeps less."""
     keeps: Floats
     """The most that it keeps in this period, NaN where it keeps all."""
-    price: Floats
-    """What it would pay for a MiB, by the last price."""
+    bid: Floats
+    """Credits for memory with which it keeps all; infinite where no bid is known to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """[vms], in MiB, but for `price` and `most_part`."""
+    """[vms], in MiB, but for `most_part`."""
 
     needed: Floats
     """What each uses, with a margin, or a part of its size where that is not known."""
@@ -58,10 +58,8 @@ class Basis:
     """and all that it would pay for."""
     sold: Bools
     """The rule is for this VM."""
-    price: Floats
-    """Of a MiB, the last one; at least the reserve price."""
     scarce: Bools
-    """That price is above the reserve price."""
+    """The price of a MiB is above the reserve price."""
     most_part: Floats
     """Of its size: the part that every guest keeps at most, whatever it bids."""
 
@@ -85,6 +83,7 @@ def kept(
     found = floor.copy()
     found[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]
     keeps = np.full(len(vms), np.nan)
+    bid = np.full(len(vms), np.inf)
     for_now = _for_now(snapshot, last, held)
     for market in np.unique(vms.market[runs]).tolist():
         view = view_of(snapshot, market)
@@ -102,8 +101,22 @@ def kept(
         bought = np.maximum(basis.bought, every)[rows]
         unpaid = mine & contended & (bought < np.maximum(use, held)[rows] - 1.0)
         keeps[rows[unpaid]] = np.maximum(amount, every[rows])[unpaid]
+        short = mine & (np.maximum(paid, least) < use)[rows]
+        bid[rows[short]] = _keeping(view, here, short, use[rows])
     known = np.where(runs, use, np.nan)
-    return found, InUse(known, paid, np.maximum(paid, least), keeps, basis.price)
+    return found, InUse(known, paid, np.maximum(paid, least), keeps, bid)
+
+
+def _keeping(view: MarketView, here: Ints, short: Bools, use: Floats) -> Floats:
+    """[short]: the bids with which VMs keep all that they use; `here` are rows of the view."""
+    return bids_that_buy(
+        np.flatnonzero(short),
+        use[short],
+        view.bid[here, MEMORY],
+        view.cap[here, MEMORY],
+        float(view.total[MEMORY]),
+        float(view.reserve[MEMORY]),
+    )
 
 
 def _wish(view: MarketView) -> Floats:
@@ -202,7 +215,7 @@ def told(ids: Ints, in_use: InUse, share: Floats) -> dict[int, str]:
 
 def _words(in_use: InUse, row: int, has: float, *, shrinks: bool) -> str:
     use, paid, least = (float(of[row]) for of in (in_use.use, in_use.paid, in_use.least))
-    bid = use * float(in_use.price[row]) / PART
+    bid = float(in_use.bid[row])
     keeps = f". A memory bid of {bid:.4g} keeps all of it" if np.isfinite(bid) else ""
     begin = f"it uses {use:,.0f} MiB of memory, and its bid pays for {min(paid, use):,.0f}: "
     if not shrinks:

@@ -149,6 +149,18 @@ def floor_of_a_phantom(me: Player) -> Moves:
 
 
 @strategy
+def claim_in_turns(me: Player) -> Moves:
+    """A claim to all cores that is judged by a period without its bid."""
+    vm = me.vm(0, MERKAT_MIN_CPU=800)
+    yield PERIOD_S - 5
+    while True:
+        me.set(vm, MERKAT_BID_CPU=79)
+        yield PERIOD_S
+        me.set(vm, MERKAT_BID_CPU=0)
+        yield PERIOD_S
+
+
+@strategy
 def pinned(me: Player) -> Moves:
     """OpenNebula pins it to cores of its own, whatever it bids."""
     me.vm(0.01, CPU=4, VCPU=4, TOPOLOGY='[PIN_POLICY="CORE",SOCKETS="1",CORES="4",THREADS="1"]')

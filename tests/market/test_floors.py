@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.cluster import Floats, Snapshot
-from merkatd.market.floors import paid_floors
+from merkatd.market.floors import bids_that_buy, paid_floors
 from merkatd.market.price import PriceRule
+from merkatd.market.share import share
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.market.test_phantoms import RESERVE, SEEDS, decided, market_of
 
@@ -77,3 +78,31 @@ def test_it_is_never_more_than_is_claimed_or_paid_for(
     assert 0 <= found <= floor
     assert found * max(price, reserve) <= bid * (1 + 1e-9) + 1e-300
     assert paid(floor, bid * 2, price, reserve) >= found
+
+
+@given(SEEDS)
+def test_a_bid_that_buys_an_amount_is_given_it(seed: int) -> None:
+    """Where no VM claims anything; a lower one is not."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 30))
+    bids = rng.lognormal(0, 2, count) * (rng.random(count) < 0.8)
+    caps = rng.uniform(1, 100, count)
+    capacity, reserve = float(rng.uniform(50, 2_000)), 0.01
+    rows = np.arange(count)
+    amounts = rng.uniform(0.01, 1, count) * np.minimum(caps, capacity)
+    found = bids_that_buy(rows, amounts, bids, caps, capacity, reserve)
+    for row in rows.tolist():
+        for part, enough in ((1.0, True), (0.99, False)):
+            asked = bids.copy()
+            asked[row] = found[row] * part
+            full = np.minimum(caps, np.where(asked > 0, asked / reserve, 0.0))
+            given_ = share(asked, np.zeros(count), full, np.zeros(count, int), np.array([capacity]))
+            assert (given_.allocation[row] >= amounts[row] * (1 - 1e-5)) == enough
+
+
+def test_no_bid_buys_more_than_there_is() -> None:
+    """Nor all of it beside another bid."""
+    found = bids_that_buy(
+        np.array([0, 0]), np.array([100.0, 200.0]), np.ones(2), np.full(2, 300.0), 100.0, 0.0
+    )
+    assert np.isinf(found).all()

@@ -156,7 +156,6 @@ def test_only_a_vm_whose_bid_pays_too_little_is_told_what_it_keeps(
         paid=np.array([min(bought, 110.0), 64.0]),
         bought=np.array([bought, 9000.0]),
         sold=np.array([True, True]),
-        price=np.full(2, 0.001),
         scarce=np.array([True, True]),
         most_part=np.full(2, 0.25),
     )
