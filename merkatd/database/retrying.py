@@ -23,6 +23,16 @@ _MYSQL_PASSING = frozenset(
 )
 
 
+_MYSQL_OF_DATA = frozenset(
+    {
+        1264,  # out of range for a column
+        1366,  # not a value of the column's type
+        1406,  # too long for a column
+        1690,  # the result of a sum is out of range
+    }
+)
+
+
 class LostRaceError(Exception):
     """Somebody else wrote the same thing at the same time; another look will show it."""
 
@@ -51,3 +61,11 @@ def passes(error: Exception) -> bool:
         return True
     first = error.orig.args[0] if error.orig.args else None
     return first in _MYSQL_PASSING
+
+
+def is_of_data(error: Exception) -> bool:
+    """Return whether a value is one that no column can hold, however often it is stored."""
+    if not isinstance(error, sa.exc.DBAPIError) or error.orig is None:
+        return False
+    first = error.orig.args[0] if error.orig.args else None
+    return isinstance(error, sa.exc.DataError) or first in _MYSQL_OF_DATA

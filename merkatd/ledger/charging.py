@@ -78,7 +78,8 @@ def settle(connection: sa.Connection, bill: Bill, at_s: float) -> Settled:
         release(connection, bill.period, at_s)
         return Settled(0, 0)
     freed = reservations.release(connection, bill.period)
-    result = charges.charge(connection, bill.period, bill.by_account(), at_s)
+    owed = _countable(connection, bill.by_account())
+    result = charges.charge(connection, bill.period, owed, at_s)
     if result.before:
         raise LedgerError(f"period {bill.period} was charged before, without details")
     details.store(
@@ -102,6 +103,20 @@ def settle(connection: sa.Connection, bill: Bill, at_s: float) -> Settled:
     before = stored_arrears.load(connection)
     stored_arrears.replace(connection, arrears.counted(before, short.keys() & owing, owing))
     return Settled(sum(result.taken.values()), sum(result.missing.values()))
+
+
+def _countable(connection: sa.Connection, owed: Mapping[int, int]) -> Mapping[int, int]:
+    """Return what accounts owe, no more for an owner than its debt can still grow by."""
+    debt = debts.of_owners(connection)
+    if sum(owed.values()) + max(debt.values(), default=0) <= LARGEST:
+        return owed
+    found = dict(owed)
+    for account in accounts.get(connection, owed).values():
+        if account.owner is not None:
+            before = debt.get(account.owner, 0)
+            found[account.id] = min(owed[account.id], LARGEST - before)
+            debt[account.owner] = before + found[account.id]
+    return found
 
 
 def _owners(connection: sa.Connection, missing: Mapping[int, int]) -> dict[int, int]:

@@ -19,7 +19,7 @@ from merkatd.cluster import Ints
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods
 from merkatd.database.periods import Period
-from merkatd.database.retrying import LostRaceError
+from merkatd.database.retrying import LostRaceError, is_of_data
 from merkatd.ledger import Bill, Person
 from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.scheduler import holding
@@ -137,9 +137,10 @@ def _guarded(books: _Books, period: Period, end: Period | None) -> int:
     attempt = connection.begin_nested()
     try:
         taken = _charge_one(books, period, end)
-    except (sa.exc.SQLAlchemyError, LostRaceError):
-        raise  # the database failed, not the period: the whole transaction is run again
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one period, others go on
+    except Exception as error:
+        if isinstance(error, sa.exc.SQLAlchemyError | LostRaceError) and not is_of_data(error):
+            raise  # the database failed, not the period: the whole transaction is run again
+        # Whatever is wrong with one period, others go on.
         attempt.rollback()
         why = f"it can't be charged: {type(error).__name__}: {error}"
         at_s = books.world.now()

@@ -1,6 +1,7 @@
 """Retiring a tenant: all in one transaction, on both kinds of databases."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from merkatd.database import accounts, reservations, service, tenants
 from merkatd.database.accounts import AccountKind
 from merkatd.database.audit import audit
 from merkatd.database.engine import make_engine
+from merkatd.database.entries import LARGEST
 from merkatd.database.periods import begin, charged, decided
 from merkatd.database.tables import METADATA
 from merkatd.ledger import (
@@ -197,3 +199,33 @@ def test_a_period_that_is_only_begun_or_not_there_is_not_void(
             void(connection, number, "a slip", "admin", 2.0)
 
     service.transaction(engine, attempt)
+
+
+def test_a_debt_that_can_grow_no_more_ends_no_charge(engine: sa.Engine) -> None:
+    """However much is owed, period after period; each of them can still be given back."""
+
+    def spend(connection: sa.Connection) -> int:
+        number = begin(connection, 1.0, 1.0, 1, 1)
+        decided(connection, number, 1.0, "s", {})
+        payer = tenant(connection, OTHER).account
+        one = Bill(
+            period=number,
+            vm=np.array([1, 2, 3]),
+            account=np.full(3, payer),
+            owed=np.full((3, 2), 2**61),
+            allocation=np.ones((3, 2)),
+            seconds=np.full(3, 60.0),
+            names=["x", "y", "z"],
+        )
+        settle(connection, one, 2.0)
+        charged(connection, number, 2.0)
+        return number
+
+    numbers = [service.transaction(engine, spend) for _ in range(3)]
+    assert service.transaction(engine, lambda c: tenant(c, OTHER).debt) <= LARGEST
+    for number in numbers:
+        service.transaction(
+            engine, partial(void, period=number, why="a mistake", who="admin", at_s=5.0)
+        )
+    assert service.transaction(engine, lambda c: tenant(c, OTHER).debt) == 0
+    assert service.transaction(engine, lambda c: audit(c).sound)

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from merkatd import ledger
 from merkatd.currency.settings import Money
 from merkatd.database import accounts, allocations, arrears, charges, details, fleets, periods
 from merkatd.database.accounts import AccountKind
 from merkatd.database.orders import Mode
 from merkatd.database.periods import PeriodState
 from merkatd.ledger import (
+    Bill,
     LedgerError,
     end_application,
     grant,
@@ -291,8 +293,16 @@ class TestDebts:
         assert frontend.read(lambda c: tenant(c, owner)).debt > 0
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("a blob of arrays is damaged"),
+        sa.exc.DataError("UPDATE", {}, Exception(1264, "damaged: out of range")),
+        sa.exc.OperationalError("UPDATE", {}, Exception(1690, "damaged: out of range")),
+    ],
+)
 def test_a_period_that_can_t_be_charged_is_put_aside(
-    made: Callable[..., Frontend], monkeypatch: pytest.MonkeyPatch
+    error: Exception, made: Callable[..., Frontend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later periods are decided and charged, and an administrator sees which one is left."""
     frontend = made(Money(supply=1e6, starting_credits=1_000.0))
@@ -300,14 +310,20 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(3)
     bad = frontend.read(periods.newest).number
-    whole = allocations.load
+    whole, settle = allocations.load, ledger.settle
 
     def load(connection: sa.Connection, period: int) -> Any:
-        if period == bad:
-            raise ValueError("a blob of arrays is damaged")
+        if period == bad and isinstance(error, ValueError):
+            raise error
         return whole(connection, period)
 
+    def settled(connection: sa.Connection, bill: Bill, at_s: float) -> Any:
+        if bill.period == bad:
+            raise error
+        return settle(connection, bill, at_s)
+
     monkeypatch.setattr(allocations, "load", load)
+    monkeypatch.setattr(ledger, "settle", settled)
     before = frontend.read(lambda c: tenant(c, owner)).holdings
     frontend.periods(4)
     (one,) = frontend.read(periods.quarantined)
