@@ -18,7 +18,14 @@ SILENCE_S = 75.0
 Nothing may tell that the other end is gone: a machine without power, a firewall that has forgotten
 the connection. A transaction waits for a lock for 50 s at most.
 """
+IDLE_S = 30
+"""After so long without a word in an open transaction MariaDB ends the connection.
+
+The transaction of a daemon whose machine is gone would keep its locks for hours, and with them the
+lease.
+"""
 _CONNECT_S = 10
+_UNKNOWN_VARIABLE = 1193
 
 
 class MissingDriverError(RuntimeError):
@@ -51,7 +58,19 @@ def make_engine(url: str, connections: int = 4, silence_s: float | None = None) 
         raise MissingDriverError(f"database.url = {parsed!r}: {how}") from None
     if parsed.get_backend_name() == "sqlite":
         sqlite.prepare(engine)
+    elif parsed.get_driver_name() == "pymysql":
+        sa.event.listen(engine, "connect", _bound)
     return engine
+
+
+def _bound(connection: Any, _record: Any) -> None:
+    """Let the server end a transaction whose client says nothing. MySQL can't do that."""
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(f"SET SESSION idle_transaction_timeout = {IDLE_S:d}")
+        except Exception as error:
+            if error.args[:1] != (_UNKNOWN_VARIABLE,):
+                raise
 
 
 def connections_of(engine: sa.Engine, wanted: int) -> int:

@@ -4,6 +4,7 @@ import contextlib
 import socket
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import deferLater
 
-from merkatd.database import Database, notes, service
+from merkatd.database import Database, engine, lease, migrations, notes, service
 from merkatd.database.notes import NOTES, Note, NoteKind
 from tests.database.test_service_reactor import on_a_reactor
 from tests.servers import MARIADBD, MariaDb
@@ -174,3 +175,27 @@ def test_a_connection_that_nothing_answers_on_is_given_up(
             return stored
 
         assert on_a_reactor(main) == 2
+
+
+@pytest.mark.skipif(MARIADBD is None, reason="mariadb-server is not here")
+def test_locks_of_a_daemon_that_is_gone_are_free_soon(
+    mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped in the middle of a transaction under its lease: another daemon takes that."""
+    monkeypatch.setattr(engine, "IDLE_S", 1)
+    url = mariadb.make("stopped")
+    first, second = engine.make_engine(url), engine.make_engine(url)
+    migrations.upgrade(first)
+    token = service.transaction(first, lambda c: lease.take(c, "first", None))
+    assert token is not None
+    stopped = first.connect()
+    seen = service.transaction(second, lease.present)
+    lease.hold(stopped, token)
+    began_s = time.monotonic()
+    assert service.transaction(second, lambda c: lease.take(c, "second", seen)) is not None
+    assert time.monotonic() - began_s < 10
+    with pytest.raises(sa.exc.DBAPIError):
+        stopped.execute(sa.text("SELECT 1"))
+    stopped.invalidate()
+    for one in (first, second):
+        one.dispose()
