@@ -96,6 +96,7 @@ class _Giving:
         self._stock = stock
         self._pools: dict[int, Pool] = {}
         self._shrinks: dict[int, str] = {}
+        self._freed: dict[int, int] = {}
         self._left: dict[str, _Left] = {}
         self.arrivals = {step.id: row for row, step in scene.arrival.items()}
         """By step id: the row of the VM that it brings."""
@@ -110,14 +111,21 @@ class _Giving:
         return self._pools[host]
 
     def shrink(self) -> list[Change]:
-        """All balloons that give. What was told before frees nothing that could be confirmed."""
+        """All balloons that give. What was told before frees nothing that could be confirmed.
+
+        A guest needs minutes to give back what it uses, if it can at all. Nothing of that is given
+        to others before it is seen to be free, in the next period.
+        """
         stock = self._stock
+        used = np.ceil(np.nan_to_num(stock.guests.used)).astype(np.int64)
+        kept = np.maximum(stock.moved, np.minimum(used, stock.holds))
         gives = (stock.moved < stock.holds) & (stock.moved != stock.guests.told)
         changes = []
         for row in np.flatnonzero(gives).tolist():
             moved = int(stock.moved[row])
             step = step_id(self._snapshot.period, Balloon.kind, int(self._snapshot.vms.id[row]))
-            self._pool(int(self._scene.now[row])).add(Source(int(stock.holds[row]) - moved, step))
+            self._freed[row] = int(stock.holds[row] - kept[row])
+            self._pool(int(self._scene.now[row])).add(Source(self._freed[row], step))
             self._shrinks[row] = step
             changes.append(Change(row, moved, ()))
         return changes
@@ -153,8 +161,8 @@ class _Giving:
         rows = np.flatnonzero(above & (self._scene.now == host)).tolist()
         if above[arriving]:
             rows.append(arriving)  # it comes with less, the longer it shrinks
-        now = {row: int(stock.holds[row] - stock.moved[row]) for row in self._shrinks}
-        return sum(int(stock.holds[row] - stock.target[row]) - now.get(row, 0) for row in rows)
+        given = self._freed
+        return sum(int(stock.holds[row] - stock.target[row]) - given.get(row, 0) for row in rows)
 
     def begin(self, coming: Sequence[Step]) -> list[Change]:
         """What VMs that start are told as soon as they run: their least, and what is free by then.

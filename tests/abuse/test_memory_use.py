@@ -141,3 +141,26 @@ def test_who_filled_its_memory_while_it_was_alone_gives_it_back_once_others_bid(
     assert max(falls[2:]) <= 0.11 * USE_MIB
     assert max(after.held) <= 1.1 * LEAST_MIB
     assert after.fair_held >= 0.95 * (HOST_MIB - LEAST_MIB) * 10
+
+
+@pytest.mark.parametrize("claim", [0, USE_MIB])
+def test_memory_is_given_to_others_once_it_is_free(claim: int) -> None:
+    """A guest that uses what it no longer pays for needs minutes: its host has no more meanwhile."""
+    memory = Memory(PriceRule.CLEARING)
+    held: list[int] = []
+    try:
+        me = Hoarder(memory)
+        memory.neighbours()
+        memory.site.periods(4)
+        vm = me.vm(60, MERKAT_MIN_MEMORY=claim)
+        memory.site.periods(6)
+        me.bid(vm, 0)
+        for _ in range(5):
+            memory.site.period()
+            for _ in range(6):
+                memory.site.clock.advance(10)
+                guests = memory.site.cloud.guests.read().values()
+                held.append(int(sum(guest.balloon_mib for guest in guests)))
+    finally:
+        memory.close()
+    assert max(held) <= HOST_MIB, held
