@@ -145,7 +145,7 @@ def test_who_filled_its_memory_while_it_was_alone_gives_it_back_once_others_bid(
 
 @pytest.mark.parametrize("claim", [0, USE_MIB])
 def test_memory_is_given_to_others_once_it_is_free(claim: int) -> None:
-    """A guest that uses what it no longer pays for needs minutes: its host has no more meanwhile."""
+    """A guest needs minutes to give back what it uses: its host has no more meanwhile."""
     memory = Memory(PriceRule.CLEARING)
     held: list[int] = []
     try:

@@ -8,7 +8,7 @@ from merkatd.api.questions.groups import LONGEST_TEMPLATE
 from merkatd.api.xmlrpc.decoding import call_of
 from merkatd.api.xmlrpc.settings import Settings as ApiSettings
 from merkatd.api.xmlrpc.words import RpcFault
-from merkatd.bus.messages import TO_DAEMON
+from merkatd.bus.messages import TO_DAEMON, VERSION
 from merkatd.bus.wire import LARGEST_BYTES, unpack
 from merkatd.currency.days import parse_month
 from merkatd.opennebula.elements import BrokenError, UnreadableError
@@ -169,6 +169,8 @@ VM_TEMPLATE = Parser(
     ),
     refuses=(TemplateError, ValueError),
 )
+_OURS = f'{{"v":{VERSION},'
+"""How a message of the version begins that the daemon speaks."""
 BUS = Parser(
     name="message on the bus",
     read=lambda text: unpack(text.encode("utf-8", "surrogatepass"), TO_DAEMON),
@@ -179,35 +181,35 @@ BUS = Parser(
     ),
     frames=(
         ("", ""),
-        ('{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":[', "0]}}"),
-        ('{"v":3,"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{', "}}}"),
+        (_OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":[', "0]}}"),
+        (_OURS + '"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{', "}}}"),
         (
-            '{"v":3,"kind":"report","session":"","number":1,"id":"a","body":{"text":"',
+            _OURS + '"kind":"report","session":"","number":1,"id":"a","body":{"text":"',
             '"}}',
         ),
-        ('{"v":3,"kind":"remember","session":"","number":', ',"id":"","body":{"memory":0}}'),
+        (_OURS + '"kind":"remember","session":"","number":', ',"id":"","body":{"memory":0}}'),
     ),
     known=(
         ("", "[", ""),
         ("", '{"a":', ""),
-        ('{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":', "[", ""),
+        (_OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":', "[", ""),
         (
-            '{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
+            _OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
             "0,",
             "0]}}",
         ),
         (
-            '{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
+            _OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
             "{},",
             "0]}}",
         ),
         (
-            '{"v":3,"kind":"remember","session":"","number":1,"id":"","body":{"memory":{',
+            _OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":{',
             '"{n}":0,',
             '"":0}}}',
         ),
         (
-            '{"v":3,"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{',
+            _OURS + '"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{',
             '"{n}":{},',
             '"999999999":{}}}}',
         ),

@@ -1,5 +1,6 @@
 """No parser of tenants' text takes more than 100 ms at its size limit."""
 
+import contextlib
 import gc
 import os
 import time
@@ -7,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from merkatd.bus.wire import MalformedError, OtherVersionError
 from merkatd.garbage import Garbage
-from tests.worst.parsers import PARSERS
+from tests.worst.parsers import BUS, PARSERS
 from tests.worst.search import Parser, measured, worst
 
 _SOAK = "MERKAT_SOAK" in os.environ
@@ -43,3 +45,17 @@ def test_a_search_finds_no_worse_case(parser: Parser) -> None:
     """To replay what failed in a long run: MERKAT_SEED, and as many tries."""
     found = worst(parser, TRIES, SEED)
     assert found.seconds < parser.limit_s, f"seed {SEED}, {found}"
+
+
+def test_messages_on_the_bus_are_of_the_version_that_is_spoken() -> None:
+    """Of any other version they are refused before they are read."""
+    ours = [one for one in BUS.known if one[0].startswith('{"v":') and "kind" in one[0]]
+    assert len(ours) > 4
+    for begin, again, end in ours[1:]:
+        taken = begin + "".join(again.replace("{n}", str(number)) for number in range(3)) + end
+        with contextlib.suppress(MalformedError):
+            BUS.read(taken)
+            continue
+        with pytest.raises(MalformedError) as error:
+            BUS.read(taken)
+        assert not isinstance(error.value, OtherVersionError)
