@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import Ints
+from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods
 from merkatd.database.periods import Period
@@ -44,7 +44,9 @@ from merkatd.scheduler.owed import (
     with_use,
 )
 from merkatd.scheduler.ports import Histories, Observation
+from merkatd.scheduler.restarts import beyond_mib
 from merkatd.scheduler.settings import ALL_GOODS
+from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.using import (
     CPU,
     NOTHING_COMPUTED,
@@ -235,7 +237,7 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over, anew, cores)
         owed, given = with_use(arrays, rows, owed, given, used, elapsed)
         owed = owed + idle(arrays, rows, by_good[:, CPU] - elapsed)
-    owed = owed + _beyond(books, period, (end, after), arrays, rows)
+    owed = owed + _beyond(books, period, (end, after), arrays, rows, elapsed)
     if rested.any():
         off = rested[rows] / world.rhythm.interval_s
         owed = owed + whole(resting_costs(arrays, rows, world.markets) * off[:, np.newaxis])
@@ -262,8 +264,11 @@ def _beyond(
     until: tuple[Period | None, Mapping[str, Any] | None],
     arrays: Mapping[str, Any],
     rows: Ints,
+    elapsed: Floats,
 ) -> Ints:
     """[rows, resources]: what is owed for cores that guests had before they had limits.
+
+    And for memory that guests had beyond their shares, of owners that start them again and again.
 
     At the price of the period, or at the rate where use is charged: there the counter of the last
     guest is charged anyway.
@@ -271,6 +276,10 @@ def _beyond(
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     found = started(seen, period, arrays, until, books.histories)
+    more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if until[0] is None else None)
+    if more_mib.any():
+        price = finite_prices(arrays, world.markets)[arrays["market"][rows], MEMORY]
+        owed[:, MEMORY] = more_mib * elapsed * price
     if found:
         newest = until[0] is None
         now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED

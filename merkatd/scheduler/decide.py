@@ -19,7 +19,7 @@ from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
 from merkatd.placement.onehost import SUM_OF_SHORTFALLS
 from merkatd.placement.play import play, with_arrivals
-from merkatd.scheduler import holding, running
+from merkatd.scheduler import holding, restarts, running
 from merkatd.scheduler.afford import beside, suspensions
 from merkatd.scheduler.contended import contended
 from merkatd.scheduler.creations import in_turn
@@ -338,4 +338,5 @@ def _kept(
         **holding.resumable(seen.snapshot, decision.prices),
         **_goods(world.goods),
         **terms_of(world.markets, seen.snapshot.resources),
+        **restarts.kept(seen),
     }

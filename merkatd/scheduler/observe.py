@@ -47,6 +47,8 @@ class Seen:
     """What became of recent migrations."""
     in_use: InUse | None = None
     """What VMs keep of the memory that they use, once it is settled."""
+    restarted: frozenset[int] = frozenset()
+    """VMs that pay for memory beyond their shares (Note [Memory of guests that start])."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -37,9 +37,9 @@ from merkatd.scheduler.removed import RemovedUsers
 from merkatd.scheduler.retention import retain
 from merkatd.scheduler.shadow import Shadow
 from merkatd.scheduler.subscribers import Subscribers
+from merkatd.scheduler.taking_part import TakingPart
 from merkatd.scheduler.tell import Announcement, announced, due
 from merkatd.scheduler.telling import Telling
-from merkatd.scheduler.unplaced import Unplaced
 from merkatd.scheduler.world import World
 
 _log = Logger()
@@ -75,7 +75,7 @@ class Scheduler:
         self._listeners = Subscribers[[Announcement]]("finished periods")
         self._counters = Subscribers[[Outcome, float]]("outcomes of periods")
         self._quiet, self._shadow, self._telling = Quiet(), Shadow(), Telling()
-        self._unplaced = Unplaced()
+        self._taking_part = TakingPart()
         self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
         self._following = Following(self._turn, world.clock, self._acts, self.wake)
@@ -152,7 +152,7 @@ class Scheduler:
         try:
             purse = await charge(world, seen, self._following.found)
             self._following.limited.clear()
-            affordable = self._unplaced.affordable
+            affordable = self._taking_part.affordable
             paid_for = await world.executor.run(lambda: affordable(world, seen, purse))
             if leave.mode.watches:
                 done = await watch(world, paid_for, leave, self._shadow)
@@ -160,7 +160,7 @@ class Scheduler:
                 done = await carry_out(world, paid_for, leave, asking)
                 coming = await arrivals(world, done.seen, done.decided)
                 self._following.expect(world, coming)
-                if self._unplaced.note(seen, done.acted.unplaced):
+                if self._taking_part.note(seen, done.acted.unplaced):
                     self._beat.wake()  # their neighbours made room for nothing
         except Exception as error:
             await self._give_up(world, seen, error)

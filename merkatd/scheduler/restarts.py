@@ -1,0 +1,166 @@
+"""Guests that are started again and again pay for the memory that they hold beyond their shares.
+
+# Note [Memory of guests that start]
+
+A guest starts with all of its memory. Its balloon then takes what exceeds its share, within seconds
+or minutes, and until then the guest holds that for the price of its share. Once, that is the way
+of all guests. But a VM of 8 GiB with a share of 270 MiB that is started anew each minute holds 6
+GiB all the time, for 4 % of the price.
+
+So starts are counted by owner, for an hour. A start counts for nothing as long as its guest runs:
+a tenant that starts a hundred VMs and lets them run has none. Of an owner with more than three
+others, guests that started within the hour pay for the memory that they hold beyond their shares
+too, at the price of the period: for the mean of what they held at its beginning and at its end. An
+example: such a guest has 8,192 MiB as the period begins, 5,900 at its end, and a share of 270. It
+pays for (8,192 + 5,900) / 2 - 270 = 6,776 MiB more.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.limits.in_force import MEMORY
+from merkatd.market.view import NOWHERE
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.ports import Record, Use
+from merkatd.scheduler.snapshot import MEMORY as COLUMN
+from merkatd.scheduler.under_way import rows_of
+
+FREE = 3
+"""So many starts within the time below cost nothing, of guests that run no more."""
+REMEMBERED_S = 3600.0
+
+
+class _Guests(NamedTuple):
+    """The guests that ran in a period, and the VMs that had none."""
+
+    vm: Ints
+    run: Ints
+    host: Ints
+    """[guests]: rows ascend by VM id."""
+    idle: Mapping[int, tuple[int, Record]]
+    """By id of each VM without a guest: its owner, and its last record."""
+
+
+class Restarts:
+    """Counts the starts of guests; after a restart of the daemon the count begins anew."""
+
+    def __init__(self) -> None:
+        self._before: _Guests | None = None
+        self._starts: dict[int, list[tuple[float, int]]] = {}
+        """By owner: when which VM was started."""
+
+    def note(self, seen: Seen) -> frozenset[int]:
+        """Take in which guests started; return the VMs that pay for memory beyond their shares."""
+        at_s, vms = seen.observation.at_s, seen.snapshot.vms
+        now = _guests(seen)
+        if now is None:
+            return frozenset()
+        if self._before is not None:
+            for owner, vm in _started(seen, self._before, now):
+                self._starts.setdefault(owner, []).append((at_s, vm))
+        self._before = now
+        self._forget(at_s)
+        found: set[int] = set()
+        for owner, starts in self._starts.items():
+            begun = {vm for _, vm in starts}
+            run_on = begun & set(now.vm[np.isin(now.vm, list(begun))].tolist())
+            if len(starts) - len(run_on) > FREE:
+                idle = vms.id[(vms.owner == owner) & _may_start(vms.state)]
+                found |= begun | set(idle.tolist())
+        return frozenset(found)
+
+    def _forget(self, at_s: float) -> None:
+        """Also what a clock dated ahead."""
+        for owner, starts in list(self._starts.items()):
+            kept = [one for one in starts if abs(at_s - one[0]) <= REMEMBERED_S]
+            if kept:
+                self._starts[owner] = kept
+            else:
+                del self._starts[owner]
+
+
+def _guests(seen: Seen) -> _Guests | None:
+    """Return the guests that run; None where nobody can say whether one began anew."""
+    observation, use, vms = seen.observation, seen.use, seen.snapshot.vms
+    records = observation.records
+    if use.run is None or records is None or MEMORY not in seen.snapshot.resources:
+        return None
+    at = rows_of(vms.id, use.vm_id)
+    host = np.append(vms.host, NOWHERE)[at]
+    rows = np.flatnonzero(~np.isin(observation.vm_id, use.vm_id)).tolist()
+    idle = {
+        int(observation.vm_id[row]): (
+            int(observation.vm_owner[row]),
+            Record(
+                int(records.seq[row]),
+                int(records.ran_from_s[row]),
+                int(records.ran_until_s[row]),
+            ),
+        )
+        for row in rows
+    }
+    return _Guests(use.vm_id, use.run, host, idle)
+
+
+def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, int]]:
+    """Yield the owner and the id of each VM whose guest began anew between two periods.
+
+    A guest that was migrated did not. One that began and ended in between left a record.
+    """
+    vms = seen.snapshot.vms
+    at = rows_of(before.vm, now.vm)
+    known = at != NOWHERE
+    same_host = np.append(before.host, NOWHERE)[at] == now.host
+    anew = ~known | ((np.append(before.run, -1)[at] != now.run) & same_host)
+    for vm in now.vm[anew].tolist():
+        row = int(rows_of(vms.id, np.array([vm]))[0])
+        if row != NOWHERE:
+            yield int(vms.owner[row]), vm
+    for vm, (owner, record) in before.idle.items():
+        new = now.idle[vm][1] if vm in now.idle else seen.observation.ended.get(vm)
+        if new is not None and new.ran_from_s > 0 and new[:2] != record[:2]:
+            yield owner, vm
+
+
+def _may_start(state: Ints) -> Bools:
+    """[vms]: has no guest yet, and may have one before the next period."""
+    found: Bools = ~np.isin(state, (VmState.RUNNING, VmState.BUSY))
+    return found
+
+
+def kept(seen: Seen) -> Mapping[str, Any]:
+    """Return the columns for the charge of such VMs, where there are any.
+
+    `begins_mib`, [vms], is what each holds as the period begins, or will start with; NaN for all
+    others. `size_mib` is what it has after another start.
+    """
+    vms = seen.snapshot.vms
+    again = np.isin(vms.id, list(seen.restarted))
+    if not again.any():
+        return {}
+    size, held = vms.cap[:, COLUMN], vms.held[:, COLUMN]
+    begins = np.where(_may_start(vms.state) | np.isnan(held), size, held)
+    return {"begins_mib": np.where(again, begins, np.nan), "size_mib": size}
+
+
+def beyond_mib(
+    arrays: Mapping[str, Any], rows: Ints, anew: Collection[int], use: Use | None
+) -> Floats:
+    """[rows]: the memory that each held beyond its share; `anew` are rows that started meanwhile.
+
+    `use` is what hosts saw at the end of the period, None where that is not known any more.
+    """
+    if "begins_mib" not in arrays:
+        return np.zeros(len(rows))
+    begins, size = arrays["begins_mib"][rows], arrays["size_mib"][rows]
+    begins = np.where(np.isin(rows, list(anew)) & ~np.isnan(begins), size, begins)
+    ends = begins
+    if use is not None and len(use.vm_id):
+        at = rows_of(use.vm_id, arrays["vm"][rows])
+        ends = np.where(at >= 0, np.fmin(use.held_mib[at], begins), begins)
+    mean = (begins + ends) / 2
+    found: Floats = np.nan_to_num(np.maximum(mean - arrays["allocation"][rows, COLUMN], 0.0))
+    return found

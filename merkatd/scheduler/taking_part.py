@@ -1,0 +1,36 @@
+"""Which VMs take part in a period, and on which terms, by what happened in earlier ones."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from merkatd.scheduler.afford import Afforded, beside
+from merkatd.scheduler.charge import Purse
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.restarts import Restarts
+from merkatd.scheduler.unplaced import Unplaced
+from merkatd.scheduler.world import World
+
+_SAID = (
+    "its owner's VMs were started again and again within an hour, so it pays for memory beyond"
+    " its share until its balloon has taken that"
+)
+
+
+class TakingPart:
+    """Remembers refused deployments and starts of guests, for as long as the daemon runs."""
+
+    def __init__(self) -> None:
+        self._unplaced, self._restarts = Unplaced(), Restarts()
+
+    def affordable(self, world: World, seen: Seen, purse: Purse) -> Afforded:
+        """Return the cloud to decide about."""
+        restarted = self._restarts.note(seen)
+        found = self._unplaced.affordable(world, replace(seen, restarted=restarted), purse)
+        if not restarted:
+            return found
+        said = dict.fromkeys(restarted & set(seen.snapshot.vms.id.tolist()), _SAID)
+        return replace(found, messages={**found.messages, **beside(found.messages, said)})
+
+    def note(self, seen: Seen, refused: Mapping[int, str]) -> bool:
+        """Take in why VMs were not deployed, by VM id; return whether any was not."""
+        return self._unplaced.note(seen, refused)

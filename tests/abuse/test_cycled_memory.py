@@ -1,0 +1,94 @@
+"""A guest that is started again and again has its memory for no less than neighbours pay.
+
+It starts with all of it each time, and its balloon needs minutes to take memory that it uses.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from merkatd.market.price import PriceRule
+from tests.abuse.memory import USE_MIB, Memory
+from tests.scheduler.frontend import PASSWORD
+
+STEP_S = 5
+STEPS = 12
+"""In a period."""
+FREE_PERIODS = 10
+"""In which a few starts cost nothing."""
+PERIODS = 15
+LEAST = 0.9
+"""Of what a MiB costs neighbours: what a guest held is known at the looks alone."""
+
+Cycle = Callable[["Owner", int], None]
+
+
+class Owner:
+    """Of one VM with next to no bid, which uses nearly all of its memory."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.begin()
+
+    def begin(self) -> None:
+        """A new VM."""
+        self.vm = self.memory.vm("eve", 1.0, USE_MIB)
+
+    def act(self, action: str) -> None:
+        """Ask OpenNebula for it, which may refuse."""
+        bench = self.memory.site.bench
+        bench.raw("one.vm.action", action, self.vm, session=f"eve:{PASSWORD}")
+
+
+def off_for_a_moment(me: Owner, step: int) -> None:
+    """Soon after each look."""
+    if step == 1:
+        me.act("poweroff-hard")
+    if step == 2:
+        me.act("resume")
+
+
+def off_at_each_look(me: Owner, step: int) -> None:
+    """It has no share then."""
+    if step == 0:
+        me.act("resume")
+    if step == STEPS - 1:
+        me.act("poweroff-hard")
+
+
+def a_new_vm(me: Owner, step: int) -> None:
+    """For each look."""
+    if step == STEPS - 2:
+        me.act("terminate-hard")
+    if step == STEPS - 1:
+        me.begin()
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("cycle", [off_for_a_moment, off_at_each_look, a_new_vm])
+def test_memory_of_starts_is_paid_for(cycle: Cycle, rule: PriceRule) -> None:
+    """From the fifth start within an hour on."""
+    memory = Memory(rule)
+    site = memory.site
+    held = {True: 0.0, False: 0.0}
+    before = site.balances()
+    try:
+        memory.neighbours()
+        site.periods(5)
+        me = Owner(memory)
+        for period in range(FREE_PERIODS + PERIODS):
+            site.period()
+            if period == FREE_PERIODS:
+                before, held = site.balances(), {True: 0.0, False: 0.0}
+            for step in range(STEPS):
+                cycle(me, step)
+                site.clock.advance(STEP_S)
+                for vm, guest in site.cloud.guests.read().items():
+                    held[site.cloud.world.vms.rows[vm].uid == memory.eve] += guest.balloon_mib
+        site.period()
+        after = site.balances()
+    finally:
+        memory.close()
+    paid = {one: before[one] - after[one] for one in (site.ann, site.bob, memory.eve)}
+    honest = (paid[site.ann] + paid[site.bob]) / held[False]
+    assert paid[memory.eve] / held[True] >= LEAST * honest, (paid, held)
