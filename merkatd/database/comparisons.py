@@ -52,7 +52,10 @@ class Comparison:
 
 
 def add(connection: sa.Connection, comparisons: list[Comparison]) -> None:
-    """Keep them."""
+    """Keep them, once for each VM and look."""
+    same = sa.select(COMPARISONS.c.vm, COMPARISONS.c.at_s)
+    same = same.where(COMPARISONS.c.period.in_({one.period for one in comparisons}))
+    known = {(vm, at_s) for vm, at_s in connection.execute(same)} if comparisons else set()
     rows = [
         {
             **{name: getattr(one, name) for name in _NAMES},
@@ -62,6 +65,7 @@ def add(connection: sa.Connection, comparisons: list[Comparison]) -> None:
             "source": one.source and one.source[:_LONGEST_NAME],
         }
         for one in comparisons
+        if (one.vm, one.at_s) not in known
     ]
     if rows:
         connection.execute(sa.insert(COMPARISONS), rows)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd.database.schema import chunks
-from merkatd.database.steps import OUTSTANDING, STEPS, StepState, StoredStep, from_row
+from merkatd.database.steps import OUTSTANDING, PLACEMENT, STEPS, StepState, StoredStep, from_row
 
 _NEWEST_FIRST = (STEPS.c.period.desc(), STEPS.c.position.desc(), STEPS.c.id)
 
@@ -44,13 +44,16 @@ class Wanted:
         return [condition for value, condition in given if value is not None]
 
 
-def outstanding(connection: sa.Connection) -> tuple[StoredStep, ...]:
-    """The steps that are planned or sent, in the order in which they were recorded."""
-    query = (
-        sa.select(STEPS)
-        .where(STEPS.c.state.in_(OUTSTANDING))
-        .order_by(STEPS.c.period, STEPS.c.position, STEPS.c.id)
-    )
+def outstanding(connection: sa.Connection, ended_s: float | None = None) -> tuple[StoredStep, ...]:
+    """The steps that are planned or sent, in the order in which they were recorded.
+
+    Those of placement that were seen to have ended at the time `ended_s` are among them.
+    """
+    which: sa.ColumnElement[bool] = STEPS.c.state.in_(OUTSTANDING)
+    if ended_s is not None:
+        seen = STEPS.c.state.in_((StepState.CONFIRMED, StepState.EXPIRED))
+        which |= seen & STEPS.c.kind.in_(PLACEMENT) & (STEPS.c.ended_s == ended_s)
+    query = sa.select(STEPS).where(which).order_by(STEPS.c.period, STEPS.c.position, STEPS.c.id)
     return tuple(from_row(row) for row in connection.execute(query))
 
 

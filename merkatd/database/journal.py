@@ -63,10 +63,15 @@ def record(connection: sa.Connection, steps: Iterable[Step], at_s: float) -> Rec
 
 
 def mark_sent(connection: sa.Connection, ids: Iterable[str], at_s: float) -> frozenset[str]:
-    """Move planned steps to sent; only those returned may be sent."""
-    moved = _in_state(connection, ids, (StepState.PLANNED,))
+    """Move planned steps to sent; only those returned may be sent.
+
+    They are the same where this is run again, of which the same time is the sign.
+    """
+    wanted = frozenset(ids)
+    moved = _in_state(connection, wanted, (StepState.PLANNED,))
+    ours = _in_state(connection, wanted - moved, (StepState.SENT,), STEPS.c.sent_s == at_s)
     _update(connection, [{"which": one, "state": StepState.SENT, "sent_s": at_s} for one in moved])
-    return moved
+    return moved | ours
 
 
 def confirm(
@@ -158,12 +163,19 @@ def _periods(connection: sa.Connection, rows: list[dict[str, Any]]) -> set[int]:
 
 
 def _in_state(
-    connection: sa.Connection, ids: Iterable[str], states: tuple[StepState, ...]
+    connection: sa.Connection,
+    ids: Iterable[str],
+    states: tuple[StepState, ...],
+    *further: sa.ColumnElement[bool],
 ) -> frozenset[str]:
-    """Those of the steps that are in one of the states, locked until the transaction ends."""
+    """Those of the steps that are in one of the states, locked until the transaction ends.
+
+    All `further` conditions hold for them too.
+    """
     found: set[str] = set()
     for some in chunks(sorted(ids)):
         query = sa.select(STEPS.c.id).where(STEPS.c.id.in_(some), STEPS.c.state.in_(states))
+        query = query.where(*further)
         found.update(connection.scalars(query.with_for_update()))
     return frozenset(found)
 

@@ -122,6 +122,21 @@ def begin(
     return number
 
 
+def begun_by(connection: sa.Connection, started_s: float, observed_s: float) -> int | None:
+    """The newest period, where nothing but this observation is known of it."""
+    found = newest(connection)
+    if found is None or found.state is not PeriodState.OBSERVED:
+        return None
+    return found.number if (found.started_s, found.observed_s) == (started_s, observed_s) else None
+
+
+def decided_at(connection: sa.Connection, number: int, at_s: float) -> bool:
+    """Whether a decision of this time was stored, and nothing since."""
+    found = get(connection, number)
+    states = {PeriodState.DECIDED, PeriodState.WATCHED}
+    return found is not None and found.state in states and found.decided_s == at_s
+
+
 def decided(
     connection: sa.Connection,
     number: int,
@@ -249,6 +264,10 @@ def _advance(connection: sa.Connection, number: int, state: PeriodState, **value
     if moved.rowcount == 1:
         return
     present = get(connection, number)
+    times = {name: value for name, value in values.items() if name.endswith("_s")}
+    same = all(getattr(present, name, None) == at_s for name, at_s in times.items())
+    if same and present is not None and present.state is state:
+        return  # moved by the same transaction, whose confirmation was lost
     found = "does not exist" if present is None else f"is {present.state}"
     needed = " or ".join(sorted(_BEFORE[state]))
     raise PeriodStateError(f"period {number} {found}; only one that is {needed} can be {state}")

@@ -21,7 +21,7 @@ from merkatd.ledger.budgets import (
     replenish,
     set_budget,
 )
-from merkatd.ledger.charging import Bill, Settled, payers, settle, void
+from merkatd.ledger.charging import Bill, Settled, payers, settle, short_at, void
 from merkatd.ledger.debts import of_owners as debts_of
 from merkatd.ledger.errors import LedgerError, NotFoundError
 from merkatd.ledger.folding import fold, forget
@@ -95,6 +95,7 @@ __all__ = [
     "set_group_weight",
     "set_weight",
     "settle",
+    "short_at",
     "statement",
     "supply_of",
     "tenant",

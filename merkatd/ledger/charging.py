@@ -25,6 +25,7 @@ from merkatd.database.charges import Charged
 from merkatd.database.details import Detail
 from merkatd.database.entries import LARGEST, OverdrawnError, Posting, TransactionKind
 from merkatd.database.notes import Note, NoteKind
+from merkatd.database.periods import PeriodState
 from merkatd.database.rollups import rolled_up_to
 from merkatd.ledger import debts
 from merkatd.ledger.errors import LedgerError
@@ -117,6 +118,14 @@ def _countable(connection: sa.Connection, owed: Mapping[int, int]) -> Mapping[in
             found[account.id] = min(owed[account.id], LARGEST - before)
             debt[account.owner] = before + found[account.id]
     return found
+
+
+def short_at(connection: sa.Connection, at_s: float) -> frozenset[int]:
+    """The owners that could not pay in full for periods that were charged at this time."""
+    newest = periods.recent(connection, 100, PeriodState.CHARGED)
+    charged = [one.number for one in newest if one.charged_s == at_s]
+    missing = [charges.shortfalls(connection, number) for number in charged]
+    return frozenset(owner for one in missing for owner in _owners(connection, one))
 
 
 def _owners(connection: sa.Connection, missing: Mapping[int, int]) -> dict[int, int]:

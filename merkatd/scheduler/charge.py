@@ -95,6 +95,8 @@ class _Books(NamedTuple):
     seen: Seen
     histories: Histories
     limited: Limited
+    at_s: float
+    """When they are written: the sign of what this charge has done, where it is run again."""
 
 
 async def charge(world: World, seen: Seen, limited: Limited = NOTHING_LIMITED) -> Purse:
@@ -103,8 +105,9 @@ async def charge(world: World, seen: Seen, limited: Limited = NOTHING_LIMITED) -
     Raises UnreachableError where OpenNebula does not say when VMs ran.
     """
     histories = await read_histories(world, seen)
+    at_s = world.now()
     taken, purse = await world.database.run(
-        lambda connection: _charge(_Books(connection, world, seen, histories, limited))
+        lambda connection: _charge(_Books(connection, world, seen, histories, limited, at_s))
     )
     if taken:
         _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
@@ -112,10 +115,8 @@ async def charge(world: World, seen: Seen, limited: Limited = NOTHING_LIMITED) -
 
 
 def _charge(books: _Books) -> tuple[int, Purse]:
-    connection, world, seen, _, _ = books
-    at_s = world.now()
+    connection, world, seen, _, _, at_s = books
     accounts.lock_books(connection)
-    before = arrears.load(connection)
     owners = seen.observation.vm_owner.tolist()
     ledger.met(connection, owners, world.money, at_s, _people(seen.observation))
     change = ledger.keep_supply(connection, world.money, at_s)
@@ -129,8 +130,8 @@ def _charge(books: _Books) -> tuple[int, Purse]:
         _log.info("A renewal paid out {credits:.6f} credits", credits=paid / MICRO)
     ledger.replenish(connection, world.money.replenishment_s, at_s)
     purse = purse_of(connection, world, seen.observation)
-    grown = frozenset(one for one, count in purse.arrears.items() if count > before.get(one, 0))
-    return taken, replace(purse, unpaid=grown)
+    short = ledger.short_at(connection, at_s)
+    return taken, replace(purse, unpaid=purse.unpaid & short)
 
 
 def _guarded(books: _Books, period: Period, end: Period | None) -> int:
@@ -145,9 +146,8 @@ def _guarded(books: _Books, period: Period, end: Period | None) -> int:
         # Whatever is wrong with one period, others go on.
         attempt.rollback()
         why = f"it can't be charged: {type(error).__name__}: {error}"
-        at_s = books.world.now()
-        periods.quarantine(connection, period.number, at_s, why)
-        ledger.release(connection, period.number, at_s)
+        periods.quarantine(connection, period.number, books.at_s, why)
+        ledger.release(connection, period.number, books.at_s)
         _log.error(
             "Period {period} is in quarantine, {why}. Later periods are charged."
             " `merkatd tenant refund {period}` closes it.",
@@ -214,9 +214,8 @@ def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> 
 
 def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
     """Charge one period up to the next one that came as far, or up to now."""
-    connection, world, seen, histories, _ = books
+    connection, world, seen, histories, _, at_s = books
     arrays = allocations.load(connection, period.number)
-    at_s = world.now()
     if arrays is None:
         periods.failed(connection, period.number, at_s, "what was allocated is not known any more")
         ledger.release(connection, period.number, at_s)

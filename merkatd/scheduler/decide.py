@@ -73,8 +73,9 @@ async def decide(
     decision, limits = await world.executor.run(
         lambda: with_leave(world, seen, memory, unpaid, proposed, leave)
     )
+    at_s = world.now()
     recorded = await world.database.run(
-        lambda connection: _store(connection, world, seen, label, decision, limits, leave)
+        lambda connection: _store(connection, world, seen, label, decision, limits, leave, at_s)
     )
     return Decided(decision, limits, recorded)
 
@@ -283,12 +284,15 @@ def _store(
     decision: Decision,
     limits: Limits,
     leave: Leave,
+    at_s: float,
 ) -> Recorded:
-    at_s = world.now()
+    """Store it all, once: run again, it tells what was recorded."""
     if not leave.mode.watches:
         accounts.lock_books(connection)
     steps = permitted(leave, _of_this_period(limits.plan))
     recorded = journal.record(connection, steps, at_s)
+    if periods.decided_at(connection, seen.period, at_s):
+        return recorded
     arrays = _kept(connection, world, seen, decision, limits)
     snapshot = seen.snapshot
     by_market = {

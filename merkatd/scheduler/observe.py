@@ -166,9 +166,13 @@ class _Stored:
 
 
 def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
-    """One transaction: verdicts on steps, new words from templates, the period's number."""
+    """One transaction: verdicts on steps, new words from templates, the period's number.
+
+    Run again, it comes to the same: what it has ended counts as outstanding still.
+    """
     observation = looked.observation
-    outstanding = decisions.outstanding(connection)
+    number = periods.begun_by(connection, looked.started_s, observation.at_s)
+    outstanding = decisions.outstanding(connection, None if number is None else observation.at_s)
     verdicts = judge(outstanding, observation, world.rhythm, handing=world.handing)
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
@@ -177,9 +181,10 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     present = bids.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
     bids.forget(connection, gone)
-    number = periods.begin(
-        connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
-    )
+    if number is None:
+        number = periods.begin(
+            connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
+        )
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
     fleets.bind(connection, observation.keys, owners)
     group_vms.bind(connection, observation.keys, owners)

@@ -128,12 +128,13 @@ def test_recording_a_plan_again_changes_nothing(connection: sa.Connection) -> No
 
 
 def test_a_step_is_sent_once(connection: sa.Connection) -> None:
-    """Whoever comes second learns that there is nothing to send."""
+    """Whoever comes second learns that there is nothing to send; run again, it is the same one."""
     begun(connection)
     journal.record(connection, [deploy(1), deploy(2)], 0.0)
     ids = {deploy(1).id, deploy(2).id}
     assert journal.mark_sent(connection, [deploy(1).id], 1.0) == {deploy(1).id}
-    assert journal.mark_sent(connection, ids, 2.0) == {deploy(2).id}
+    for _ in range(2):
+        assert journal.mark_sent(connection, ids, 2.0) == {deploy(2).id}
     assert journal.mark_sent(connection, ids | {"unknown"}, 3.0) == frozenset()
 
 

@@ -58,7 +58,10 @@ def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> No
     """Each stage is stored with its time."""
     number = begin(connection, 60.0)
     periods.decided(connection, number, 62.0, "tabu", {})
-    periods.acted(connection, number, 63.0)
+    for _ in range(2):  # run again, it changes nothing
+        periods.acted(connection, number, 63.0)
+    with pytest.raises(PeriodStateError, match="period 1 is acted"):
+        periods.acted(connection, number, 64.0)
     periods.charged(connection, number, 120.0)
     found = periods.get(connection, number)
     assert found is not None

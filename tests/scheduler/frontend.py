@@ -42,6 +42,9 @@ PAPER_MARKET = Market(pricing=Pricing(rule=PriceRule.PAPER, whole_bids=True))
 class Frontend:
     """Everything a daemon has, but for the process."""
 
+    database = Database
+    """How transactions are run."""
+
     def __init__(
         self,
         hosts: int = 3,
@@ -73,7 +76,7 @@ class Frontend:
         world = World(
             cloud=OpenNebulaCloud(client, self.clock, Inline()),
             hypervisors=EmbeddedHypervisors(client),
-            database=Database(self.engine, Inline(), self.clock, rng),
+            database=self.database(self.engine, Inline(), self.clock, rng),
             clock=self.clock,
             executor=Inline(),
             rng=rng,

@@ -1,0 +1,141 @@
+"""A connection is lost between a commit and its confirmation: the transaction is run once more."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+import sqlalchemy as sa
+
+from merkatd.currency.settings import Money
+from merkatd.database import Database, bids, periods, plans
+from merkatd.database.accounts import ACCOUNTS
+from merkatd.database.arrears import ARREARS
+from merkatd.database.comparisons import COMPARISONS
+from merkatd.database.entries import ENTRIES, TRANSACTIONS
+from merkatd.database.orders import Mode
+from merkatd.database.reservations import RESERVATIONS
+from merkatd.database.steps import STEPS
+from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
+from merkatd.platforms.ports import SetBids
+from merkatd.scheduler.settings import Acting, Market
+from tests.platforms.site import BOB, Site
+
+Result = TypeVar("Result")
+
+EVERY = 4
+"""Each play repeats one transaction in so many; in turn all are repeated."""
+
+STORED = (ACCOUNTS, ENTRIES, RESERVATIONS, ARREARS, COMPARISONS)
+
+
+class Unconfirmed(Database):
+    """Runs some transactions twice: the first time they are committed, and nobody is told."""
+
+    count = 0
+    repeated = -1
+    """Which of each few, from 0 on; none if below."""
+
+    async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """What the last run returns."""
+        self.count += 1
+        if self.count % EVERY == self.repeated:
+            await super().run(work)
+        return await super().run(work)
+
+
+class Play(Site):
+    """A platform, the VMs of two tenants, and a third tenant that can't pay for its floor."""
+
+    database = Unconfirmed
+
+    def __init__(self, mode: Mode) -> None:
+        money = Money(supply=10_000_000, starting_credits=1.0, unpaid_periods=2)
+        reserve = {"cpu": 0.01, "memory": 0.001}
+        pricing = Pricing(rule=PriceRule.PAPER, whole_bids=True, reserve=reserve)
+        markets = (Market(pricing=pricing),)
+        super().__init__(hosts=2, acting=Acting(mode=mode), money=money, markets=markets)
+        self.told: list[object] = []
+
+    def play(self, repeated: int) -> None:
+        """Some periods in which VMs come, bid, move and are suspended."""
+        database = self.scheduler.world.database
+        assert isinstance(database, Unconfirmed)
+        poor = self.user("poor")
+        self.bidding = [self.vm(1.0 + one, owner=BOB) for one in range(4)]
+        self.bidding.append(self.vm(0.0, owner=poor, MERKAT_BID_MEMORY=0))
+        self.submitted = self.submit()
+        for number in range(8):
+            database.repeated = repeated
+            self._told(self.period())
+            if number == 1 and self.scheduler.mode is Mode.SHADOW:
+                self.bench.ok("one.vm.deploy", self.bidding[1], 0, False, -1)
+            if number == 2:
+                self.bench.ok("one.vm.update", self.bidding[0], 'MERKAT_BID_CPU="9"', 1)
+                if own := self.vms(self.submitted):
+                    self.act(self.submitted, SetBids(bids={own[0]: {"cpu": 3.0}}))
+            database.repeated = -1
+            self._approve()
+            self.clock.advance(60)
+        self.transactions = database.count
+
+    def _told(self, found: Any) -> None:
+        """What everybody learned of a period."""
+        verdicts = found.seen.verdicts
+        self.told += [
+            (found.period, found.prices, found.acted.sent, found.acted.not_done),
+            (verdicts.confirmed, verdicts.expired, [one.id for one in verdicts.waiting]),
+            found.decided.decision.reasons,
+        ]
+
+    def _approve(self) -> None:
+        """Of the plan that waits, as an administrator does."""
+
+        def give(connection: sa.Connection) -> None:
+            plan = plans.newest(connection)
+            if plan is not None and plan.state is plans.PlanState.WAITING:
+                plans.approve(connection, plan, frozenset(), "root", self.clock.seconds())
+
+        self.read(give)
+
+    def outcome(self) -> dict[str, Any]:
+        """All that anybody could notice of it."""
+        names = ("id", "kind", "vm", "state", "planned_s", "sent_s", "ended_s", "reply")
+        steps = sa.select(*(STEPS.c[name] for name in names)).order_by(STEPS.c.id)
+        found = {one.name: self._rows(sa.select(one)) for one in STORED}
+        return found | {
+            "told": self.told,
+            "transactions": self._rows(sa.select(TRANSACTIONS.c.id, TRANSACTIONS.c.kind)),
+            "foreign": self.scheduler.foreign.why,
+            "steps": self._rows(steps),
+            "periods": self.read(lambda c: periods.recent(c, 100)),
+            "bids": self.read(bids.current),
+            "words": self._rows(sa.select(bids.WORDS)),
+            "platform": replace(self.platform(self.submitted), token=""),
+            "doings": self.doings(self.submitted),
+            "states": {vm: self.state(vm) for vm in (*self.bidding, *self.vms(self.submitted))},
+        }
+
+    def _rows(self, query: sa.Executable) -> list[str]:
+        """As they are stored, in some order."""
+        return sorted(map(repr, self.read(lambda c: c.execute(query).all())))
+
+
+def played(mode: Mode, repeated: int = -1) -> dict[str, Any]:
+    """What a play comes to."""
+    site = Play(mode)
+    try:
+        site.play(repeated)
+        site.agree()
+        return site.outcome()
+    finally:
+        site.close()
+
+
+@pytest.mark.parametrize("mode", [Mode.ON, Mode.ASK, Mode.SHADOW])
+def test_whatever_is_run_twice_comes_to_the_same(mode: Mode) -> None:
+    """Steps, periods, money, platforms and bids are as if every answer had come."""
+    clean = played(mode)
+    for repeated in range(EVERY):
+        assert played(mode, repeated) == clean
