@@ -23,7 +23,7 @@ from merkatd.api.xmlrpc.rates import Rates
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller
 from merkatd.api.xmlrpc.turns import FairTurns
-from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.api.xmlrpc.words import Code, Refusal, TooManyRefusal
 from merkatd.api.xmlrpc.wrong import WrongPasswords
 
 _REFUSED_LOGIN = 10.0
@@ -32,6 +32,10 @@ _WAITING_STRANGERS = 64
 REFUSED_EVERY_S = 0.5
 """The answer to a wrong password waits for the next multiple of this time, counted from its call:
 OpenNebula refuses an unknown user sooner than one whom a directory knows."""
+_STRANGER_BYTES = 1_024.0
+"""So many bytes of a stranger's call count as another call: to parse them takes up to 0.1 ms,"""
+_USER_BYTES = 4_096.0
+"""and so many of a user's."""
 _USERS_PART = 4
 """A user has at most one turn in so many."""
 
@@ -60,17 +64,19 @@ class Admission:
         other.turns = self._new_turns()
         return other
 
-    def wait_s(self, address: str) -> float:
+    def wait_s(self, address: str, size: int = 0) -> float:
         """Count a call from this address; return the seconds it is too early by, 0 for none."""
-        return self._addresses.take(address, self._clock.seconds())
+        calls = self._addresses.part(1.0 + size / _STRANGER_BYTES)
+        return self._addresses.take(address, self._clock.seconds(), calls)
 
-    def heed(self, address: str, wait_s: float, *, known: bool) -> None:
+    def heed(self, address: str, wait_s: float, *, known: bool, size: int = 0) -> None:
         """Raise Refusal for a call that came too early, unless it is from a known user.
 
         A known user's call counts for that user, and not for the address.
         """
         if known and not wait_s:
-            self._addresses.fine(address, self._clock.seconds(), -1.0)
+            calls = self._addresses.part(1.0 + size / _STRANGER_BYTES)
+            self._addresses.fine(address, self._clock.seconds(), -calls)
         elif not known:
             _allow(wait_s, f"calls from address {address}")
 
@@ -79,13 +85,18 @@ class Admission:
         return self._logins.is_good(session) or self._logins.is_familiar(session)
 
     async def admitted(
-        self, session: str, address: str, work: Callable[[Caller], Awaitable[Result]]
+        self,
+        session: str,
+        address: str,
+        work: Callable[[Caller], Awaitable[Result]],
+        size: int = 0,
     ) -> Result:
         """Return what the work returns for this login's user, in its turn. Raises Refusal."""
         identity = await self._identified(session, address)
         now_s = self._clock.seconds()
         self.known.note(address, identity.uid, now_s)
-        wait_s = self._users.take(identity.uid, now_s)
+        calls = self._users.part(1.0 + size / _USER_BYTES)
+        wait_s = self._users.take(identity.uid, now_s, calls)
         if wait_s:
             # A flood counts for its address too, whoever sends it.
             self._addresses.fine(address, now_s, 1.0)
@@ -131,4 +142,4 @@ def _half(number: int) -> int:
 
 def _allow(wait_s: float, what: str) -> None:
     if wait_s > 0:
-        raise Refusal(Code.ACTION, f"Too many {what}: try again in {wait_s:.2g} s.")
+        raise TooManyRefusal(f"Too many {what}: try again in {wait_s:.2g} s.")

@@ -9,6 +9,7 @@ from twisted.logger import Logger
 from twisted.web.http import HTTPChannel, Request
 
 from merkatd.api.xmlrpc import encoding
+from merkatd.api.xmlrpc.held import HELD_S, Held
 from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ _LENGTH_DIGITS = 18
 """A longer Content-Length is none: Python refuses to read numbers of thousands of digits."""
 _LET_BY = 64
 """A call so many times too large is read to its end, to be answered; a larger one is cut off."""
+
+_IN_A_ROW = 4
+"""So many calls of one connection are begun before others have their turn."""
 
 _log = Logger()
 _Request: Any = Request  # Twisted's web has no types
@@ -66,6 +70,11 @@ class Call(_Request):  # type: ignore[misc]  # so it is
             self._running = ensureDeferred(self._run(self.content.getvalue()))
             self._running.addErrback(self._broken)
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether there was an answer, or the caller has gone."""
+        return self._answered
+
     def answer(self, body: bytes) -> None:
         """Send the answer, unless there was one or nobody is there any more."""
         self._say(200, b"text/xml; charset=utf-8", body)
@@ -83,8 +92,11 @@ class Call(_Request):  # type: ignore[misc]  # so it is
         super().connectionLost(reason)
 
     async def _run(self, body: bytes) -> None:
-        factory = self.channel.factory
-        self.answer(await factory.answer(body, self.caller()))
+        said = await self.channel.factory.answer(body, self.caller())
+        if isinstance(said, Held):
+            self.channel.hold(self, said.body)
+        else:
+            self.answer(said)
 
     def caller(self) -> str:
         """Return the address that limits count."""
@@ -160,6 +172,12 @@ class Channel(HTTPChannel):
         """When the call that is arriving began to; None between calls."""
         self._answered_call: Call | None = None
         """The last call, while the caller has not read enough of its answers."""
+        self._later: Any = None
+        """What goes on later: an answer that is held back, or the next of many calls."""
+        self._is_held = False
+        """Whether it is an answer."""
+        self._in_a_row = 0
+        """Calls since something arrived, or since others had their turn."""
 
     def getPeer(self) -> None:  # noqa: N802 - Twisted's name
         """Nobody asks a call for it: the connection knows the address."""
@@ -171,6 +189,7 @@ class Channel(HTTPChannel):
         self.heard_s = self._seconds()
         if self._began_s is None:
             self._began_s = self.heard_s
+        self._in_a_row = 0
         super().dataReceived(data)  # type: ignore[no-untyped-call]  # so it is
 
     def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
@@ -203,16 +222,34 @@ class Channel(HTTPChannel):
         """Begin the next call, once the caller has read what was answered before.
 
         Twisted begins it at once: 500 small calls in one packet would leave all their answers in
-        memory.
+        memory, and hold the event loop. After a few in a row others get a turn.
         """
+        self._in_a_row += 1
         if self._waitingForTransport and self.persistent:
             self._answered_call = request
             self.heard_s = self._seconds()
+        elif self._in_a_row >= _IN_A_ROW and self.persistent:
+            self._later = self.factory.clock.callLater(0, self._go_on, request)
         else:
             super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
 
+    def _go_on(self, request: Any) -> None:
+        self._later, self._in_a_row = None, 0
+        self.requestDone(request)
+
+    def hold(self, call: Call, answer: bytes) -> None:
+        """Answer a call later; until then the caller's next ones stay unread."""
+        if not call.is_answered:
+            self._is_held = True
+            self._later = self.factory.clock.callLater(HELD_S, self._let_go, call, answer)
+
+    def _let_go(self, call: Call, answer: bytes) -> None:
+        self._later, self._is_held = None, False
+        call.answer(answer)
+
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
         """Go on: the caller has read what was written."""
+        self._in_a_row = 0
         super().resumeProducing()  # type: ignore[no-untyped-call]  # so it is
         request, self._answered_call = self._answered_call, None
         if request is not None:
@@ -221,7 +258,7 @@ class Channel(HTTPChannel):
     @property
     def at_work(self) -> bool:
         """Whether a call of it is being answered, and its caller reads its answers."""
-        return bool(self._handlingRequest) and not self.is_unread
+        return bool(self._handlingRequest) and not (self.is_unread or self._is_held)
 
     @property
     def is_unread(self) -> bool:
@@ -253,5 +290,8 @@ class Channel(HTTPChannel):
 
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
         """It has ended."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         self.factory.gone(self)
         super().connectionLost(reason)  # type: ignore[no-untyped-call]  # so it is

@@ -9,16 +9,16 @@ from twisted.logger import Logger
 from merkatd.api.questions import NotNowError, QuestionError
 from merkatd.api.xmlrpc import encoding
 from merkatd.api.xmlrpc.admission import Admission
-from merkatd.api.xmlrpc.decoding import RpcCall, call_of
+from merkatd.api.xmlrpc.decoding import RpcCall, claimed_session
+from merkatd.api.xmlrpc.held import Held
 from merkatd.api.xmlrpc.methods import METHODS
+from merkatd.api.xmlrpc.parsing import Parsing
 from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller, House, Method
-from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault
+from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault, TooManyRefusal
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.ports import UnreachableError
-
-_LONGEST_SHORT = 16_384
 
 _LONGEST_LOGGED = 200
 
@@ -31,35 +31,54 @@ class Dispatch:
     def __init__(self, house: House, settings: Settings, clock: Any) -> None:
         self.house = house
         self.admission = Admission(house.logins, settings, clock)
-        self._depth = settings.depth
+        self._parsing = Parsing(clock, settings.depth)
 
-    async def answer(self, body: bytes, address: str) -> bytes:
+    async def answer(self, body: bytes, address: str) -> bytes | Held:
         """What a call from this address is answered with."""
         try:
-            wait_s = self.admission.wait_s(address)
-            if len(body) > _LONGEST_SHORT:
-                # Taking a long call apart costs more than anybody may who is over its limit.
-                self.admission.heed(address, wait_s, known=False)
-            found, session, arguments = _checked(call_of(body, self._depth))
-            self.admission.heed(address, wait_s, known=self.admission.knows(session))
+            found, session, arguments = await self._taken(body, address)
         except RpcFault as wrong:
             return encoding.fault(wrong)
         except Refusal as refusal:
-            return encoding.refused("merkat", refusal)
+            return _held_if_too_many(refusal, encoding.refused("merkat", refusal))
         try:
-            return encoding.answer(await self._done(found, session, arguments, address))
+            done = await self._done(found, session, arguments, address, len(body))
+            return encoding.answer(done)
         except RpcFault as wrong:
             return encoding.fault(wrong)
         except Exception as error:  # noqa: BLE001 - each caller is answered, and the daemon lives on
-            return encoding.refused(found.name, refusal_of(found.name, error))
+            refused = encoding.refused(found.name, refusal_of(found.name, error))
+            return _held_if_too_many(error, refused)
 
-    async def _done(self, found: Method, session: str, arguments: list[Any], address: str) -> Any:
+    async def _taken(self, body: bytes, address: str) -> tuple[Method, str, list[Any]]:
+        """Take a call apart, if its caller may have that done. Raises RpcFault, Refusal."""
+        size = len(body)
+        wait_s = self.admission.wait_s(address, size)
+        claimed = claimed_session(body)
+        known = self.admission.knows(claimed)
+        if not known:
+            # To parse is the dearest part of most calls: it is not done beyond the limit.
+            self.admission.heed(address, wait_s, known=False)
+        key = (known, claimed.partition(":")[0] if known else address)
+        found, session, arguments = _checked(await self._parsing.call_of(body, key))
+        known = self.admission.knows(session)
+        self.admission.heed(address, wait_s, known=known, size=size)
+        return found, session, arguments
+
+    async def _done(
+        self, found: Method, session: str, arguments: list[Any], address: str, size: int
+    ) -> Any:
         async def done(caller: Caller) -> Any:
             if found.admin:
                 need_admin(caller.identity, found.name)
             return await found.function(self.house, caller, *arguments)
 
-        return await self.admission.admitted(session, address, done)
+        return await self.admission.admitted(session, address, done, size)
+
+
+def _held_if_too_many(error: Exception, answer: bytes) -> bytes | Held:
+    """Return the answer, to be held back where its caller is over a limit."""
+    return Held(answer) if isinstance(error, TooManyRefusal) else answer
 
 
 def _checked(call: RpcCall) -> tuple[Method, str, list[Any]]:

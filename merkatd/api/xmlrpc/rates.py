@@ -20,6 +20,10 @@ class Rates:
         self._keep(who, held - calls, now_s)
         return 0.0
 
+    def part(self, calls: float) -> float:
+        """Return so many calls, or as many as a full bucket holds."""
+        return max(1.0, min(calls, self._full))
+
     def fine(self, who: object, now_s: float, calls: float) -> None:
         """Take so many calls, also where there are not as many left."""
         self._keep(who, max(self._held(who, now_s) - calls, -self._full), now_s)

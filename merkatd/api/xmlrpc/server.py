@@ -138,7 +138,8 @@ class CallFactory(HTTPFactory):
     ) -> None:
         # Times are looked after below, all at once, rather than by a timer a connection.
         super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None is none
-        self._clock = reactor
+        self.clock = reactor
+        """Tells the time, and does things later."""
         self.answer = answer
         self.settings = settings
         self.proxies = proxies
@@ -151,7 +152,7 @@ class CallFactory(HTTPFactory):
 
     def startFactory(self) -> None:  # noqa: N802 - Twisted's name
         """The port is open."""
-        self._sweeping = self._clock.callLater(_SWEEP_S, self._sweep)
+        self._sweeping = self.clock.callLater(_SWEEP_S, self._sweep)
 
     def stopFactory(self) -> None:  # noqa: N802 - Twisted's name
         """The port is closed."""
@@ -166,7 +167,7 @@ class CallFactory(HTTPFactory):
             return None
         if not self.places.makes_room(name, trusted=trusted):
             return None
-        channel = self.speaks(self, host, self._clock.seconds)
+        channel = self.speaks(self, host, self.clock.seconds)
         channel.name, channel.trusted = name, trusted
         self.places.take(name, channel)
         return channel
@@ -188,5 +189,5 @@ class CallFactory(HTTPFactory):
 
     def _sweep(self) -> None:
         for channel in self.places:
-            channel.look_at_the_clock(self._clock.seconds())
-        self._sweeping = self._clock.callLater(_SWEEP_S, self._sweep)
+            channel.look_at_the_clock(self.clock.seconds())
+        self._sweeping = self.clock.callLater(_SWEEP_S, self._sweep)

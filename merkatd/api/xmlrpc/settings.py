@@ -48,10 +48,11 @@ class Settings:
     """The most logins at a time that OpenNebula is asked about and that were not good within the
     last hour; one address has at most half of these turns. Known users wait for none of them."""
     user_calls: float = 50.0
-    """Calls a second of one user, on average,"""
+    """Calls a second of one user, on average; each 4 KiB of a call count as another,"""
     address_calls: float = 500.0
-    """and of one address for calls of users that are not known yet. A refused login counts as
-    ten calls."""
+    """and of one address for calls of users that are not known yet. There each KiB of a call
+    counts as another, and a refused login as ten. What comes beyond it is not parsed, and is
+    refused half a second later."""
     trusted_proxies: frozenset[str] | None = None
     """Addresses or networks of proxies, such as `127.0.0.1` or `10.0.0.0/8`. A request from one of
     them counts for the address that its `X-Forwarded-For` names; from others that header is

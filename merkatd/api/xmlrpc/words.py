@@ -35,6 +35,13 @@ class Refusal(Exception):  # noqa: N818 - the protocol calls it neither error no
         self.oid = oid
 
 
+class TooManyRefusal(Refusal):
+    """A call of a caller that is over its limits: its answer can wait."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Code.ACTION, text)
+
+
 class RpcFault(Exception):  # noqa: N818 - XML-RPC's own word
     """A call that XML-RPC itself refuses."""
 
