@@ -39,7 +39,7 @@ def test_whatever_happens_a_vm_has_one_outstanding_step(
                     expected[step.id] = StepState.PLANNED
                 journal.record(connection, [step], 0.0)
             elif verb == "send":
-                moved = journal.mark_sent(connection, [step.id], 0.0)
+                moved = journal.mark_sent(connection, [step.id], float(turn))
                 assert bool(moved) == (before is StepState.PLANNED)
                 expected |= dict.fromkeys(moved, StepState.SENT)
             else:
