@@ -30,7 +30,7 @@ def test_whatever_happens_a_vm_has_one_outstanding_step(
     outstanding = {StepState.PLANNED, StepState.SENT}
     with engine.connect() as connection:
         begun(connection, 4)
-        for verb, period, vm in script:
+        for turn, (verb, period, vm) in enumerate(script):
             step = deploy(vm, period)
             before = expected.get(step.id)
             if verb == "record":
