@@ -9,6 +9,9 @@ from merkatd.platforms.life import UP_OR_COMING, WAITING, Event, State
 from merkatd.platforms.template import OverBudget
 from merkatd.platforms.words import at
 
+_LEAST_CREDITS = 0.001
+"""Bids are lowered to what half of a budget pays, so the last of it would last for ever."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
@@ -88,7 +91,7 @@ def _ending(now: Standing, offer: Offer) -> str | None:
     deadline_s = now.terms.deadline_s
     if deadline_s is not None and offer.now_s >= deadline_s:
         return f"its deadline, {at(deadline_s)}, has passed"
-    spent = now.terms.purse.credits <= 0 and now.state in UP_OR_COMING
+    spent = now.terms.purse.credits < _LEAST_CREDITS and now.state in UP_OR_COMING
     if spent and now.over_budget is OverBudget.STOP:
         return "its budget is used up"
     if now.state is State.STARTING and now.counts.trouble:

@@ -179,7 +179,7 @@ def seconds_charged(
     passed_s = max(until_s - period.observed_s, 0.0)
     most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
     before, now = _looks(seen, period, arrays, until)
-    waited = _waited(seen, arrays, after)
+    waited = _waited(world, seen, arrays, after)
     if before is not None and now is not None:
         ran = seconds_run(before, now, histories, arrays.get("placed"))
         ran = at_least(ran, world.rhythm.least_charge_s, passed_s)
@@ -196,11 +196,14 @@ def seconds_charged(
     return Seconds(ran, np.where(arrays["rests"], off_s, 0.0), by_good)
 
 
-def _waited(seen: Seen, arrays: Mapping[str, Any], after: Mapping[str, Any] | None) -> Bools:
+def _waited(
+    world: World, seen: Seen, arrays: Mapping[str, Any], after: Mapping[str, Any] | None
+) -> Bools:
     """[vms]: was placed on a host, and had no guest there up to the end of the period.
 
     Or was ended by then, or failed on a host that is well. One that its host did not get has no
-    part in this. See Note [VMs without a guest] in `holding.py`.
+    part in this, unless OpenNebula carries out deployments itself: nobody else hears of refusals.
+    See Note [VMs without a guest] in `holding.py`.
     """
     placed = arrays.get("placed")
     if placed is None or not placed.any():
@@ -210,7 +213,10 @@ def _waited(seen: Seen, arrays: Mapping[str, Any], after: Mapping[str, Any] | No
         idle = after["vm"][after["rests"]] if "rests" in after else after["vm"][:0]
         gone = ~np.isin(arrays["vm"], after["vm"])
     else:
-        idle = look.vm_id[_failed(look) if look.vm_idle is None else look.vm_idle | _failed(look)]
+        none = _failed(look) if look.vm_idle is None else look.vm_idle | _failed(look)
+        if world.handing:
+            none = none | (look.vm_state == VmState.PENDING)
+        idle = look.vm_id[none]
         gone = ~np.isin(arrays["vm"], look.vm_id)
     had_host = [vm for vm, record in look.ended.items() if record.seq >= 0]
     ended = gone & np.isin(arrays["vm"], had_host)

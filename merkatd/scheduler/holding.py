@@ -7,7 +7,9 @@ what it holds, so that is what it pays for, as it would for a floor.
 # Note [VMs without a guest]
 
 While OpenNebula copies a VM's disks, or does something else to them, the VM is busy on a host and
-has no guest there: nothing computes, for as long as its owner likes. Such a VM counts as one that
+has no guest there: nothing computes, for as long as its owner likes. Where OpenNebula carries out
+deployments itself, a VM may wait for its own after the period that placed it, for ever if its owner
+locks it. Such a VM counts as one that
 is off: it bids nothing, and keeps and pays for its floor. When its guest starts, it gets the limits
 that a resumed VM gets (`arrivals.py`). Only in the period in which the daemon placed it does it
 keep its share from others, since the limits of its neighbours were set for that: it pays for that

@@ -16,6 +16,7 @@ import numpy as np
 from merkatd.cluster import (
     RESTING,
     Bools,
+    Deploy,
     Floats,
     History,
     Hosts,
@@ -77,7 +78,7 @@ def snapshot_of(
     host_market = markets_of_hosts(seen, markets)
     host = rows_of(seen.host_id, seen.vm_host)
     state, host, leaving = under_way(seen, host, known.waiting)
-    idle = _idle(seen, state)
+    idle = _idle(seen, state, known.waiting)
     state[idle] = VmState.POWERED_OFF
     market = markets_of_vms(seen, host, host_market, markets)
     if goods.further:
@@ -145,12 +146,17 @@ def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
     return stays
 
 
-def _idle(seen: Observation, state: Ints) -> Bools:
-    """[vms]: on a host without a guest. See Note [VMs without a guest] in `holding.py`."""
-    if seen.vm_idle is None:
-        return np.zeros(len(seen.vm_id), dtype=bool)
-    idle: Bools = seen.vm_idle & (state == VmState.BUSY)
-    return idle
+def _idle(seen: Observation, state: Ints, waiting: Sequence[StoredStep]) -> Bools:
+    """[vms]: on a host without a guest, or to be deployed on one, by a plan of an earlier period.
+
+    See Note [VMs without a guest] in `holding.py`.
+    """
+    coming = [stored.step.vm for stored in waiting if isinstance(stored.step, Deploy)]
+    idle = np.isin(seen.vm_id, coming) & (seen.vm_state == VmState.PENDING)
+    if seen.vm_idle is not None:
+        idle |= seen.vm_idle
+    found: Bools = idle & (state == VmState.BUSY)
+    return found
 
 
 def _caps_and_floors(

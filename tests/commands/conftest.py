@@ -14,7 +14,9 @@ def contended() -> Daemon:
     daemon = Daemon()
     for number, bid in enumerate(BIDS):
         daemon.frontend.vm(bid, VCPU=4, NAME=f"web-{number}")
-    daemon.frontend.vm(3.0, NAME="big", MEMORY=20_000, MERKAT_MIN_MEMORY=10_000)
+    daemon.frontend.vm(
+        3.0, NAME="big", MEMORY=20_000, MERKAT_MIN_MEMORY=10_000, MERKAT_BID_MEMORY=100
+    )
     daemon.period(4)
     return daemon
 

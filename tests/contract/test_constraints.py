@@ -18,7 +18,11 @@ from .ways import HOLD, RUNNING
 if TYPE_CHECKING:
     from .endpoint import Endpoint
 
-MOST_OF_A_HOST = f'CPU="1"\nMEMORY="{HOST_MIB - 1000}"\nMERKAT_MIN_MEMORY="{HOST_MIB - 5000}"\n'
+MOST_OF_A_HOST = (
+    f'CPU="1"\nMEMORY="{HOST_MIB - 1000}"\nMERKAT_MIN_MEMORY="{HOST_MIB - 5000}"\n'
+    'MERKAT_BID_MEMORY="100"\n'
+)
+"""Its bid pays for what it claims."""
 
 
 # -- hosts ----------------------------------------------------------------------------------------
@@ -43,7 +47,9 @@ def test_what_is_reserved_is_not_the_markets(endpoint: Endpoint, merkat: Merkat)
     )
     for host in range(3):
         say(endpoint, host, f'RESERVED_CPU="{HOST_CPU - 100}"')
-    assert "needs 200 cpu as its floor" in merkat.why('VCPU="2"\nMERKAT_MIN_CPU="200"\n')
+    assert "needs 200 cpu as its floor" in merkat.why(
+        'VCPU="2"\nMERKAT_MIN_CPU="200"\nMERKAT_BID_CPU="100"\n'
+    )
 
 
 # -- requirements ---------------------------------------------------------------------------------

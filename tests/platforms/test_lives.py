@@ -267,7 +267,7 @@ class TestMoney:
         site.until(platform, "running")
         bids = {vm: {"cpu": 40.0} for vm in site.vms(platform)}
         assert site.act(platform, SetBids(bids=bids)).accepted
-        site.periods(20)
+        site.periods(40)  # in each its bids are lowered to what half of the rest pays
         assert site.platform(platform).state == state
 
     def test_a_budget_that_its_tenant_does_not_have(self, site: Site) -> None:

@@ -1,0 +1,54 @@
+"""A VM that OpenNebula does not deploy, though it asked for its place, costs neighbours nothing.
+
+OpenNebula tells nobody that it refused.
+"""
+
+import pytest
+
+from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.faults import Fault, Kind
+from tests.driver.oned import Oned
+from tests.scheduler.frontend import Frontend
+
+CORES = 8
+NEIGHBOURS = 4
+BID = 20.0
+PERIOD_S = 60.0
+PERIODS = 20
+CREDITS = 1e6
+"""Each tenant starts with so many."""
+
+
+@pytest.mark.parametrize("bid", [20.0, 9_000.0])
+def test_what_neighbours_lose_by_a_vm_that_is_never_deployed_is_paid_for(bid: float) -> None:
+    """Its owner pays for each period that made room for it; in all others they have all cores."""
+    frontend = Frontend(hosts=1, size=HostSize(CORES * 100, 65_536), handing=True)
+    oned = Oned(frontend)
+    honest = [frontend.user(name) for name in ("ann", "bob")]
+    eve = frontend.user("eve")
+    for number in range(NEIGHBOURS):
+        frontend.vm(BID, owner=honest[number % 2], VCPU=CORES)
+    oned.place()
+    frontend.clock.advance(PERIOD_S)
+    frontend.periods(3)
+    vm = frontend.vm(bid, owner=eve, VCPU=CORES)
+    owner = int(frontend.bench.vm(vm).uid)
+    frontend.cloud.faults.add(
+        Fault(Kind.REFUSE, "one.vm.deploy", vm=vm, count=-1, text="no such image")
+    )
+
+    def computed_s() -> float:
+        return sum(guest.cpu_s for guest in frontend.cloud.guests.read().values())
+
+    before_s, before, began_s = computed_s(), frontend.balances(), frontend.clock.seconds()
+    for _ in range(PERIODS):
+        oned.place()
+        frontend.clock.advance(PERIOD_S)
+        frontend.period()
+    assert len(oned.refused) > PERIODS / 2
+    passed_s = frontend.clock.seconds() - began_s
+    lost = CORES * passed_s - (computed_s() - before_s)
+    paid = before.get(owner, CREDITS) - frontend.balances()[owner]
+    assert paid >= 0.95 * lost * NEIGHBOURS * BID / (CORES * PERIOD_S) or lost < 1
+    assert lost <= 0.35 * CORES * passed_s
+    frontend.close()
