@@ -202,7 +202,7 @@ def _waited(
     """[vms]: was placed on a host, and had no guest there up to the end of the period.
 
     Or was ended by then, or failed on a host that is well. One that its host did not get has no
-    part in this, unless OpenNebula carries out deployments itself: nobody else hears of refusals.
+    part in this, unless OpenNebula carries out deployments itself: the daemon hears of no refusal.
     See Note [VMs without a guest] in `holding.py`.
     """
     placed = arrays.get("placed")

@@ -178,7 +178,7 @@ def with_use(
 
 
 def idle(arrays: Mapping[str, Any], rows: Ints, periods: Floats) -> Ints:
-    """[rows, resources]: what is owed for cores that nobody used, where use is charged.
+    """[rows, resources]: what is owed for idle cores of a share, where use is charged.
 
     For so many periods the VM kept its share from others, and had no guest.
     """

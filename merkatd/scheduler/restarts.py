@@ -83,7 +83,7 @@ class Restarts:
 
 
 def _guests(seen: Seen) -> _Guests | None:
-    """Return the guests that run; None where nobody can say whether one began anew."""
+    """Return the guests that run; None where it is not known which began anew."""
     observation, use, vms = seen.observation, seen.use, seen.snapshot.vms
     records = observation.records
     if use.run is None or records is None or MEMORY not in seen.snapshot.resources:

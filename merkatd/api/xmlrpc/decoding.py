@@ -77,7 +77,7 @@ class Taking:
             self._parser.Parse(piece, last)
         except ExpatError as error:
             raise RpcFault(FaultCode.NO_CALL, f"the call is no XML: {error}") from None
-        except (LookupError, ValueError):  # encodings that nobody knows
+        except (LookupError, ValueError):  # unknown encodings
             raise RpcFault(FaultCode.NO_CALL, "the call is no XML in UTF-8") from None
 
     def call(self) -> RpcCall:

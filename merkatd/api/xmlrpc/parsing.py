@@ -1,7 +1,7 @@
 """Calls are taken apart in turn: no caller's bytes hold the event loop, nor keep others waiting.
 
 # Note [Pieces]
-In one turn of the event loop so many bytes are parsed, whoever sent them; what comes on top waits.
+In one turn of the event loop so many bytes are parsed, of all callers together; the rest waits.
 Those that wait are parsed piece by piece, a piece for each key in rotation.
 Example: one address sends a hundred calls of 256 KiB, another one of 3 KiB meanwhile. The latter is
 parsed after one piece of the former's: within a turn or two, that is within milliseconds.
