@@ -103,6 +103,7 @@ def seen_from(
         moved_at_s=known_moves.moved_at_s,
         resting=resting(known_moves, looked.observation.at_s, world.rhythm.interval_s),
         lost=lost,
+        handing=world.handing,
     )
     seen, use = looked.observation, looked.use
     return Seen(

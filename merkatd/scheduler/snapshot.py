@@ -62,6 +62,8 @@ class Known:
     """Ids of the VMs whose last migration failed: they are not moved for a while."""
     lost: AbstractSet[int] = frozenset()
     """Ids of the failed VMs that wait for an administrator: they keep no room on their hosts."""
+    handing: bool = False
+    """OpenNebula carries out deployments itself, when it likes."""
 
 
 def snapshot_of(
@@ -78,7 +80,7 @@ def snapshot_of(
     host_market = markets_of_hosts(seen, markets)
     host = rows_of(seen.host_id, seen.vm_host)
     state, host, leaving = under_way(seen, host, known.waiting)
-    idle = _idle(seen, state, known.waiting)
+    idle = _idle(seen, state, known)
     state[idle] = VmState.POWERED_OFF
     market = markets_of_vms(seen, host, host_market, markets)
     if goods.further:
@@ -146,12 +148,14 @@ def _stays(seen: Observation, waiting: Sequence[StoredStep]) -> Bools:
     return stays
 
 
-def _idle(seen: Observation, state: Ints, waiting: Sequence[StoredStep]) -> Bools:
-    """[vms]: on a host without a guest, or to be deployed on one, by a plan of an earlier period.
+def _idle(seen: Observation, state: Ints, known: Known) -> Bools:
+    """[vms]: on a host without a guest, or still to be deployed there by OpenNebula.
 
     See Note [VMs without a guest] in `holding.py`.
     """
-    coming = [stored.step.vm for stored in waiting if isinstance(stored.step, Deploy)]
+    coming = [
+        one.step.vm for one in known.waiting if isinstance(one.step, Deploy) and known.handing
+    ]
     idle = np.isin(seen.vm_id, coming) & (seen.vm_state == VmState.PENDING)
     if seen.vm_idle is not None:
         idle |= seen.vm_idle

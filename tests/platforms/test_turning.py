@@ -29,14 +29,17 @@ def standing(state: State, credits_left: float = 10.0, *, active: int = 2) -> St
 
 @pytest.mark.parametrize("state", UP_OR_COMING)
 def test_whose_budget_is_used_up_is_stopped_where_it_said_so(state: State) -> None:
-    """While it runs or is about to; else it goes on with what replenishment brings."""
-    spent = standing(state, 0.0)
+    """While it runs or is about to; else it goes on with what replenishment brings.
+
+    A thousandth of a credit is nothing.
+    """
+    spent = standing(state, 0.0009)
     found = happening(spent, OFFER)
     assert found is not None
     assert (found.event, found.why) == (Event.STOP, "its budget is used up")
     goes_on = happening(replace(spent, over_budget=OverBudget.GO_ON), OFFER)
     assert goes_on is None or goes_on.event is Event.UP
-    rich = happening(standing(state, 1e-6), OFFER)
+    rich = happening(standing(state, 0.0011), OFFER)
     assert rich is None or rich.event is Event.UP
 
 
