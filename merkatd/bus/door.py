@@ -24,7 +24,9 @@ _WAITING = 100
 """Messages that wait for one peer, each way; what comes on top is not sent to it."""
 _HANDSHAKE_MS = 10_000
 _TURN = 16
-"""After so many messages in a row others get the event loop."""
+"""After so many messages in a row others get the event loop,"""
+_TURN_BYTES = 1 << 14
+"""or after so many bytes: a message of 256 KiB takes some 20 ms to read."""
 _LISTENING = b"\x01"
 _FILES = 32
 """Open files that the sockets need at their start, with some to spare: 10 on Linux."""
@@ -92,9 +94,13 @@ class Door:
 
     async def _hear(self) -> None:
         while True:
+            heard_bytes = 0
             for _ in range(_TURN):
                 frames = await self._asked.recv_multipart(copy=False)
                 await self._take(frames)
+                heard_bytes += sum(len(frame) for frame in frames)
+                if heard_bytes >= _TURN_BYTES:
+                    break
             await asyncio.sleep(0)
 
     async def _take(self, frames: list[zmq.Frame]) -> None:

@@ -1,0 +1,47 @@
+"""Large messages of a platform leave others the event loop."""
+
+import asyncio
+
+import pytest
+
+from merkatd.bus import hub as hubs
+from merkatd.bus.messages import TO_DAEMON, Remember
+from merkatd.bus.wire import Envelope, pack, unpack
+from tests.bus.raw import Raw
+from tests.bus.rig import CONTROLLER, Site, on_site
+
+MESSAGES = 20
+VALUES = 8_000
+"""24 KiB of them in a message."""
+
+
+def test_others_have_the_event_loop_between_large_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many came at once."""
+    taken = 0
+    turns: set[int] = set()
+
+    def counted(data: bytes, *_: object) -> Envelope:
+        nonlocal taken
+        taken += 1
+        return unpack(data, TO_DAEMON)
+
+    async def watch() -> None:
+        while True:
+            turns.add(taken)
+            await asyncio.sleep(0)
+
+    async def story(site: Site) -> None:
+        one = Raw(site, site.hub.passport(1, CONTROLLER))
+        session = (await one.greeted()).session
+        monkeypatch.setattr(hubs, "unpack", counted)
+        for number in range(2, 2 + MESSAGES):
+            await one.socket.send(pack(Envelope(Remember(memory=[[]] * VALUES), session, number)))
+        watching = asyncio.create_task(watch())
+        for _ in range(MESSAGES):
+            await one.socket.recv()
+        watching.cancel()
+
+    on_site(story)
+    assert taken == MESSAGES
+    # Between any two messages others had a turn.
+    assert set(range(1, MESSAGES)) <= turns
