@@ -4,16 +4,23 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+_VM = "\0"
+"""Stands for the id of a VM while addresses are compared."""
+_NUMERIC = re.compile(rf"[0-9.*{_VM}]+")
+
 LONGEST: Final = 253
 """Characters of a host's name."""
 
 
 def check_address(address: str, allowed: Sequence[str]) -> None:
-    """Raise ValueError unless the address is one of those allowed, `*` standing for any characters.
+    """Raise ValueError unless the address is one of those allowed.
 
-    `{vm}`, which stands for the id of a VM of the platform, counts as any other text.
+    `*` stands for digits and dots in a pattern of these, as `10.1.*`: a name that only begins like
+    that would lead anywhere. In all others it stands for the characters of names. `{vm}`, the id
+    of a VM of the platform, is matched by `*` or by itself.
     """
-    if len(address) <= LONGEST and any(_matches(one, address) for one in allowed):
+    taken = len(address) <= LONGEST and _VM not in address and not address.startswith("-")
+    if taken and any(_matches(one, address) for one in allowed):
         return
     there = ", ".join(repr(one) for one in allowed if one) or "none"
     raise ValueError(
@@ -22,5 +29,7 @@ def check_address(address: str, allowed: Sequence[str]) -> None:
 
 
 def _matches(pattern: str, address: str) -> bool:
-    found = ".*".join(re.escape(part) for part in pattern.split("*"))
+    pattern, address = (text.replace("{vm}", _VM) for text in (pattern, address))
+    others = "0-9." if _NUMERIC.fullmatch(pattern) else "A-Za-z0-9._-"
+    found = f"[{_VM}{others}]+".join(re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(found, address) is not None

@@ -50,9 +50,9 @@ class Settings:
     """Where monitors reach a VM over SSH: {vm} stands for its id, as in "10.0.0.{vm}". Empty:
     guests of the embedded cloud are asked through it."""
     ssh_allowed: str = ""
-    """Other addresses that the monitor of a tenant's template may name, separated by blanks: *
-    stands for any characters, as in "10.1.* *.vms.example.org". Empty: monitors connect to the
-    platform's own VMs alone."""
+    """Other addresses that the monitor of a tenant's template may name, separated by blanks, as in
+    "10.1.* *.vms.example.org". There * stands for digits and dots in an address of numbers, else
+    for the characters of names. Empty: monitors connect to the platform's own VMs alone."""
     ssh_user: str = "root"
     """Whom monitors log in as,"""
     ssh_port: int = 22

@@ -67,7 +67,10 @@ class TestAddresses:
         }
     )
 
-    @pytest.mark.parametrize("address", ["10.0.0.{vm}", "10.1.{vm}.2", "a{vm}.vms.example.org"])
+    @pytest.mark.parametrize(
+        "address",
+        ["10.0.0.{vm}", "10.1.{vm}.2", "10.1.2.3", "a{vm}.vms.example.org", "{vm}.vms.example.org"],
+    )
     def test_the_platforms_own_vms_and_what_the_site_allows(self, address: str) -> None:
         """The site's pattern, and what its administrator has listed."""
         reach = Reach.read(self.REACH)
@@ -84,12 +87,24 @@ class TestAddresses:
             "vms.example.org",
             "",
             "10.1." + "1" * 300,
+            "10.1.attacker.example",
+            "10.1.2.3 -oProxyCommand=x",
+            "10.1.2.3/../x",
+            "-oProxyCommand=x.vms.example.org",
+            "-x.vms.example.org",
+            "a/b.vms.example.org",
+            "a\0.vms.example.org",
         ],
     )
     def test_no_other_address(self, address: str) -> None:
         """The message says what is allowed."""
         with pytest.raises(ValueError, match=r"allows '10.0.0.\{vm\}', '10.1.\*'"):
             Reach.read(self.REACH).but({"address": address})
+
+    def test_the_id_of_a_vm_is_no_digit_of_an_address(self) -> None:
+        """Else `10.0.0.1{vm}` would be 10.0.0.10, as is allowed, and then any from 10.0.0.11 on."""
+        with pytest.raises(ValueError, match=r"allows '10\.0\.0\.10'"):
+            check_address("10.0.0.1{vm}", ("10.0.0.10",))
 
     def test_nothing_is_allowed_unless_it_is_said(self) -> None:
         """Where the configuration names no addresses at all, too."""
