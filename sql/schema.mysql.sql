@@ -20,7 +20,7 @@ CREATE INDEX ix_accounts_owner ON accounts (owner);
 
 CREATE TABLE arrears (
 	owner INTEGER NOT NULL,
-	periods INTEGER NOT NULL,
+	periods DOUBLE NOT NULL,
 	CONSTRAINT pk_arrears PRIMARY KEY (owner)
 )ENGINE=InnoDB CHARSET=utf8mb4 COLLATE utf8mb4_bin;
 
@@ -405,4 +405,4 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 
-INSERT INTO alembic_version VALUES ('0013');
+INSERT INTO alembic_version VALUES ('0014');

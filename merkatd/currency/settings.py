@@ -26,8 +26,8 @@ class Money:
     replenishment_s: float = 3600.0
     """How often applications get from their tenant what it chose to add to their budgets."""
     unpaid_periods: int = PATIENCE
-    """For how many periods in a row an owner may leave charges unpaid; then its VMs that hold a
-    floor are suspended."""
+    """For how many intervals an owner may leave charges unpaid; then its VMs that hold a floor are
+    suspended. A period that begins early is a part of one."""
     policy: SupplyPolicy = field(default_factory=SupplyPolicy)
 
     def supply_for(self, weights: Iterable[float]) -> int:

@@ -1,4 +1,4 @@
-"""Arrears: for how many periods in a row an owner has not paid in full."""
+"""Arrears: for how many intervals an owner has not paid in full."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,19 +12,20 @@ class ArrearsColumns(TypedColumns):
     """The columns of `arrears`; owners without debt have no row."""
 
     owner: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
-    periods: Named[int] = Column(sa.Integer())
+    periods: Named[float] = Column(sa.Double())
+    """Intervals, of which a short period is a part."""
 
 
 ARREARS = table("arrears", ArrearsColumns)
 
 
-def load(connection: sa.Connection) -> dict[int, int]:
+def load(connection: sa.Connection) -> dict[int, float]:
     """By owner."""
     rows = connection.execute(sa.select(ARREARS.c.owner, ARREARS.c.periods))
     return {owner: count for owner, count in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
-def replace(connection: sa.Connection, counts: Mapping[int, int]) -> None:
+def replace(connection: sa.Connection, counts: Mapping[int, float]) -> None:
     """Keep these counts and no others from now on."""
     if load(connection) == dict(counts):
         return

@@ -201,6 +201,12 @@ def first_from(connection: sa.Connection, number: int) -> Period | None:
     return _one(connection, query.order_by(PERIODS.c.number).limit(1))
 
 
+def first_since(connection: sa.Connection, started_s: float) -> int | None:
+    """The number of the oldest period that began then or later."""
+    query = sa.select(sa.func.min(PERIODS.c.number)).where(PERIODS.c.started_s >= started_s)
+    return connection.scalar(query)
+
+
 def to_charge(connection: sa.Connection, before: int) -> tuple[Period, ...]:
     """The periods before this one that are still to be charged, oldest first."""
     due = [

@@ -47,6 +47,8 @@ class Bill:
     seconds: Floats
     """[vms]: for how long each is charged."""
     names: Sequence[str]
+    intervals: float = 1.0
+    """How long the period was."""
 
     def by_account(self) -> dict[int, int]:
         """What each account owes."""
@@ -102,7 +104,8 @@ def settle(connection: sa.Connection, bill: Bill, at_s: float) -> Settled:
     debts.owe(connection, short)
     owing = debts.collect(connection, cause, at_s)
     before = stored_arrears.load(connection)
-    stored_arrears.replace(connection, arrears.counted(before, short.keys() & owing, owing))
+    counts = arrears.counted(before, short.keys() & owing, owing, bill.intervals)
+    stored_arrears.replace(connection, counts)
     return Settled(sum(result.taken.values()), sum(result.missing.values()))
 
 

@@ -26,6 +26,7 @@ from merkatd.scheduler import holding
 from merkatd.scheduler.elapsed import (
     begun_anew_by,
     columns_of,
+    passed_s,
     read_histories,
     running,
     running_at_end,
@@ -79,8 +80,8 @@ class Purse:
     """By account: credits for a period, by the newest decision and for the VMs that run now."""
     debt: Mapping[int, int] = field(default_factory=dict)
     """By owner: micro-credits that it owes for earlier periods."""
-    arrears: Mapping[int, int] = field(default_factory=dict)
-    """By owner: for how many periods in a row it has not paid in full."""
+    arrears: Mapping[int, float] = field(default_factory=dict)
+    """By owner: for how many intervals it has not paid in full."""
     unpaid: frozenset[int] = frozenset()
     """Those that did not pay for the newest period either: who was resumed has yet to show it."""
     last: Mapping[str, Any] | None = None
@@ -251,6 +252,7 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         allocation=_in_order(given, arrays),
         seconds=longest[rows],
         names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
+        intervals=passed_s(world, seen, period, end) / world.rhythm.interval_s,
     )
     result = ledger.settle(connection, bill, at_s)
     periods.charged(connection, period.number, at_s)
@@ -328,10 +330,10 @@ def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
     return found
 
 
-async def keep_books(world: World, period: int) -> None:
-    """Details become days at once, and charges that are older than allocations after that."""
+async def keep_books(world: World, before: int) -> None:
+    """Details become days at once, and so do the charges of periods before this one."""
     while await world.database.run(ledger.fold):
         pass
-    before, at_s = period - world.rhythm.keep_allocations, world.now()
+    at_s = world.now()
     while await world.database.run(lambda c: ledger.forget(c, before, at_s)):
         pass

@@ -160,6 +160,17 @@ class Seconds:
         return found
 
 
+def passed_s(world: World, seen: Seen, period: Period, end: Period | None) -> float:
+    """How long a period lasted, up to the later one or up to now; no more than is charged."""
+    most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
+    return min(_length_s(seen, period, end), most_s)
+
+
+def _length_s(seen: Seen, period: Period, end: Period | None) -> float:
+    until_s = seen.observation.at_s if end is None else end.observed_s
+    return max(until_s - period.observed_s, 0.0)
+
+
 def seconds_charged(
     world: World,
     seen: Seen,
@@ -175,24 +186,23 @@ def seconds_charged(
     the VM is gone by then.
     """
     end, after = until
-    until_s = seen.observation.at_s if end is None else end.observed_s
-    passed_s = max(until_s - period.observed_s, 0.0)
+    whole_s = _length_s(seen, period, end)
     most_s = world.rhythm.most_periods_charged * world.rhythm.interval_s
     before, now = _looks(seen, period, arrays, until)
     waited = _waited(world, seen, arrays, after)
     if before is not None and now is not None:
         ran = seconds_run(before, now, histories, arrays.get("placed"))
-        ran = at_least(ran, world.rhythm.least_charge_s, passed_s)
+        ran = at_least(ran, world.rhythm.least_charge_s, whole_s)
         sold = ~by_use(world.markets, arrays["market"])
-        ran = np.where(waited & sold & (ran <= 0), passed_s, ran)
+        ran = np.where(waited & sold & (ran <= 0), whole_s, ran)
     else:
         both = arrays["runs"] & np.isin(arrays["vm"], running_at_end(seen, after))
-        ran = np.where(both, passed_s, 0.0)
-    ran, passed_s = np.minimum(ran, most_s), min(passed_s, most_s)
-    by_good = seconds_by_good(arrays, seen.observation, ran, passed_s, waited)
+        ran = np.where(both, whole_s, 0.0)
+    ran, charged_s = np.minimum(ran, most_s), min(whole_s, most_s)
+    by_good = seconds_by_good(arrays, seen.observation, ran, charged_s, waited)
     if "rests" not in arrays:
         return Seconds(ran, np.zeros_like(ran), by_good)
-    off_s = np.maximum(passed_s - ran, 0.0)
+    off_s = np.maximum(charged_s - ran, 0.0)
     return Seconds(ran, np.where(arrays["rests"], off_s, 0.0), by_good)
 
 

@@ -85,7 +85,7 @@ class Rhythm:
     as a VM runs it gets its limits, also when its owner starts it anew. 0: no sooner than in the
     next period."""
     keep_allocations: int = 10_080
-    """For how many periods details are kept: allocations, steps, words of bids (seven days)."""
+    """For how many intervals details are kept: allocations, steps, words of bids (seven days)."""
     keep_history_s: float = 366 * 86_400.0
     """How long history is kept: prices, statements, orders, and platforms and groups that ended."""
 

@@ -169,7 +169,7 @@ class TestAffordableBids:
 class TestArrears:
     def test_ten_periods_then_suspended(self) -> None:
         """Warned from the first; a payment settles it, a pause does not."""
-        counts: dict[int, int] = {}
+        counts: dict[int, float] = {}
         for period in range(1, 11):
             assert not arrears.suspended(counts)
             counts = arrears.counted(counts, {7}, {7})
@@ -179,6 +179,17 @@ class TestArrears:
         assert arrears.counted(counts, set(), {7}) == {7: 10}
         assert arrears.counted(counts, {7}, {7}) == {7: 11}
         assert arrears.counted(counts, set(), set()) == {}
+
+    def test_a_period_counts_as_long_as_it_was(self) -> None:
+        """Six of ten seconds are one; lengths that are not quite whole make no difference."""
+        counts: dict[int, float] = {}
+        for _ in range(57):
+            assert not arrears.suspended(counts)
+            counts = arrears.counted(counts, {7}, {7}, 1 / 6)
+        assert arrears.suspended({7: 9.99}) == {7}
+        assert "suspended in 1 period unless" in arrears.warning(9.2, 1.5)
+        assert "suspended in 10 periods unless" in arrears.warning(1 / 6, 1.5)
+        assert "in full for 10 periods" in arrears.warning(9.99, 1.5)
 
     def test_each_owner_counts_alone(self) -> None:
         """An owner out of debt is forgotten; the other one goes on counting."""

@@ -119,3 +119,17 @@ class TestWhatIsDeleted:
             there, details_s = self.left(jump_s)
             assert set(there) >= set(right)
             assert details_s >= 0.0
+
+    @pytest.mark.parametrize("every_s", [60.0, 10.0])
+    def test_details_are_kept_as_long_where_periods_begin_early(self, every_s: float) -> None:
+        """What is kept is a time; as many periods are kept in any case."""
+        frontend = Frontend(rhythm=Rhythm(interval_s=60.0, keep_allocations=8))
+        try:
+            frontend.periods(round(960.0 / every_s), every_s)
+            world, last = frontend.scheduler.world, frontend.read(periods.newest).number
+            horizon = frontend.read(lambda c: horizon_of(c, world, last))
+            oldest = frontend.read(lambda c: periods.get(c, horizon.details_period))
+            age_s = frontend.clock.seconds() - oldest.started_s
+        finally:
+            frontend.close()
+        assert 8 * 60.0 <= age_s <= 9 * 60.0

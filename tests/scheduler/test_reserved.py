@@ -248,6 +248,22 @@ class TestDebts:
         frontend.periods(10)
         assert frontend.state(vm) == "SUSPENDED"
 
+    @pytest.mark.parametrize("every_s", [60.0, 10.0, 7.0])
+    def test_patience_lasts_as_long_where_periods_begin_early(
+        self, made: Callable[..., Frontend], every_s: float
+    ) -> None:
+        """It is a time: whose VMs make periods begin early ends nobody's sooner."""
+        frontend, owner, _ = self.poor(made, unpaid=5)
+        frontend.periods(2)
+        (vm,) = frontend.cloud.world.vms.rows
+        while not frontend.read(lambda c: tenant(c, owner)).debt:
+            frontend.periods(1, every_s)
+        began_s = frontend.clock.seconds()
+        while frontend.state(vm) == "RUNNING":
+            frontend.periods(1, every_s)
+        # The first debt can be that of a whole interval.
+        assert 3.5 * 60.0 <= frontend.clock.seconds() - began_s <= 6 * 60.0
+
     def test_a_debt_is_the_owner_s_whichever_account_was_short(
         self, made: Callable[..., Frontend]
     ) -> None:
