@@ -43,6 +43,8 @@ class Dispatch:
             return _held_if_too_many(refusal, encoding.refused("merkat", refusal))
         try:
             done = await self._done(found, session, arguments, address, len(body))
+            if encoding.is_large(done):
+                return await self.house.world.executor.run(lambda: encoding.answer(done))
             return encoding.answer(done)
         except RpcFault as wrong:
             return encoding.fault(wrong)

@@ -16,6 +16,8 @@ _VALUE_TAIL = b"</value></param></params></methodResponse>\r\n"
 _DONE = _VALUE + b"<array><data><value><boolean>1</boolean></value><value>"
 _DONE_TAIL = b"</value><value><int>0</int></value></data></array>" + _VALUE_TAIL
 _LARGEST = 2**31
+_MANY = 200
+"""Rows; to write so many takes some milliseconds."""
 
 
 class Encoded(bytes):
@@ -27,6 +29,12 @@ class Encoded(bytes):
 def answer(value: Any) -> bytes:
     """The call was done, and this came of it."""
     return b"".join((_DONE, encoded(value), _DONE_TAIL))
+
+
+def is_large(value: Any) -> bool:
+    """Return whether it has so many rows that writing it would hold others up."""
+    parts = value.values() if isinstance(value, dict) else ()
+    return any(isinstance(one, list | tuple | dict) and len(one) > _MANY for one in (value, *parts))
 
 
 def refused(method: str, refusal: Refusal) -> bytes:

@@ -151,8 +151,13 @@ async def budget_set(
 )
 async def statement_info(house: House, caller: Caller, tenant: int, month: str) -> Any:
     """What a tenant held, got and paid in a month, and what for."""
-    owner = _whose(caller, tenant)
-    return _statement(await house.ledger.statement(owner, _month(house, month)))
+    owner, wanted = _whose(caller, tenant), _month(house, month)
+
+    async def read() -> Any:
+        found = await house.ledger.statement(owner, wanted)
+        return await house.world.executor.run(lambda: _statement(found))
+
+    return await house.long_reads.run(caller.identity.uid, read)
 
 
 def _whose(caller: Caller, tenant: int) -> int:

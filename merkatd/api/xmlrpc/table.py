@@ -8,6 +8,7 @@ from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.prepared import Preparing
 from merkatd.api.xmlrpc.identity import Identity, Logins
+from merkatd.api.xmlrpc.turns import FairTurns
 from merkatd.api.xmlrpc.words import FaultCode, RpcFault
 from merkatd.api.xmlrpc.written import WrittenPrices
 from merkatd.ledger import Ledger
@@ -61,6 +62,8 @@ class House:
     version: str
     prices: WrittenPrices = field(default_factory=WrittenPrices)
     groups: GroupQuestions | None = None
+    long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
+    """For what can take the database a second; the rest of its threads is left to others."""
 
     @property
     def world(self) -> World:

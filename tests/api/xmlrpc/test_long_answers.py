@@ -1,0 +1,132 @@
+"""Answers of thousands of rows: made where they hold nobody up, and few at a time."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred, execute
+from twisted.internet.task import Clock
+
+from merkatd.api.xmlrpc import encoding
+from merkatd.api.xmlrpc.dispatch import Dispatch
+from merkatd.api.xmlrpc.identity import Identity
+from merkatd.api.xmlrpc.methods import METHODS
+from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.xmlrpc.table import Caller, House
+from merkatd.currency.days import month_of
+from merkatd.currency.statement import Statement, StatementLine
+
+_LINE = StatementLine(
+    vm=1,
+    name="vm",
+    account=1,
+    seconds=60,
+    cpu_core_s=60,
+    memory_gib_s=60,
+    cpu_cost=5,
+    memory_cost=5,
+)
+_FOUND = Statement(
+    owner=1,
+    name="ann",
+    group=1,
+    month=month_of(0.0),
+    opening=10,
+    movements={},
+    closing=0,
+    lines=[_LINE],
+    missing=0,
+)
+_ANN, _BOB, _CAT = (
+    Caller(Identity(uid, name, frozenset({1}), 1), "")
+    for uid, name in enumerate(["ann", "bob", "cat"], 2)
+)
+
+
+class Busy:
+    """An executor that notes whether something runs on it."""
+
+    def __init__(self) -> None:
+        self.runs = False
+        self.calls = 0
+
+    def run(self, call: Any) -> Deferred[Any]:
+        """Here and now."""
+        self.calls += 1
+        self.runs = True
+        try:
+            return execute(call)
+        finally:
+            self.runs = False
+
+
+class Slow:
+    """A ledger that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.reading: list[Deferred[Statement]] = []
+
+    def statement(self, *_: Any) -> Deferred[Statement]:
+        """Begun, and never done by itself."""
+        self.reading.append(Deferred())
+        return self.reading[-1]
+
+
+@pytest.fixture
+def house() -> House:
+    """Nothing else is asked."""
+    questions: Any = SimpleNamespace(world=SimpleNamespace(executor=Busy(), now=lambda: 0.0))
+    unused: Any = None
+    ledger: Any = Slow()
+    logins: Any = SimpleNamespace(is_good=lambda _: True)
+    return House(questions, unused, ledger, logins, "1")
+
+
+def asked(house: House, caller: Caller) -> Deferred[Any]:
+    """The caller's own statement of this month."""
+    call: Any = METHODS["merkat.statement.info"].function(house, caller, -1, "")
+    return ensureDeferred(call)
+
+
+def test_a_user_has_one_statement_read_at_a_time(house: House) -> None:
+    """And all users two; the database's other threads are left to periods."""
+    ledger: Any = house.ledger
+    answers = [asked(house, one) for one in (_ANN, _ANN, _BOB, _CAT, _ANN)]
+    assert len(ledger.reading) == 2
+    for begun in (3, 4, 5, 5, 5):
+        next(one for one in ledger.reading if not one.called).callback(_FOUND)
+        assert len(ledger.reading) == begun
+    assert all(one.called for one in answers)
+
+
+def test_rows_are_written_aside(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a statement, and those of any answer."""
+    executor: Any = house.world.executor
+    written: list[bool] = []
+    kept = encoding.encoded
+
+    def noted(value: Any) -> Any:
+        written.append(executor.runs)
+        return kept(value)
+
+    async def done(*_: Any) -> Any:
+        return answers.pop(0)
+
+    monkeypatch.setattr(encoding, "encoded", noted)
+    clock = Clock()
+    dispatch = Dispatch(house, Settings(), clock)
+    monkeypatch.setattr(dispatch, "_done", done)
+    body = (
+        b"<methodCall><methodName>merkat.statement.info</methodName><params><param>"
+        b"<value><string>a:b</string></value></param></params></methodCall>"
+    )
+    answers: list[Any] = [[1] * 1000, {"vms": [{"a": 1}] * 1000}, {"vms": []}, 5]
+    for _ in range(4):
+        ensureDeferred(dispatch.answer(body, "192.0.2.1"))
+        clock.pump([0.01] * 10)
+    assert written == [True, True, False, False]
+    ledger: Any = house.ledger
+    asked(house, _ANN)
+    before = executor.calls
+    ledger.reading[0].callback(_FOUND)
+    assert executor.calls == before + 1
