@@ -31,6 +31,7 @@ from merkatd.api.questions.prepared import Prepared
 from merkatd.api.questions.present import Present
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.identity import Logins
+from merkatd.api.xmlrpc.orders import Orders
 from merkatd.api.xmlrpc.server import serve
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import House
@@ -121,6 +122,7 @@ def house(reactor: Any, hosts: int = HOSTS) -> House:
         ledger=_UNUSED,
         logins=Logins(MemoryTransport(cloud), reactor, kept_s=10.0, refusal_kept_s=2.0),
         version="0",
+        orders=Orders(reactor, _UNBOUNDED),
     )
 
 

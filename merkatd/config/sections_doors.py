@@ -40,6 +40,7 @@ class Api(xmlrpc.Settings):
         "idle_s": Rules(above=0),
         "user_calls": Rules(above=0),
         "address_calls": Rules(above=0),
+        "user_orders": Rules(least=1),
         "burst_s": Rules(above=0),
     }
 

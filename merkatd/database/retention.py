@@ -10,7 +10,7 @@ than the history become one transaction a kind, with the sum of each account (`c
 
 Example: with 10,080 periods of a minute and 366 days, the allocations of the last week, and
 the prices of the last year, can be asked for. A platform that ended 366 days ago goes together
-with its VMs, its account and its budget.
+with its VMs, its account and its budget; one that never had a VM goes with the details.
 
 Rows go in batches, each in a transaction of its own, so that a table that has grown for years
 holds up nobody.
@@ -263,7 +263,11 @@ _RULES: tuple[_Rule, ...] = (
     _orders,
     _uses,
     _transactions,
-    lambda connection, horizon, most: drop_platforms(connection, horizon.history_s, most),
-    lambda connection, horizon, most: drop_vm_groups(connection, horizon.history_s, most),
+    lambda connection, horizon, most: drop_platforms(
+        connection, horizon.history_s, horizon.details_s, most
+    ),
+    lambda connection, horizon, most: drop_vm_groups(
+        connection, horizon.history_s, horizon.details_s, most
+    ),
     lambda connection, horizon, most: drop_accounts(connection, horizon.history_s, most),
 )

@@ -57,9 +57,13 @@ def _keys(
     return list(connection.scalars(sa.select(column).where(old, column.not_in(kept)).limit(most)))
 
 
-def drop_platforms(connection: sa.Connection, before_s: float, most: int) -> int:
-    """Those that ended, with their VMs and what was done."""
-    old = PLATFORMS.c.state.in_(OVER) & (PLATFORMS.c.since_s < before_s)
+def drop_platforms(
+    connection: sa.Connection, before_s: float, unused_before_s: float, most: int
+) -> int:
+    """Those that ended, with their VMs and what was done; sooner if they never had a VM."""
+    ended_s = PLATFORMS.c.since_s
+    unused = PLATFORMS.c.id.not_in(sa.select(MEMBERS.c.platform)) & (ended_s < unused_before_s)
+    old = PLATFORMS.c.state.in_(OVER) & ((ended_s < before_s) | unused)
     there = sa.select(MEMBERS.c.platform).where(MEMBERS.c.gone_s.is_(None))
     query = sa.select(PLATFORMS.c.id).where(
         old, PLATFORMS.c.id.not_in(there), PLATFORMS.c.id < _highest(connection, PLATFORMS.c.id)
@@ -73,10 +77,14 @@ def drop_platforms(connection: sa.Connection, before_s: float, most: int) -> int
     return len(found)
 
 
-def drop_vm_groups(connection: sa.Connection, before_s: float, most: int) -> int:
-    """Those that ended, with their VMs."""
+def drop_vm_groups(
+    connection: sa.Connection, before_s: float, unused_before_s: float, most: int
+) -> int:
+    """Those that ended, with their VMs; sooner if they never had one."""
     there = sa.select(GROUP_VMS.c.vm_group).where(GROUP_VMS.c.gone_s.is_(None))
-    old = (VM_GROUPS.c.ended_s < before_s) & VM_GROUPS.c.id.not_in(there)
+    ended_s = VM_GROUPS.c.ended_s
+    unused = VM_GROUPS.c.id.not_in(sa.select(GROUP_VMS.c.vm_group)) & (ended_s < unused_before_s)
+    old = ((ended_s < before_s) | unused) & VM_GROUPS.c.id.not_in(there)
     old &= VM_GROUPS.c.id < _highest(connection, VM_GROUPS.c.id)
     found = list(connection.scalars(sa.select(VM_GROUPS.c.id).where(old).limit(most)))
     for some in chunks(found):

@@ -21,6 +21,7 @@ from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.identity import Logins
+from merkatd.api.xmlrpc.orders import Orders
 from merkatd.api.xmlrpc.server import Door, NotServedError
 from merkatd.api.xmlrpc.server import serve as serve_tenants
 from merkatd.api.xmlrpc.settings import Settings
@@ -131,6 +132,7 @@ def _open_to_tenants(
             transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s
         ),
         version=metadata.version("merkat"),
+        orders=Orders(reactor, settings.user_orders),
         groups=groups,
     )
     dispatch = Dispatch(house, settings, reactor)

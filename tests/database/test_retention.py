@@ -1,14 +1,17 @@
 """Retention: what is too old goes, what is needed stays, and no credit with it."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from merkatd.database import accounts, entries, fleets, platforms, prices
+from merkatd.database import accounts, entries, fleets, groups, platforms, prices
 from merkatd.database.accounts import ACCOUNTS, AccountKind
 from merkatd.database.audit import audit
 from merkatd.database.entries import TRANSACTIONS, Posting, TransactionKind
 from merkatd.database.fleets import MEMBERS, Member
+from merkatd.database.group_vms import GROUP_VMS, GroupVm
+from merkatd.database.groups import VM_GROUPS, Group
 from merkatd.database.periods import PERIODS
 from merkatd.database.platforms import Platform
 from merkatd.database.retention import KEPT, Horizon, tidy
@@ -71,6 +74,47 @@ def test_a_platform_that_ended_goes_with_its_vms_and_its_account(
     assert AccountKind.APPLICATION not in kinds
     assert accounts.get(connection, [tenant.id])[tenant.id].balance == before
     assert audit(connection).sound
+
+
+def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Connection) -> None:
+    """A tenant can make thousands of them, for nothing."""
+    unused, used, late, _newest = (
+        platform(connection, "done", since_s, None) for since_s in (20.0, 21.0, 40.0, 22.0)
+    )
+    member = Member(key="k", platform=used, cluster="c", number=1, gone_s=5.0)
+    fleets.add(connection, [member])
+    tidy(connection, Horizon(0, 30.0, 10.0))
+    assert platforms.get(connection, unused) is None
+    assert platforms.get(connection, used) is not None
+    assert platforms.get(connection, late) is not None
+
+
+def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connection) -> None:
+    """Like a platform."""
+    unused, used, late, _newest = (
+        groups.add(
+            connection,
+            Group(
+                token=str(ended_s),
+                name="g",
+                owner=2,
+                user_group=1,
+                permissions=0o600,
+                market="groups",
+                template="",
+                spending_rate=1.0,
+                nvm=0,
+                created_s=0.0,
+                ended_s=ended_s,
+            ),
+        ).id
+        for ended_s in (20.0, 21.0, 40.0, 22.0)
+    )
+    vm = GroupVm(create_key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
+    connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
+    tidy(connection, Horizon(0, 30.0, 10.0))
+    assert unused not in set(connection.scalars(sa.select(VM_GROUPS.c.id)))
+    assert {used, late} <= set(connection.scalars(sa.select(VM_GROUPS.c.id)))
 
 
 def test_old_transactions_become_one_a_kind(connection: sa.Connection) -> None:

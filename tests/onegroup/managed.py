@@ -39,6 +39,7 @@ strategy = "groups"
 starting_credits = 100000.0
 [api]
 user_calls = 100000.0
+user_orders = 100000.0
 address_calls = 100000.0
 """
 

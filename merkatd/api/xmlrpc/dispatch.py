@@ -13,7 +13,6 @@ from merkatd.api.xmlrpc.decoding import RpcCall, claimed_session
 from merkatd.api.xmlrpc.held import Held
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.api.xmlrpc.parsing import Parsing
-from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller, House, Method
 from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault, TooManyRefusal
@@ -71,9 +70,7 @@ class Dispatch:
         self, found: Method, session: str, arguments: list[Any], address: str, size: int
     ) -> Any:
         async def done(caller: Caller) -> Any:
-            if found.admin:
-                need_admin(caller.identity, found.name)
-            return await found.function(self.house, caller, *arguments)
+            return await found.done(self.house, caller, arguments)
 
         return await self.admission.admitted(session, address, done, size)
 

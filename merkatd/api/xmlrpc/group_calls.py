@@ -63,6 +63,7 @@ _ONE = struct("The group as it is then.", _LONG, _VM)
     ),
     returns=_ONE,
     example='{"template": vm_template, "rate": 60.0, "count": 2}',
+    order=1.0,
 )
 async def group_create(house: House, caller: Caller, request: Mapping[str, Any]) -> Any:
     """Have a number of VMs from a template, which share a spending rate."""
@@ -105,13 +106,14 @@ async def group_info(house: House, caller: Caller, group: int) -> Any:
     ),
     returns=_ONE,
     example='group, {"rate": 90.0, "count": 3}',
+    order=1.0,
 )
 async def group_edit(house: House, caller: Caller, group: int, change: Mapping[str, Any]) -> Any:
     """Change what a group spends, and how many VMs it has, from the next period on."""
     return await (await _permitted(house, caller, group, Right.MANAGE)).edit(group, change)
 
 
-@method("merkat.group.delete", _GROUP, returns=_ONE, example="group")
+@method("merkat.group.delete", _GROUP, returns=_ONE, example="group", order=1.0)
 async def group_delete(house: House, caller: Caller, group: int) -> Any:
     """End a group and all its VMs; once they are gone, it is gone too."""
     return await (await _permitted(house, caller, group, Right.MANAGE)).delete(group)
@@ -123,6 +125,7 @@ async def group_delete(house: House, caller: Caller, group: int) -> Any:
     Parameter("name", "string", "The new name."),
     returns=_ONE,
     example='group, "renders"',
+    order=1.0,
 )
 async def group_rename(house: House, caller: Caller, group: int, name: str) -> Any:
     """Call a group otherwise; its VMs keep their names."""
@@ -136,6 +139,7 @@ async def group_rename(house: House, caller: Caller, group: int, name: str) -> A
     Parameter("permissions", "string", 'Three octal digits, such as "640".'),
     returns=_ONE,
     example='group, "640"',
+    order=1.0,
 )
 async def group_chmod(house: House, caller: Caller, group: int, permissions: str) -> Any:
     """Change who may use and manage a group; only an administrator lets others administer it."""
@@ -154,6 +158,7 @@ async def group_chmod(house: House, caller: Caller, group: int, permissions: str
     Parameter("user_group", "int", "The new group, one of the caller's; -1: as it is.", _STAYS),
     returns=_ONE,
     example="group",
+    order=1.0,
 )
 async def group_chown(house: House, caller: Caller, group: int, user: int, user_group: int) -> Any:
     """Change whose a group is; VMs that it has already keep their owner."""

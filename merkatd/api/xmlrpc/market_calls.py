@@ -7,6 +7,7 @@ from merkatd.api.questions.prepared import Prepared
 from merkatd.api.questions.quoting import SIZE_WORDS, new_subject, quoted, vm_subject
 from merkatd.api.questions.words import QuestionError, shown
 from merkatd.api.xmlrpc.encoding import Encoded
+from merkatd.api.xmlrpc.orders import SMALL
 from merkatd.api.xmlrpc.rights import MANAGE, USE, need_vm, no_vm
 from merkatd.api.xmlrpc.table import Caller, House, Parameter, method, struct, structs
 
@@ -189,6 +190,7 @@ async def bid_info(house: House, caller: Caller, vm: int) -> Any:
         },
     ),
     example='vm, {"cpu": 4.0}',
+    order=SMALL,
 )
 async def bid_set(house: House, caller: Caller, vm: int, bid: Mapping[str, Any]) -> Any:
     """Change what a VM bids, from the next period on. The newest word wins, whoever says it."""

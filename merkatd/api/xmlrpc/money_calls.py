@@ -95,6 +95,7 @@ async def budget_info(house: House, caller: Caller, tenant: int) -> Any:
     ),
     returns=struct("The application as it is then; amounts in credits.", _BUDGET),
     example='application, {"budget": 500.0, "replenishment": 20.0}',
+    order=1.0,
 )
 async def budget_set(
     house: House, caller: Caller, application: int, change: Mapping[str, Any]

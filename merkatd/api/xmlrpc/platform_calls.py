@@ -74,6 +74,7 @@ _VM = {
     Parameter("tenant", "int", "Whose it is to be: another's for administrators only.", SELF),
     returns=struct("The platform; amounts in credits.", _LONG, _VM),
     example="template",
+    order=1.0,
 )
 async def platform_submit(house: House, caller: Caller, template: str, tenant: int) -> Any:
     """Have a platform looked after from now on; its budget is moved to an account of its own."""
@@ -120,6 +121,7 @@ async def platform_info(house: House, caller: Caller, platform: int) -> Any:
     ),
     returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
     example='platform, {"deadline": "6h"}',
+    order=1.0,
 )
 async def platform_update(
     house: House, caller: Caller, platform: int, change: Mapping[str, Any]
@@ -137,6 +139,7 @@ async def platform_update(
     _PLATFORM,
     returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
     example="platform",
+    order=1.0,
 )
 async def platform_suspend(house: House, caller: Caller, platform: int) -> Any:
     """Suspend a platform, or hold back one that waits, until it is resumed by this interface."""
@@ -149,6 +152,7 @@ async def platform_suspend(house: House, caller: Caller, platform: int) -> Any:
     _PLATFORM,
     returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
     example="platform",
+    order=1.0,
 )
 async def platform_resume(house: House, caller: Caller, platform: int) -> Any:
     """Resume a suspended platform now, whatever the price."""
@@ -161,6 +165,7 @@ async def platform_resume(house: House, caller: Caller, platform: int) -> Any:
     _PLATFORM,
     returns=struct("The platform as it is then; amounts in credits.", _LONG, _VM),
     example="platform",
+    order=1.0,
 )
 async def platform_stop(house: House, caller: Caller, platform: int) -> Any:
     """End a platform and its VMs; what is left of its budget goes back to its tenant."""

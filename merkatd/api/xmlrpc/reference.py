@@ -85,7 +85,8 @@ that was changed goes on being good. Kept is a keyed hash of the session string,
 Calls are limited for each user (`api.user_calls`), and those of users that are not known yet for
 each address (`api.address_calls`). A large call counts as several: each 4 KiB of a known user's,
 and each KiB of others', count as another one. A call beyond the limit is refused half a second
-later, and the next one on its connection is read after that. After five wrong passwords the same
+later, and the next one on its connection is read after that. Orders, which leave something in the
+database, are limited by the hour (`api.user_orders`). After five wrong passwords the same
 user waits at the same address, a second at first and at most a minute; from other addresses, and
 with a login that was good within the last hour, there is no wait. A wrong password is answered
 after half a second or a multiple of it: the time does not tell whether there is such a user. Behind

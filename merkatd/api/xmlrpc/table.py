@@ -8,6 +8,8 @@ from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.prepared import Preparing
 from merkatd.api.xmlrpc.identity import Identity, Logins
+from merkatd.api.xmlrpc.orders import Orders
+from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.turns import FairTurns
 from merkatd.api.xmlrpc.words import FaultCode, RpcFault
 from merkatd.api.xmlrpc.written import WrittenPrices
@@ -60,6 +62,7 @@ class House:
     ledger: Ledger
     logins: Logins
     version: str
+    orders: Orders
     prices: WrittenPrices = field(default_factory=WrittenPrices)
     groups: GroupQuestions | None = None
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
@@ -98,6 +101,16 @@ class Method:
     function: Function
     admin: bool = False
     """Whether administrators alone may call it."""
+    order: float = 0.0
+    """What it counts as among the orders of a tenant, which leave something in the database."""
+
+    async def done(self, house: House, caller: Caller, arguments: list[Any]) -> Any:
+        """Return what comes of it for this caller, whose arguments are complete. Raises Refusal."""
+        if self.admin:
+            need_admin(caller.identity, self.name)
+        if self.order and not caller.identity.is_admin:
+            house.orders.count(caller.identity.uid, self.order, arguments)
+        return await self.function(house, caller, *arguments)
 
     def completed(self, arguments: list[Any]) -> list[Any]:
         """The arguments after the session string, with those that were left out."""
@@ -127,13 +140,18 @@ METHODS: dict[str, Method] = {}
 
 
 def method(
-    name: str, *parameters: Parameter, returns: Returns, example: str, admin: bool = False
+    name: str,
+    *parameters: Parameter,
+    returns: Returns,
+    example: str,
+    admin: bool = False,
+    order: float = 0.0,
 ) -> Callable[[Function], Function]:
     """Add a function to the table; its docstring says what the method does."""
 
     def register(function: Function) -> Function:
         does = " ".join((function.__doc__ or "").split())
-        METHODS[name] = Method(name, does, parameters, returns, example, function, admin)
+        METHODS[name] = Method(name, does, parameters, returns, example, function, admin, order)
         return function
 
     return register

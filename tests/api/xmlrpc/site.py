@@ -38,6 +38,7 @@ starting_credits = 1000.0
 call = "1s"
 idle = "5s"
 user_calls = 100000.0
+user_orders = 100000.0
 address_calls = 100000.0
 {more}
 """

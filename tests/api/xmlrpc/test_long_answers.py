@@ -11,6 +11,7 @@ from merkatd.api.xmlrpc import encoding
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.identity import Identity
 from merkatd.api.xmlrpc.methods import METHODS
+from merkatd.api.xmlrpc.orders import Orders
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller, House
 from merkatd.currency.days import month_of
@@ -79,7 +80,7 @@ def house() -> House:
     unused: Any = None
     ledger: Any = Slow()
     logins: Any = SimpleNamespace(is_good=lambda _: True)
-    return House(questions, unused, ledger, logins, "1")
+    return House(questions, unused, ledger, logins, "1", Orders(Clock()))
 
 
 def asked(house: House, caller: Caller) -> Deferred[Any]:

@@ -1,0 +1,81 @@
+"""Orders leave something in the database for a year: a tenant gives so many an hour."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
+
+from merkatd.api.xmlrpc.identity import Identity
+from merkatd.api.xmlrpc.methods import METHODS
+from merkatd.api.xmlrpc.orders import SMALL, Orders
+from merkatd.api.xmlrpc.table import Caller, Method, structs
+from merkatd.api.xmlrpc.words import Refusal
+
+READING = ("info", "list", "history", "explain", "version")
+ANN, ADMIN = (
+    Caller(Identity(uid, "name", frozenset({group}), group), "") for uid, group in ((5, 1), (0, 0))
+)
+PER_HOUR = 60.0
+
+
+class TestLimit:
+    def test_an_hours_worth_may_come_at_once(self) -> None:
+        """After that one a minute; another user has its own."""
+        clock = Clock()
+        orders = Orders(clock, PER_HOUR)
+        for _ in range(60):
+            orders.count(5, 1.0, [])
+        with pytest.raises(Refusal, match="try again in 60 s"):
+            orders.count(5, 1.0, [])
+        orders.count(6, 1.0, [])
+        clock.advance(61.0)
+        orders.count(5, 1.0, [])
+
+    def test_a_large_order_counts_as_several(self) -> None:
+        """A template of 32 KiB as nine; one that is larger than an hour's orders can be given."""
+        orders = Orders(Clock(), PER_HOUR)
+        for _ in range(6):
+            orders.count(5, 1.0, ["x" * 32_768])
+        with pytest.raises(Refusal):
+            orders.count(5, 1.0, ["x" * 32_768])
+        orders.count(6, 1.0, ["x" * 1_000_000])
+
+    def test_twenty_bids_are_an_order(self) -> None:
+        """Of two hundred VMs six an hour."""
+        orders = Orders(Clock(), PER_HOUR)
+        for _ in range(round(PER_HOUR / SMALL)):
+            orders.count(5, SMALL, [])
+        with pytest.raises(Refusal):
+            orders.count(5, SMALL, [])
+
+
+class TestMethods:
+    @staticmethod
+    def ordered(caller: Caller, orders: Orders) -> Any:
+        """What comes of an order of any kind."""
+
+        async def function(*_: Any) -> str:
+            return "done"
+
+        method = Method("merkat.x", "", (), structs("", {}), "", function, order=1.0)
+        house: Any = SimpleNamespace(orders=orders)
+        found: list[Any] = []
+        ensureDeferred(method.done(house, caller, [])).addBoth(found.append)
+        return found[0]
+
+    def test_a_tenant_is_refused_beyond_the_limit_and_an_administrator_is_not(self) -> None:
+        """Through whichever door they come."""
+        orders = Orders(Clock(), 1.0)
+        assert self.ordered(ANN, orders) == "done"
+        assert self.ordered(ANN, orders).check(Refusal)
+        assert self.ordered(ADMIN, orders) == "done"
+        assert self.ordered(ADMIN, orders) == "done"
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_each_method_that_changes_something_counts(self, name: str) -> None:
+        """Those of administrators apart."""
+        found = METHODS[name]
+        reads = name.rpartition(".")[2] in READING or name.startswith("merkat.quote.")
+        assert (found.order > 0) == (not reads and not found.admin)
