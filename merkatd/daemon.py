@@ -36,7 +36,7 @@ from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.proposing import all_of
 from merkatd.scheduler.world import World
-from merkatd.starting.alone import certain, leading_of, older_ended, taken
+from merkatd.starting.alone import certain, leading_of, older_ended, surely, taken
 from merkatd.starting.closing import Closing, ended
 from merkatd.starting.cloud import client_of
 from merkatd.starting.doors import open_doors, open_to_scrapes
@@ -120,7 +120,9 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
     cloud = OpenNebulaCloud(client, clock, workers, now=now)
     world = World(
         cloud=cloud,
-        hypervisors=hypervisors_of(reactor, config, client, closing, loads, workers),
+        hypervisors=hypervisors_of(
+            reactor, config, client, closing, loads, workers, partial(surely, leaders)
+        ),
         database=database,
         clock=clock,
         executor=workers,

@@ -89,6 +89,11 @@ class Leading:
         """Whether the lease is ours, as far as we know."""
         return self._token is not None
 
+    @property
+    def surely_acting(self) -> bool:
+        """Whether nobody else can have the lease yet; may be asked on any thread."""
+        return self._token is not None and self._now() < self._surely_until_s
+
     def adopt(self, lease_s: float) -> None:
         """Go by this one. Others may go by any that was in force here, and never hear of it.
 

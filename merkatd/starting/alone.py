@@ -105,6 +105,11 @@ async def certain(leaders: Sequence[Leading]) -> None:
         await one.certain()
 
 
+def surely(leaders: Sequence[Leading]) -> bool:
+    """Whether every lease is surely ours at this moment; may be asked on any thread."""
+    return all(one.surely_acting for one in leaders)
+
+
 def holder_of(path: Path) -> str:
     """Return the name of the daemon with this state directory, the same after each start.
 

@@ -1,5 +1,6 @@
 """What tells hosts their limits."""
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
@@ -23,10 +24,12 @@ def hypervisors_of(
     closing: Closing,
     loads: dict[str, Load],
     executor: Executor,
+    surely: Callable[[], bool],
 ) -> Hypervisors:
     """What tells hosts their limits; where they are called, `loads` comes to count that.
 
-    What goes through all VMs runs on `executor`.
+    What goes through all VMs runs on `executor`. Hosts are told something while this daemon is
+    `surely` the one that acts.
     """
     chosen = config.hypervisor
     if chosen.kind is HypervisorKind.EMBEDDED:
@@ -41,6 +44,7 @@ def hypervisors_of(
             config.limits,
             goods=config.goods.further,
             executor=executor,
+            surely=surely,
         )
     except MissingError as error:
         raise StartError(str(error)) from None

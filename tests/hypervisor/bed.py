@@ -42,6 +42,7 @@ class Bed:
         limits: LimitsSettings | None = None,
         goods: tuple[str, ...] = (),
         executor: Executor | None = None,
+        surely: Callable[[], bool] = lambda: True,
     ) -> None:
         self.hosts = hosts
         self.clock = OneThread()
@@ -53,6 +54,7 @@ class Bed:
             limits,
             goods=goods,
             executor=executor,
+            surely=surely,
             start=lambda work: work(),
             opened=lambda address, keepalive: self._host(address).open(address, keepalive),
         )

@@ -17,6 +17,7 @@ from merkatd.opennebula.guarded import Guarded
 from merkatd.opennebula.present import leads
 from merkatd.scheduler.leading import Leading, lease_s_of
 from merkatd.scheduler.period import Scheduler
+from merkatd.starting.alone import surely
 from tests.scheduler.frontend import SESSION, START_S, Frontend
 
 INTERVAL_S = 60.0
@@ -325,6 +326,29 @@ def test_a_restarted_daemon_need_not_wait_for_its_own_lease(cloud: Frontend) -> 
     again = Daemon(cloud, "first")
     pass_(cloud, 5)
     assert len(again.acted) == 1
+
+
+def test_a_lease_is_surely_ones_own_for_less_time_than_others_wait(cloud: Frontend) -> None:
+    """A daemon that goes on after a stop knows that at once, without asking."""
+    rng = np.random.default_rng(1)
+    database = Database(cloud.engine, Inline(), cloud.clock, rng, Retries(attempts=2))
+    away_s = 0.0
+    clock = cloud.clock
+    leading = Leading(
+        database, clock, "one", lease_s_of(INTERVAL_S), now=lambda: clock.seconds() + away_s
+    )
+    assert not surely([leading])
+    assert surely([])
+    leading.start()
+    for _ in range(100):
+        pass_(cloud, 5.0)
+        assert surely([leading])
+    for part, sure in ((0.8, True), (0.95, False)):
+        away_s = part * lease_s_of(INTERVAL_S)
+        assert surely([leading]) == sure
+    away_s = 0.0
+    cloud.result(ensureDeferred(leading.stop()))
+    assert not surely([leading])
 
 
 def test_a_lease_that_was_just_renewed_costs_no_transaction_for_each_call(cloud: Frontend) -> None:

@@ -25,7 +25,7 @@ from merkatd.hypervisor.libvirt.kvm import Kvm
 from merkatd.hypervisor.libvirt.lines import Lines, Reactor, Steps
 from merkatd.hypervisor.libvirt.lxc import Lxc
 from merkatd.hypervisor.libvirt.places import Place, driver_of
-from merkatd.hypervisor.libvirt.progress import Progress
+from merkatd.hypervisor.libvirt.progress import Progress, always
 from merkatd.hypervisor.libvirt.reading import Look, Row, read_host, read_runs
 from merkatd.hypervisor.libvirt.releasing import release_host
 from merkatd.hypervisor.libvirt.settings import LibvirtSettings
@@ -71,11 +71,13 @@ class LibvirtHypervisors:
         executor: Executor | None = None,
         start: Callable[[Callable[[], None]], None] | None = None,
         opened: Callable[[str, int], Any] = binding.opened,
+        surely: Callable[[], bool] = always,
     ) -> None:
         """`goods` are those of network and disk that are traded.
 
         What goes through all VMs runs on `executor`, or at once where there is none.
-        `start` runs work on other threads than its own, `opened` makes connections.
+        `start` runs work on other threads than its own, `opened` makes connections. `surely` is
+        asked on any thread before each call that changes something: whether no other daemon acts.
         Raises MissingError where libvirt's module is not installed.
         """
         binding.needed()
@@ -97,6 +99,7 @@ class LibvirtHypervisors:
             goods=tuple(goods),
         )
         self._opened = opened
+        self._surely = surely
         self._aside = (executor or Inline()).run
         self._chance = random.Random()  # noqa: S311 - keeps hosts from being called all at once
         self._places: dict[int, Place] = {}
@@ -190,7 +193,8 @@ class LibvirtHypervisors:
                     told=told[host],
                 )
                 for host, some in by_host.items()
-            }
+            },
+            may=self._surely,
         )
         for host, some in by_host.items():
             answer, sofar, known = answers[host], told[host], self._hosts[host]
@@ -221,6 +225,7 @@ class LibvirtHypervisors:
                 for host, some in by_host.items()
             },
             limited=False,
+            may=self._surely,
         )
         for host, some in by_host.items():
             answer = answers[host]
@@ -238,10 +243,14 @@ class LibvirtHypervisors:
     # -- how hosts are asked ------------------------------------------------------------------
 
     async def _all(
-        self, work: Mapping[int, Callable[..., Steps[Any]]], *, limited: bool = True
+        self,
+        work: Mapping[int, Callable[..., Steps[Any]]],
+        *,
+        limited: bool = True,
+        may: Callable[[], bool] = always,
     ) -> Mapping[int, Any]:
         """By host: what the work came to or raised, by the limit in time where there is one."""
-        progress = {host: Progress() for host in work}
+        progress = {host: Progress(may) for host in work}
         running = {
             host: self._ask(self._known(host), do, progress[host]) for host, do in work.items()
         }
@@ -299,6 +308,8 @@ class LibvirtHypervisors:
             if self._away.pop(host, None) is not None:
                 _log.info("Host {host} answers again", host=name)
             return
+        if isinstance(answer, AbandonedError) and not self._surely():
+            return  # the host was not asked
         why = _why(answer)
         if host in self._away:
             self._away[host] = why

@@ -10,7 +10,7 @@ class AwayError(Exception):
 
 
 class AbandonedError(Exception):
-    """Nobody waits for this work any longer."""
+    """This work is not to go on; the message says why."""
 
 
 class RefusedError(Exception):

@@ -182,7 +182,7 @@ class Lines:
                 continue
             self._free -= 1
             line.running = job
-            job.progress.begin(self._reactor.seconds())
+            job.progress.at_s = self._reactor.seconds()
             self._watch(line, job)
             self._start(lambda line=line, job=job: self._on_thread(line, job))  # type: ignore[misc]
 

@@ -62,8 +62,8 @@ def why_not(host: Host, take: Callable[[], None]) -> str | None:
         take()
     except (AwayError, RefusedError) as error:
         return in_words(error)
-    except AbandonedError:
-        return "it took too long to be told everything in this period"
+    except AbandonedError as error:
+        return str(error)
     except binding.needed().libvirtError as error:
         return in_words(error)
     return None

@@ -1,0 +1,35 @@
+"""A daemon that was stopped beyond its lease tells hosts nothing more of what it had in hand."""
+
+from tests.hypervisor.bed import Bed, limit
+from tests.hypervisor.double import DoubleHost
+
+GUESTS = 10
+SET = "setSchedulerParametersFlags"
+
+
+def test_no_call_begins_once_another_daemon_may_be_acting() -> None:
+    """Hosts are not taken for away; once the lease is surely ours they are told the rest."""
+    host, later = DoubleHost(), DoubleHost()
+    for vm in range(GUESTS):
+        host.start(vm)
+    later.start(GUESTS)
+    bed = Bed({0: host, 1: later}, surely=lambda: ours)
+    ours = True
+    bed.read()
+    steps = [limit(vm, vcpu=20_000) for vm in range(GUESTS + 1)]
+
+    def stopped(call: str, domain: str) -> None:
+        nonlocal ours
+        ours = ours and not (call == SET and domain == "one-3")
+
+    host.refuse = stopped
+    refused = bed.apply(*steps)
+    assert [step.id in refused for step in steps] == [False] * 4 + [True] * 7
+    assert "another daemon may be acting" in refused[steps[4].id]
+    assert host.calls[SET] == 4
+    assert not later.calls[SET]
+    assert not bed.adapter.reach().away
+    bed.read()
+    assert bed.read().vm_id.tolist() == list(range(GUESTS + 1))
+    ours, host.refuse = True, lambda _call, _domain: None
+    assert bed.apply(*steps[4:]) == {}
