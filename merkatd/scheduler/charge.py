@@ -18,6 +18,7 @@ from merkatd import ledger
 from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods
+from merkatd.database import prices as stored_prices
 from merkatd.database.periods import Period
 from merkatd.database.retrying import LostRaceError, is_of_data
 from merkatd.ledger import Bill, Person
@@ -35,12 +36,12 @@ from merkatd.scheduler.elapsed import (
 )
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import (
-    finite_prices,
     idle,
     in_a_market,
     most_owed,
     owed_for,
     resting_costs,
+    start_prices,
     whole,
     with_use,
 )
@@ -271,28 +272,29 @@ def _beyond(
 
     And for memory that guests had beyond their shares, of owners that start them again and again.
 
-    At the price of the period, or at the rate where use is charged: there the counter of the last
-    guest is charged anyway.
+    At the rate where use is charged: there the counter of the last guest is charged anyway.
     """
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     found = started(seen, period, arrays, until, books.histories)
-    more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if until[0] is None else None)
-    if more_mib.any():
-        price = finite_prices(arrays, world.markets)[arrays["market"][rows], MEMORY]
-        owed[:, MEMORY] = more_mib * elapsed * price
-    if found:
-        newest = until[0] is None
-        now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
-        limited = books.limited if newest else NOTHING_LIMITED
-        most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
-        used = by_use(world.markets, arrays["market"])
-        found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
-        core_s = beyond(arrays, found, now, limited, most_s)[rows]
-        price = finite_prices(arrays, world.markets)[arrays["market"][rows], CPU]
-        if "rate" in arrays:
-            price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
-        owed[:, CPU] = units(core_s, np.full(len(rows), world.rhythm.interval_s)) * price
+    if not found:
+        return whole(owed)
+    newest = until[0] is None
+    before = stored_prices.load(books.connection, period.number - 1)
+    market = arrays["market"][rows]
+    prices = start_prices(arrays, world.markets, before)[market]
+    more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
+    owed[:, MEMORY] = more_mib * elapsed * prices[:, MEMORY]
+    now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
+    limited = books.limited if newest else NOTHING_LIMITED
+    most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
+    used = by_use(world.markets, arrays["market"])
+    found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
+    core_s = beyond(arrays, found, now, limited, most_s)[rows]
+    price = prices[:, CPU]
+    if "rate" in arrays:
+        price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
+    owed[:, CPU] = units(core_s, np.full(len(rows), world.rhythm.interval_s)) * price
     return whole(owed)
 
 

@@ -92,6 +92,21 @@ def finite_prices(arrays: Arrays, markets: Sequence[Market]) -> Floats:
     return found
 
 
+def start_prices(
+    arrays: Arrays, markets: Sequence[Market], before: Mapping[str, Mapping[str, float]]
+) -> Floats:
+    """[markets, resources]: what a unit costs that a guest has before it has limits.
+
+    `before` are the prices of the period before, by market and resource: it costs no more than
+    that. An owner that starts a VM knows that price, and a price can be raised for a moment.
+    """
+    found = finite_prices(arrays, markets)
+    for row, market in enumerate(markets[: len(found)]):
+        earlier = before.get(market.name, {})
+        found[row] = np.minimum(found[row], [earlier.get(good, np.inf) for good in sold(arrays)])
+    return found
+
+
 def resting(arrays: Arrays, markets: Sequence[Market]) -> Ints:
     """Return the rows of VMs that were off or failed on a host when the period was decided."""
     if "rests" not in arrays:
