@@ -235,7 +235,13 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
         anew = begun_anew_by(seen, period, arrays, (end, after), histories)
         cores = _most_cores(seen)
-        used = core_periods(arrays, rows, now, elapsed, world.rhythm.interval_s, over, anew, cores)
+        interval_s = world.rhythm.interval_s
+        unread_s = np.clip(
+            period.observed_s - arrays["read_s"][rows] if "read_s" in arrays else 0.0 * elapsed,
+            0.0,
+            world.rhythm.most_periods_charged * interval_s,
+        )
+        used = core_periods(arrays, rows, now, elapsed, interval_s, over, anew, cores, unread_s)
         owed, given = with_use(arrays, rows, owed, given, used, elapsed)
         owed = owed + idle(arrays, rows, by_good[:, CPU] - elapsed)
     owed = owed + _beyond(books, period, (end, after), arrays, rows, elapsed)

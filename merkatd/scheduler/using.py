@@ -81,27 +81,40 @@ def kept(
     """The columns that a period keeps for its charge, where any market charges for use.
 
     The counter of a VM that can't be read now is the one that the `last` period kept: what it uses
-    meanwhile is charged once it is read. A guest that is about to boot has computed nothing.
+    meanwhile is charged once it is read, or once it has ended: `read_s` says when it was read. A
+    guest that is about to boot has computed nothing.
     """
     if not any(one.by_use for one in markets):
         return {}
     vms = seen.snapshot.vms
     cpu_s = Computed(seen.use.vm_id, seen.use.cpu_s).of(vms.id)
+    read_s = np.full(len(vms), seen.observation.at_s)
     if last is not None and "cpu_s" in last:
-        cpu_s = np.where(np.isnan(cpu_s), _as_before(seen, last), cpu_s)
+        records = seen.observation.records
+        if records is not None and "read_s" in last:
+            # A guest that began since the last period was never read.
+            unread = np.isnan(cpu_s) & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+            unread &= records.ran_from_s >= np.floor(last["read_s"].max(initial=-math.inf))
+            read_s = np.where(unread, np.fmin(records.ran_from_s, read_s), read_s)
+        rows = _rows_before(seen, last)
+        carried = np.isnan(cpu_s) & (rows >= 0)
+        cpu_s[carried] = last["cpu_s"][rows[carried]]
+        if "read_s" in last:
+            read_s[carried] = last["read_s"][rows[carried]]
     boots = (vms.state == VmState.BUSY) & ~vms.stays
     return {
         "rate": charged_rates(seen, markets),
         "cpu_s": np.where(np.isnan(cpu_s) & boots, 0.0, cpu_s),
+        "read_s": read_s,
     }
 
 
-def _as_before(seen: Seen, last: Mapping[str, Any]) -> Floats:
-    """[vms]: the counters that the last period kept, of guests that have run ever since; else NaN.
+def _rows_before(seen: Seen, last: Mapping[str, Any]) -> Ints:
+    """[vms]: the rows that guests had in the last period, if they have run ever since; else -1.
 
     Those have the history record that they had then.
     """
-    found = np.full(len(seen.snapshot.vms), np.nan)
+    found = np.full(len(seen.snapshot.vms), -1)
     records = seen.observation.records
     if records is None or "record" not in last:
         return found
@@ -111,7 +124,7 @@ def _as_before(seen: Seen, last: Mapping[str, Any]) -> Floats:
     for row in np.flatnonzero(runs).tolist():
         at = before.get(int(seen.snapshot.vms.id[row]))
         if at is not None and (last["record"][at, :2] == now[row]).all():
-            found[row] = last["cpu_s"][at]
+            found[row] = at
     return found
 
 
@@ -124,6 +137,7 @@ def core_periods(
     over: Bools | None = None,
     anew: Anew | None = None,
     most_cores: float = math.inf,
+    unread_s: Floats | None = None,
 ) -> Floats:
     """[rows]: the cores that each VM used for a period, or as many periods as have `elapsed`.
 
@@ -132,11 +146,13 @@ def core_periods(
     records say of that. Before its owner started it again a VM used its share, for nobody can read
     that any more; before it was migrated it used as much as after that, its share at most. What of
     a VM that goes on could not be read is used later. The counter of a VM that runs no more can't
-    be read: it used its share, or all its virtual CPUs where none was decided for it. More than
+    be read: it used its share, or all its virtual CPUs where none was decided for it, also for the
+    `unread_s` for which it had not been read when the period decided. More than
     all its virtual CPUs a VM can't have used; one that began in this time may have had more of
     them than before, and no more than the `most_cores` of a host.
     """
     before, after = arrays["cpu_s"][rows], now.of(arrays["vm"][rows])
+    time_s = elapsed * interval_s + (0.0 if unread_s is None else unread_s)
     began = ~arrays["runs"][rows] if "runs" in arrays else np.zeros(len(rows), dtype=bool)
     # A guest that started in this time counts from nothing.
     used = np.where((np.isnan(before) & began) | (after < before), after, after - before)
@@ -149,11 +165,11 @@ def core_periods(
         used = np.where(began_anew, after + anew.before_s[rows] * cores, used)
     if over is not None and over.any():
         cores = _cores(arrays, rows)
-        used = np.where(np.isnan(after) & over, cores * elapsed * interval_s, used)
+        used = np.where(np.isnan(after) & over, cores * time_s, used)
     if anew is not None:
         began = began | (anew.before_s[rows] > 0)
     cores = np.where(began, np.fmax(most_cores, arrays["vcpus"][rows]), arrays["vcpus"][rows])
-    most = cores * elapsed * interval_s
+    most = cores * time_s
     found: Floats = np.clip(np.nan_to_num(used), 0.0, most) / interval_s
     return found
 

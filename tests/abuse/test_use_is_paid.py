@@ -31,7 +31,19 @@ def ends_before_it_is_read(me: Player) -> Moves:
         yield PERIOD_S - 30
 
 
-@pytest.mark.parametrize("play", [boots_while_a_period_looks, ends_before_it_is_read])
+def ends_as_a_period_looks(me: Player) -> Moves:
+    """Its guest is shut down then, and can't be read any more; another one is made."""
+    me.arena.lasts(Lcm.SHUTDOWN, 8.0)
+    while True:
+        vm = me.vm(FAIR_BID)
+        yield 2 * PERIOD_S - 5
+        me.end(vm)
+        yield 5
+
+
+@pytest.mark.parametrize(
+    "play", [boots_while_a_period_looks, ends_before_it_is_read, ends_as_a_period_looks]
+)
 def test_every_core_second_is_paid(play: object) -> None:
     """At the rate that the VM bids."""
     arena = Arena(PriceRule.CLEARING, strategy="groups")

@@ -97,6 +97,20 @@ def test_counters_that_start_anew_and_those_that_nobody_could_read() -> None:
     assert used == pytest.approx([1.0, 0.5, 0.0, 2.0, 0.0])
 
 
+def test_what_was_not_read_before_a_guest_ended_is_charged_with_its_end() -> None:
+    """Its share for all that time; of one that goes on the counter says it."""
+    arrays = {
+        "vm": np.array([1, 2]),
+        "cpu_s": np.full(2, 100.0),
+        "vcpus": np.full(2, 4),
+        "allocation": np.full((2, 2), 200.0),
+    }
+    now = Computed(np.array([2]), np.array([400.0]))
+    over, unread_s = np.array([True, False]), np.full(2, 50.0)
+    used = core_periods(arrays, np.arange(2), now, np.full(2, 0.5), 60.0, over, unread_s=unread_s)
+    assert used == pytest.approx([2 * 80 / 60, 300 / 60])
+
+
 def test_before_a_migration_a_vm_used_as_much_as_after_it() -> None:
     """Its share at most; before its owner started it again it used its share."""
     arrays = {
