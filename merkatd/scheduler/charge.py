@@ -283,13 +283,12 @@ def _beyond(
     world, seen = books.world, books.seen
     owed = np.zeros((len(rows), arrays["price"].shape[1]))
     found = started(seen, period, arrays, until, books.histories)
-    if not found:
-        return whole(owed)
     newest = until[0] is None
-    before = stored_prices.load(books.connection, period.number - 1)
-    market = arrays["market"][rows]
-    prices = start_prices(arrays, world.markets, before)[market]
     more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
+    if not (found or more_mib.any()):
+        return whole(owed)
+    before = stored_prices.load(books.connection, period.number - 1)
+    prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
     owed[:, MEMORY] = more_mib * elapsed * prices[:, MEMORY]
     now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
     limited = books.limited if newest else NOTHING_LIMITED

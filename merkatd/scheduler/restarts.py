@@ -7,12 +7,13 @@ or minutes, and until then the guest holds that for the price of its share. Once
 of all guests. But a VM of 8 GiB with a share of 270 MiB that is started anew each minute holds 6
 GiB all the time, for 4 % of the price.
 
-So starts are counted by owner, for an hour. A start counts for nothing as long as its guest runs:
-a tenant that starts a hundred VMs and lets them run has none. Of an owner with more than three
-others, guests that started within the hour pay for the memory that they hold beyond their shares
-too, at the price of the period: for the mean of what they held at its beginning and at its end. An
-example: such a guest has 8,192 MiB as the period begins, 5,900 at its end, and a share of 270. It
-pays for (8,192 + 5,900) / 2 - 270 = 6,776 MiB more.
+So starts are counted by owner, for an hour. A start counts for nothing as long as its guest runs
+and has half of its memory or more: a tenant that starts a hundred VMs, bids for their memory and
+lets them run has none. Of an owner with more than three others, guests that started within the hour
+pay for the memory that they hold beyond their shares too, at the price of the period: for the mean
+of what they held at its beginning and at its end. An example: such a guest has 8,192 MiB as the
+period begins, 5,900 at its end, and a share of 270. It pays for (8,192 + 5,900) / 2 - 270 = 6,776
+MiB more.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.cluster import Bools, Floats, Ints, Vms, VmState
 from merkatd.limits.in_force import MEMORY
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.observe import Seen
@@ -29,7 +30,7 @@ from merkatd.scheduler.snapshot import MEMORY as COLUMN
 from merkatd.scheduler.under_way import rows_of
 
 FREE = 3
-"""So many starts within the time below cost nothing, of guests that run no more."""
+"""So many starts within the time below cost nothing, of guests that run no more or are squeezed."""
 REMEMBERED_S = 3600.0
 
 
@@ -63,11 +64,11 @@ class Restarts:
                 self._starts.setdefault(owner, []).append((at_s, vm))
         self._before = now
         self._forget(at_s)
+        run_on = set(now.vm.tolist()) - set(vms.id[_is_squeezed(vms)].tolist())
         found: set[int] = set()
         for owner, starts in self._starts.items():
             begun = {vm for _, vm in starts}
-            run_on = begun & set(now.vm[np.isin(now.vm, list(begun))].tolist())
-            if len(starts) - len(run_on) > FREE:
+            if len(starts) - len(begun & run_on) > FREE:
                 idle = vms.id[(vms.owner == owner) & _may_start(vms.state)]
                 found |= begun | set(idle.tolist())
         return frozenset(found)
@@ -123,6 +124,12 @@ def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, i
         new = now.idle[vm][1] if vm in now.idle else seen.observation.ended.get(vm)
         if new is not None and new.ran_from_s > 0 and new[:2] != record[:2]:
             yield owner, vm
+
+
+def _is_squeezed(vms: Vms) -> Bools:
+    """[vms]: holds less than half of its memory."""
+    found: Bools = vms.held[:, COLUMN] < vms.cap[:, COLUMN] / 2
+    return found
 
 
 def _may_start(state: Ints) -> Bools:
