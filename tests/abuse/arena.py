@@ -60,7 +60,9 @@ class Arena(Site):
         strategy: str | None = None,
         neighbours: int = NEIGHBOURS,
         neighbours_cores: int = CORES,
+        tick_s: float = TICK_S,
     ) -> None:
+        self.tick_s = tick_s
         pricing = Pricing(rule=rule, reserve={"cpu": RESERVE})
         market = Market(strategy=strategy) if strategy else Market(pricing=pricing)
         super().__init__(
@@ -106,11 +108,11 @@ class Arena(Site):
         self._forget([one.owner for one in players.values()])
         moves = {name: play(players[name]) for name, play in strategies.items()}
         due_s = dict.fromkeys(moves, 0.0)
-        for tick in range(round(periods * PERIOD_S / TICK_S)):
-            for name in [name for name, at_s in due_s.items() if at_s <= tick * TICK_S]:
+        for tick in range(round(periods * PERIOD_S / self.tick_s)):
+            for name in [name for name, at_s in due_s.items() if at_s <= tick * self.tick_s]:
                 due_s[name] += next(moves[name])
             self._tick()
-            if (tick + 1) * TICK_S % PERIOD_S == 0:
+            if (tick + 1) * self.tick_s % PERIOD_S == 0:
                 self._look()
         return {name: self._outcome(one.owner) for name, one in players.items()}
 
@@ -129,7 +131,7 @@ class Arena(Site):
         self._woken = True
 
     def _tick(self) -> None:
-        self.clock.advance(TICK_S)
+        self.clock.advance(self.tick_s)
         self.sample()
         if self._woken:  # the least interval between two periods is one tick
             self._woken = False
