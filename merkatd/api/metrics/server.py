@@ -18,6 +18,26 @@ _Page = tuple[int, bytes, bytes]
 """Status, content type and body."""
 
 
+_KEPT_S = 1.0
+
+
+class Kept:
+    """A page that is made once a second at most, however often it is asked for."""
+
+    def __init__(self, make: Callable[[], _Page], seconds: Callable[[], float]) -> None:
+        self._make = make
+        self._seconds = seconds
+        self._page: _Page | None = None
+        self._made_s = 0.0
+
+    def page(self) -> _Page:
+        """The page, a second old at most."""
+        now_s = self._seconds()
+        if self._page is None or abs(now_s - self._made_s) >= _KEPT_S:
+            self._page, self._made_s = self._make(), now_s
+        return self._page
+
+
 class PortError(Exception):
     """The port can't be opened; the message says why."""
 
@@ -73,7 +93,8 @@ def listen(
         text = f"{'ok' if found.well else 'failing'}: {found.why}\n"
         return 200 if found.well else 503, b"text/plain; charset=utf-8", text.encode()
 
-    pages = _Pages(reactor, {b"/metrics": metrics, b"/healthz": healthz})
+    kept = Kept(metrics, reactor.seconds)
+    pages = _Pages(reactor, {b"/metrics": kept.page, b"/healthz": healthz})
     try:
         return reactor.listenTCP(port, pages, interface=address)
     except CannotListenError as error:

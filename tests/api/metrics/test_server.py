@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
+from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import Health
-from merkatd.api.metrics.server import PortError, listen
+from merkatd.api.metrics.server import Kept, PortError, listen
 from tests.opennebula.worlds import RealTime
 
 Get = Callable[..., tuple[int, str, str]]
@@ -50,6 +51,25 @@ def get(state: dict[str, Health]) -> Iterator[Get]:
 
     time.run(end())
     time.close()
+
+
+def test_the_page_of_figures_is_made_once_a_second_at_most() -> None:
+    """However often machines ask, and wherever a clock jumps."""
+    clock, made = Clock(), 0
+
+    def make() -> tuple[int, bytes, bytes]:
+        nonlocal made
+        made += 1
+        return 200, b"", str(made).encode()
+
+    kept = Kept(make, clock.seconds)
+    assert [kept.page()[2] for _ in range(20)] == [b"1"] * 20
+    clock.advance(0.9)
+    assert kept.page()[2] == b"1"
+    clock.advance(0.2)
+    assert kept.page()[2] == b"2"
+    clock.rightNow -= 5.0
+    assert kept.page()[2] == b"3"
 
 
 def test_prometheus_is_answered_in_its_own_words(get: Get) -> None:
