@@ -1,6 +1,7 @@
 """The methods about prices, quotes, bids, and why a VM gets what it gets."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from merkatd.api.questions.prepared import Prepared
@@ -260,7 +261,8 @@ async def bid_set(house: House, caller: Caller, vm: int, bid: Mapping[str, Any])
 async def vm_explain(house: House, caller: Caller, vm: int) -> Any:
     """Why a VM gets what it gets, is where it is, and what would get it more."""
     await _row(house, caller, vm, USE)
-    return await house.questions.answer("explain", {"vm": str(vm)})
+    explain = partial(house.questions.answer, "explain", {"vm": str(vm)})
+    return await house.long_reads.run(caller.identity.uid, explain)
 
 
 async def _quoted(

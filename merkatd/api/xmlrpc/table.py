@@ -66,7 +66,7 @@ class House:
     prices: WrittenPrices = field(default_factory=WrittenPrices)
     groups: GroupQuestions | None = None
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
-    """For what can take the database a second; the rest of its threads is left to others."""
+    """For what can take threads a second: the others are left to periods and to other calls."""
 
     @property
     def world(self) -> World:

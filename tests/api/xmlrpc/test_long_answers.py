@@ -7,7 +7,7 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, execute
 from twisted.internet.task import Clock
 
-from merkatd.api.xmlrpc import encoding
+from merkatd.api.xmlrpc import encoding, market_calls
 from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.identity import Identity
 from merkatd.api.xmlrpc.methods import METHODS
@@ -98,6 +98,30 @@ def test_a_user_has_one_statement_read_at_a_time(house: House) -> None:
         next(one for one in ledger.reading if not one.called).callback(_FOUND)
         assert len(ledger.reading) == begun
     assert all(one.called for one in answers)
+
+
+def test_a_user_has_one_vm_explained_at_a_time(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with statements."""
+    explaining: list[Deferred[Any]] = []
+    questions: Any = house.questions
+
+    def answer(*_: Any) -> Deferred[Any]:
+        explaining.append(Deferred())
+        return explaining[-1]
+
+    async def row(*_: Any) -> None:
+        """Nothing is looked up."""
+
+    questions.answer = answer
+    monkeypatch.setattr(market_calls, "_row", row)
+    function = METHODS["merkat.vm.explain"].function
+    for caller in (_ANN, _ANN, _BOB, _CAT):
+        ensureDeferred(function(house, caller, 1))  # type: ignore[arg-type]
+    assert len(explaining) == 2
+    explaining[0].callback({})
+    assert len(explaining) == 3
 
 
 def test_rows_are_written_aside(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
