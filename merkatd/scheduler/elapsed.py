@@ -26,6 +26,7 @@ from merkatd.scheduler.running import (
     look_of,
     seconds_run,
     starts,
+    was_moving,
 )
 from merkatd.scheduler.using import by_use
 from merkatd.scheduler.world import World
@@ -101,7 +102,8 @@ def started(
 ) -> Mapping[int, Starts]:
     """By row: the starts of VMs before the later period, or before now.
 
-    A VM that ran and is on another host now was moved, and began anew once because of that.
+    A VM that ran and is on another host now was moved, and began anew once because of that. So did
+    one that was on its way when the period was decided: its host was the new one already.
     """
     before, now = _looks(seen, period, arrays, until)
     if before is None or now is None or "host" not in arrays:
@@ -118,8 +120,9 @@ def started(
 
     def moved(row: int) -> bool:
         host = int(arrays["host"][row])
-        ran = bool(arrays["runs"][row]) and host >= 0
-        return ran and where.get(int(arrays["vm"][row]), host) not in {host, -1}
+        vm, ran = int(arrays["vm"][row]), bool(arrays["runs"][row]) and host >= 0
+        goes = where.get(vm, host) not in {host, -1} or was_moving(before, histories, vm)
+        return ran and goes
 
     own = {row: _but_one(one) if moved(row) else one for row, one in found.items()}
     return {row: one for row, one in own.items() if one != Starts()}

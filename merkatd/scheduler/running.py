@@ -184,6 +184,17 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
     return found
 
 
+def was_moving(before: Look, histories: Histories, vm: int) -> bool:
+    """Whether the VM was migrated at that look: it still ran by the record before its last one."""
+    old = before.records.get(vm, NO_RECORD)
+    return old.ran_from_s <= 0 and any(
+        one.seq == old.seq - 1
+        and one.ran_from_s > 0
+        and (one.ran_until_s <= 0 or one.ran_until_s >= before.at_s)
+        for one in histories.get(vm, ())
+    )
+
+
 def _began_since(old: Record, one: Record) -> bool:
     return one.seq > old.seq or (one.seq == old.seq and old.ran_from_s <= 0)
 

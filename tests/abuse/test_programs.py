@@ -18,7 +18,9 @@ LEAST_BY_USE = 0.85
 """Cores that nobody could use while guests start and end are not charged there."""
 WASTED = 0.04
 """Of all cores: what starts and ends of VMs take."""
-SEEDS = range(FIRST_SEED, FIRST_SEED + (4 if KILLS == KILLS_PER_SITE else KILLS))
+FOUND = (1567,)
+"""Seeds that found something: a guest on its way as a period was decided counted as started."""
+SEEDS = (*range(FIRST_SEED, FIRST_SEED + (4 if KILLS == KILLS_PER_SITE else KILLS)), *FOUND)
 
 
 def played(of: Program) -> tuple[Outcome, float]:
