@@ -7,8 +7,12 @@ Memory that a guest uses holds as far, and the rest of it for a time.
 # Note [Claims that settle]
 
 A claim that holds raises the price, so it matters at which price a claim is judged. It is that of
-this period's bids if no VM claims anything. At that price a VM is given what its bid buys, claims
-up to that change nothing, and all claims together fit. The price of the last period would be
+this period's bids if no VM claims anything: the price of the market as one host, or that of the
+VM's own host where that is higher. At that price a VM is given what its bid buys, claims up to that
+change nothing, and all claims together fit.
+
+The market's price alone would be too low: a bid of 1.7 kept a whole host from four VMs that bid 80
+together and could not leave it, while other hosts were idle. The price of the last period would be
 another one: a VM that bids in every second period has its claim judged by the price of a market
 without its bid, and four fifths of a host for half of their price. And what one VM bid for a moment
 would end the claims of all others once it is gone.
@@ -41,6 +45,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster.arrays import Bools, Floats, Ints
+from merkatd.market.share import share
 
 PART = 1 - 1e-6
 """Of what a bid buys: the part that a claim can hold."""
@@ -98,6 +103,35 @@ def bids_that_buy(
         enough = middle * left >= others(middle)
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.where(sure, high * amounts / PART, np.inf)
+
+
+def bids_that_buy_there(
+    rows: Ints,
+    amounts: Floats,
+    bids: Floats,
+    caps: Floats,
+    host: Ints,
+    capacity: Floats,
+    reserve: float,
+) -> Floats:
+    """Return the bids with which the VMs in these rows pay for so much each on their hosts, [rows].
+
+    As `bids_that_buy`, but each VM beside those on its own host: `host` is [vms], `capacity`
+    [hosts]. The price at which the others use what is left is one over the level of their share.
+    """
+    order = np.argsort(host, kind="stable")
+    first = np.searchsorted(host[order], host[rows], side="left")
+    count = np.searchsorted(host[order], host[rows], side="right") - first
+    pool = np.repeat(np.arange(len(rows)), count)
+    nth = np.arange(len(pool)) - np.repeat(np.cumsum(count) - count, count)
+    other = order[np.repeat(first, count) + nth]
+    apart = other != rows[pool]
+    other, pool = other[apart], pool[apart]
+    left = np.maximum(capacity[host[rows]] - amounts, 0.0)
+    level = share(bids[other], np.zeros(len(other)), caps[other], pool, left).level
+    with np.errstate(divide="ignore"):
+        asked = np.maximum(np.divide(1.0, level), reserve)
+    return np.where(left > 0, asked * amounts / PART, np.inf)
 
 
 class Kept(NamedTuple):

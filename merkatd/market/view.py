@@ -84,6 +84,13 @@ class MarketView:
         level: Floats = _divide(bid, floor, cap, pool, self.total[np.newaxis]).level[0]
         return level
 
+    def host_levels(self, place: Ints) -> Floats:
+        """[hosts, resources]: what a credit buys on each host if no VM there claims anything."""
+        there = np.flatnonzero(place != NOWHERE)
+        bid, none, cap = (of[there] for of in self.counted(PriceRule.PAPER, place))
+        levels: Floats = _divide(bid, none, cap, place[there], self.capacity).level
+        return levels
+
     def on_hosts(self, place: Ints) -> Share:
         """Eq. 1 on each host, with the VMs where `place` puts them."""
         return self._divided(place, self.capacity)

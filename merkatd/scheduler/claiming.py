@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
+from merkatd.cluster import Bools, Floats, HostState, Ints, Snapshot, VmState
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.price import PriceRule, price
-from merkatd.market.view import NOWHERE, view_of
+from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.scheduler import in_use
 from merkatd.scheduler.afford import Afforded, afforded, reserve_prices
 from merkatd.scheduler.charge import Purse
@@ -121,19 +121,54 @@ def _claimed(world: World, seen: Seen) -> Bools:
 def present_prices(world: World, snapshot: Snapshot) -> Floats:
     """[vms, resources]: what a unit costs at this period's bids if no VM claims anything.
 
-    Bids of VMs that wait may come to nothing: they count for claims of VMs that wait alone.
+    That of the market as one host, or of the VM's own host where that is higher. Bids of VMs that
+    wait may come to nothing: they count for claims of VMs that wait alone.
     """
     found = reserve_prices(world, snapshot)
     for row in range(len(snapshot.markets)):
         view = view_of(snapshot, row)
-        if not len(view.hosts):
+        if not len(view.hosts) or not len(view.vms):
             continue
-        largest = int(np.argmax(view.capacity[:, CPU]))
         waits = view.place == NOWHERE
-        for rows, place in (
-            (~waits, view.place),
-            (waits, np.where(waits, largest, view.place)),
-        ):
-            asked = price(view.price_level(PriceRule.PAPER, place), view.reserve)
-            found[view.vms[rows]] = np.maximum(found[view.vms[rows]], asked)
+        there = _prices(view, view.place, view.place)
+        found[view.vms[~waits]] = np.maximum(found[view.vms], there)[~waits]
+        if waits.any():
+            largest = int(np.argmax(view.capacity[:, CPU]))
+            in_market = np.where(waits, largest, view.place)
+            asked = _prices(view, in_market, _with_places(snapshot, view, waits))
+            found[view.vms[waits]] = np.maximum(found[view.vms], asked)[waits]
     return found
+
+
+def _prices(view: MarketView, in_market: Ints, place: Ints) -> Floats:
+    """[vms of the view, resources]: the higher price, of the market and of each VM's host."""
+    market = price(view.price_level(PriceRule.PAPER, in_market), view.reserve)
+    hosts = price(view.host_levels(place), view.reserve)
+    there: Floats = np.maximum(market, hosts[np.maximum(place, 0)])
+    return np.where((place != NOWHERE)[:, np.newaxis], there, market)
+
+
+def _with_places(snapshot: Snapshot, view: MarketView, waits: Bools) -> Ints:
+    """[vms of the view]: the host of each, and for a VM that waits one that it may get.
+
+    VMs that wait and may be on the same hosts are spread over those of them that cost no more than
+    the market as a whole, or all have the cheapest one where none costs so little.
+    """
+    place = view.place.copy()
+    cost = price(view.host_levels(view.place), view.reserve)
+    usual = price(view.price_level(PriceRule.PAPER, view.place), view.reserve)
+    relative = np.divide(cost, usual, out=np.ones_like(cost), where=usual > 0).max(axis=1)
+    rows = np.flatnonzero(waits)
+    classes = snapshot.vms.requirement[view.vms[rows]]
+    for at in np.unique(classes).tolist():
+        allowed = view.open & (
+            True if at == NOWHERE else snapshot.requirements.allowed[at][view.hosts]
+        )
+        hosts = np.flatnonzero(allowed)
+        if not len(hosts):
+            continue
+        hosts = hosts[np.argsort(relative[hosts], kind="stable")]
+        cheap = max(1, int((relative[hosts] <= 1.0).sum()))
+        mine = rows[classes == at]
+        place[mine] = hosts[np.arange(len(mine)) % cheap]
+    return place

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
-from merkatd.market.floors import bids_that_buy, kept_in_use
+from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
 from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.under_way import rows_of
@@ -109,14 +109,12 @@ def kept(
 
 def _keeping(view: MarketView, here: Ints, short: Bools, use: Floats) -> Floats:
     """[short]: the bids with which VMs keep all that they use; `here` are rows of the view."""
-    return bids_that_buy(
-        np.flatnonzero(short),
-        use[short],
-        view.bid[here, MEMORY],
-        view.cap[here, MEMORY],
-        float(view.total[MEMORY]),
-        float(view.reserve[MEMORY]),
-    )
+    rows, least = np.flatnonzero(short), float(view.reserve[MEMORY])
+    bid, cap = view.bid[here, MEMORY], view.cap[here, MEMORY]
+    in_market = bids_that_buy(rows, use[short], bid, cap, float(view.total[MEMORY]), least)
+    room = view.capacity[:, MEMORY]
+    there = bids_that_buy_there(rows, use[short], bid, cap, view.place[here], room, least)
+    return np.maximum(in_market, there)
 
 
 def _wish(view: MarketView) -> Floats:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.cluster import Floats, Snapshot
-from merkatd.market.floors import bids_that_buy, paid_floors
+from merkatd.market.floors import bids_that_buy, bids_that_buy_there, paid_floors
 from merkatd.market.price import PriceRule
 from merkatd.market.share import share
 from tests.clouds import cloud, hosts_table, vms_table
@@ -98,6 +98,27 @@ def test_a_bid_that_buys_an_amount_is_given_it(seed: int) -> None:
             full = np.minimum(caps, np.where(asked > 0, asked / reserve, 0.0))
             given_ = share(asked, np.zeros(count), full, np.zeros(count, int), np.array([capacity]))
             assert (given_.allocation[row] >= amounts[row] * (1 - 1e-5)) == enough
+
+
+@given(SEEDS)
+def test_a_bid_that_buys_an_amount_is_given_it_on_its_host(seed: int) -> None:
+    """Beside the VMs that are there, and no others; a lower one is not."""
+    rng = np.random.default_rng(seed)
+    count, hosts = int(rng.integers(1, 30)), int(rng.integers(1, 5))
+    bids = rng.lognormal(0, 2, count) * (rng.random(count) < 0.8)
+    caps, host = rng.uniform(1, 100, count), rng.integers(0, hosts, count)
+    capacity, reserve = rng.uniform(50, 500, hosts), 0.01
+    rows = rng.permutation(count)[: int(rng.integers(1, count + 1))]
+    amounts = rng.uniform(0.01, 1, len(rows)) * np.minimum(caps, capacity[host])[rows]
+    found = bids_that_buy_there(rows, amounts, bids, caps, host, capacity, reserve)
+    for at, row in enumerate(rows.tolist()):
+        for part, enough in ((1.0, True), (0.99, False)):
+            asked = bids.copy()
+            asked[row] = found[at] * part
+            full = np.minimum(caps, np.where(asked > 0, asked / reserve, 0.0))
+            full[host != host[row]] = 0.0
+            given_ = share(asked, np.zeros(count), full, host, capacity)
+            assert (given_.allocation[row] >= amounts[at] * (1 - 1e-5)) == enough
 
 
 def test_no_bid_buys_more_than_there_is() -> None:

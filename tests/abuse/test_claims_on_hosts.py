@@ -1,0 +1,109 @@
+"""A claim is paid for at the price of its own host, however cheap the rest of the market is."""
+
+from collections.abc import Generator
+
+import pytest
+
+from merkatd.currency.settings import Money
+from merkatd.embedded.cloud import HostSize
+from merkatd.market.price import PriceRule
+from merkatd.placement.strategy import Pricing
+from merkatd.scheduler.settings import Market
+from tests.abuse.arena import FAIR_BID, PERIOD_S, Arena, Player
+from tests.abuse.listed import Moves
+from tests.abuse.memory import HOST_MIB, RESERVE, Hoarder, Memory
+from tests.platforms.site import Site
+from tests.scheduler.frontend import PASSWORD
+
+HERE = {"SCHED_REQUIREMENTS": "ID = 0"}
+"""As a cluster or a datastore would bind a VM: the second host stays idle, and cheap."""
+PERIODS = 10
+
+
+def bound(bid: float, **more: object) -> object:
+    """A VM of eight cores that can run on the contended host alone."""
+
+    def play(me: Player) -> Moves:
+        me.vm(bid, **HERE, **more)
+        while True:
+            yield PERIOD_S
+
+    return play
+
+
+def restarted(bid: float, **more: object) -> object:
+    """The same, made anew in each period: it waits for its place each time."""
+
+    def play(me: Player) -> Moves:
+        while True:
+            vm = me.vm(bid, **HERE, **more)
+            yield PERIOD_S
+            me.end(vm)
+            yield 5
+
+    return play
+
+
+@pytest.mark.parametrize("rule", list(PriceRule))
+@pytest.mark.parametrize("kind", [bound, restarted])
+def test_a_claim_on_a_contended_host_costs_what_the_host_costs(
+    rule: PriceRule, kind: object
+) -> None:
+    """The market's price is the reserve price; four VMs bid 80 together for the host's cores."""
+    arena = Arena(rule, hosts=2, neighbours=0)
+    try:
+        arena.honest = [arena.bench.new(*fair(number)) for number in range(4)]
+        found = arena.play({"eve": kind(1.7, MERKAT_MIN_CPU=790)}, PERIODS)["eve"]  # type: ignore[operator]
+    finally:
+        arena.close()
+    whole = found.core_s + found.fair_core_s
+    assert found.core_s < 0.1 * whole, found
+
+
+def fair(number: int) -> tuple[str, str]:
+    """A VM for all cores of the first host, and the session of the tenant."""
+    lines = {
+        "CPU": 0.1,
+        "VCPU": 2,
+        "MEMORY": 512,
+        "MERKAT_BID_CPU": FAIR_BID,
+        **HERE,
+    }
+    text = "\n".join(f'{key}="{value}"' for key, value in lines.items())
+    work = 'EMBEDDED=[WORK="10000000",DEMAND="2",MEMORY_USE="64"]'
+    return f"{text}\n{work}", f"{('ann', 'bob')[number % 2]}:{PASSWORD}"
+
+
+def with_an_idle_host() -> Memory:
+    """Two hosts, of which everybody's VMs can have the first."""
+    memory = Memory(PriceRule.CLEARING)
+    memory.site.close()
+    memory.site = Site(
+        hosts=2,
+        size=HostSize(800, HOST_MIB),
+        markets=(Market(pricing=Pricing(rule=PriceRule.CLEARING, reserve=RESERVE)),),
+        money=Money(supply=100_000_000, renewal_s=1e9),
+    )
+    memory.eve = memory.site._tenant("eve")
+    return memory
+
+
+@pytest.mark.parametrize("claim", [{}, {"MERKAT_MIN_MEMORY": 8000}])
+def test_memory_in_use_is_kept_at_the_price_of_its_host(claim: dict[str, object]) -> None:
+    """A VM that filled its memory shrinks once neighbours on its host bid for it."""
+    memory = with_an_idle_host()
+
+    def moves() -> Generator[None, None, None]:
+        me = Hoarder(memory)
+        me.vm(0.82, **HERE, **claim)
+        yield
+        yield
+        memory.fair += [memory.vm(name, FAIR_BID, 64, **HERE) for name in ("ann", "bob", "ann")]
+        while True:
+            yield
+
+    try:
+        found = memory.play(moves(), 30)
+    finally:
+        memory.site.close()
+    assert found.held[-1] < 1024, found.held
