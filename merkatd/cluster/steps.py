@@ -88,7 +88,7 @@ class Resume(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(Step):
-    """Save a VM and give its host back."""
+    """Save a VM, or undeploy one that is off, and give its host back."""
 
     kind: ClassVar[str] = "stop"
 

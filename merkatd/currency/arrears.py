@@ -54,6 +54,14 @@ def warning(count: float, debt: float, patience: int = PATIENCE) -> str:
     return f"{owes}: VMs are suspended in {left} {periods} unless they are paid"
 
 
+def started_in_debt(debt: float) -> str:
+    """Why a VM is stopped that its owner started; `debt` is in credits."""
+    return (
+        f"stopped: its owner owes {debt:g} credits for earlier periods and started it;"
+        " it is placed once the debt is paid and it is resumed"
+    )
+
+
 def refusal(debt: float) -> str:
     """Why no new VM of the owner is placed; `debt` is in credits."""
     return (

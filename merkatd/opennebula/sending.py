@@ -42,13 +42,21 @@ async def send(client: Client, glances: Glances, step: Step, to: Destination) ->
     if isinstance(step, Migrate) and vm.host != step.source:
         return Reply(Answer.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}")
     try:
-        await _ASK[step.kind](client, step, to)
+        await _ask(client, step, to, vm)
     except ForbiddenError as error:
         if step.kind not in _UNLOCKS or "locked" not in error.text:
             raise
         await client.call("one.vm.unlock", step.vm, about=f"VM {step.vm}")
-        await _ASK[step.kind](client, step, to)
+        await _ask(client, step, to, vm)
     return Reply(Answer.ACCEPTED)
+
+
+async def _ask(client: Client, step: Step, to: Destination, vm: Glance) -> None:
+    if isinstance(step, Stop) and vm.state == POWEROFF:
+        # There is no memory to be saved; oned calls that otherwise.
+        await client.action("undeploy", step.vm)
+    else:
+        await _ASK[step.kind](client, step, to)
 
 
 def sendable(step: Step) -> bool:
@@ -73,7 +81,7 @@ def _resumes(vm: Glance) -> bool:
 
 
 def _stops(vm: Glance) -> bool:
-    return _runs(vm) or vm.state == SUSPENDED
+    return _runs(vm) or vm.state in {SUSPENDED, POWEROFF}
 
 
 def _ends(vm: Glance) -> bool:

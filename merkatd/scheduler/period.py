@@ -142,7 +142,7 @@ class Scheduler:
 
     async def _period(self, asking: Asking | None) -> Announcement:
         world, leave = self._fenced(), self.leave
-        self._following.forget()
+        self._forget()
         if self._quiet.begin(leave.mode) and leave.mode is not Mode.ASK:
             await world.database.run(lambda c: plans.withdraw(c, world.now()))
         seen = await observe(world)
@@ -160,6 +160,8 @@ class Scheduler:
                 done = await carry_out(world, paid_for, leave, asking)
                 coming = await arrivals(world, done.seen, done.decided)
                 self._following.expect(world, coming)
+                if leave.mode is Mode.ON:
+                    self._taking_part.barred.begin(world, seen.period)
                 if self._taking_part.note(seen, done.acted.unplaced):
                     self._beat.wake()  # their neighbours made room for nothing
         except Exception as error:
@@ -249,11 +251,16 @@ class Scheduler:
 
     async def stop(self) -> None:
         """Begin no more, and wait for the one in hand."""
-        self._following.forget()
+        self._forget()
         await self._beat.stop()
         await self._turn.acquire()  # a period that began for OpenNebula's sake ends first
-        self._following.forget()
+        self._forget()
         self._turn.release()
+
+    def _forget(self) -> None:
+        """What goes on between two periods ends."""
+        self._following.forget()
+        self._taking_part.barred.forget()
 
     def adopt(self, world: World) -> None:
         """Go by these rules from the next period on; the one in hand goes by the old ones."""

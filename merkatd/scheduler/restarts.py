@@ -52,15 +52,20 @@ class Restarts:
         self._before: _Guests | None = None
         self._starts: dict[int, list[tuple[float, int]]] = {}
         """By owner: when which VM was started."""
+        self.started: frozenset[int] = frozenset()
+        """VMs whose guests began anew before the last look, and not because they were moved."""
 
     def note(self, seen: Seen) -> frozenset[int]:
         """Take in which guests started; return the VMs that pay for memory beyond their shares."""
         at_s, vms = seen.observation.at_s, seen.snapshot.vms
+        self.started = frozenset()
         now = _guests(seen)
         if now is None:
             return frozenset()
         if self._before is not None:
-            for owner, vm in _started(seen, self._before, now):
+            started = list(_started(seen, self._before, now))
+            self.started = frozenset(vm for _, vm in started)
+            for owner, vm in started:
                 self._starts.setdefault(owner, []).append((at_s, vm))
         self._before = now
         self._forget(at_s)

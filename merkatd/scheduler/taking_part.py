@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from merkatd.scheduler.afford import Afforded, beside
+from merkatd.scheduler.barred import Barred
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.restarts import Restarts
@@ -20,15 +21,16 @@ class TakingPart:
     """Remembers refused deployments and starts of guests, for as long as the daemon runs."""
 
     def __init__(self) -> None:
-        self._unplaced, self._restarts = Unplaced(), Restarts()
+        self._unplaced, self._restarts, self.barred = Unplaced(), Restarts(), Barred()
 
     def affordable(self, world: World, seen: Seen, purse: Purse) -> Afforded:
         """Return the cloud to decide about."""
         restarted = self._restarts.note(seen)
+        said = dict(self.barred.note(world, seen, purse, self._restarts.started))
         found = self._unplaced.affordable(world, replace(seen, restarted=restarted), purse)
-        if not restarted:
+        if not restarted and not said:
             return found
-        said = dict.fromkeys(restarted & set(seen.snapshot.vms.id.tolist()), _SAID)
+        said = dict.fromkeys(restarted & set(seen.snapshot.vms.id.tolist()), _SAID) | said
         return replace(found, messages={**found.messages, **beside(found.messages, said)})
 
     def note(self, seen: Seen, refused: Mapping[int, str]) -> bool:

@@ -200,6 +200,19 @@ def test_vms_are_deployed_and_moved_without_oneds_own_capacity_check(world: Worl
     assert state(seen, first) == state(seen, second) == (VmState.RUNNING, 1)
 
 
+def test_a_vm_that_is_off_gives_its_host_back_too(world: World) -> None:
+    """OpenNebula calls that undeploying: there is no memory to be saved."""
+    vm = world.running(0)
+    world.call("one.vm.action", "poweroff-hard", vm)
+    world.wait()
+    world.accepted(simple(Stop, vm))
+    world.wait()
+    assert state(world.observe(), vm) == (VmState.ABSENT, -1)
+    assert world.words(vm) == "UNDEPLOYED"
+    world.accepted(simple(Resume, vm))
+    assert state(world.observe(), vm) == (VmState.PENDING, -1)
+
+
 def test_nothing_is_sent_into_a_state_that_refuses_it(world: World) -> None:
     """The VM is looked at first; the answer says what it is, and no more is called."""
     vm = world.new()

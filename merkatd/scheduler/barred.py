@@ -1,0 +1,121 @@
+"""Guests that owners start though they have not paid for too long: they give their hosts back.
+
+# Note [Starts of owners in debt]
+
+A guest has no limits for the seconds between its start and the first look at it. What it computes
+then is charged, and is a debt where its owner has no credits. Without more than that an owner that
+owes would have nothing to lose: eight VMs that were powered off and on again all the time took a
+quarter of a host from VMs that paid, for a debt that grew for ever. New VMs of an owner in debt
+are not placed, and a VM that is started again is no better than a new one. So once an owner has not
+paid for as long as `unpaid_periods` says, each VM that it starts is stopped, or undeployed if it is
+off by then. Such a VM needs a place to be started again, which it gets once the debt is paid. VMs
+that run on, or stay off, are left alone.
+
+OpenNebula stops no VM that boots or is shut down. A VM that does one or the other whenever a period
+looks would never be stopped. So the daemon tries again until the next period, after one to three
+seconds drawn at random, which no owner can foresee.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.cluster import Stop, VmState
+from merkatd.currency import credits_of
+from merkatd.currency.arrears import started_in_debt, suspended
+from merkatd.database import journal
+from merkatd.database.lease import LeaseLostError
+from merkatd.market.view import NOWHERE
+from merkatd.scheduler.charge import Purse
+from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.ports import Answer, UnreachableError
+from merkatd.scheduler.world import World
+
+SOONEST_S, LATEST_S = 1.0, 3.0
+"""Between two attempts."""
+_ON_HOST = (VmState.RUNNING, VmState.BUSY, VmState.SUSPENDED, VmState.POWERED_OFF)
+
+_log = Logger()
+
+
+class Barred:
+    """VMs that were started in debt, until they are off their hosts or all is paid."""
+
+    def __init__(self) -> None:
+        self._vms: frozenset[int] = frozenset()
+        self._steps: dict[int, Stop] = {}
+        self._recorded: set[int] = set()
+        self._call: Any = None
+
+    def note(
+        self, world: World, seen: Seen, purse: Purse, started: Collection[int]
+    ) -> Mapping[int, str]:
+        """Take in which guests their owners started; return why they are stopped, by VM id."""
+        late = suspended(purse.arrears, world.money.unpaid_periods) & purse.debt.keys()
+        vms = seen.snapshot.vms
+        there = np.isin(vms.owner, list(late)) & np.isin(vms.state, _ON_HOST)
+        rows = np.flatnonzero(there & (vms.market != NOWHERE))
+        owners = dict(zip(vms.id[rows].tolist(), vms.owner[rows].tolist(), strict=True))
+        self._vms = frozenset(owners.keys() & (self._vms | frozenset(started)))
+        return {vm: started_in_debt(credits_of(purse.debt[owners[vm]])) for vm in self._vms}
+
+    def begin(self, world: World, period: int) -> None:
+        """Stop them, until the next period begins."""
+        self.forget()
+        why = "its owner started it and has not paid for earlier periods"
+        self._steps = {vm: Stop(period=period, vm=vm, reason=why) for vm in sorted(self._vms)}
+        if self._steps:
+            self._later(world, 0.0)
+
+    def forget(self) -> None:
+        """A period begins, or the daemon ends."""
+        self._steps, self._recorded = {}, set()
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._call = None
+
+    def _later(self, world: World, seconds: float) -> None:
+        steps = self._steps
+        self._call = world.clock.callLater(
+            seconds, lambda: ensureDeferred(self._attempt(world, steps))
+        )
+
+    async def _attempt(self, world: World, steps: dict[int, Stop]) -> None:
+        try:
+            for vm, step in list(steps.items()):
+                if steps is not self._steps:
+                    return
+                if await self._is_settled(world, step):
+                    steps.pop(vm, None)
+        except (LeaseLostError, UnreachableError) as error:
+            _log.info("VMs of owners in debt are stopped later: {why}", why=str(error))
+        except Exception:  # noqa: BLE001 - whatever it was, the next period tries again
+            _log.failure("VMs of owners in debt are stopped later")
+        if steps is self._steps and steps:
+            self._later(world, float(world.rng.uniform(SOONEST_S, LATEST_S)))
+
+    async def _is_settled(self, world: World, step: Stop) -> bool:
+        """Ask for the stop; return whether nothing more is to be asked for in this period."""
+        if step.vm not in self._recorded:
+            at_s = world.now()
+
+            def store(connection: sa.Connection) -> frozenset[str]:
+                journal.record(connection, [step], at_s)
+                return journal.mark_sent(connection, {step.id: step}, at_s)
+
+            if step.id not in await world.database.run(store):
+                return True  # another step of this VM is under way
+            self._recorded.add(step.vm)
+        await world.certain()
+        reply = await world.cloud.send(step)
+        if reply.answer is Answer.LOOK_AGAIN:
+            return False
+        _log.info("stop of VM {vm}: {answer}", vm=step.vm, answer=str(reply.answer))
+        if reply.answer is Answer.REFUSED:
+            why, at_s = {step.id: f"{reply.answer}: {reply.why}"}, world.now()
+            await world.database.run(lambda c: journal.refuse(c, why, at_s))
+        return True
