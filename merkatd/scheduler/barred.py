@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from merkatd import ledger
 from merkatd.cluster import Stop, VmState
 from merkatd.currency import credits_of
 from merkatd.currency.arrears import started_in_debt, suspended
@@ -46,7 +47,8 @@ class Barred:
     """VMs that were started in debt, until they are off their hosts or all is paid."""
 
     def __init__(self) -> None:
-        self._vms: frozenset[int] = frozenset()
+        self._owners: Mapping[int, int] = {}
+        """By VM id."""
         self._steps: dict[int, Stop] = {}
         self._recorded: set[int] = set()
         self._call: Any = None
@@ -60,14 +62,17 @@ class Barred:
         there = np.isin(vms.owner, list(late)) & np.isin(vms.state, _ON_HOST)
         rows = np.flatnonzero(there & (vms.market != NOWHERE))
         owners = dict(zip(vms.id[rows].tolist(), vms.owner[rows].tolist(), strict=True))
-        self._vms = frozenset(owners.keys() & (self._vms | frozenset(started)))
-        return {vm: started_in_debt(credits_of(purse.debt[owners[vm]])) for vm in self._vms}
+        kept = self._owners.keys() | frozenset(started)
+        self._owners = {vm: owner for vm, owner in owners.items() if vm in kept}
+        return {
+            vm: started_in_debt(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()
+        }
 
     def begin(self, world: World, period: int) -> None:
         """Stop them, until the next period begins."""
         self.forget()
         why = "its owner started it and has not paid for earlier periods"
-        self._steps = {vm: Stop(period=period, vm=vm, reason=why) for vm in sorted(self._vms)}
+        self._steps = {vm: Stop(period=period, vm=vm, reason=why) for vm in sorted(self._owners)}
         if self._steps:
             self._later(world, 0.0)
 
@@ -86,10 +91,12 @@ class Barred:
 
     async def _attempt(self, world: World, steps: dict[int, Stop]) -> None:
         try:
+            owing = await world.database.read(ledger.debts_of)
             for vm, step in list(steps.items()):
                 if steps is not self._steps:
                     return
-                if await self._is_settled(world, step):
+                # Its owner may have paid in the meantime.
+                if self._owners[vm] not in owing or await self._is_settled(world, step):
                     steps.pop(vm, None)
         except (LeaseLostError, UnreachableError) as error:
             _log.info("VMs of owners in debt are stopped later: {why}", why=str(error))

@@ -162,12 +162,16 @@ class Frontend:
         """How many steps are neither confirmed nor given up."""
         return len(self.read(decisions.outstanding))
 
-    def agree(self) -> None:
-        """The cloud and the database say the same, and no credit is lost."""
+    def agree(self, stopped: int = -1) -> None:
+        """The cloud and the database say the same, and no credit is lost.
+
+        One VM may have been `stopped` and placed again.
+        """
         assert self.read(audit).sound
         newest = self.read(periods.newest)
         rows = self.read(lambda c: decisions.recent(c, decisions.Wanted(), 100_000))
         deployed = [r.step.vm for r in rows if r.step.kind == "deploy" and r.state == "confirmed"]
+        deployed = [vm for vm in deployed if vm != stopped]
         assert len(deployed) == len(set(deployed)), "a VM was deployed twice"
         for row in rows:
             if row.state in {StepState.PLANNED, StepState.SENT}:

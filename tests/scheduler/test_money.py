@@ -236,14 +236,15 @@ class TestPoverty:
         assert 9 <= running <= 13
         frontend.bench.ok("one.vm.action", "resume", poor, session=ann)
         frontend.periods(3)
-        assert frontend.state(poor) == "SUSPENDED"
+        frontend.clock.advance(10)
+        assert frontend.state(poor) == "STOPPED"
         owner = owner_of(frontend, poor)
         frontend.read(lambda c: grant(c, owner, 10**9, "2", "test", 0.0))
         frontend.bench.ok("one.vm.action", "resume", poor, session=ann)
         frontend.periods(15)
         assert frontend.state(poor) == "RUNNING"
         assert frontend.read(lambda c: tenant(c, owner)).balance < 10**9
-        frontend.agree()
+        frontend.agree(stopped=poor)
 
 
 def test_what_can_t_be_counted_is_bounded() -> None:
