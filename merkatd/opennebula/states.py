@@ -74,11 +74,12 @@ _IDLE = frozenset(
             "DISK_SNAPSHOT_DELETE_POWEROFF", "DISK_SNAPSHOT_SUSPENDED",
             "DISK_SNAPSHOT_REVERT_SUSPENDED", "DISK_SNAPSHOT_DELETE_SUSPENDED",
             "PROLOG_MIGRATE_UNKNOWN", "DISK_RESIZE_POWEROFF", "HOTPLUG_NIC_POWEROFF",
-            "BACKUP_POWEROFF", "RESTORE",
+            "BACKUP_POWEROFF", "RESTORE", "BOOT", "BOOT_UNKNOWN", "BOOT_POWEROFF",
+            "BOOT_SUSPENDED", "BOOT_STOPPED", "BOOT_UNDEPLOY",
         ),
     )
 )  # fmt: skip
-"""The VM has no guest: its disks are copied, or something else is done to them."""
+"""The VM has no guest yet: its disks are copied, or something else is done to them, or it boots."""
 _DISKS_ONLY = frozenset(
     map(
         _LIFE.index,

@@ -138,16 +138,20 @@ def _again(world: World, seen: Seen, decided: Decided, vms: Collection[int]) -> 
     snapshot, allocations = seen.snapshot, decided.decision.allocations
     scene = scene_of(snapshot, decided.decision.plan)
     scene = replace(scene, told=_stays(snapshot, scene) & np.isin(snapshot.vms.id, list(vms)))
-    free = {
-        name: np.where(there == BEYOND, BEYOND, UNSET)
-        for name, there in seen.in_force.further.items()
-    }
-    nothing = InForce.nothing(snapshot)
-    in_force = replace(nothing, pin_policy=seen.in_force.pin_policy, further=free)
+    in_force = _unset(snapshot, seen.in_force)
     share = allocations[:, CPU]
     limits = limit_steps(snapshot, scene, share, frozenset(), in_force, world.limits.cpu)
     balloons = _balloons(seen, decided, scene.told)
     return (*limits, *throttle_steps(snapshot, scene, allocations, in_force), *balloons)
+
+
+def _unset(snapshot: Snapshot, in_force: InForce) -> InForce:
+    """Return the limits of new domains: none, where any can be set."""
+    free = {
+        name: np.where(there == BEYOND, BEYOND, UNSET) for name, there in in_force.further.items()
+    }
+    nothing = InForce.nothing(snapshot)
+    return replace(nothing, pin_policy=in_force.pin_policy, further=free)
 
 
 def _balloons(seen: Seen, decided: Decided, again: Bools) -> list[Balloon]:
@@ -193,19 +197,23 @@ def _returning(
     there = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)
     highest = np.zeros(len(snapshot.hosts))
     np.maximum.at(highest, scene.then[there], vms.bid[there, CPU])
-    share, bid = decided.decision.allocations[:, CPU].copy(), vms.bid.copy()
+    shares, bid = decided.decision.allocations.copy(), vms.bid.copy()
     for row in np.flatnonzero(off).tolist():
         own, beside = means[int(vms.id[row])], float(highest[scene.then[row]])
-        share[row] = own.units
+        shares[row] = own.amounts
+        shares[row, CPU] = own.units
         # Weights of neighbours stay unchanged: no VM can weigh more than the first of them.
         bid[row, CPU] = min(own.weighs, beside) if beside > 0 else own.weighs
     state = np.where(off, int(VmState.RUNNING), vms.state)
     after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
-    steps = _limits(world, after, decided, share, seen.in_force)
-    found: dict[int, tuple[OnHost, ...]]
-    found = {step.vm: (step,) for step in steps if off[snapshot.vm_row(step.vm)]}
-    for step in _balloons_of_returning(seen, decided, off):
-        found[step.vm] = (*found.get(step.vm, ()), step)
+    scene = replace(scene_of(after, decided.decision.plan), told=off)
+    throttles = throttle_steps(after, scene, shares, _unset(snapshot, seen.in_force))
+    found: dict[int, tuple[OnHost, ...]] = {}
+    limits = _limits(world, after, decided, shares[:, CPU], seen.in_force)
+    steps: list[OnHost] = [*limits, *throttles, *_balloons_of_returning(seen, decided, off)]
+    for step in steps:
+        if off[snapshot.vm_row(step.vm)]:
+            found[step.vm] = (*found.get(step.vm, ()), step)
     return found
 
 

@@ -25,20 +25,18 @@ _AS_BEFORE = 0.99
 
 def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
     """Return the same cloud in which no VM bids, or claims, more than can be paid."""
-    found = afforded(world, seen, purse)
-    asked = seen.snapshot.vms.bid
-    under_way = with_bids_under_way(found.seen, asked, purse.last)
-    return replace(found, seen=with_paid_floors(world, under_way, purse))
+    found = afforded(world, with_bids_under_way(seen, purse.last), purse)
+    return replace(found, seen=with_paid_floors(world, found.seen, purse))
 
 
-def with_bids_under_way(seen: Seen, asked: Floats, last: Mapping[str, Any] | None) -> Seen:
+def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:
     """Return the same cloud, in which no VM on its way bids less than in the period before.
 
     A guest that is migrated, boots or is saved can't be told other limits until it is there: it
-    has what it bid for before, and pays for that. A guest that writes to its memory all the time
-    can make a migration last for hours. So a VM whose owner bids less than before (`asked`, whether
-    or not it can be paid) gets its new limits first, and is migrated after that, unless it must
-    leave its host.
+    has what it bid for before, and pays for that, as far as its payer can. A guest that writes to
+    its memory all the time can make a migration last for hours. So a VM whose owner bids less than
+    before (whether or not it can be paid) gets its new limits first, and is migrated after that,
+    unless it must leave its host.
 
     A VM that was off had no limits, and its bid was not lowered to what could be paid: nothing of
     that is under way.
@@ -52,7 +50,7 @@ def with_bids_under_way(seen: Seen, asked: Floats, last: Mapping[str, Any] | Non
     before = np.where(known[:, np.newaxis], last["bid"][row], 0.0) if len(last["vm"]) else 0.0
     on_its_way = (vms.state == VmState.BUSY) & ~vms.stays
     bid = np.where(on_its_way[:, np.newaxis], np.maximum(vms.bid, before), vms.bid)
-    lowered = (asked < before * _AS_BEFORE).any(axis=1)
+    lowered = (vms.bid < before * _AS_BEFORE).any(axis=1)
     goes = vms.leaves | np.append(hosts.state == HostState.DRAINED, False)[vms.host]
     movable = vms.movable & (goes | ~lowered)
     return replace(

@@ -13,6 +13,7 @@ import numpy as np
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
 from merkatd.market.view import NOWHERE, MarketView, view_of
+from merkatd.placement.rules import Rules
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.under_way import rows_of
 
@@ -166,8 +167,9 @@ def _for_waiting(
         room[:, column] -= np.bincount(host, amount, len(room))
     gives = np.bincount(host, uses - sure, len(room))
     order = np.argsort(-snapshot.vms.bid[able, MEMORY], kind="stable")[:_MOST_WAITING]
+    rules = Rules(snapshot, view)
     for row in able[order].tolist():
-        may = view.open & _allowed(snapshot, view, row)
+        may = rules.allowed(int(np.searchsorted(view.vms, row)), view.place)
         least = floor[row]
         most = room.copy()
         most[:, MEMORY] += gives
@@ -184,15 +186,6 @@ def _paid_for(snapshot: Snapshot, view: MarketView, floor: Floats, rows: Ints) -
     """[rows]: the bid pays at least the reserve price for what the VM can't do without."""
     least = float(view.reserve[MEMORY])
     found: Bools = snapshot.vms.bid[rows, MEMORY] >= floor[rows, MEMORY] * least
-    return found
-
-
-def _allowed(snapshot: Snapshot, view: MarketView, row: int) -> Bools:
-    """[hosts of the market]: this VM may be there."""
-    at = int(snapshot.vms.requirement[row])
-    if at == NOWHERE:
-        return np.ones(len(view.hosts), dtype=bool)
-    found: Bools = snapshot.requirements.allowed[at][view.hosts]
     return found
 
 

@@ -24,12 +24,14 @@ from merkatd.scheduler.world import World
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a VM can have of cores if its owner resumes it."""
+    """What a VM can have if its owner resumes it."""
 
     units: float
     """Percent of a core that its bid buys,"""
     weighs: float
     """and what that costs in a period, in credits."""
+    amounts: tuple[float, ...]
+    """By resource: what its bids buy."""
 
 
 def with_means(
@@ -65,7 +67,9 @@ def means_in(connection: sa.Connection, world: World, period: int) -> Mapping[in
     units = np.where(used, _all_cores(arrays, rows) * part, arrays["resumed"][rows, CPU])
     owed = _owed_if_resumed(arrays, rows, world)[:, CPU]
     weighs = np.where(used, owed * part, owed)
-    columns = zip(arrays["vm"][rows].tolist(), units.tolist(), weighs.tolist(), strict=True)
+    amounts = [tuple(row) for row in arrays["resumed"][rows].tolist()]
+    cpu = units.tolist(), weighs.tolist()
+    columns = zip(arrays["vm"][rows].tolist(), *cpu, amounts, strict=True)
     return {vm: Means(*one) for vm, *one in columns}
 
 

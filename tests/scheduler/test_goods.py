@@ -101,6 +101,23 @@ def test_a_host_says_what_it_has_and_a_vm_what_it_can_use(frontend: Frontend) ->
     assert throttled(frontend, rest) == (350 * 125, 180 * 1024)
 
 
+def test_a_vm_that_is_resumed_between_two_periods_is_limited_within_seconds(
+    frontend: Frontend,
+) -> None:
+    """To what its bids buy, though it has no share; it would have the whole host's otherwise."""
+    off = frontend.vm(MERKAT_BID_NETWORK=1, MERKAT_BID_DISK=1)
+    frontend.vm(MERKAT_BID_NETWORK=3, MERKAT_BID_DISK=3)
+    ran(frontend, 3)
+    frontend.bench.ok("one.vm.action", "poweroff-hard", off)
+    ran(frontend, 3)
+    frontend.bench.ok("one.vm.action", "resume", off)
+    for _ in range(4):
+        frontend.clock.advance(5)
+    network, disk = throttled(frontend, off)
+    assert 0 < network <= 350 * 125
+    assert 0 < disk <= 70 * 1024
+
+
 def test_who_bids_nothing_is_not_cut_off(frontend: Frontend) -> None:
     """A Mbit/s is left: it can still be reached."""
     silent = frontend.vm(MERKAT_BID_NETWORK=0)

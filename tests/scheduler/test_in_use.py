@@ -77,6 +77,24 @@ def memory() -> Memory:  # type: ignore[misc]
     made.close()
 
 
+def test_a_vm_that_its_own_group_keeps_out_takes_no_memory(memory: Memory) -> None:
+    """Its VM group forbids the only host, so no room is made for it there."""
+    honest = memory.vm("ann", 0.5, USE_MIB)
+    memory.site.periods(2)
+    bench, eve = memory.site.bench, f"eve:{PASSWORD}"
+    roles = 'NAME=apart\nROLE=[NAME="web", POLICY="ANTI_AFFINED"]'
+    group = bench.ok("one.vmgroup.allocate", roles, session=eve)
+    member = f'VMGROUP=[VMGROUP_ID="{group}",ROLE="web"]'
+    tiny = 'CPU="0.1"\nVCPU="1"\nMEMORY="128"\nMERKAT_BID_MEMORY="0.02"'
+    bench.new(f"{tiny}\n{member}", session=eve)
+    memory.site.periods(3)
+    large = 'CPU="0.1"\nVCPU="1"\nMEMORY="12000"\nMERKAT_MIN_MEMORY="10000"'
+    waits = bench.new(f'{large}\nMERKAT_BID_MEMORY="20"\n{member}', session=eve)
+    memory.site.periods(6)
+    assert memory.site.state(waits) == "PENDING"
+    assert memory.site.cloud.guests.read([honest])[honest].balloon_mib >= USE_MIB
+
+
 def test_a_vm_that_pays_finds_room_where_others_do_not_pay_for_theirs(memory: Memory) -> None:
     """Two VMs use all of the host, and bid nothing: they make room until it can come."""
     site = memory.site
