@@ -54,11 +54,11 @@ def warning(count: float, debt: float, patience: int = PATIENCE) -> str:
     return f"{owes}: VMs are suspended in {left} {periods} unless they are paid"
 
 
-def started_in_debt(debt: float) -> str:
-    """Why a VM is stopped that its owner started; `debt` is in credits."""
+def gives_back(debt: float) -> str:
+    """Why a VM is stopped that is off, or that its owner started; `debt` is in credits."""
     return (
-        f"stopped: its owner owes {debt:g} credits for earlier periods and started it;"
-        " it is placed once the debt is paid and it is resumed"
+        f"gives its host back: its owner owes {debt:g} credits for earlier periods;"
+        " resume it once the debt is paid, then it is placed"
     )
 
 

@@ -1,4 +1,4 @@
-"""Guests that owners start though they have not paid for too long: they give their hosts back.
+"""VMs of owners that have not paid for too long give their hosts back.
 
 # Note [Starts of owners in debt]
 
@@ -8,8 +8,9 @@ owes would have nothing to lose: eight VMs that were powered off and on again al
 quarter of a host from VMs that paid, for a debt that grew for ever. New VMs of an owner in debt
 are not placed, and a VM that is started again is no better than a new one. So once an owner has not
 paid for as long as `unpaid_periods` says, each VM that it starts is stopped, or undeployed if it is
-off by then. Such a VM needs a place to be started again, which it gets once the debt is paid. VMs
-that run on, or stay off, are left alone.
+off by then. So are its VMs that are suspended or off: they keep memory on their hosts from VMs that
+pay. Such a VM needs a place to be started again, which it gets once the debt is paid. VMs that run
+on are left alone.
 
 OpenNebula stops no VM that boots or is shut down. A VM that does one or the other whenever a period
 looks would never be stopped. So the daemon tries again until the next period, after one to three
@@ -25,9 +26,9 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import Stop, VmState
+from merkatd.cluster import RESTING, Stop, VmState
 from merkatd.currency import credits_of
-from merkatd.currency.arrears import started_in_debt, suspended
+from merkatd.currency.arrears import gives_back, suspended
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
 from merkatd.market.view import NOWHERE
@@ -38,13 +39,13 @@ from merkatd.scheduler.world import World
 
 SOONEST_S, LATEST_S = 1.0, 3.0
 """Between two attempts."""
-_ON_HOST = (VmState.RUNNING, VmState.BUSY, VmState.SUSPENDED, VmState.POWERED_OFF)
+_ON_HOST = (VmState.RUNNING, VmState.BUSY, *RESTING)
 
 _log = Logger()
 
 
 class Barred:
-    """VMs that were started in debt, until they are off their hosts or all is paid."""
+    """VMs that rest or were started in debt, until they are off their hosts or all is paid."""
 
     def __init__(self) -> None:
         self._owners: Mapping[int, int] = {}
@@ -56,22 +57,21 @@ class Barred:
     def note(
         self, world: World, seen: Seen, purse: Purse, started: Collection[int]
     ) -> Mapping[int, str]:
-        """Take in which guests their owners started; return why they are stopped, by VM id."""
+        """Take in which guests their owners started; return why VMs are stopped, by id."""
         late = suspended(purse.arrears, world.money.unpaid_periods) & purse.debt.keys()
         vms = seen.snapshot.vms
         there = np.isin(vms.owner, list(late)) & np.isin(vms.state, _ON_HOST)
         rows = np.flatnonzero(there & (vms.market != NOWHERE))
         owners = dict(zip(vms.id[rows].tolist(), vms.owner[rows].tolist(), strict=True))
-        kept = self._owners.keys() | frozenset(started)
+        rests = vms.id[np.isin(vms.state, RESTING)].tolist()
+        kept = self._owners.keys() | frozenset(started) | frozenset(rests)
         self._owners = {vm: owner for vm, owner in owners.items() if vm in kept}
-        return {
-            vm: started_in_debt(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()
-        }
+        return {vm: gives_back(credits_of(purse.debt[owner])) for vm, owner in self._owners.items()}
 
     def begin(self, world: World, period: int) -> None:
         """Stop them, until the next period begins."""
         self.forget()
-        why = "its owner started it and has not paid for earlier periods"
+        why = "its owner has not paid for earlier periods, and it is off or was started again"
         self._steps = {vm: Stop(period=period, vm=vm, reason=why) for vm in sorted(self._owners)}
         if self._steps:
             self._later(world, 0.0)
