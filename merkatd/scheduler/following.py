@@ -18,7 +18,7 @@ thousands of hosts some guest is always gone: after a period that took long to w
 times as long until such a guest counts, and in the largest clouds it counts for nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -75,13 +75,24 @@ class Following:
         self.looked: set[int] = set()
         """Hosts that answered each look since the period: no guest began there without being
         seen, if it ran for longer than from one look to the next."""
+        self._asked_s: dict[int, float] = {}
+        self._gap_s: dict[int, float] = {}
+        """By host: when it was asked last, and the longest time in which it was not."""
         self._ends_s = 0.0
         self._call: Any = None
 
     @property
     def found(self) -> Limited:
         """New guests that were limited, for the charge."""
-        return Limited(self.limited, frozenset(self.looked))
+        self._note_asked(self._asked_s)
+        return Limited(self.limited, frozenset(self.looked), dict(self._gap_s))
+
+    def _note_asked(self, hosts: Collection[int]) -> None:
+        now_s = self._clock.seconds()
+        for host in hosts:
+            gap_s = now_s - self._asked_s.get(host, now_s)
+            self._gap_s[host] = max(gap_s, self._gap_s.get(host, 0.0))
+            self._asked_s[host] = now_s
 
     def expect(self, world: World, expected: Arrivals) -> None:
         """Look for these from now on, until a period was missed."""
@@ -95,6 +106,7 @@ class Following:
         rest_s = max(world.rhythm.least_charge_s, REST * (now_s - self._period_s))
         self._soonest_s, self._ends_s = now_s + rest_s, now_s + 2 * world.rhythm.interval_s
         self.looked = set(expected.hosts)
+        self._asked_s, self._gap_s = dict.fromkeys(expected.hosts, now_s), {}
         self._later(world)
 
     def forget(self) -> None:
@@ -151,6 +163,7 @@ class Following:
             return
         there = await world.hypervisors.runs(hosts)
         self.looked -= set(hosts) - there.keys()
+        self._note_asked(there)
         missed = await world.executor.run(lambda: self._is_missed(there))
         if missed and self._clock.seconds() >= self._soonest_s:
             self._wake()

@@ -42,6 +42,10 @@ NOTHING_COMPUTED = Computed(np.zeros(0, dtype=np.int64), np.zeros(0))
 """No VM's counter is known."""
 
 
+_NEARLY = 0.99
+"""Of what a counter says: records have whole seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limited:
     """New guests that were limited since the period before."""
@@ -50,6 +54,8 @@ class Limited:
     """By VM id: how long each new guest had computed when it got its limits, in their order."""
     looked: AbstractSet[int] = frozenset()
     """Hosts that were asked every few seconds for new guests, and answered each time."""
+    gap_s: Mapping[int, float] = field(default_factory=dict)
+    """By host: the longest time in which it was not asked. No guest ran for longer unseen."""
 
 
 def by_use(markets: Sequence[Market], market: Ints) -> Bools:
@@ -191,9 +197,9 @@ def beyond(
     rows = np.array(list(found), dtype=np.int64)
     shares = _cores(arrays, rows).tolist()
     counters = now.of(arrays["vm"][rows]).tolist()
-    looked = np.isin(arrays["host"][rows], list(limited.looked)) if "host" in arrays else rows < 0
-    columns = zip(rows.tolist(), shares, counters, looked.tolist(), strict=True)
-    for row, share, counter, answered in columns:
+    hosts = (arrays["host"][rows] if "host" in arrays else np.full(len(rows), -1)).tolist()
+    for row, share, counter, host in zip(rows.tolist(), shares, counters, hosts, strict=True):
+        answered = host in limited.looked
         last_s, earlier_s = found[row]
         room = max(float(arrays["vcpus"][row]) - share, 0.0)
         seen = list(limited.core_s.get(int(arrays["vm"][row]), ()))
@@ -203,12 +209,25 @@ def beyond(
             unknown = room * min(last_s, most_s)
             used = unknown if math.isnan(counter) else counter - share * last_s
             total[row] = min(max(used, 0.0), room * last_s)
-        # Of several guests those that ran for the shortest time were not seen.
-        unseen_s = sorted(earlier_s)[: max(len(earlier_s) - len(seen), 0)]
+        unseen_s = _unseen_s(earlier_s, seen, float(arrays["vcpus"][row]))
         known = [max(one - share * most_s, 0.0) for one in seen]
-        longest_s = math.inf if answered else most_s
+        longest_s = limited.gap_s.get(host, math.inf) if answered else most_s
         total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest_s) for s in unseen_s)
     return total
+
+
+def _unseen_s(ran_s: Sequence[float], seen: Sequence[float], vcpus: float) -> list[float]:
+    """Return for how long those of an owner's guests ran that were not seen.
+
+    An owner can choose which of its guests are seen. So each that was seen is taken for the one
+    that ran for the shortest time in which it can have computed so many core-seconds.
+    """
+    left = sorted(ran_s)
+    for core_s in sorted(seen):
+        at = next((row for row, one in enumerate(left) if one * vcpus >= core_s * _NEARLY), -1)
+        if left:
+            left.pop(at)
+    return left
 
 
 def _cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:

@@ -492,6 +492,18 @@ def test_a_guest_that_nobody_saw_pays_for_as_long_as_it_ran() -> None:
     assert used.tolist() == [0, 7 * 40, 0, 7 * 5, 0]
 
 
+def test_short_guests_that_were_seen_are_not_taken_for_long_ones() -> None:
+    """A guest that computed 3 core-seconds ran for one second; that of 15 s was not seen.
+
+    Not all of its time is unseen, where its host is asked every ten seconds.
+    """
+    arrays = VMS | {"host": np.array([7, 7, 8, 8, 8])}
+    found = {1: Starts(0.0, (15.0, 1.0)), 3: Starts(0.0, (15.0, 1.0))}
+    limited = Limited({2: [3.0], 4: [90.0]}, frozenset({7, 8}), {7: 10.0, 8: 10.0})
+    used = beyond(arrays, found, NOTHING_COMPUTED, limited, 5.0)
+    assert used.tolist() == [0, 7 * 10, 0, 85 + 7 * 1, 0]
+
+
 def test_starts_are_counted_from_records() -> None:
     """The first of a VM that waited, each of a VM that was on its host; not one that goes on."""
     before = looked(

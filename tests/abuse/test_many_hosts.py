@@ -1,0 +1,48 @@
+"""In a cloud of hundreds of hosts each is looked at more rarely: what runs in between is paid."""
+
+import pytest
+
+from merkatd.market.price import PriceRule
+from merkatd.scheduler import following
+from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Player, vm_text
+from tests.abuse.listed import Moves
+from tests.scheduler.frontend import PASSWORD
+
+HERE = {"SCHED_REQUIREMENTS": "ID = 0"}
+HOSTS = 4
+SHORT_AND_LONG = ((3.5, 5.5), (7, 22), (23.5, 25.5), (27, 42), (43.5, 45.5), (47, 57))
+"""In each minute: a guest for a moment as its host is looked at, and one for long in between."""
+PERIODS = 10
+
+
+def short_ones_are_seen(me: Player) -> Moves:
+    """Its VM weighs as much as OpenNebula lets it until it has limits."""
+    vm = me.vm(0.01, CPU=256, VCPU=1, **HERE)
+    yield 2 * PERIOD_S + 1
+    me.act(vm, "poweroff-hard")
+    yield PERIOD_S - 1
+    while True:
+        at_s = 0.0
+        for on_s, off_s in SHORT_AND_LONG:
+            yield on_s - at_s
+            me.act(vm, "resume")
+            yield off_s - on_s
+            me.act(vm, "poweroff-hard")
+            at_s = off_s
+        yield PERIOD_S - at_s
+
+
+def test_short_guests_do_not_stand_in_for_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one host a look, four hosts are looked at as rarely as four hundred."""
+    monkeypatch.setattr(following, "MOST_HOSTS", 1)
+    arena = Arena(PriceRule.CLEARING, tick_s=0.5, hosts=HOSTS, neighbours=0)
+    try:
+        for number in range(4 * HOSTS):
+            bound = {"VCPU": CORES, "SCHED_REQUIREMENTS": f"ID = {number % HOSTS}"}
+            session = f"{('ann', 'bob')[number % 2]}:{PASSWORD}"
+            arena.honest.append(arena.bench.new(vm_text(FAIR_BID, **bound), session=session))
+        found = arena.play({"eve": short_ones_are_seen}, PERIODS)["eve"]
+    finally:
+        arena.close()
+    price = 4 * FAIR_BID / (CORES * PERIOD_S)
+    assert found.paid >= 0.95 * price * found.core_s, found
