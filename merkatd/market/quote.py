@@ -6,13 +6,14 @@ many VMs there are: nothing is summed up again. It says what `share.py` would di
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
 from merkatd.market.charge import charges
+from merkatd.market.claim_prices import Claim, ClaimPrices, Claims
 from merkatd.market.demand import Bidder, Demand
 from merkatd.market.explain import BIDDING
 from merkatd.market.price import PriceRule, bid_that_buys, price
@@ -45,6 +46,8 @@ class Place:
     """False while it is suspended or off: then it keeps its floor, whatever its bid is."""
     holds: tuple[float, ...] | None = None
     """What it holds, whatever its share is."""
+    claim: Claim | None = None
+    """Of what its floor is the part that its present bid pays for; None where nobody pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ class Quotes:
     """[vms]: runs or wants to."""
     holds: Floats
     """[vms, resources]: what each holds, whatever its share is."""
+    claims: ClaimPrices | None = None
+    """What claims hold with other bids; None where bids pay for no claims."""
 
     @classmethod
     def of(
@@ -108,10 +113,12 @@ class Quotes:
         rule: PriceRule,
         reserve: Floats,
         holds: Floats | None = None,
+        claims: Claims | None = None,
     ) -> Self:
         """Prepare the market in this row, with each VM on the host in the row given for it.
 
-        `holds` is [vms, resources], of the snapshot: what each holds at least.
+        `holds` is [vms, resources], of the snapshot: what each holds at least. `claims` are what
+        VMs claim, of which the snapshot's floors are what their present bids pay for.
         """
         view = view_of(snapshot, market)
         among = np.full(len(snapshot.hosts) + 1, NOWHERE)
@@ -157,6 +164,7 @@ class Quotes:
             bound=view.reserve,
             bidding=np.isin(snapshot.vms.state[view.vms], BIDDING).tolist(),
             holds=np.zeros_like(view.floor) if holds is None else holds[view.vms],
+            claims=None if claims is None else ClaimPrices.of(view, at, claims),
         )
 
     def place_of(self, row: int) -> Place | None:
@@ -169,18 +177,25 @@ class Quotes:
             return None
         now = tuple(Bidder(*row) for row in self.rows[vm].tolist())
         floor, cap = tuple(row.floor for row in now), tuple(self.sizes[vm].tolist())
-        pool = int(self.at[vm])
+        pool, bids = int(self.at[vm]), self.bidding[vm]
+        claim = self.claims.of_vm(vm, pool) if self.claims is not None and bids else None
         if pool == NOWHERE:
-            return self.place_for(floor, cap)
+            found = self.place_for(floor, cap)
+            return replace(found, claim=claim and replace(claim, pool=found.pool))
         priced = tuple(Bidder(*row) for row in self.priced_rows[vm].tolist())
-        bids, holds = self.bidding[vm], tuple(self.holds[vm].tolist())
-        return Place(int(self.host_rows[pool]), pool, now, priced, floor, cap, bids, holds)
+        holds = tuple(self.holds[vm].tolist())
+        host = int(self.host_rows[pool])
+        return Place(host, pool, now, priced, floor, cap, bids, holds, claim)
 
     def place_for(self, floor: Sequence[float], cap: Sequence[float]) -> Place:
-        """A VM that there is not yet: on the host with the least load on which its floor fits."""
-        pool = self._roomy(np.array(floor))
+        """Return where a new VM would be: on the host with the least load on which its floor fits.
+
+        Its bid has to pay for the floor, where bids pay for claims.
+        """
+        pool, asked = self._roomy(np.array(floor)), tuple(floor)
         host = NOWHERE if pool == NOWHERE else int(self.host_rows[pool])
-        return Place(host, pool, None, None, tuple(floor), tuple(cap))
+        claim = None if self.claims is None else Claim(asked, (0.0,) * len(asked), pool, None)
+        return Place(host, pool, None, None, asked, tuple(cap), claim=claim)
 
     def quote(self, place: Place, bid: Sequence[float]) -> tuple[Quote, ...]:
         """By resource, what these bids would get and cost there."""
@@ -213,9 +228,19 @@ class Quotes:
 
     def _row(self, place: Place, column: int, bid: float) -> Bidder:
         """How it would count with this bid: with what that pays for at the reserve price."""
-        floor, cap = place.floor[column], place.cap[column]
-        least = float(self.bound[column])
+        cap, least = place.cap[column], float(self.bound[column])
+        floor = self._floor(place, column, bid)
         return Bidder(bid, floor, min(cap, max(floor, bid / least)) if least else cap)
+
+    def _floor(self, place: Place, column: int, bid: float) -> float:
+        """What of its claim this bid pays for."""
+        floor, least = place.floor[column], float(self.bound[column])
+        if self.claims is None or place.claim is None:
+            return floor
+        if place.now is not None and place.now[column].bid == bid:
+            return floor
+        usable = min(place.cap[column], bid / least) if least else place.cap[column]
+        return min(self.claims.floor(place.claim, column, bid, usable), place.cap[column])
 
     def _share(self, place: Place, column: int, row: Bidder) -> float:
         """Of one resource, what this row would get."""
@@ -231,15 +256,20 @@ class Quotes:
     def _bid_for(self, place: Place, column: int, amount: float) -> float | None:
         """What a unit costs the others once the amount is set aside, times the amount."""
         demand, pool, old = self._pool(place, column)
-        if amount <= self._share(place, column, Bidder(0.0, place.floor[column], 0.0)):
+        floor = self._floor(place, column, 0.0)
+        if amount <= self._share(place, column, Bidder(0.0, floor, 0.0)):
             return 0.0
         capacity = float(demand.capacity[pool])
         if not place.bids or amount > min(place.cap[column], capacity):
             return None
         level = demand.level(pool, capacity - amount, old)
+        claimed = None
+        if self.claims is not None and place.claim is not None:
+            claimed = self.claims.bid_for(place.claim, column, amount)
         if level == 0:
-            return None
-        return max(amount / level, bid_that_buys(amount, float(self.bound[column])), LEAST_BID)
+            return claimed
+        bid = max(amount / level, bid_that_buys(amount, float(self.bound[column])), LEAST_BID)
+        return bid if claimed is None else min(bid, max(claimed, LEAST_BID))
 
     def _prices(self, place: Place, rows: Sequence[Bidder]) -> Floats:
         """Of a unit of each resource, with these rows in the place of the VM's own."""

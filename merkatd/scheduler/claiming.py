@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, Snapshot, VmState
+from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.price import PriceRule, price
 from merkatd.market.view import NOWHERE, MarketView, view_of
@@ -19,6 +20,7 @@ from merkatd.scheduler.under_way import kept_from, reserved_again, rows_of
 from merkatd.scheduler.using import CPU, by_use
 from merkatd.scheduler.world import World
 
+_ROUNDING = 1e-9
 _AS_BEFORE = 0.99
 """A bid that is lower by less than this has not changed."""
 
@@ -86,13 +88,25 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     )
     floor, uses = in_use.kept(snapshot, floor, basis, purse.last)
     floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(seen))
+    claims = _claims(vms.floor, np.where(claimed[:, np.newaxis], needed, vms.floor), floor, uses)
     capacity = reserved_again(seen.observation, snapshot, seen.verdicts.waiting, floor)
     hosts = snapshot.hosts
     if hosts.reserved.shape[1]:
         reserved = kept_from(hosts.capacity + hosts.reserved, capacity)
         hosts = replace(hosts, capacity=capacity, reserved=reserved)
     kept = replace(snapshot, vms=replace(vms, floor=floor), hosts=hosts)
-    return replace(seen, snapshot=kept, in_use=uses)
+    return replace(seen, snapshot=kept, in_use=uses, claims=claims)
+
+
+def _claims(asked: Floats, needed: Floats, floor: Floats, uses: in_use.InUse) -> Claims:
+    """Return what VMs claim and have whatever they bid, for quotes of other bids."""
+    asked, kept = asked.copy(), np.minimum(needed, asked)
+    use, paid = np.nan_to_num(uses.use), uses.paid * (1 + _ROUNDING)
+    asked[:, MEMORY] = np.maximum(asked[:, MEMORY], use)
+    kept[:, MEMORY] = np.where(np.isnan(uses.use), kept[:, MEMORY], 0.0)
+    # Memory in use that is not paid for now is left to the VM for a time.
+    kept[:, MEMORY] = np.where(floor[:, MEMORY] > paid, floor[:, MEMORY], kept[:, MEMORY])
+    return Claims(np.maximum(asked, kept), kept)
 
 
 def _fixed(seen: Seen) -> Floats:

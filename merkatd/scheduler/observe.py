@@ -15,6 +15,7 @@ from merkatd.database.bids import Bid, BidSource
 from merkatd.database.group_vms import Rate
 from merkatd.database.moves import Moves
 from merkatd.limits import InForce
+from merkatd.market.claim_prices import Claims
 from merkatd.scheduler.boots import given_up
 from merkatd.scheduler.failing import resting, window_s
 from merkatd.scheduler.in_use import InUse
@@ -47,6 +48,8 @@ class Seen:
     """What became of recent migrations."""
     in_use: InUse | None = None
     """What VMs keep of the memory that they use, once it is settled."""
+    claims: Claims | None = None
+    """What VMs claim and have whatever they bid, once floors are those that bids pay for."""
     restarted: frozenset[int] = frozenset()
     """VMs that pay for memory beyond their shares (Note [Memory of guests that start])."""
 

@@ -84,6 +84,57 @@ def test_a_quote_is_what_is_charged(seed: int, pick: float, bid: tuple[float, fl
     assert found <= round(most * MICRO) + 2
 
 
+@pytest.mark.parametrize("claim", [300, 800])
+@pytest.mark.parametrize("others", [(20.0, 20.0), (5.0, 20.0, 20.0)])
+def test_a_quote_of_a_vm_with_a_claim_is_what_that_bid_gets(
+    claim: int, others: tuple[float, ...]
+) -> None:
+    """A claim holds as far as the bid in question pays for it, not as the present one does."""
+    frontend = Frontend(hosts=1, markets=(Market(pricing=PRICING),))
+    ann, bob = frontend.user("ann"), frontend.user("bob")
+    vm = frontend.vm(79.0, owner=ann, VCPU=8, MERKAT_MIN_CPU=claim)
+    for bid in others:
+        frontend.vm(bid, owner=bob, VCPU=8)
+    questions = DaemonQuestions(frontend.scheduler)
+
+    def ask(what: str, **arguments: Any) -> Any:
+        return frontend.result(ensureDeferred(questions.answer(what, arguments)))
+
+    def cpu(answer: Any) -> Any:
+        return answer["resources"][0]
+
+    frontend.scheduler.latest = frontend.periods(4)
+    for bid in (1.0, 20.0, 0.0, 60.0):
+        quoted = cpu(ask("quote", vm=str(vm), cpu=bid))
+        ask("bid", vm=str(vm), cpu=bid)
+        frontend.scheduler.latest = frontend.periods(2)
+        got = cpu(ask("explain", vm=str(vm)))
+        assert quoted["share"] == pytest.approx(got["share"], rel=1e-6, abs=1e-6)
+        assert quoted["price"] == pytest.approx(got["price"], rel=1e-6)
+    wish = cpu(ask("quote", vm=str(vm), want_cpu=100.0))
+    assert wish["bid"] > 1.0
+    ask("bid", vm=str(vm), cpu=wish["bid"])
+    frontend.scheduler.latest = frontend.periods(2)
+    assert cpu(ask("explain", vm=str(vm)))["share"] == pytest.approx(100.0, rel=1e-4)
+
+
+def test_a_claim_of_a_new_vm_takes_a_bid() -> None:
+    """No VM has half of a host for nothing beside four bids of 20."""
+    frontend = Frontend(hosts=1, markets=(Market(pricing=PRICING),))
+    bob = frontend.user("bob")
+    for _ in range(4):
+        frontend.vm(20.0, owner=bob, VCPU=8)
+    questions = DaemonQuestions(frontend.scheduler)
+    frontend.scheduler.latest = frontend.periods(4)
+
+    def quote(**arguments: float) -> Any:
+        asked = questions.answer("quote", {"least_cpu": 200.0, "most_cpu": 400.0} | arguments)
+        return frontend.result(ensureDeferred(asked))["resources"][0]
+
+    assert quote(cpu=0.0)["share"] == 0
+    assert quote(want_cpu=200.0)["bid"] == pytest.approx(80.0, rel=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_a_wish_takes_is_what_it_costs(seed: int) -> None:
     """`quote --want-cpu 300`, the bid that it names, and the ledger a period later."""

@@ -68,6 +68,7 @@ def prepare(latest: Announcement, markets: Sequence[Market]) -> Prepared:
             market.pricing.rule,
             market.pricing.reserve_prices(now.snapshot.resources),
             holds,
+            latest.seen.claims if market.bids_bound else None,
         )
         for row, market in enumerate(markets)
     ]
