@@ -164,7 +164,8 @@ def _with_places(snapshot: Snapshot, view: MarketView, waits: Bools) -> Ints:
     """[vms of the view]: the host of each, and for a VM that waits one that it may get.
 
     VMs that wait and may be on the same hosts are spread over those of them that cost no more than
-    the market as a whole, or all have the cheapest one where none costs so little.
+    the market as a whole, or all have the cheapest one where none costs so little. A VM whose claim
+    is more than any of them has gets no place, whatever it pays.
     """
     place = view.place.copy()
     cost = price(view.host_levels(view.place), view.reserve)
@@ -182,5 +183,6 @@ def _with_places(snapshot: Snapshot, view: MarketView, waits: Bools) -> Ints:
         hosts = hosts[np.argsort(relative[hosts], kind="stable")]
         cheap = max(1, int((relative[hosts] <= 1.0).sum()))
         mine = rows[classes == at]
+        mine = mine[(view.floor[mine] <= view.capacity[hosts].max(axis=0)).all(axis=1)]
         place[mine] = hosts[np.arange(len(mine)) % cheap]
     return place
