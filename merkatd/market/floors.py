@@ -29,8 +29,8 @@ A guest can't give back at once what it uses. If use were a floor for ever, a VM
 memory while it is alone and then bid nothing: 8 GiB would cost it the reserve price, 2 % of what
 its neighbours pay. So a host's memory goes first to what is paid for and to what bids ask for.
 VMs that use more than they pay for divide what is left of the host, which is all of their use
-where no other VM asks for it. Where that is less than they have, they shrink towards it, a tenth
-of what they had in a period (`for_now`). Example: a host of 16 GiB, a VM that uses 8 GiB and bids
+where no other VM asks for it. Where that is less than they have, they shrink towards it, by a tenth
+in an interval (`for_now`). Example: a host of 16 GiB, a VM that uses 8 GiB and bids
 nothing, two VMs that ask for 5 GiB each. 6 GiB are left, and it shrinks to 7.2, 6.5 and 6 GiB.
 With a third such VM it shrinks on to the least that every VM keeps. Without competition it keeps
 all, at the reserve price.

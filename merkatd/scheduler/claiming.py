@@ -84,6 +84,7 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
         bought=bought(vms.bid, asked, least)[:, MEMORY],
         sold=claimed & bound,
         scarce=asked[:, MEMORY] > least[:, MEMORY] * (1 + 1e-9),
+        interval_s=world.rhythm.interval_s,
         most_part=np.array([*(one.floor_part for one in world.markets), 0.0])[vms.market],
     )
     floor, uses = in_use.kept(snapshot, floor, basis, purse.last)

@@ -335,6 +335,7 @@ def _kept(
         "price": decision.prices,
         "runs": runs & (seen.observation.vm_host >= 0),
         "placed": placed,
+        "seen_s": np.array([seen.snapshot.now_s]),
         "contended": contended(seen.snapshot, decision),
         **running.kept(seen.observation),
         **kept(seen, world.markets, last),

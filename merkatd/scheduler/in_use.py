@@ -20,7 +20,7 @@ from merkatd.scheduler.under_way import rows_of
 LEAST_MIB = 256.0
 """So much of its use a guest keeps whatever it bids, and at most `floor_part` of its size."""
 STEP_PART = 0.9
-"""What a VM has for now, of what it had in the period before,"""
+"""What a VM has for now, of what it had an interval before,"""
 STEP_MIB = 64.0
 """and at least so much less."""
 _MOST_WAITING = 100
@@ -47,7 +47,7 @@ class InUse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """[vms], in MiB, but for `most_part`."""
+    """[vms], in MiB, but for `most_part` and `interval_s`."""
 
     needed: Floats
     """What each uses, with a margin, or a part of its size where that is not known."""
@@ -63,6 +63,8 @@ class Basis:
     """The price of a MiB is above the reserve price."""
     most_part: Floats
     """Of its size: the part that every guest keeps at most, whatever it bids."""
+    interval_s: float
+    """In which memory that is not paid for shrinks by a tenth. A tenant can make periods early."""
 
 
 def kept(
@@ -85,7 +87,7 @@ def kept(
     found[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]
     keeps = np.full(len(vms), np.nan)
     bid = np.full(len(vms), np.inf)
-    for_now = _for_now(snapshot, last, held)
+    for_now = _for_now(snapshot, last, held, basis.interval_s)
     for market in np.unique(vms.market[runs]).tolist():
         view = view_of(snapshot, market)
         here = np.flatnonzero(view.place != NOWHERE)
@@ -126,9 +128,11 @@ def _wish(view: MarketView) -> Floats:
     return np.where(bid > 0, most, 0.0)
 
 
-def _for_now(snapshot: Snapshot, last: Mapping[str, Any] | None, held: Floats) -> Floats:
+def _for_now(
+    snapshot: Snapshot, last: Mapping[str, Any] | None, held: Floats, interval_s: float
+) -> Floats:
     """[vms]: what each keeps for this period, whoever bids for it."""
-    before = held
+    before, part = held, 1.0
     if last is not None:
         had = np.where(_ran(last), last["allocation"][:, MEMORY], 0.0)
         vms = snapshot.vms
@@ -137,7 +141,11 @@ def _for_now(snapshot: Snapshot, last: Mapping[str, Any] | None, held: Floats) -
         bid = np.where(there, last["bid"][row, MEMORY], np.inf) if len(had) else np.inf
         steady = there & (vms.bid[:, MEMORY] >= bid * (1 - _CLOSE))
         before = np.where(steady, had[row], 0.0) if len(had) else np.zeros(len(vms))
-    return np.maximum(np.minimum(before * STEP_PART, before - STEP_MIB), 0.0)
+        if "seen_s" in last:
+            passed_s = snapshot.now_s - float(last["seen_s"][0])
+            part = min(max(passed_s / interval_s, 0.0), 1.0)
+    found: Floats = np.maximum(np.minimum(before * STEP_PART**part, before - STEP_MIB * part), 0.0)
+    return found
 
 
 def _ran(last: Mapping[str, Any]) -> Bools:

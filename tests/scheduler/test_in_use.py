@@ -77,6 +77,24 @@ def memory() -> Memory:  # type: ignore[misc]
     made.close()
 
 
+def test_periods_that_begin_early_shrink_it_no_faster(memory: Memory) -> None:
+    """A tenth in an interval, however many periods that has."""
+    site = memory.site
+    vm = memory.vm("eve", 60, USE_MIB)
+    site.periods(4)
+    text = 'MERKAT_BID_MEMORY="0"'
+    site.bench.raw("one.vm.update", vm, text, 1, session=f"eve:{PASSWORD}")
+    memory.neighbours()
+    site.periods(2)
+    before = site.cloud.guests.read([vm])[vm].balloon_mib
+    for _ in range(6):
+        site.clock.advance(20)
+        site.period()
+    site.clock.advance(10)
+    after = site.cloud.guests.read([vm])[vm].balloon_mib
+    assert 0.9**3 * before * 0.97 <= after <= 0.9 * before
+
+
 def test_a_vm_that_its_own_group_keeps_out_takes_no_memory(memory: Memory) -> None:
     """Its VM group forbids the only host, so no room is made for it there."""
     honest = memory.vm("ann", 0.5, USE_MIB)
@@ -176,6 +194,7 @@ def test_only_a_vm_whose_bid_pays_too_little_is_told_what_it_keeps(
         sold=np.array([True, True]),
         scarce=np.array([True, True]),
         most_part=np.full(2, 0.25),
+        interval_s=60.0,
     )
     floor, found = in_use.kept(snapshot, np.zeros((2, 2)), basis, None)
     assert floor[:, 1].tolist() == [110.0, 64.0]
