@@ -25,7 +25,7 @@ class Table:
     ) -> None:
         """Times that are out of bounds are moved to their bound in what was `stored` before."""
         self._path = path
-        self._stored = stored
+        self.stored = stored
         self.problems = problems
         self._known: list[str] = []
         self._values: Mapping[str, Any] = {}
@@ -42,7 +42,7 @@ class Table:
         try:
             return read(self._values[key])
         except OutOfBoundsError as error:
-            if self._stored:
+            if self.stored:
                 return read(error.nearest)
             self.wrong(key, str(error))
         except (ValueError, OverflowError) as error:
@@ -73,7 +73,7 @@ class Table:
         ]
 
     def _inner(self, values: Any, path: str) -> "Table":
-        return Table(values, path, self.problems, stored=self._stored)
+        return Table(values, path, self.problems, stored=self.stored)
 
     def has(self, key: str) -> bool:
         """Whether the key is there."""

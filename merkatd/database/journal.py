@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from merkatd.cluster import Step
+from merkatd.cluster import Create, Step
 from merkatd.database.periods import PERIODS
 from merkatd.database.retrying import LostRaceError
 from merkatd.database.schema import chunks
@@ -22,6 +22,7 @@ from merkatd.database.steps import (
     claimed_key,
     claimed_vm,
     to_row,
+    without_text,
 )
 
 
@@ -89,6 +90,7 @@ def confirm(
     ended = {"state": StepState.CONFIRMED, "ended_s": at_s, "outstanding_vm": None}
     _update(connection, [{"which": one, **ended} for one in moved if one not in made])
     _update(connection, [{"which": one, **ended, "vm": made[one]} for one in moved & made.keys()])
+    _drop_texts(connection, moved)
     return moved
 
 
@@ -108,7 +110,20 @@ def _give_up(
     moved = _in_state(connection, why, OUTSTANDING)
     ended = {"state": state, "ended_s": at_s, "outstanding_vm": None, "live_key": None}
     _update(connection, [{"which": one, **ended, "reply": why[one]} for one in moved])
+    _drop_texts(connection, moved)
     return moved
+
+
+def _drop_texts(connection: sa.Connection, ended: Iterable[str]) -> None:
+    """Forget the templates of creations that have ended.
+
+    A template has up to 32 KiB, steps are kept for a week, and a refused VM is tried again.
+    """
+    for some in chunks(sorted(ended)):
+        query = sa.select(STEPS.c.id, STEPS.c.detail)
+        query = query.where(STEPS.c.id.in_(some), STEPS.c.kind == Create.kind)
+        rows = connection.execute(query).all()
+        _update(connection, [{"which": row.id, "detail": without_text(row.detail)} for row in rows])
 
 
 def _obstacle(

@@ -146,6 +146,11 @@ def to_row(step: Step, position: int, at_s: float) -> dict[str, Any]:
     }
 
 
+def without_text(detail: str) -> str:
+    """Return the detail of a creation without the VM's template, which is only for sending."""
+    return json.dumps(json.loads(detail) | {"template": ""}, allow_nan=False)
+
+
 def claimed_vm(step: Step) -> int | None:
     """The VM that no other placement step may touch while this one is outstanding."""
     return step.vm if step.kind in PLACEMENT and not isinstance(step, Create) else None

@@ -154,7 +154,7 @@ def _cluster(table: Table) -> Cluster:
     most = table.take("most", fields.count(MOST_VMS), max(initial, least))
     if not least <= initial <= most or most == 0:
         table.wrong("initial", f"from least ({least}) to most ({most}), and one at least, is right")
-    template = table.take("template", _vm_text, None)
+    template = table.take("template", _stored_vm_text if table.stored else _vm_text, None)
     template_id = table.take("template_id", _id, None)
     template_name = table.take("template_name", _name, None)
     if sum(table.has(key) for key in ("template", "template_id", "template_name")) != 1:
@@ -197,6 +197,10 @@ def _vm_text(value: Any) -> str | None:
     if problem is not None:
         raise ValueError(problem)
     return text
+
+
+def _stored_vm_text(value: Any) -> str | None:
+    return fields.text(value)
 
 
 def _id(value: Any) -> int | None:

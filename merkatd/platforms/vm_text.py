@@ -12,6 +12,7 @@ MOST_VALUES = 1000
 
 _OURS = re.compile(r"MERKAT\w*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_SIZES = ("CPU", "VCPU", "MEMORY")
 _MOST_KEPT_BYTES = 1 << 24
 _PARSED = 20
 """Bytes that a template takes for each character of its text: 19 where it is `A=[B=1]` lines."""
@@ -31,7 +32,14 @@ def wrong(text: str) -> str | None:
         return 'MEMORY="1024", in MiB, is missing'
     if _number(template, "CPU") is None and _number(template, "VCPU") is None:
         return 'CPU="1" or VCPU="1" is missing'
-    return None
+    return next((why for name in _SIZES if (why := _not_above_0(template, name))), None)
+
+
+def _not_above_0(template: Template, name: str) -> str | None:
+    """Return why OpenNebula refuses such a size, None where it does not."""
+    if _number(template, name) != 0:
+        return None
+    return f"`{name}` must be above 0 (got {template.get(name)})"
 
 
 def canonical(text: str) -> str:

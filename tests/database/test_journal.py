@@ -159,7 +159,28 @@ def test_a_confirmed_creation_names_its_vm(connection: sa.Connection) -> None:
     journal.record(connection, [step], 0.0)
     assert journal.confirm(connection, [], 5.0, {step.id: 42}) == {step.id}
     (found,) = decisions.history(connection, 42)
-    assert (found.step, found.created, found.id) == (step, 42, step.id)
+    assert (found.step, found.created, found.id) == (replace(step, template=""), 42, step.id)
+
+
+@pytest.mark.parametrize("end", ["confirm", "refuse", "expire"])
+def test_the_text_of_a_creation_goes_when_it_ends(connection: sa.Connection, end: str) -> None:
+    """A VM's template is kept while its creation is outstanding, and no longer."""
+    begun(connection)
+    step = replace(create(), template="X" * 30_000)
+    journal.record(connection, [step, deploy(1)], 0.0)
+    journal.mark_sent(connection, [step.id], 1.0)
+    (sent,) = [one.step for one in decisions.outstanding(connection) if one.id == step.id]
+    assert sent == step
+    if end == "confirm":
+        journal.confirm(connection, [deploy(1).id], 2.0, {step.id: 42})
+    elif end == "refuse":
+        journal.refuse(connection, {step.id: "no", deploy(1).id: "no"}, 2.0)
+    else:
+        journal.expire(connection, {step.id: "late", deploy(1).id: "late"}, 2.0)
+    stored = connection.scalars(sa.select(STEPS.c.detail)).all()
+    assert max(len(detail) for detail in stored) < 100
+    ended = {one.id: one.step for one in decisions.of_plan(connection, 1)}
+    assert ended == {step.id: replace(step, template=""), deploy(1).id: deploy(1)}
 
 
 def test_a_key_creates_one_vm(connection: sa.Connection) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.fields import MOST_PROBLEMS
-from merkatd.platforms.reading import LONGEST, read_template
+from merkatd.platforms.reading import LONGEST, read_stored, read_template
 from merkatd.platforms.template import Moment, OverBudget, TemplateError
 from merkatd.platforms.terms import LARGEST
 from merkatd.platforms.vm_text import size
@@ -218,6 +218,13 @@ def test_the_size_of_a_vm_is_what_it_can_use() -> None:
     """VCPU x 100, or CPU rounded up; MiB."""
     assert size(VM) == {"cpu": 200.0, "memory": 1024.0}
     assert size('cpu = 0.5\nmemory="64"') == {"cpu": 100.0, "memory": 64.0}
+
+
+def test_the_text_of_a_stored_vm_template_is_not_judged_again() -> None:
+    """A text that an earlier version accepted is still the text of its cluster."""
+    text = template().replace('MEMORY="1024"', 'MEMORY="0"')
+    assert "`MEMORY` must be above 0 (got 0)" in wrong(text)
+    assert 'MEMORY="0"' in (read_stored(text).clusters[0].template or "")
 
 
 def test_the_pages_examples_are_right() -> None:
