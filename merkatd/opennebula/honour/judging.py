@@ -10,8 +10,7 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.opennebula.honour.asked import counted, listed, required, wrong_rank
 from merkatd.opennebula.honour.devices import allotted, described
 from merkatd.opennebula.honour.groups import Groups, groups_of
-from merkatd.opennebula.honour.networks import Chosen, connected
-from merkatd.opennebula.honour.numa import spots
+from merkatd.opennebula.honour.networks import Chosen, Networks
 from merkatd.opennebula.honour.rights import HOST
 from merkatd.opennebula.honour.scene import (
     AskingVm,
@@ -84,7 +83,8 @@ def judge(
     scene = Scene(hosts, estate, before)
     groups = groups_of(estate.groups)
     sort, sorts, roles = _sorted_out(vms, scene, groups)
-    opinions = [_opinion(scene, one) for one in sorts]
+    nets = Networks(scene)
+    opinions = [_opinion(scene, nets, one) for one in sorts]
     datastore = np.array([one.datastore for one in opinions], dtype=np.int64)
     networks = [one.networks for one in opinions]
     needs = Needs(
@@ -142,13 +142,13 @@ def _host_rules(groups: Groups, role: int) -> tuple[frozenset[int] | None, froze
     return rules.host_affined or None, rules.host_anti_affined
 
 
-def _opinion(scene: Scene, sort: Sort) -> _Opinion:
+def _opinion(scene: Scene, nets: Networks, sort: Sort) -> _Opinion:
     """Each constraint in turn, until none of the hosts is left."""
     opinion = _Opinion(np.ones(len(scene), dtype=bool))
     opinion.datastore = np.full(len(scene), LET_ONED_CHOOSE)
     opinion.rank = ranked(sort.wants.rank, scene.host_table).worth
     opinion.remark = _remark(scene, sort.wants)
-    for constraint in _constraints_of(scene, sort, opinion):
+    for constraint in _constraints_of(scene, nets, sort, opinion):
         left = opinion.allowed & constraint.hosts
         if not left.any() and not opinion.why and opinion.allowed.any():
             opinion.why = constraint.why(opinion.allowed)
@@ -158,7 +158,9 @@ def _opinion(scene: Scene, sort: Sort) -> _Opinion:
     return opinion
 
 
-def _constraints_of(scene: Scene, sort: Sort, opinion: _Opinion) -> Iterator[Constraint]:
+def _constraints_of(
+    scene: Scene, nets: Networks, sort: Sort, opinion: _Opinion
+) -> Iterator[Constraint]:
     """In the order in which they are named; what is chosen on the way goes into the opinion."""
     wants = sort.wants
     if sort.user is not None:
@@ -179,10 +181,10 @@ def _constraints_of(scene: Scene, sort: Sort, opinion: _Opinion) -> Iterator[Con
     if stored is not None:
         opinion.datastore = stored.datastore
         yield stored.constraint
-    nets = connected(scene, sort)
-    if nets is not None:
-        opinion.networks = nets.by_cluster
-        yield nets.constraint
+    connected = nets.connected(sort)
+    if connected is not None:
+        opinion.networks = connected.by_cluster
+        yield connected.constraint
     yield from _of_hardware(scene, sort)
 
 
@@ -196,7 +198,7 @@ def _of_hardware(scene: Scene, sort: Sort) -> Iterator[Constraint]:
             lambda left: f"{_none_of(left)} a free PCI device for {asked}",
         )
     if wants.numa is not None:
-        room = [spots(wants.numa, facts.numa) is not None for facts in scene.facts]
+        room = scene.rooms.fit(wants.numa)
         policy = wants.numa.policy
         yield Constraint(
             np.array(room, dtype=bool),
@@ -239,7 +241,11 @@ def _remark(scene: Scene, wants: Wants) -> str:
         ("SCHED_RANK", wants.rank, scene.host_table),
         ("SCHED_DS_RANK", wants.rank_ds, scene.datastore_table),
     ]
-    ranks += [(f"SCHED_RANK of NIC {nic.nic}", nic.rank, scene.network_table) for nic in wants.nics]
+    ranks += [
+        (f"SCHED_RANK of NIC {nic.nic}", nic.rank, scene.network_table)
+        for nic in wants.nics
+        if nic.rank
+    ]
     return "; ".join(filter(None, (wrong_rank(*one) for one in ranks)))
 
 

@@ -7,6 +7,7 @@ for that alone would run with memory farther away than it was meant to be.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from merkatd.opennebula.wanted import NOBODY, Node, NumaWant
 
@@ -45,6 +46,39 @@ def spots(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
     return None
 
 
+class Rooms:
+    """Whether VMs fit on hosts: found once for all VMs that want the same, and hosts alike."""
+
+    def __init__(self, hosts: Sequence[Sequence[Node]], before: "Rooms | None" = None) -> None:
+        """`before` are the rooms of the judgement before: what has not changed is taken there."""
+        self._hosts = hosts
+        self._alike: list[bytes] | None = None
+        self._before: dict[NumaWant, dict[bytes, bool]] = {} if before is None else before.found
+        self.found: dict[NumaWant, dict[bytes, bool]] = {}
+
+    def fit(self, want: NumaWant) -> list[bool]:
+        """[hosts]: whether such a VM fits."""
+        if want not in self.found:
+            before, found = self._before.get(want, {}), dict[bytes, bool]()
+            for alike, nodes in zip(self._likenesses(), self._hosts, strict=True):
+                if alike not in found:
+                    known = before.get(alike)
+                    found[alike] = spots(want, nodes) is not None if known is None else known
+            self.found[want] = found
+        return [self.found[want][alike] for alike in self._likenesses()]
+
+    def _likenesses(self) -> list[bytes]:
+        if self._alike is None:
+            self._alike = [_likeness(nodes) for nodes in self._hosts]
+        return self._alike
+
+
+def _likeness(nodes: Sequence[Node]) -> bytes:
+    """The same for hosts whose nodes are the same."""
+    said = [(one.id, one.cores, one.free_mib, sorted(one.free_hugepages.items())) for one in nodes]
+    return blake2b(repr(said).encode(), digest_size=16).digest()
+
+
 def taken(nodes: Sequence[Node], spots: Sequence[Spot]) -> list[Node]:
     """The nodes once these are taken."""
     left = list(nodes)
@@ -77,45 +111,65 @@ def _threads(want: NumaWant, nodes: Sequence[Node]) -> list[int]:
 
 def _placed(want: NumaWant, nodes: Sequence[Node], threads: int) -> tuple[Spot, ...] | None:
     """The largest virtual node first, each where it leaves least over."""
-    left = list(nodes)
+    dedicated = want.policy == _DEDICATED
+    left = [_Left(at, node, threads, dedicated=dedicated) for at, node in enumerate(nodes)]
     found: list[Spot] = []
     for cpus, memory_mib in sorted(want.nodes, reverse=True):
-        fitting = [
-            spot
-            for at, node in enumerate(left)
-            if (spot := _on(want, at, node, cpus, memory_mib, threads)) is not None
-        ]
+        pages = _pages(want, memory_mib)
+        fitting = [one for one in left if one.fits(cpus, memory_mib, pages)]
         if not fitting:
             return None
-        best = min(fitting, key=lambda spot: _free_threads(left[spot.node]))
-        found.append(best)
-        left = taken(left, [best])
+        best = min(fitting, key=lambda one: one.free)
+        found.append(best.take(cpus, memory_mib, pages))
     return tuple(found)
 
 
-def _on(
-    want: NumaWant, at: int, node: Node, cpus: int, memory_mib: int, threads: int
-) -> Spot | None:
-    pages = _pages(want, memory_mib)
-    if node.free_mib < memory_mib or not _has_pages(node, pages):
-        return None
-    dedicated = want.policy == _DEDICATED
-    cores: list[tuple[int, int]] = []
-    needed = cpus
-    for core, (all_threads, free, taken_whole) in enumerate(node.cores):
-        if needed <= 0:
-            break
-        if dedicated:
-            usable = int(free == all_threads and not taken_whole)
-        else:
-            usable = 0 if taken_whole else free // threads * threads
-        used = min(usable, needed)
-        if used:
-            cores.append((core, all_threads if dedicated else used))
+class _Left:
+    """What is left of one node of the host, counted down as virtual nodes take of it.
+
+    A virtual node's CPUs are a multiple of the threads that it may have of a core. So each takes
+    as much of the node's room as it has CPUs, and no core needs a second look.
+    """
+
+    def __init__(self, at: int, node: Node, threads: int, *, dedicated: bool) -> None:
+        self._at, self._dedicated = at, dedicated
+        self._mib, self._pages = node.free_mib, dict(node.free_hugepages)
+        self.free = sum(0 if taken else free for _, free, taken in node.cores)
+        """Threads."""
+        self._cores: list[tuple[int, int, int]] = []
+        """Of each core with room, the last first: its place, its room, and all of its threads."""
+        for core in range(len(node.cores) - 1, -1, -1):
+            all_threads, free, taken = node.cores[core]
+            room = int(free == all_threads) if dedicated else free // threads * threads
+            if room > 0 and not taken:
+                self._cores.append((core, room, all_threads))
+        self._room = sum(room for _, room, _ in self._cores)
+
+    def fits(self, cpus: int, memory_mib: int, pages: tuple[int, int]) -> bool:
+        """Whether there is room for a virtual node."""
+        size, count = pages
+        has_pages = size == 0 or self._pages.get(size, 0) >= max(count, 1)
+        return has_pages and self._mib >= memory_mib and self._room >= cpus
+
+    def take(self, cpus: int, memory_mib: int, pages: tuple[int, int]) -> Spot:
+        """Take the first cores that have room."""
+        cores: list[tuple[int, int]] = []
+        needed = max(cpus, 0)
+        while needed > 0:
+            core, room, all_threads = self._cores.pop()
+            used = min(room, needed)
+            if used < room:
+                self._cores.append((core, room - used, all_threads))
+            threads = all_threads if self._dedicated else used
+            cores.append((core, threads))
             needed -= used
-    if needed > 0:
-        return None
-    return Spot(at, tuple(cores), dedicated, memory_mib, pages)
+            self._room -= used
+            self.free -= threads
+        self._mib -= memory_mib
+        size, count = pages
+        if size:
+            self._pages[size] = self._pages.get(size, 0) - count
+        return Spot(self._at, tuple(cores), self._dedicated, memory_mib, pages)
 
 
 def _memory_alone(want: NumaWant, nodes: Sequence[Node]) -> tuple[Spot, ...] | None:
@@ -143,7 +197,3 @@ def _pages(want: NumaWant, memory_mib: int) -> tuple[int, int]:
 def _has_pages(node: Node, pages: tuple[int, int]) -> bool:
     size, count = pages
     return size == 0 or node.free_hugepages.get(size, 0) >= max(count, 1)
-
-
-def _free_threads(node: Node) -> int:
-    return sum(0 if dedicated else free for _, free, dedicated in node.cores)

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from merkatd.cluster import Bools, Ints
+from merkatd.opennebula.honour.numa import Rooms
 from merkatd.opennebula.honour.rights import (
     DATASTORE,
     HOST,
@@ -109,6 +110,8 @@ class Tables:
     hosts: FactTable
     datastores: FactTable
     networks: FactTable
+    rooms: Rooms
+    """What was found of NUMA nodes."""
 
 
 class Scene:
@@ -142,7 +145,10 @@ class Scene:
             [_network_facts(one) for one in self.networks],
             before=None if before is None else before.networks,
         )
-        self.tables = Tables(self.host_table, self.datastore_table, self.network_table)
+        self.rooms = Rooms(
+            [facts.numa for facts in self.facts], None if before is None else before.rooms
+        )
+        self.tables = Tables(self.host_table, self.datastore_table, self.network_table, self.rooms)
         self._reach: dict[frozenset[int], Bools] = {}
         self._may: dict[tuple[int, tuple[int, frozenset[int]]], Bools] = {}
 

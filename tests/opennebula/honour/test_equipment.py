@@ -1,8 +1,10 @@
 """What only so many VMs can have: devices, cores of one node."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from merkatd.opennebula.honour import judge
+from merkatd.opennebula.honour import judge, numa
 from merkatd.opennebula.wanted import (
     Device,
     Estate,
@@ -96,3 +98,24 @@ class TestNuma:
     def test_where_there_is_no_room(self) -> None:
         """The words say what kind."""
         assert "PIN_POLICY CORE" in why(self.HOSTS, wants=Wants(numa=NumaWant("CORE", ((9, 1),))))
+
+    def test_hosts_that_are_alike_are_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """VMs that want the same, hosts with the same nodes and later periods cost nothing more."""
+        asked: list[NumaWant] = []
+        spots = numa.spots
+
+        def counted(want: NumaWant, nodes: Sequence[Node]) -> object:
+            asked.append(want)
+            return spots(want, nodes)
+
+        monkeypatch.setattr(numa, "spots", counted)
+        hosts = [host(row, numa=[node(0, [2, 2]), node(1, [2, row // 5])]) for row in range(10)]
+        want = NumaWant("CORE", ((4, 1024),))
+        vms = [Vm(vm, wants=Wants(numa=want, requirements=f"ID > {vm}")) for vm in range(5)]
+        judged = judge(vms, hosts, Estate())
+        assert asked == [want, want]
+        hosts[9] = host(9, numa=[node(0, [2, 2, 2])])
+        again = judge(vms, hosts, Estate(), judged.tables)
+        assert asked == [want, want, want]
+        fresh = judge(vms, hosts, Estate())
+        assert (again.constraints.allowed == fresh.constraints.allowed).all()

@@ -1,8 +1,11 @@
 """What a VM's owner may use, and has room for: hosts, datastores, networks."""
 
+from typing import Any
+
 import pytest
 
 from merkatd.opennebula.honour import LET_ONED_CHOOSE, judge
+from merkatd.opennebula.honour.asked import required
 from merkatd.opennebula.wanted import (
     AclRule,
     Estate,
@@ -223,6 +226,41 @@ class TestNetworks:
         assert "each of 3 automatic NICs needs a network of its own" in (
             why(HOSTS, Estate(networks=self.NETS), wants=wants)
         )
+
+    def test_more_nics_than_networks(self) -> None:
+        """Such a VM is refused at once, and the message says how many there are."""
+        wants = Wants(nics=tuple(NicWant(nic) for nic in range(4)))
+        assert why(HOSTS, Estate(networks=self.NETS), wants=wants) == (
+            "each of 4 automatic NICs needs a network of its own; no cluster has more than 3"
+            " networks"
+        )
+
+    def test_what_many_nics_ask_alike_is_found_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However many VMs and NICs say the same, one question is asked of the networks."""
+        asked: list[str] = []
+
+        def counted(name: str, text: str, *rest: Any) -> Any:
+            asked.append(text)
+            return required(name, text, *rest)
+
+        monkeypatch.setattr("merkatd.opennebula.honour.networks.required", counted)
+        nets = [network(row, f"n{row}", values={"VLAN": [str(row)]}) for row in range(9)]
+        vms = [
+            Vm(
+                vm,
+                wants=Wants(
+                    nics=tuple(NicWant(nic, f"VLAN > {nic % 2}") for nic in range(6)),
+                    requirements=f"CORES > {vm}",
+                ),
+            )
+            for vm in range(3)
+        ]
+        vms.append(Vm(9, wants=Wants(nics=(NicWant(3, "VLAN > 1"), NicWant(4, "VLAN < 1")))))
+        judged = judge(vms, HOSTS, Estate(networks=nets))
+        assert sorted(asked) == ["VLAN < 1", "VLAN > 0", "VLAN > 1"]
+        chosen = judged.networks_of(0, 0)
+        assert chosen == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6))
+        assert judged.networks_of(3, 0) == ((3, 2), (4, 0))
 
     def test_no_lease(self) -> None:
         """The network is named."""
