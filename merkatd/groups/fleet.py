@@ -80,27 +80,28 @@ def orders(
     *,
     new: Callable[[int], GroupVm],
     make: Callable[[GroupVm], Create],
+    room: int,
 ) -> Orders:
     """Start or end exactly the difference, the newest first.
 
     `members` are those that are not gone; `new` gives the so-many-eth further VM, `make` the step
-    that creates one.
+    that creates one, of which there are at most as many as there is `room`.
     """
     kept = [one for one in members if not one.leaving]
     wanted = 0 if group.ending else group.nvm
     leave = kept[wanted:]
-    add = tuple(new(at) for at in range(1, max(wanted - len(kept), 0) + 1))
+    unmade = [
+        one for one in kept[:wanted] if one.vm is None and one.create_key not in sight.creating
+    ]
+    further = max(min(wanted - len(kept), room - len(unmade)), 0)
+    add = tuple(new(at) for at in range(1, further + 1))
     going = [*(one for one in members if one.leaving), *leave]
     steps: list[Step] = [
         Terminate(period=sight.period, vm=one.vm, reason=_why_ended(group))
         for one in going
         if one.vm is not None and _can_end(sight.states.get(one.vm))
     ]
-    steps += [
-        make(one)
-        for one in (*kept[:wanted], *add)
-        if one.vm is None and one.create_key not in sight.creating
-    ]
+    steps += [make(one) for one in (*unmade, *add)[: max(room, 0)]]
     return Orders(add, tuple(one.create_key for one in leave), tuple(steps))
 
 

@@ -32,7 +32,10 @@ class Keeper:
     async def proposals(self, database: Transactions, seen: Seen) -> Sequence[Step]:
         """The steps that groups need in this period."""
         at_s, entropy = self.world.now(), self._rng.bytes(32)
-        return await database.run(partial(tend, seen=seen, at_s=at_s, entropy=entropy))
+        most = self.world.rhythm.new_vms
+        return await database.run(
+            partial(tend, seen=seen, at_s=at_s, entropy=entropy, new_vms=most)
+        )
 
     # -- for users ----------------------------------------------------------------------------
 

@@ -11,11 +11,14 @@ from merkatd.database.group_vms import GroupVm
 from merkatd.database.groups import Group
 from merkatd.groups.fleet import Sight, losses, orders
 from merkatd.groups.making import created, numbered
+from merkatd.scheduler.creations import Room
 from merkatd.scheduler.observe import Seen
 
 
-def tend(connection: sa.Connection, seen: Seen, at_s: float, entropy: bytes) -> list[Step]:
-    """The steps that the groups' VMs need.
+def tend(
+    connection: sa.Connection, seen: Seen, at_s: float, entropy: bytes, new_vms: int
+) -> list[Step]:
+    """The steps that the groups' VMs need, with at most so many `new_vms` of each owner.
 
     All of it is one transaction before any step is recorded: after a crash the next period finds
     the same keys, and creates nothing twice. Keys are made from the entropy, which is of this
@@ -33,18 +36,14 @@ def tend(connection: sa.Connection, seen: Seen, at_s: float, entropy: bytes) -> 
     for one in present:
         members[one.vm_group].append(one)
     sight, highest = _sight(connection, seen, present), group_vms.numbers(connection)
-    return [
-        step
-        for group in living.values()
-        for step in _tend_one(
-            connection,
-            group,
-            members[group.id],
-            sight,
-            at_s,
-            (highest.get(group.id, 0), entropy),
-        )
-    ]
+    room, steps = Room(new_vms), list[Step]()
+    for group in living.values():
+        naming = highest.get(group.id, 0), entropy
+        known = members[group.id]
+        found = _tend_one(connection, group, known, sight, at_s, naming, room.of(group.owner))
+        room.count(group.owner, found)
+        steps += found
+    return steps
 
 
 def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) -> Sight:
@@ -75,6 +74,7 @@ def _tend_one(
     sight: Sight,
     at_s: float,
     naming: tuple[int, bytes],
+    room: int,
 ) -> Sequence[Step]:
     """Let go of what is gone, then see to the rest; a group without any VM left is over."""
     lost = losses(known, sight)
@@ -90,6 +90,7 @@ def _tend_one(
         sight,
         new=numbered(group, *naming),
         make=lambda one: created(group, one, sight.period),
+        room=room,
     )
     group_vms.add(connection, result.add)
     group_vms.leave(connection, result.leave)

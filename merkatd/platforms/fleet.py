@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import islice
 
 from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
 from merkatd.database.fleets import Member
@@ -82,12 +83,14 @@ def orders(
     new: Callable[[str, int], Member],
     make: Callable[[Member], Create],
     may_resume: bool,
+    room: int,
     replaced: AbstractSet[str] = frozenset(),
 ) -> Orders:
     """What to do in this state, so that there are as many VMs as there should be.
 
-    `new` gives a further VM of a cluster, `make` the step that creates one; `replaced` are the
-    keys of those that have failed and make room for others.
+    `new` gives a further VM of a cluster, `make` the step that creates one, of which there are at
+    most as many as there is `room`; `replaced` are the keys of those that have failed and make
+    room for others.
     """
     kept = [one for one in members if not one.leaving and one.key not in replaced]
     add: list[Member] = []
@@ -95,14 +98,18 @@ def orders(
         leaving = kept
     elif state in UP_OR_COMING:
         leaving = _too_many(kept, sizes)
-        add = _too_few(kept, sizes, new)
+        excess = {one.key for one in leaving}
+        unmade = sum(_is_to_make(one, sight) for one in kept if one.key not in excess)
+        add = _too_few(kept, sizes, new, room - unmade)
     else:
         leaving = [one for one in kept if _state(one, sight) is VmState.PENDING or one.vm is None]
     going = {one.key for one in leaving} | {one.key for one in members if one.leaving} | replaced
     staying = [one for one in (*kept, *add) if one.key not in going]
     steps: list[Step | None] = [_end(one, sight, state) for one in members if one.key in going]
     if state in UP_OR_COMING:
-        steps += [_bring_up(one, sight, make, may_resume=may_resume) for one in staying]
+        to_make = (one for one in staying if _is_to_make(one, sight))
+        steps += [make(one) for one in islice(to_make, max(room, 0))]
+        steps += [_resume(one, sight) for one in staying if may_resume]
     else:
         steps += [_take_down(one, sight) for one in staying]
     return Orders(
@@ -123,24 +130,28 @@ def _too_many(kept: Sequence[Member], sizes: Mapping[str, int]) -> list[Member]:
 
 
 def _too_few(
-    kept: Sequence[Member], sizes: Mapping[str, int], new: Callable[[str, int], Member]
+    kept: Sequence[Member],
+    sizes: Mapping[str, int],
+    new: Callable[[str, int], Member],
+    most: int,
 ) -> list[Member]:
+    """Members of the clusters that have fewer than they should, at most so many."""
     have = Counter(one.cluster for one in kept)
-    missing = [
+    missing = (
         cluster for cluster, size in sizes.items() for _ in range(max(0, size - have[cluster]))
-    ]
-    return [new(cluster, at) for at, cluster in enumerate(missing, start=1)]
+    )
+    return [new(cluster, at) for at, cluster in enumerate(islice(missing, max(most, 0)), start=1)]
 
 
-def _bring_up(
-    one: Member, sight: Sight, make: Callable[[Member], Create], *, may_resume: bool
-) -> Step | None:
-    if one.vm is None:
-        refused = (sight.refused or {}).get(one.key, (0, ""))[0]
-        return None if one.key in sight.creating or refused >= MOST_REFUSALS else make(one)
-    if _state(one, sight) is VmState.SUSPENDED and may_resume:
-        return Resume(period=sight.period, vm=one.vm, reason="its platform goes on")
-    return None
+def _is_to_make(one: Member, sight: Sight) -> bool:
+    refused = (sight.refused or {}).get(one.key, (0, ""))[0]
+    return one.vm is None and one.key not in sight.creating and refused < MOST_REFUSALS
+
+
+def _resume(one: Member, sight: Sight) -> Step | None:
+    if one.vm is None or _state(one, sight) is not VmState.SUSPENDED:
+        return None
+    return Resume(period=sight.period, vm=one.vm, reason="its platform goes on")
 
 
 def _take_down(one: Member, sight: Sight) -> Step | None:

@@ -26,6 +26,7 @@ from merkatd.platforms.purses import most_per_vm, purse_of, terms_of
 from merkatd.platforms.replacing import WINDOW_S, Failures, exhausted, failing, replaced
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.turning import Standing, happening
+from merkatd.scheduler.creations import Room
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import Market
 
@@ -46,6 +47,8 @@ class Circumstances:
     """Attributes more for the VM that is made by a key, where a monitor is to reach it."""
     books: Mapping[str, Book]
     """By market: what was claimed when the last period ended; starts of this one come to it."""
+    new_vms: int
+    """At most so many VMs of each owner are made in the period."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +64,8 @@ class _Scene:
     numbers: Mapping[int, int]
     failures: Mapping[tuple[int, str], Sequence[float]]
     """By platform and cluster: when VMs had failed lately."""
+    room: Room
+    """For new VMs."""
 
 
 def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> list[Step]:
@@ -159,6 +164,7 @@ def _scene(
         members=members,
         numbers=fleets.numbers(connection),
         failures=fleets.failures(connection, now.at_s - WINDOW_S),
+        room=Room(now.new_vms),
     )
 
 
@@ -221,8 +227,10 @@ def _tend_one(
             platform, template, one, sight.period, bids[one.cluster], now.handed
         ),
         may_resume=purse.credits > 0,
+        room=scene.room.of(platform.owner),
         replaced=_replaced(connection, platform, members, scene, now),
     )
+    scene.room.count(platform.owner, result.steps)
     fleets.add(connection, result.add)
     fleets.leave(connection, result.leave)
     return result.steps

@@ -100,6 +100,7 @@ class Manager:
             entropy=self._rng.bytes(32),
             handed=self._handed,
             books=self._books(),
+            new_vms=world.rhythm.new_vms,
         )
         return await database.run(partial(tend, seen=seen, now=now))
 

@@ -26,6 +26,8 @@ from merkatd.scheduler.settings import Market
 
 MOST_LIVING = 100
 """Platforms of one tenant that are not over."""
+MOST_VMS = 10_000
+"""In all platforms of one tenant that are not over, as in all groups of one user."""
 
 
 class OrderError(LedgerError):
@@ -58,6 +60,7 @@ def submit(connection: sa.Connection, given: Submission, money: Money, at_s: flo
     if len(living) >= MOST_LIVING:
         raise OrderError(f"a tenant has at most {MOST_LIVING} platforms that are not over")
     _check_processes(template, living, given.most_processes)
+    _check_vms(template, living)
     deadline = template.goal.deadline
     stored = platforms.add(
         connection,
@@ -241,6 +244,17 @@ def _check_processes(template: Template, living: Sequence[Platform], most: int |
         raise OrderError(
             f"a tenant's platforms have at most {most} controllers and monitors together"
             f" (yours have {running}, this one needs {template.processes}): stop another one first"
+        )
+
+
+def _check_vms(template: Template, living: Sequence[Platform]) -> None:
+    """Raise OrderError if the tenant's platforms could grow to too many VMs."""
+    there = sum(parsed(one.template).most_vms for one in living)
+    if there + template.most_vms > MOST_VMS:
+        raise OrderError(
+            f"`most` of all clusters of a tenant's platforms must be at most {MOST_VMS} VMs"
+            f" together (got {template.most_vms}, and your other platforms have {there}): stop"
+            " another platform first, or lower `most`"
         )
 
 

@@ -132,3 +132,8 @@ class Template:
         if self.controller == NOBODY:
             return 0
         return 1 + sum(one.monitor is not None for one in self.clusters)
+
+    @property
+    def most_vms(self) -> int:
+        """How many VMs it may have."""
+        return sum(one.most for one in self.clusters)

@@ -1,14 +1,31 @@
 """New VMs in turn: a bounded number per owner and period, each owner's first before any second.
 
 A tenant may ask for thousands of VMs at once. OpenNebula makes each by a call of its own, so that
-they would take the time of all other steps, for many periods.
+they would take the time of all other steps, for many periods. The text of each has up to 32 KiB:
+a step is not made before there is room for it.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from merkatd.cluster import Create, Step
+
+
+class Room:
+    """How many VMs each owner may still have made in one period."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._made: Counter[int] = Counter()
+
+    def of(self, owner: int) -> int:
+        """Return how many more creations there may be."""
+        return self._most - self._made[owner]
+
+    def count(self, owner: int, steps: Sequence[Step]) -> None:
+        """Take the room of all creations among an owner's steps."""
+        self._made[owner] += sum(isinstance(step, Create) for step in steps)
 
 
 def in_turn(steps: Sequence[Step], most: int) -> list[Step]:

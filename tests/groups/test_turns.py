@@ -1,9 +1,12 @@
 """Many new VMs of one user don't hold up those of others, and come a part in each period."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from merkatd.cluster import Create, Terminate
 from merkatd.groups.ordering import GroupError
+from merkatd.platforms.vm_text import with_attributes
 from merkatd.scheduler.creations import in_turn
 from tests.groups.site import Site, template
 
@@ -44,6 +47,30 @@ def test_a_large_group_comes_a_part_in_each_period() -> None:
             there = [vm for vm in site.members(eves) if vm.vm is not None]
             assert len(there) == part
             assert all(vm.vm is not None for vm in site.members(bobs))
+    finally:
+        site.close()
+
+
+def test_a_period_makes_no_texts_that_it_may_not_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All groups of a user together have `new_vms` texts made in a period, and as many rows."""
+    made: list[str] = []
+
+    def counted(text: str, attributes: Mapping[str, str]) -> str:
+        made.append(text)
+        return with_attributes(text, attributes)
+
+    monkeypatch.setattr("merkatd.groups.making.with_attributes", counted)
+    site = Site()
+    try:
+        first = site.create(1.0, 150, owner=site.eve, template=SMALL)
+        second = site.create(1.0, 100, owner=site.eve, template=SMALL)
+        counts = []
+        for _ in range(4):
+            made.clear()
+            site.period()
+            site.clock.advance(60)
+            counts.append((len(site.members(first)), len(site.members(second)), len(made)))
+        assert counts == [(100, 0, 100), (150, 50, 100), (150, 100, 50), (150, 100, 0)]
     finally:
         site.close()
 

@@ -149,9 +149,11 @@ def make(one: Member) -> Create:
     return Create(period=7, key=one.key, template="", owner=1, reason="")
 
 
-def ordered(state: State, sizes: dict[str, int], members: list[Member], sight: Sight) -> Orders:
+def ordered(
+    state: State, sizes: dict[str, int], members: list[Member], sight: Sight, room: int = 100
+) -> Orders:
     """What is to be done."""
-    return orders(state, sizes, members, sight, new=new, make=make, may_resume=True)
+    return orders(state, sizes, members, sight, new=new, make=make, may_resume=True, room=room)
 
 
 class TestFleet:
@@ -176,6 +178,25 @@ class TestFleet:
             )
         elif state in {*ENDS, State.STOPPING}:
             assert kept == []
+
+    @given(fleets(), st.integers(0, 3))
+    def test_no_more_are_made_than_there_is_room_for(
+        self, fleet: tuple[list[Member], Sight], room: int
+    ) -> None:
+        """The first of the VMs that would be made are, and only new members that are made come."""
+        known, sight = fleet
+        members = [one for one in known if one.key not in lost(known, sight)]
+        all_, some = (
+            ordered(State.RUNNING, {"a": 3, "b": 2}, members, sight, room=room)
+            for room in (100, room)
+        )
+        made, fewer = (
+            [step for step in found.steps if isinstance(step, Create)] for found in (all_, some)
+        )
+        assert fewer == made[:room]
+        assert {one.key for one in some.add} <= {step.key for step in fewer}
+        others = [[s for s in found.steps if not isinstance(s, Create)] for found in (all_, some)]
+        assert (others[1], some.leave) == (others[0], all_.leave)
 
     @given(fleets())
     def test_asked_again_it_asks_for_the_same(self, fleet: tuple[list[Member], Sight]) -> None:

@@ -1,0 +1,70 @@
+"""Platforms of thousands of VMs: a period makes as much of them as it may still send."""
+
+from typing import Any
+
+import pytest
+
+from merkatd.platforms.ordering import OrderError
+from merkatd.platforms.vm_text import with_attributes
+from tests.platforms.site import Site
+
+TINY = 'CPU="0.01"\nMEMORY="1"\n'
+
+
+def cluster(name: str, initial: int, most: int | None = None) -> str:
+    """A cluster of tiny VMs."""
+    said = initial if most is None else most
+    return (
+        f'[[cluster]]\nname = "{name}"\nleast = 1\ninitial = {initial}\nmost = {said}\n'
+        f"template = '''\n{TINY}'''"
+    )
+
+
+def test_a_period_makes_no_texts_that_it_may_not_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All platforms of an owner together have `new_vms` texts made in a period; another has too."""
+    made: list[str] = []
+
+    def counted(text: str, attributes: Any) -> str:
+        made.append(text)
+        return with_attributes(text, attributes)
+
+    monkeypatch.setattr("merkatd.platforms.making.with_attributes", counted)
+    site = Site()
+    try:
+        first = site.submit(cluster=cluster("a", 130) + "\n" + cluster("b", 40))
+        second = site.submit(cluster=cluster("a", 60))
+        bobs = site.submit(owner=site.bob, cluster=cluster("a", 5))
+        site.until(first, "starting")
+        assert len(made) == 105
+        assert len(site.members(first)) == 100
+        assert site.members(second) == ()
+        assert len(site.members(bobs)) == 5
+        counts = []
+        for _ in range(4):
+            made.clear()
+            site.periods(1)
+            counts.append((len(site.members(first)), len(site.members(second)), len(made)))
+        assert counts == [(170, 30, 100), (170, 60, 30), (170, 60, 0), (170, 60, 0)]
+        assert len(site.vms(first)) == 170
+    finally:
+        site.close()
+
+
+def test_all_platforms_of_a_tenant_have_a_bound_together() -> None:
+    """However many clusters they have; what has ended counts no more."""
+    site = Site()
+    try:
+        large = "\n".join(cluster(f"c{number}", 1, 1000) for number in range(6))
+        first = site.submit(cluster=large)
+        said = "at most 10000 VMs together .got 6000, and your other platforms have 6000"
+        with pytest.raises(OrderError, match=said):
+            site.submit(cluster=large)
+        site.submit(owner=site.bob, cluster=large)
+        site.wait(site.manager.stop(first, "ann"))
+        site.until(first, "cancelled")
+        site.submit(cluster=large)
+        huge = "\n".join(cluster(f"c{number}", 1000) for number in range(16))
+        with pytest.raises(OrderError, match="got 16000"):
+            site.submit(owner=site._tenant("carl"), cluster=huge)
+    finally:
+        site.close()
