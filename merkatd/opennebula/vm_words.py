@@ -177,7 +177,7 @@ def _taken(part: tuple[str, str] | _Words) -> int:
     )
 
 
-_wants = Remembered(_made, _bytes, _MOST_KEPT_BYTES)
+_wants = Remembered(_made, lambda says, _wants: _bytes(says), _MOST_KEPT_BYTES)
 
 
 def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...]]:

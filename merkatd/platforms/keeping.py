@@ -209,14 +209,16 @@ def _tend_one(
         platform, members = _without_refused(
             connection, platform, members, counted, sight, now.at_s
         )
-    bids = bids_by_cluster(
-        platform,
-        template,
-        offer.prices,
-        scene.past.get(market.name, {}),
-        market.default_bid,
-        most_per_vm(platform, purse, now.at_s, now.interval_s),
-    )
+    bids: Mapping[str, Mapping[str, float]] = {}
+    if State(platform.state) in UP_OR_COMING:
+        bids = bids_by_cluster(
+            platform,
+            template,
+            offer.prices,
+            scene.past.get(market.name, {}),
+            market.default_bid,
+            most_per_vm(platform, purse, now.at_s, now.interval_s),
+        )
     result = orders(
         State(platform.state),
         platform.sizes,

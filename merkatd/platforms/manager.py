@@ -32,6 +32,7 @@ from merkatd.platforms.life import Event, State
 from merkatd.platforms.ordering import Submission, Update
 from merkatd.platforms.passing import passed
 from merkatd.platforms.ports import Action, Controllers, MarketNow, Outcome
+from merkatd.platforms.purses import read_all
 from merkatd.platforms.reading import read_template
 from merkatd.platforms.tidying import tidy
 from merkatd.platforms.turning import Happening
@@ -74,6 +75,8 @@ class Manager:
         self._turn = DeferredLock()
         self._closed = False
         self._published: Sequence[MarketNow] = ()
+        self._has_read = False
+        """Whether the texts of all living platforms were read since this daemon may act."""
         controllers.attend(self)
         if leading is not None:
             leading.when_lost(self.stand_by)
@@ -92,6 +95,10 @@ class Manager:
     async def proposals(self, database: Transactions, seen: Seen) -> Sequence[Step]:
         """The steps that platforms need in this period."""
         world = self._world
+        if not self._has_read:
+            # Outside of the period's transaction, in which nobody else can write.
+            await database.read(read_all)
+            self._has_read = True
         now = Circumstances(
             at_s=world.now(),
             interval_s=world.rhythm.interval_s,
@@ -171,6 +178,7 @@ class Manager:
         await self._turn.acquire()
         try:
             if not self._may_act():
+                self._has_read = False
                 for platform in list(self._running):
                     self._end(platform)
         finally:
@@ -194,33 +202,37 @@ class Manager:
         self, owner: int, text: str, vm_templates: dict[str, str], who: str
     ) -> Platform:
         """A new platform of a tenant. Raises TemplateError, LedgerError."""
-        return await self._world.database.run(self._submission(owner, text, vm_templates, who))
+        work = await self._submission(owner, text, vm_templates, who)
+        return await self._world.database.run(work)
 
     async def try_submission(
         self, owner: int, text: str, vm_templates: dict[str, str], tell: Told[Result]
     ) -> Result:
         """What there is to tell of a platform if it were submitted. Raises as `submit` does."""
-        work = self._submission(owner, text, vm_templates, "nobody")
+        work = await self._submission(owner, text, vm_templates, "nobody")
         return await Trying(self._world.database).run(lambda c: tell(c, work(c)))
 
-    def _submission(
+    async def _submission(
         self, owner: int, text: str, vm_templates: dict[str, str], who: str
     ) -> Callable[[sa.Connection], Platform]:
         world, at_s, offered = self._world, self._world.now(), self._offered()
-        given = Submission(
-            token=uuid4().hex,
-            owner=owner,
-            text=text,
-            vm_templates=vm_templates,
-            who=who,
-            most_processes=offered.kinds.tenant_processes,
-        )
 
-        def submitted(connection: sa.Connection) -> Platform:
-            fitting.check(read_template(text), offered)
-            return ordering.submit(connection, given, world.money, at_s)
+        def read() -> Submission:
+            template = read_template(text)
+            fitting.check(template, offered)
+            return Submission(
+                token=uuid4().hex,
+                owner=owner,
+                text=text,
+                template=template,
+                vm_templates=ordering.vm_templates(template, vm_templates),
+                who=who,
+                most_processes=offered.kinds.tenant_processes,
+            )
 
-        return submitted
+        # Before the transaction: nobody can write to the database while texts are parsed in it.
+        given = await world.executor.run(read)
+        return lambda connection: ordering.submit(connection, given, world.money, at_s)
 
     def _offered(self) -> Offered:
         world = self._world

@@ -20,7 +20,7 @@ from merkatd.platforms.purses import purse_of, terms_of
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import Moment, Template, TemplateError
 from merkatd.platforms.turning import Happening
-from merkatd.platforms.vm_text import canonical, wrong
+from merkatd.platforms.vm_text import canonical, size, wrong
 from merkatd.platforms.words import at, credit
 from merkatd.scheduler.settings import Market
 
@@ -42,8 +42,10 @@ class Submission:
     """The same submission counts once."""
     owner: int
     text: str
+    template: Template
+    """What the text says."""
     vm_templates: Mapping[str, str]
-    """By cluster, for those whose template is OpenNebula's."""
+    """By cluster."""
     who: str
     most_processes: int | None = None
     """How many processes all platforms of the owner may have; None: any number."""
@@ -54,7 +56,7 @@ def submit(connection: sa.Connection, given: Submission, money: Money, at_s: flo
     before = platforms.submitted(connection, given.token)
     if before is not None:
         return before
-    template = parsed(given.text)
+    template = given.template
     ledger.meet(connection, given.owner, money, at_s)
     living = platforms.living(connection, given.owner)
     if len(living) >= MOST_LIVING:
@@ -70,7 +72,7 @@ def submit(connection: sa.Connection, given: Submission, money: Money, at_s: flo
             name=template.name,
             account=None,
             template=given.text,
-            vm_templates=_vm_templates(template, given.vm_templates),
+            vm_templates=given.vm_templates,
             state=State.SUBMITTED,
             why="its conditions were not looked at yet",
             submitted_s=at_s,
@@ -258,8 +260,11 @@ def _check_vms(template: Template, living: Sequence[Platform]) -> None:
         )
 
 
-def _vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str]:
-    """Every cluster's own words."""
+def vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str]:
+    """Every cluster's own words; `given` are those that are OpenNebula's. Raise TemplateError.
+
+    It is called outside of transactions: to parse sixteen texts takes a good part of a second.
+    """
     texts: dict[str, str] = {}
     for cluster in template.clusters:
         text = given.get(cluster.name, cluster.template)
@@ -269,6 +274,7 @@ def _vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str
         if problem is not None:
             raise TemplateError([f"cluster {cluster.name}: its VM template: {problem}"])
         texts[cluster.name] = canonical(text)
+        size(texts[cluster.name])  # from now on it is known
     return texts
 
 

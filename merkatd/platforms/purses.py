@@ -2,20 +2,30 @@
 
 from math import inf
 
+import sqlalchemy as sa
+
 from controllers.policies.deadline import Purse, bid_max
 from controllers.policies.minimum import least_part
 from merkatd.currency import MICRO
+from merkatd.database import platforms
 from merkatd.database.budgets import Budget
 from merkatd.database.platforms import Platform
 from merkatd.platforms.conditions import Terms
 from merkatd.platforms.failing import trouble_of
 from merkatd.platforms.life import WAITING, State
 from merkatd.platforms.ports import Amounts
+from merkatd.platforms.stored import parsed
 from merkatd.platforms.template import PATIENT, Cluster, Template
 from merkatd.platforms.vm_text import size
 
 _HORIZON_S = 86_400.0
 """Without a deadline a first bid is one that could be kept up for a day."""
+
+
+def read_all(connection: sa.Connection) -> None:
+    """Read the texts of all living platforms, so that what they say is known from then on."""
+    for platform in platforms.living(connection):
+        full_of(platform, parsed(platform.template))
 
 
 def purse_of(budget: Budget | None, replenishment_s: float) -> Purse:

@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from merkatd.remembering import Remembered
+from merkatd.remembering import Remembered, digest
 from merkatd.syntax import ParseError, Template, UnwritableError, parse, written
 
 MOST_VALUES = 1000
@@ -16,6 +17,18 @@ _SIZES = ("CPU", "VCPU", "MEMORY")
 _MOST_KEPT_BYTES = 1 << 24
 _PARSED = 20
 """Bytes that a template takes for each character of its text: 19 where it is `A=[B=1]` lines."""
+_MOST_FACTS_BYTES = 1 << 25
+_FACTS = 250
+"""Bytes that the facts of a text take."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a period needs to know of a text."""
+
+    cpu: float
+    memory: float
+    named: bool
 
 
 def wrong(text: str) -> str | None:
@@ -62,7 +75,7 @@ def read(text: str) -> Template:
     return parse(text, MOST_VALUES)
 
 
-def _bytes(text: str) -> int:
+def _bytes(text: str, _template: Template) -> int:
     return _PARSED * len(text)
 
 
@@ -71,9 +84,8 @@ _parsed = Remembered(read, _bytes, _MOST_KEPT_BYTES)
 
 def size(text: str) -> dict[str, float]:
     """All that such a VM can use: CPU in percent of a core, memory in MiB."""
-    template = _stored(text)
-    cores = _number(template, "VCPU") or math.ceil(_number(template, "CPU") or 1.0)
-    return {"cpu": cores * 100.0, "memory": _number(template, "MEMORY") or 0.0}
+    facts = _facts(text)
+    return {"cpu": facts.cpu, "memory": facts.memory}
 
 
 def with_attributes(text: str, attributes: Mapping[str, str]) -> str:
@@ -84,15 +96,25 @@ def with_attributes(text: str, attributes: Mapping[str, str]) -> str:
 
 def named(text: str) -> bool:
     """Whether the VM has a name already."""
-    return "NAME" in _stored(text).names()
+    return _facts(text).named
 
 
-def _stored(text: str) -> Template:
-    """A text that was taken before; one that does not parse says nothing."""
+def _read_facts(text: str) -> _Facts:
+    """Of a text that was taken before; one that does not parse says nothing."""
     try:
-        return _parsed(text)
+        template = _parsed(text)
     except ParseError:
-        return Template()
+        template = Template()
+    cores = _number(template, "VCPU") or math.ceil(_number(template, "CPU") or 1.0)
+    return _Facts(
+        cpu=cores * 100.0,
+        memory=_number(template, "MEMORY") or 0.0,
+        named="NAME" in template.names(),
+    )
+
+
+# Each period asks this of all living platforms: texts are far too large to be kept for that.
+_facts = Remembered(_read_facts, lambda _text, _made: _FACTS, _MOST_FACTS_BYTES, digest)
 
 
 def _number(template: Template, name: str) -> float | None:

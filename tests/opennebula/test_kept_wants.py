@@ -2,10 +2,14 @@
 
 from merkatd.opennebula import vm_words
 from merkatd.platforms import vm_text
-from merkatd.remembering import Remembered
+from merkatd.remembering import Remembered, digest
 
 
-def test_the_oldest_go_when_the_bytes_are_used_up() -> None:
+def _length(key: str, _made: str) -> int:
+    return len(key)
+
+
+def test_some_go_when_the_bytes_are_used_up() -> None:
     """Results stay right, and what is kept is never more than the bound."""
     made: list[str] = []
 
@@ -13,7 +17,7 @@ def test_the_oldest_go_when_the_bytes_are_used_up() -> None:
         made.append(key)
         return key.upper()
 
-    kept = Remembered(make, len, 2_000)
+    kept = Remembered(make, _length, 2_000)
     for number in range(100):
         assert kept(f"a{number}" + "x" * 300) == f"A{number}" + "X" * 300
         assert kept.bytes <= 2_000
@@ -25,9 +29,38 @@ def test_the_oldest_go_when_the_bytes_are_used_up() -> None:
     assert made.count("a0" + "x" * 300) == 2
 
 
+def test_going_round_in_order_finds_most_of_them() -> None:
+    """A period asks for the same as the one before, in the same order: no cliff at the bound."""
+    made: list[str] = []
+
+    def make(key: str) -> str:
+        made.append(key)
+        return key
+
+    kept = Remembered(make, _length, 400 * 300)
+    keys = [f"{number:03}" + "x" * 97 for number in range(420)]
+    for _ in range(5):
+        for key in keys:
+            assert kept(key) == key
+    made.clear()
+    for key in keys:
+        assert kept(key) == key
+    assert len(made) < len(keys) / 3
+
+
+def test_results_are_kept_by_the_digest_of_a_text() -> None:
+    """The text itself is not kept, whatever its length."""
+    kept = Remembered(len, lambda _key, _made: 0, 1_000, digest)
+    assert kept("x" * 100_000) == 100_000
+    assert kept("x" * 100_001) == 100_001
+    assert kept("\udc80") == 1
+    assert kept.bytes == 600
+    assert {type(key) for key in kept._kept} == {bytes}
+
+
 def test_a_key_that_is_too_large_is_not_kept_and_pushes_none_out() -> None:
     """It costs its own work alone."""
-    kept = Remembered(str.upper, len, 1_000)
+    kept = Remembered(str.upper, _length, 1_000)
     assert kept("a") == "A"
     before = kept.bytes
     assert kept("x" * 5_000) == "X" * 5_000

@@ -15,6 +15,7 @@ from merkatd.database.platforms import LISTED_OVER, Platform
 from merkatd.database.tables import METADATA
 from merkatd.platforms import ordering
 from merkatd.platforms.ordering import MOST_LIVING, OrderError, Submission
+from merkatd.platforms.reading import read_template
 from tests.platforms.site import template
 
 ANN, BOB = 2, 3
@@ -67,7 +68,15 @@ def test_platforms_that_are_over_hide_none_from_the_limit(connection: sa.Connect
         sa.insert(platforms.PLATFORMS),
         [_row(connection) | {"token": f"over{number}", "state": "done"} for number in range(_MANY)],
     )
-    given = Submission(token=str(_MANY), owner=ANN, text=template(), vm_templates={}, who="ann")
+    text = template()
+    given = Submission(
+        token=str(_MANY),
+        owner=ANN,
+        text=text,
+        template=read_template(text),
+        vm_templates={},
+        who="ann",
+    )
     with pytest.raises(OrderError, match="at most 100 platforms"):
         ordering.submit(connection, given, Money(), 1.0)
 

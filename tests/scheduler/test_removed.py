@@ -18,6 +18,7 @@ from merkatd.groups.ordering import Creation
 from merkatd.opennebula.users import missing_users
 from merkatd.platforms import ordering as platforms
 from merkatd.platforms.ordering import Submission
+from merkatd.platforms.stored import parsed
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.removed import CERTAIN_S
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
@@ -150,7 +151,14 @@ def test_only_the_code_1024_says_that_a_user_is_missing(made: Frontend) -> None:
 def test_platforms_and_groups_end_first(made: Frontend) -> None:
     """And the tenant is retired when they are over."""
     owner = known(made, "ann")
-    given = Submission(token="t", owner=owner, text=PLATFORM, vm_templates={}, who="ann")  # noqa: S106 - no password
+    given = Submission(
+        token="t",  # noqa: S106 - no password
+        owner=owner,
+        text=PLATFORM,
+        template=parsed(PLATFORM),
+        vm_templates={},
+        who="ann",
+    )
     made.read(lambda c: platforms.submit(c, given, MONEY, 1.0))
     creation = Creation(
         token="g",  # noqa: S106 - no password

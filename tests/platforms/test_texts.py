@@ -1,0 +1,108 @@
+"""What a platform's texts say is worked out once, and never while nobody else may write."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from merkatd.platforms import manager, ordering, stored, vm_text
+from tests.platforms.site import VM, Site, template
+
+WAITS = '[start]\nnot_before = "30d"'
+
+
+def clusters(count: int) -> str:
+    """As many clusters, whose texts differ."""
+    return "\n".join(
+        f"[[cluster]]\nname = 'c{number}'\ntemplate = '''\n{VM}X=\"{number}\"\n'''"
+        for number in range(count)
+    )
+
+
+class Watch:
+    """Counts the texts that are parsed, and those of them in a transaction that writes."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.parsed = self.while_writing = 0
+        self._writing = False
+        for module, name in ((vm_text, "parse"), (stored, "read_stored")):
+            patch.setattr(module, name, self._counted(getattr(module, name)))
+        for module, name in ((manager, "tend"), (ordering, "submit")):
+            patch.setattr(module, name, self._written(getattr(module, name)))
+
+    def _counted(self, parse: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*given: Any) -> Any:
+            self.parsed += 1
+            self.while_writing += self._writing
+            return parse(*given)
+
+        return counted
+
+    def _written(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        def written(*given: Any, **named: Any) -> Any:
+            self._writing = True
+            try:
+                return work(*given, **named)
+            finally:
+                self._writing = False
+
+        return written
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A site that has parsed nothing."""
+    _forget()
+    made = Site()
+    yield made
+    made.close()
+
+
+def _forget() -> None:
+    for kept in (vm_text._parsed, vm_text._facts, stored._parsed):
+        kept.cache_clear()
+
+
+def test_a_period_parses_no_text_of_a_platform_that_was_submitted(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor when the parsed texts, which are large, are forgotten."""
+    for _ in range(3):
+        site.submit(cluster=clusters(4), start=WAITS)
+    site.periods(2)
+    vm_text._parsed.cache_clear()
+    watch = Watch(monkeypatch)
+    site.periods(2)
+    assert watch.parsed == 0
+
+
+def test_no_text_is_parsed_in_a_transaction_that_writes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither when a platform is submitted nor in the first period of a daemon."""
+    watch = Watch(monkeypatch)
+    one = site.submit(cluster=clusters(4))
+    assert watch.parsed >= 4
+    assert watch.while_writing == 0
+    site.until(one, "running")
+    assert watch.while_writing == 0
+    site.start_daemon()
+    _forget()
+    watch.parsed = 0
+    site.periods(2)
+    assert watch.parsed == 5
+    assert watch.while_writing == 0
+
+
+def test_what_is_kept_of_a_stored_template_is_counted() -> None:
+    """A template whose parameters are large counts for more, and holds no texts of VMs."""
+    text = template()
+    assert all(one.template is None for one in stored.parsed(text).clusters)
+    stored._parsed.cache_clear()
+    stored.parsed(text)
+    small = stored._parsed.bytes
+    many = "[" + "[]," * 9_000 + "]"
+    stored.parsed(
+        template(controller=f'[controller]\nkind = "notes"\nparameters = {{ a = {many} }}')
+    )
+    assert stored._parsed.bytes - small > 9_000 * 56
