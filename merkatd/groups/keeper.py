@@ -13,8 +13,9 @@ import sqlalchemy as sa
 from merkatd.cluster import Step
 from merkatd.database.groups import Group
 from merkatd.groups import ordering
-from merkatd.groups.keeping import tend
+from merkatd.groups.keeping import read_all, tend
 from merkatd.groups.ordering import Creation, Edit
+from merkatd.platforms.vm_text import named
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.transactions import Transactions
 from merkatd.scheduler.world import World
@@ -26,11 +27,17 @@ class Keeper:
     def __init__(self, world: World, rng: np.random.Generator | None = None) -> None:
         self.world = world
         self._rng = rng or world.rng
+        self._has_read = False
+        """Whether the texts of all living groups were read since the daemon started."""
 
     # -- for the period -----------------------------------------------------------------------
 
     async def proposals(self, database: Transactions, seen: Seen) -> Sequence[Step]:
         """The steps that groups need in this period."""
+        if not self._has_read:
+            # Outside of the period's transaction, in which nobody else can write.
+            await database.read(read_all)
+            self._has_read = True
         at_s, entropy = self.world.now(), self._rng.bytes(32)
         most = self.world.rhythm.new_vms
         return await database.run(
@@ -62,6 +69,8 @@ class Keeper:
             nvm=nvm,
         )
         money, at_s = self.world.money, self.world.now()
+        # Outside of the transaction: from now on it is known what the text says.
+        await self.world.executor.run(lambda: named(template))
         return await self._run(lambda c: ordering.create(c, given, money, at_s))
 
     async def edit(self, group: int, new: Edit) -> Group:

@@ -11,8 +11,15 @@ from merkatd.database.group_vms import GroupVm
 from merkatd.database.groups import Group
 from merkatd.groups.fleet import Sight, losses, orders
 from merkatd.groups.making import created, numbered
+from merkatd.platforms.vm_text import named
 from merkatd.scheduler.creations import Room
 from merkatd.scheduler.observe import Seen
+
+
+def read_all(connection: sa.Connection) -> None:
+    """Read the texts of all living groups, so that what they say is known from then on."""
+    for group in groups.living(connection):
+        named(group.template)
 
 
 def tend(

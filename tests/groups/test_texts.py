@@ -1,0 +1,56 @@
+"""What a group's text says is worked out once, and never while nobody else may write."""
+
+from typing import Any
+
+import pytest
+
+from merkatd.groups import keeper, ordering
+from merkatd.platforms import vm_text
+from tests.groups.site import Site
+
+
+def test_no_text_is_parsed_in_a_transaction_that_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither when a group is created nor in the first period of a daemon."""
+    parsed: list[bool] = []
+    writing = [False]
+    parse, tend, create = (
+        getattr(module, name)
+        for module, name in ((vm_text, "parse"), (keeper, "tend"), (ordering, "create"))
+    )
+
+    def counted(*given: Any) -> Any:
+        parsed.append(writing[0])
+        return parse(*given)
+
+    def written(work: Any) -> Any:
+        def done(*given: Any, **named: Any) -> Any:
+            writing[0] = True
+            try:
+                return work(*given, **named)
+            finally:
+                writing[0] = False
+
+        return done
+
+    def forget() -> None:
+        for kept in (vm_text._parsed, vm_text._facts):
+            kept.cache_clear()
+
+    monkeypatch.setattr(vm_text, "parse", counted)
+    monkeypatch.setattr(keeper, "tend", written(tend))
+    monkeypatch.setattr(ordering, "create", written(create))
+    forget()
+    site = Site()
+    try:
+        group = site.create(1.0, 3)
+        site.period()
+        assert len(site.members(group)) == 3
+        assert parsed == [False]
+        site.start_daemon()
+        forget()
+        site.edit(group, nvm=5)
+        site.period()
+        assert len(site.members(group)) == 5
+        assert parsed == [False, False]
+    finally:
+        site.close()
