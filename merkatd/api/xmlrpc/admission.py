@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.task import deferLater
 
-from merkatd.api.xmlrpc.identity import Identity, Logins
+from merkatd.api.xmlrpc.identity import Identity, Logins, is_login
 from merkatd.api.xmlrpc.known import KnownAddresses
 from merkatd.api.xmlrpc.rates import Rates
 from merkatd.api.xmlrpc.settings import Settings
@@ -107,6 +107,11 @@ class Admission:
         if self._logins.is_known(session):
             return await self._logins.who(session)
         began_s = self._clock.seconds()
+        if not is_login(session):
+            # No name is counted: a stranger may send any text as one.
+            self._addresses.fine(address, began_s, _REFUSED_LOGIN)
+            await self._until_a_refusal_is_due(began_s)
+            return await self._logins.who(session)
         user = session.partition(":")[0]
         if self._logins.is_familiar(session):
             lane, key = self._familiar, user

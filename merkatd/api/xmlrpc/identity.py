@@ -91,7 +91,7 @@ class Logins:
 
     async def who(self, session: str) -> Identity:
         """The user whose login this is. Raises Refusal."""
-        if not _is_login(session):
+        if not is_login(session):
             raise Refusal(Code.AUTHENTICATION, _NOBODY)
         name = self._name(session)
         word = self._word_of(name) or await self._asked(name, session)
@@ -101,16 +101,16 @@ class Logins:
 
     def is_known(self, session: str) -> bool:
         """Return whether `who` answers without asking OpenNebula."""
-        return _is_login(session) and self._word_of(self._name(session)) is not None
+        return is_login(session) and self._word_of(self._name(session)) is not None
 
     def is_good(self, session: str) -> bool:
         """Return whether `who` returns a user without asking OpenNebula."""
-        word = self._word_of(self._name(session)) if _is_login(session) else None
+        word = self._word_of(self._name(session)) if is_login(session) else None
         return word is not None and word.identity is not None
 
     def is_familiar(self, session: str) -> bool:
         """Return whether the login was good within the last hour, and never refused since."""
-        if not _is_login(session):
+        if not is_login(session):
             return False
         good_s = self._good_s.get(self._name(session))
         return good_s is not None and self._clock.seconds() - good_s <= _FAMILIAR_S
@@ -174,8 +174,8 @@ class Logins:
         return _Word(_identity(user, session), self._clock.seconds() + self._kept_s)
 
 
-def _is_login(session: str) -> bool:
-    """Return whether this can be anybody's login."""
+def is_login(session: str) -> bool:
+    """Return whether this can be a user's login; if not, `Logins.who` refuses it at once."""
     fits = 3 <= len(session) <= LONGEST_SESSION and ":" in session
     return fits and _CARRIED.fullmatch(session) is not None
 

@@ -1,6 +1,8 @@
 """Limits by user and by address: no attacker and no neighbour keeps the right user out."""
 
+import gc
 from collections.abc import Awaitable, Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller
 from merkatd.api.xmlrpc.turns import FairTurns
 from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.api.xmlrpc.wrong import WrongPasswords
 
 GOOD = {"ann:right": 2, "bob:right": 3}
 HOME, CAFE, EVIL = "192.0.2.1", "192.0.2.2", "198.51.100.9"
@@ -175,6 +178,51 @@ class TestWrongPasswords:
             scene.come(f"x{number}:wrong", EVIL)
         assert scene.come("ann:right", EVIL) in {"ann", Code.ACTION}
         assert scene.come("bob:right", HOME) == "bob"
+
+
+class TestTextsOfStrangers:
+    def test_a_long_name_leaves_nothing_behind(self) -> None:
+        """A refused login keeps a few bytes of memory, however long the text that was sent."""
+        scene = Scene(address_calls=1e6)
+        for number in range(100):
+            scene.come(f"{number:03d}{'x' * 1_000}:y", EVIL)
+            scene.come(f"{number}{'x' * 200_000}:y", EVIL)
+            scene.clock.advance(1.0)
+        scene.one.asked.clear()
+        assert _texts_of(scene.admission) < 10_000
+
+    @pytest.mark.parametrize("text", ["", "ann", f"ann:{'x' * 2_000}", "ann:\x00"])
+    def test_what_is_no_login_makes_no_user_wait(self, text: str) -> None:
+        """A text that is no login is refused like a wrong one, and counts for its address alone."""
+        scene = Scene(address_calls=1e6)
+        for _ in range(20):
+            assert scene.come(text, HOME, after_s=0.5) is Code.AUTHENTICATION
+        assert scene.come("ann:wrong", HOME, after_s=0.5) is Code.AUTHENTICATION
+        assert scene.one.asked == ["ann:wrong"]
+        few = Scene(address_calls=10.0, burst_s=1.0)
+        few.come(text, HOME)
+        assert few.come("new:one", HOME) is Code.ACTION
+
+    def test_a_user_that_is_not_tried_again_is_forgotten(self) -> None:
+        """After fifteen minutes nothing is kept of a name, whether it was tried again or not."""
+        wrong = WrongPasswords()
+        for number in range(1_000):
+            wrong.count(f"x{number}", EVIL, 0.0)
+        wrong.count("ann", EVIL, 1_000.0)
+        assert len(wrong) == 1
+
+
+def _texts_of(root: object) -> int:
+    """Return the characters of all texts that an object holds, at any depth."""
+    found: dict[int, object] = {}
+    todo = [root]
+    while todo:
+        one = todo.pop()
+        if id(one) in found or isinstance(one, type | ModuleType | FunctionType | Clock):
+            continue
+        found[id(one)] = one
+        todo += gc.get_referents(one)
+    return sum(len(one) for one in found.values() if isinstance(one, str))
 
 
 class TestFloods:
