@@ -47,6 +47,9 @@ OpenNebula puts XML documents into strings; here values are XML-RPC's own struct
 since every library hands those over as they are, with their types, and nobody has to parse twice.
 A member that has no value is left out: XML-RPC has no null, nor an infinity.
 
+A request states its length in `Content-Length`, as XML-RPC libraries do; one with
+`Transfer-Encoding` is answered with 411.
+
 CPU is counted in percent of a core, memory in MiB, money in credits, times in seconds since the
 epoch. Numbers may be given as `int` or `double`; NaN, infinities, and numbers below 0 are refused.
 """

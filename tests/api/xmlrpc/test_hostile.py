@@ -223,15 +223,15 @@ def gone(one: socket.socket) -> bool:
 
 
 def test_a_body_without_an_end_is_cut_off(resting: Site) -> None:
-    """Said to be endless, or sent in pieces until somebody says stop: it is never kept."""
-    with connect(resting) as one:
-        one.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
-        assert one.recv(100).startswith(b"HTTP/1.1 413")
-    with connect(resting) as one:
-        one.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-        with pytest.raises(OSError, match=r"reset|pipe"):
-            one.sendall(piece * 2000)
+    """Said to be endless, or in pieces until the sender says stop: it is refused at once."""
+    for said, status in (
+        (b"Content-Length: 99999999999", 413),
+        (b"Transfer-Encoding: chunked", 411),
+    ):
+        with connect(resting) as one:
+            one.sendall(b"POST /RPC2 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % said)
+            with one.makefile("rb") as found:
+                assert found.read().startswith(b"HTTP/1.1 %d" % status)
     assert resting.raw("merkat.system.version", ANN)[0] is True
 
 
