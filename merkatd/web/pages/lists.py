@@ -27,11 +27,17 @@ async def listed(
 
 
 def paged(
-    here: Here, rows: Sequence[Row], shown: Callable[[Sequence[Row]], Part]
+    here: Here,
+    rows: Sequence[Row],
+    shown: Callable[[Sequence[Row]], Part],
+    path: str | None = None,
 ) -> Sequence[Part]:
-    """Those of the rows that the address wants, and the way to the others."""
+    """Those of the rows that the address wants, and the way to the others.
+
+    `path` is the address of the list, where the answer to a form shows it too.
+    """
     some, at, pages = page_of(rows, here.asked)
-    return shown(some), _pager(here.asked.path, at, pages)
+    return shown(some), _pager(path or here.asked.path, at, pages)
 
 
 def page_of(rows: Sequence[Row], asked: Asked) -> tuple[Sequence[Row], int, int]:

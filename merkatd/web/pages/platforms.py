@@ -11,7 +11,7 @@ from merkatd.web.pages import seen
 from merkatd.web.pages.change_form import change_form
 from merkatd.web.pages.frame import button, framed, panel
 from merkatd.web.pages.goal_rows import progress, verdict
-from merkatd.web.pages.lists import listed
+from merkatd.web.pages.lists import listed, paged
 from merkatd.web.pages.over_time import over_time, platform_charts, platform_gaps
 from merkatd.web.pages.parts import (
     NONE,
@@ -93,7 +93,7 @@ async def shown(
             class_="grid",
         ),
         over_time(platform_charts(here, row), *platform_gaps(here)),
-        panel("VMs", _vms(row)),
+        panel("VMs", *paged(here, row["vms"], _vms, f"/platforms/{row['id']}")),
         panel("History", _actions(row)),
     ]
 
@@ -143,7 +143,7 @@ def _orders(here: Here, row: Mapping[str, Any]) -> Markup:
     return h("div", first, button(here, f"{at}/stop", "Stop for good", "danger"), class_="buttons")
 
 
-def _vms(row: Mapping[str, Any]) -> Markup:
+def _vms(rows: Sequence[Mapping[str, Any]]) -> Markup:
     return table(
         "Its VMs",
         ("VM", "Cluster", "State", "Bid for CPU", "Gets", "Memory"),
@@ -156,7 +156,7 @@ def _vms(row: Mapping[str, Any]) -> Markup:
                 amount("cpu", vm.get("cpu")),
                 amount("memory", vm.get("memory")),
             )
-            for vm in row["vms"]
+            for vm in rows
         ],
         numbers=(3, 4, 5),
         nothing="It has no VMs at present.",

@@ -1,0 +1,55 @@
+"""Pages about thousands of VMs stay small: their markup is made on the event loop's thread."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from merkatd.web.answers import Asked
+from merkatd.web.markup import joined
+from merkatd.web.pages import platforms
+from merkatd.web.pages.lists import ROWS
+
+VMS = 1_000
+
+
+def asked(path: str, **query: str) -> Asked:
+    """A request for a page."""
+    return Asked(
+        method="GET",
+        path=path,
+        query=query,
+        form={},
+        cookie="",
+        by_hand=True,
+        own=True,
+        address="192.0.2.1",
+    )
+
+
+def shown(monkeypatch: Any, request: Asked) -> str:
+    """The page of a platform of 1,000 VMs."""
+    monkeypatch.setattr(platforms, "over_time", lambda *_: None)
+    monkeypatch.setattr(platforms, "platform_charts", lambda *_: None)
+    monkeypatch.setattr(platforms, "platform_gaps", lambda *_: ())
+    monkeypatch.setattr(platforms, "how", lambda *_: [])
+    here: Any = SimpleNamespace(asked=request, now=SimpleNamespace(owner_names={}))
+    vms = [{"vm": vm, "cluster": "c", "leaving": False, "state": "running"} for vm in range(VMS)]
+    row = {"id": 7, "name": "p", "state": "done", "report": None, "trouble": None, "why": "w"}
+    return joined(asyncio.run(platforms.shown(here, row | {"vms": vms, "actions": []})))
+
+
+@pytest.mark.parametrize("page", [1, 4])
+def test_a_platforms_page_shows_a_hundred_vms_at_a_time(monkeypatch: Any, page: int) -> None:
+    """The page holds 100 VMs and links to the others, whatever the platform's size."""
+    text = shown(monkeypatch, asked("/platforms/7", page=str(page)))
+    found = [vm for vm in range(VMS) if f'"/vms/{vm}"' in text]
+    assert found == list(range((page - 1) * ROWS, page * ROWS))
+    assert f'href="/platforms/7?page={page + 1}"' in text
+
+
+def test_the_answer_to_a_form_links_to_the_platforms_page(monkeypatch: Any) -> None:
+    """A form that was refused shows the platform; its links lead to an address that exists."""
+    text = shown(monkeypatch, asked("/platforms/7/change"))
+    assert 'href="/platforms/7?page=2"' in text
