@@ -13,19 +13,31 @@ Harm is what VMs lack of the first allocation: the sum of bid times shortfall, o
 error where that is made small; but to have more than that is no harm. The plans of `groups` have
 another measure: their halves may do as much harm as the whole, and no more. VMs that must leave
 their hosts do so whatever it costs. Used by `play.py` for the plan, and while it is carried out.
+
+# Note [Orders don't wait for gains]
+
+A strategy may give a new VM, or a VM of a drained host, a place that another VM is to leave for
+gain. If that gain is left out here as harmful, or is part of a ring, the place stays taken. The
+next period would find the same plan, and the VM would wait for ever. So such a VM then goes where
+it finds room while all others stay; where gains take that room, the gains are left out. Example:
+the search puts new VM 5 on host 0, beside which VM 0 does not fit, and sends VM 0 to host 1. The
+migration alone would do harm, so VM 0 stays, and VM 5 starts on host 1.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from merkatd.cluster import Bools, HostState, Ints, Snapshot
 from merkatd.market.view import NOWHERE, MarketView
 from merkatd.placement.board import Board
+from merkatd.placement.evacuate import send_away
 from merkatd.placement.floors import on_overfull
 from merkatd.placement.game import Game
 from merkatd.placement.onehost import SUM_OF_SHORTFALLS, Stakes, score
 from merkatd.placement.order import Orderly, in_order
+from merkatd.placement.overfull import relieve_board
 
 _ROUNDING = 1e-9
 
@@ -155,38 +167,61 @@ def without_harmful_halves(
     """Return the wanted moves in order, without migrations that could leave a market worse off.
 
     Than it is now; where a strategy has another measure, than it is now or would be `as_planned`.
+    VMs that must start or leave do so in any case: see Note [Orders don't wait for gains].
     """
+    safe = _safe(game, wanted)
+    found = _harmless(game, wanted, harm, safe, as_planned=as_planned)
+    missed = (safe != game.view.place) & (found.place == game.view.place)
+    return in_order(game.view, game.rules, safe) if missed.any() else found
+
+
+def _safe(game: Game, wanted: Ints) -> Ints:
+    """Return a placement that new VMs, and VMs that must leave, reach while all others stay.
+
+    Of the VMs that must leave only those are moved that are `wanted` elsewhere.
+    """
+    view = game.view
+    leave = ordered(game.snapshot, view) & (wanted != view.place) & (wanted != NOWHERE)
+    if not leave.any():
+        return game.started
+    board, most = game.fresh_board(), int(leave.sum())
+    alone = replace(game, board=board, movable=leave)
+    relieve_board(alone, most)
+    send_away(alone, board, most)
+    return board.place
+
+
+def _harmless(game: Game, wanted: Ints, harm: int, safe: Ints, *, as_planned: bool) -> Orderly:
+    """Return the wanted moves without harmful ones; what is stuck then goes where it is `safe`."""
     wanted = wanted.copy()
-    planned = wanted.copy()
+    planned = wanted.copy() if as_planned else None
     free = ~ordered(game.snapshot, game.view)
     while True:
         orderly = in_order(game.view, game.rules, wanted)
-        late = {vm for vm, first in orderly.after.items() if first}
-        begun = [vm for vm in orderly.moves if vm not in late]
-        judged = {
-            vm: int(orderly.place[vm])
-            for vm in begun
-            if free[vm] and game.view.place[vm] != NOWHERE
-        }
-        if not judged:
-            return orderly
-        before = game.view.place.copy()
-        at_once = [vm for vm in begun if vm not in judged]
-        before[at_once] = orderly.place[at_once]
-        whole = planned if as_planned else before
-        harmful = list(_harmful(game, harm, before, judged, whole))
-        if not harmful:
+        harmful = list(_harmful(game, harm, orderly, free, planned))
+        stuck = [vm for vm in orderly.stuck if safe[vm] not in (game.view.place[vm], wanted[vm])]
+        if not harmful and not stuck:
             return orderly
         wanted[harmful] = game.view.place[harmful]
-        stuck = [vm for vm in orderly.stuck if game.view.place[vm] == NOWHERE]
-        wanted[stuck] = game.started[stuck]
+        wanted[stuck] = safe[stuck]
 
 
 def _harmful(
-    game: Game, harm: int, before: Ints, moves: Mapping[int, int], whole: Ints
+    game: Game, harm: int, orderly: Orderly, free: Bools, planned: Ints | None
 ) -> tuple[int, ...]:
     """Return the VMs whose migrations are in no wave, if all in the waves are made."""
-    remaining = Remaining(game.view, game.stakes, harm, before, moves, whole)
+    late = {vm for vm, first in orderly.after.items() if first}
+    begun = [vm for vm in orderly.moves if vm not in late]
+    judged = {
+        vm: int(orderly.place[vm]) for vm in begun if free[vm] and game.view.place[vm] != NOWHERE
+    }
+    if not judged:
+        return ()
+    before = game.view.place.copy()
+    at_once = [vm for vm in begun if vm not in judged]
+    before[at_once] = orderly.place[at_once]
+    whole = before if planned is None else planned
+    remaining = Remaining(game.view, game.stakes, harm, before, judged, whole)
     while wave := remaining.wave():
         for vm in wave:
             remaining.made(vm)

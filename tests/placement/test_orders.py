@@ -1,0 +1,88 @@
+"""What must be done waits for nothing that is only wanted: new VMs start, and orders are obeyed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot, VmState
+from merkatd.placement import strategy_named
+from merkatd.placement.evacuate import send_away
+from merkatd.placement.game import start
+from merkatd.placement.tabu import Objective, TabuSettings
+from tests.clouds import cloud, hosts_table, vms_table
+
+STRATEGIES: dict[str, tuple[str, Any]] = {
+    "tabu": ("tabu", None),
+    "tabu-error": ("tabu", TabuSettings(objective=Objective.ERROR)),
+    "paper": ("paper", None),
+    "groups": ("groups", None),
+}
+
+
+def tight(seed: int, *, new: int = 0, drained: bool = False) -> Snapshot:
+    """Hosts whose memory the floors nearly fill, with new VMs, and the last host drained."""
+    rng = np.random.default_rng(seed)
+    hosts, per_host = int(rng.integers(2, 5)), int(rng.integers(2, 5))
+    host = np.repeat(np.arange(hosts), per_host)
+    floor = rng.dirichlet(np.full(per_host, 1.0), hosts).ravel()
+    floor *= np.repeat(rng.uniform(300.0, 1000.0, hosts), per_host)
+    if drained:
+        floor[host == hosts - 1] *= 0.3
+    host = np.append(host, np.full(new, -1))
+    floor = np.append(floor, rng.uniform(20.0, 300.0, new))
+    vms = len(host)
+    cap = np.stack([rng.uniform(50.0, 400.0, vms), floor + rng.uniform(0.0, 600.0, vms)], axis=1)
+    state = np.full(hosts, int(HostState.ON))
+    state[-1] = int(HostState.DRAINED) if drained else state[-1]
+    capacity = np.stack([rng.uniform(150.0, 400.0, hosts), np.full(hosts, 1000.0)], axis=1)
+    return cloud(
+        hosts_table(capacity, state=state),
+        vms_table(
+            host,
+            rng.lognormal(0.0, 1.0, (vms, 2)),
+            cap,
+            floor=np.stack([np.zeros(vms), floor], axis=1),
+            state=np.where(host < 0, int(VmState.PENDING), int(VmState.RUNNING)),
+        ),
+    )
+
+
+def decided(snapshot: Snapshot, choice: str) -> Decision:
+    """What the strategy decides."""
+    name, settings = STRATEGIES[choice]
+    strategy = strategy_named(name)
+    chosen = strategy.settings if settings is None else settings
+    return strategy.decide(snapshot, np.random.default_rng(0), {}, chosen)
+
+
+@pytest.mark.parametrize("choice", STRATEGIES)
+def test_a_new_vm_starts_wherever_one_finds_room(choice: str) -> None:
+    """If a host has room for a new VM while all others stay, the plan starts the VM."""
+    counted = 0
+    for seed in range(400):
+        snapshot = tight(seed, new=2)
+        started = start(snapshot, 0).started
+        due = snapshot.vms.id[(snapshot.vms.host < 0) & (started >= 0)].tolist()
+        steps = decided(snapshot, choice).plan.of(Deploy)
+        assert {step.vm for step in steps} >= set(due), seed
+        counted += len(due)
+    assert counted > 400
+
+
+@pytest.mark.parametrize("choice", STRATEGIES)
+def test_a_drained_host_loses_a_vm_in_each_period_in_which_one_can_go(choice: str) -> None:
+    """If a VM of a drained host finds room while all others stay, the plan moves one off it."""
+    counted = 0
+    for seed in range(400):
+        snapshot = tight(seed, drained=True)
+        game = start(snapshot, 0)
+        board = game.fresh_board()
+        send_away(game, board, 1)
+        if (board.place == game.view.place).all():
+            continue
+        counted += 1
+        last = snapshot.hosts.id[-1]
+        moves = decided(snapshot, choice).plan.of(Migrate)
+        assert any(step.source == last for step in moves), seed
+    assert counted > 100
