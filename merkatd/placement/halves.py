@@ -36,7 +36,7 @@ from merkatd.placement.evacuate import send_away
 from merkatd.placement.floors import on_overfull
 from merkatd.placement.game import Game
 from merkatd.placement.onehost import SUM_OF_SHORTFALLS, Stakes, score
-from merkatd.placement.order import Orderly, in_order
+from merkatd.placement.order import Orderly, in_order, with_waiting
 from merkatd.placement.overfull import relieve_board
 
 _ROUNDING = 1e-9
@@ -172,7 +172,8 @@ def without_harmful_halves(
     safe = _safe(game, wanted)
     found = _harmless(game, wanted, harm, safe, as_planned=as_planned)
     missed = (safe != game.view.place) & (found.place == game.view.place)
-    return in_order(game.view, game.rules, safe) if missed.any() else found
+    found = in_order(game.view, game.rules, safe) if missed.any() else found
+    return with_waiting(game.view, game.rules, found)
 
 
 def _safe(game: Game, wanted: Ints) -> Ints:

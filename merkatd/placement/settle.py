@@ -48,7 +48,8 @@ def settle(game: Game, orderly: Orderly) -> Settled:
     )
     board = Board(view, place)
     steps = tuple(_step(game, orderly, vm, outcome, board, stakes) for vm in orderly.moves)
-    reasons = {game.vm_id(vm): why_stuck(game, vm, orderly) for vm in orderly.stuck}
+    running = [vm for vm in orderly.stuck if view.place[vm] != NOWHERE]
+    reasons = {game.vm_id(vm): why_stuck(game, vm, orderly) for vm in running}
     for vm in np.flatnonzero(place == NOWHERE).tolist():
         reasons.setdefault(game.vm_id(vm), why_pending(game, vm, board))
     for vm in np.flatnonzero(must_leave(game) & (place == view.place)).tolist():

@@ -10,7 +10,7 @@ from merkatd.placement import strategy_named
 from merkatd.placement.evacuate import send_away
 from merkatd.placement.game import start
 from merkatd.placement.tabu import Objective, TabuSettings
-from tests.clouds import cloud, hosts_table, vms_table
+from tests.clouds import cloud, hosts_table, placed, vms_table
 
 STRATEGIES: dict[str, tuple[str, Any]] = {
     "tabu": ("tabu", None),
@@ -86,3 +86,31 @@ def test_a_drained_host_loses_a_vm_in_each_period_in_which_one_can_go(choice: st
         moves = decided(snapshot, choice).plan.of(Migrate)
         assert any(step.source == last for step in moves), seed
     assert counted > 100
+
+
+@pytest.mark.parametrize("choice", STRATEGIES)
+def test_no_new_vm_waits_beside_room_that_is_there_all_along(choice: str) -> None:
+    """If a host has room for a new VM before and after the plan, the plan starts the VM there."""
+    counted = 0
+    for seed in range(400):
+        snapshot = tight(seed, new=4)
+        after = placed(snapshot, decided(snapshot, choice))
+        floor, each = snapshot.vms.floor[:, 1], np.arange(len(snapshot.hosts))[:, np.newaxis]
+        meanwhile = (after == each) | (snapshot.vms.host == each)
+        free = snapshot.hosts.capacity[:, 1] - meanwhile @ floor
+        waiting = np.flatnonzero(after < 0)
+        assert (floor[waiting] > free.max()).all(), seed
+        counted += len(waiting)
+    assert counted > 40
+
+
+def test_a_new_vm_that_waits_is_told_what_it_lacks() -> None:
+    """A new VM has no place to change: the reason names the missing floor."""
+    told = 0
+    for seed in range(200):
+        snapshot = tight(seed, new=4)
+        decision = decided(snapshot, "groups")
+        for vm in np.flatnonzero(placed(snapshot, decision) < 0).tolist():
+            assert "change places" not in decision.reasons[vm]
+            told += "as its floor" in decision.reasons[vm]
+    assert told > 20
