@@ -6,7 +6,7 @@ are told anything, and those that the plan starts.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,8 +38,9 @@ class Limits:
     holding_mib: Mapping[int, int]
     """By VM id: what VMs hold beyond their share, and what those hold whose memory can't be
     changed."""
-    hopeless: frozenset[int] = frozenset()
-    """Ids of those postponed for which later periods make no room either."""
+    hopeless: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """By VM id, those postponed for which later periods make no room either: the ids of the hosts
+    that have none."""
 
 
 def decide(

@@ -7,15 +7,16 @@ shrinking goes on, and the next period decides again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import Balloon, Migrate, Plan, Snapshot, Step, Stop, Terminate
+from merkatd.cluster import Balloon, Deploy, Migrate, Plan, Snapshot, Step, Stop, Terminate
 from merkatd.cluster.steps import step_id
 from merkatd.limits import words
 from merkatd.limits.pool import Pool, Source
+from merkatd.limits.prospects import Missing, Waits, hosts_without_room, without_prospects
 from merkatd.limits.scene import Scene
 from merkatd.limits.settings import MemorySettings
 from merkatd.limits.stock import Stock
@@ -40,8 +41,8 @@ class Room:
     """Those of the plan, each behind the steps that make room for it."""
     postponed: Mapping[int, str]
     """By VM id: why the plan's step for it must wait."""
-    hopeless: frozenset[int] = frozenset()
-    """Those of them for which no shrinking balloon will make room."""
+    hopeless: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Those of them for which no later period makes room: the ids of hosts that have none."""
 
 
 def make_room(
@@ -56,6 +57,7 @@ def make_room(
     for step in plan:
         before = next((vm for earlier, vm in dropped.items() if earlier in step.after), None)
         if before is not None:
+            giving.behind[snapshot.vm_row(step.vm)] = snapshot.vm_row(before)
             why = f"waits for VM {before}, which can't make room yet"
         elif step.id in giving.arrivals:
             step, why = giving.let_come(step)  # noqa: PLW2901 - the same step, put behind others
@@ -71,13 +73,17 @@ def make_room(
             kept.append(step)
     growing = giving.grow(settings.least_step_mib)
     begun = giving.begin([step for step in kept if step.id in giving.arrivals])
-    return Room((*shrinking, *growing, *begun), tuple(kept), postponed, frozenset(giving.hopeless))
+    hopeless = giving.hopeless()
+    postponed |= {vm: giving.why_never(vm) for vm in hopeless}
+    return Room((*shrinking, *growing, *begun), tuple(kept), postponed, hopeless)
 
 
 @dataclass(slots=True)
 class _Left:
     """Memory that a departure frees, until those that come after it have taken it."""
 
+    vm: int
+    """Row of the VM that leaves."""
     host: int
     amount_mib: int
 
@@ -102,8 +108,15 @@ class _Giving:
         """By step id: the row of the VM that it brings."""
         self.resumed = {step.id: row for row, step in scene.resumed.items()}
         """By step id: the row of the VM that it starts again on its host."""
-        self.hopeless: set[int] = set()
-        """Ids of the VMs for which there is no room now, and will be none."""
+        self._goes_to = {
+            row: snapshot.host_row(step.host)
+            for row, step in scene.arrival.items()
+            if isinstance(step, Deploy | Migrate)
+        }
+        """By VM row: the row of the host that it comes to, also if the plan ends the VM there."""
+        self.behind: dict[int, int] = {}
+        """By row of a VM that waits for another VM that waits: that one's row."""
+        self._missing: dict[int, Missing] = {}
 
     def _pool(self, host: int) -> Pool:
         if host not in self._pools:
@@ -138,15 +151,14 @@ class _Giving:
         makes room for it as well.
         """
         row = self.arrivals[step.id]
-        host = int(self._scene.then[row])
+        host = self._goes_to[row]
         starts = self._scene.now[row] == NOWHERE
         amount = int(self._stock.least[row]) if starts else self._leaves(row)
         pool = self._pool(host)
         leaving = [left for left in map(self._left.get, step.after) if left and left.host == host]
         missing = amount - sum(left.amount_mib for left in leaving) - pool.left_mib
         if amount > 0 and missing > 0:
-            if missing > self._yet_to_come(row, host):
-                self.hopeless.add(step.vm)
+            self._missing[row] = Missing(host, amount - pool.left_mib)
             return step, words.why_no_room(self._snapshot, host, amount, missing)
         for left in leaving:
             amount -= left.take(amount)
@@ -154,15 +166,24 @@ class _Giving:
         after = (*step.after, *own, *pool.take(amount))
         return replace(step, after=tuple(dict.fromkeys(after))), ""
 
-    def _yet_to_come(self, arriving: int, host: int) -> int:
-        """What balloons that are above their targets can give after what they give now."""
-        stock = self._stock
-        above = stock.adjustable & (stock.holds > stock.target)
-        rows = np.flatnonzero(above & (self._scene.now == host)).tolist()
-        if above[arriving]:
-            rows.append(arriving)  # it comes with less, the longer it shrinks
-        given = self._freed
-        return sum(int(stock.holds[row] - stock.target[row]) - given.get(row, 0) for row in rows)
+    def hopeless(self) -> Mapping[int, frozenset[int]]:
+        """By id, the VMs for which there will be no room: the ids of the hosts that have none."""
+        if not self._missing:
+            return {}
+        scene, stock = self._scene, self._stock
+        left = {left.vm: left.amount_mib for left in self._left.values()}
+        waits = Waits(self._missing, self.behind)
+        rows = without_prospects(waits, scene, stock, self._freed, left)
+        hosts = hosts_without_room({row: self._missing[row].host for row in rows}, scene, stock)
+        ids, host_ids = self._snapshot.vms.id, self._snapshot.hosts.id
+        return {int(ids[row]): frozenset(host_ids[hosts[row]].tolist()) for row in sorted(rows)}
+
+    def why_never(self, vm: int) -> str:
+        """Why there will be no room for the VM."""
+        stock, row = self._stock, self._snapshot.vm_row(vm)
+        starts = self._scene.now[row] == NOWHERE
+        least = stock.least if starts or stock.adjustable[row] else stock.holds
+        return words.why_never_room(self._snapshot, self._missing[row].host, int(least[row]))
 
     def begin(self, coming: Sequence[Step]) -> list[Change]:
         """What VMs that start are told as soon as they run: their least, and what is free by then.
@@ -172,9 +193,9 @@ class _Giving:
         stock, changes = self._stock, []
         for step in coming:
             row = self.arrivals[step.id]
-            if self._scene.now[row] != NOWHERE:
+            if self._scene.now[row] != NOWHERE or self._scene.then[row] == NOWHERE:
                 continue
-            pool, least = self._pool(int(self._scene.then[row])), int(stock.least[row])
+            pool, least = self._pool(self._goes_to[row]), int(stock.least[row])
             more = min(max(int(stock.target[row]) - least, 0), pool.now_mib)
             pool.take(more)
             if least + more < int(stock.guests.size[row]):
@@ -202,7 +223,7 @@ class _Giving:
         """Remember what the step frees on the host that its VM leaves."""
         if isinstance(step, Migrate | Stop | Terminate):
             row = self._snapshot.vm_row(step.vm)
-            self._left[step.id] = _Left(int(self._scene.now[row]), self._leaves(row))
+            self._left[step.id] = _Left(row, int(self._scene.now[row]), self._leaves(row))
 
     def _leaves(self, row: int) -> int:
         """What a VM holds once its own balloon has shrunk."""

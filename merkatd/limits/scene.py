@@ -40,6 +40,8 @@ class Scene:
     """By VM row: the step that brings a VM to where it will be."""
     resumed: Mapping[int, Step]
     """By VM row: the step that starts a VM again on the host that it is on."""
+    waits: frozenset[int] = frozenset()
+    """Rows of VMs that will be elsewhere once there is memory, and stay where they are for now."""
 
     def without(self, rows: list[int]) -> "Scene":
         """The same when these VMs stay where they are; any of them on no host is told nothing."""
@@ -60,7 +62,7 @@ class Scene:
         for row, host in hosts.items():
             then[row] = host
             told[row] |= self.now[row] == NOWHERE
-        return replace(self, then=then, told=told)
+        return replace(self, then=then, told=told, waits=frozenset(hosts))
 
     @property
     def starting(self) -> Bools:

@@ -77,7 +77,8 @@ def stock_of(
     target = holds.copy()
     at = np.flatnonzero(chosen)
     due = _rows(guests, at)
-    target[at] = targets(due, need[at], scene.then[at], room - _by_host(rigid, holds, len(whole)))
+    given = room - _by_host(rigid, holds, len(whole)) - _of_waiting(scene, holds, len(whole))
+    target[at] = targets(due, need[at], scene.then[at], given)
 
     moved = np.where(adjustable, steps(guests, target, need, settings), holds)
     brought = np.where(starting, need, moved)
@@ -137,6 +138,15 @@ def _brought(scene: Scene, guests: Guests, holds: Ints, spare: Ints) -> Ints:
         room = spare + np.bincount(host, holds[rows], len(spare)).astype(np.int64)
         brings[rows] = targets(whole, holds[rows], host, room)
     return brings
+
+
+def _of_waiting(scene: Scene, holds: Ints, hosts: int) -> Ints:
+    """[hosts]: what VMs hold that are to go elsewhere, and wait for memory there.
+
+    Two VMs may be about to change places: each has to find room beside the other.
+    """
+    rows = np.array(sorted(scene.waits), dtype=np.int64)
+    return _by_host(scene.now[rows], holds[rows], hosts)
 
 
 def _pressed(scene: Scene, free: Ints, freed: Ints, takes: Ints) -> Bools:

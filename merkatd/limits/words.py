@@ -93,6 +93,15 @@ def why_no_room(snapshot: Snapshot, host: int, arrives_mib: int, missing_mib: in
     )
 
 
+def why_never_room(snapshot: Snapshot, host: int, least_mib: int) -> str:
+    """A VM that can't come, whatever balloons give."""
+    name = snapshot.hosts.name[host]
+    return (
+        f"brings at least {_n(least_mib)} MiB to {name}, where the other VMs need too much to free"
+        " that: they keep their floors and what they use"
+    )
+
+
 def _n(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from twisted.internet.defer import Deferred
 
-from merkatd.cluster import Bools, Deploy, Floats, Migrate, Requirements, Step, VmState
+from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
 from merkatd.database import journal
 from merkatd.scheduler.decide import Decided
+from merkatd.scheduler.narrowing import narrowed_to
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.world import World
@@ -81,11 +82,11 @@ def narrowed(seen: Seen, wanted: Wanted) -> Seen:
         inside = np.append(seen.observation.host_cluster == wanted.cluster, [False])
         kept_waiting, movable = waits, vms.movable & asked & inside[vms.host]
     state = np.where(kept_waiting, int(VmState.ABSENT), vms.state)
-    requirement, requirements = _restricted(seen, wanted, np.flatnonzero(asked).tolist())
-    vms = replace(vms, state=state, movable=movable, requirement=requirement)
+    given = {row: _given(seen, wanted, row) for row in np.flatnonzero(asked).tolist()}
+    now = replace(snapshot, vms=replace(vms, state=state, movable=movable))
     return replace(
         seen,
-        snapshot=replace(snapshot, vms=vms, requirements=requirements),
+        snapshot=narrowed_to(now, given, "given by OpenNebula"),
         observation=_told(seen.observation, nowhere(seen, wanted, np.flatnonzero(asked & waits))),
     )
 
@@ -99,35 +100,11 @@ def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
     return replace(observation, constraints=replace(rules, unplaceable=unplaceable))
 
 
-def _restricted(
-    seen: Seen, wanted: Wanted, rows: Sequence[int]
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Requirements]:
-    """Each VM's class of requirements, and the classes, with those that were given added."""
-    snapshot = seen.snapshot
-    ids = snapshot.hosts.id.tolist()
-    names = list(snapshot.requirements.name)
-    allowed: list[Bools] = list(snapshot.requirements.allowed)
-    rank: list[Floats] = list(snapshot.requirements.rank)
-    nowhere_better = np.zeros(len(ids))
-    requirement = snapshot.vms.requirement.copy()
-    known: dict[tuple[int, frozenset[int]], int] = {}
-    for row in rows:
-        vm, before = int(snapshot.vms.id[row]), int(requirement[row])
-        hosts = frozenset(one for one in wanted.hosts[vm] if _fits(seen, wanted, row, one))
-        key = (before, hosts)
-        if key not in known:
-            given = np.array([host in hosts for host in ids], dtype=bool)
-            known[key] = len(allowed)
-            names.append(f"given by OpenNebula {len(known)}")
-            allowed.append(given if before == NOWHERE else given & allowed[before])
-            rank.append(nowhere_better if before == NOWHERE else rank[before])
-        requirement[row] = known[key]
-    shape = (len(names), len(ids))
-    return requirement, Requirements(
-        name=tuple(names),
-        allowed=np.array(allowed, dtype=bool).reshape(shape),
-        rank=np.array(rank, dtype=np.float64).reshape(shape),
-    )
+def _given(seen: Seen, wanted: Wanted, row: int) -> Bools:
+    """[hosts]: those that OpenNebula allows the VM in this row, and has room on."""
+    vm = int(seen.snapshot.vms.id[row])
+    hosts = {one for one in wanted.hosts[vm] if _fits(seen, wanted, row, one)}
+    return np.array([host in hosts for host in seen.snapshot.hosts.id.tolist()], dtype=bool)
 
 
 def nowhere(seen: Seen, wanted: Wanted, rows: Iterable[int]) -> Mapping[int, str]:

@@ -23,6 +23,7 @@ from merkatd.cluster import (
 )
 from merkatd.limits import Limits
 from merkatd.scheduler.constraints import Stock
+from merkatd.scheduler.elsewhere import barred, still, urgent
 
 MOST_ROUNDS = 8
 """How often a period decides anew; after that, steps without stock are left out of the plan."""
@@ -61,27 +62,34 @@ def within_memory(
     Such a VM would pay for a share of a host that it does not reach yet, and others would miss that
     share. So these VMs stay where they are, and all is decided again. Balloons make room where a VM
     was to go, unless they never can (the VM is hopeless): `decide` is told, by VM id, of the hosts.
+    A hopeless VM that is new, or must leave its host, is tried on the hosts that can take it.
     Where hopeless VMs follow upon one another, nothing comes to their hosts, and at last nothing is
-    migrated at all.
+    migrated but VMs that must leave and have found room.
     """
     late: dict[int, str] = {}
+    tried: dict[int, str] = {}
     coming: dict[int, int] = {}
-    now = snapshot
+    now, must = snapshot, urgent(snapshot)
     for turn in range(_TURNS):
         decision, limits = decide(now, coming)
+        hopeless = limits.hopeless.keys()
         new = limits.postponed.keys() - late.keys()
-        if not new and not limits.hopeless:
+        if not new and not hopeless:
             break
-        late |= {vm: limits.postponed[vm] for vm in new | limits.hopeless}
-        to = _hosts_of(decision.plan, new - limits.hopeless)
-        coming = {vm: to for vm, to in {**coming, **to}.items() if vm not in limits.hopeless}
+        now, elsewhere = barred(now, limits.hopeless, must - late.keys())
+        tried |= {vm: limits.postponed[vm] for vm in elsewhere}
+        late |= {vm: limits.postponed[vm] for vm in (new | hopeless) - elsewhere}
+        to = _hosts_of(decision.plan, new - hopeless)
+        coming = {vm: to for vm, to in {**coming, **to}.items() if vm not in hopeless}
         now = without(now, late)
         if turn >= _TURNS // 2:
-            now = _closed(now, decision.plan, limits.hopeless)
+            now = _closed(now, decision.plan, hopeless)
         if turn == _TURNS - 2:
-            still = np.zeros(len(now.vms), dtype=bool)
-            now = replace(now, vms=replace(now.vms, movable=still))
-    return decision, replace(limits, postponed={**late, **limits.postponed})
+            now = still(now, _hosts_of(decision.plan, must - limits.postponed.keys()))
+    gone = _hosts_of(decision.plan, tried.keys()).keys()
+    kept = {vm: why for vm, why in tried.items() if vm not in gone}
+    told = {**kept, **late, **limits.postponed}
+    return decision, replace(limits, postponed=told)
 
 
 def _hosts_of(plan: Plan, vms: AbstractSet[int]) -> dict[int, int]:

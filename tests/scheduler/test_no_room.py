@@ -71,7 +71,7 @@ class TestTurns:
             seen.append(
                 (int(snapshot.vms.movable.sum()), int((snapshot.hosts.state == HostState.ON).sum()))
             )
-            late = frozenset({1}) if len(seen) <= hopeless else frozenset[int]()
+            late = {1: frozenset({1})} if len(seen) <= hopeless else {}
             limits = replace(decided.limits, hopeless=late, postponed=dict.fromkeys(late, "full"))
             return replace(decided.decision, plan=moves), limits
 

@@ -1,0 +1,45 @@
+"""Fewer hosts for single VMs: classes of requirements of their own."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Requirements, Snapshot
+
+NOWHERE = -1
+
+
+def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> Snapshot:
+    """Return the same cloud, in which VMs may be on no other hosts than these.
+
+    `hosts` is by row of the VM: [hosts]. What the VM requires otherwise stays in force. The new
+    classes are named after `label`.
+    """
+    if not hosts:
+        return snapshot
+    names = list(snapshot.requirements.name)
+    allowed: list[Bools] = list(snapshot.requirements.allowed)
+    rank: list[Floats] = list(snapshot.requirements.rank)
+    nowhere_better = np.zeros(len(snapshot.hosts))
+    requirement = snapshot.vms.requirement.copy()
+    known: dict[tuple[int, bytes], int] = {}
+    for row, given in hosts.items():
+        before = int(requirement[row])
+        key = (before, given.tobytes())
+        if key not in known:
+            known[key] = len(allowed)
+            names.append(f"{label} {len(known)}")
+            allowed.append(given if before == NOWHERE else given & allowed[before])
+            rank.append(nowhere_better if before == NOWHERE else rank[before])
+        requirement[row] = known[key]
+    shape = (len(names), len(snapshot.hosts))
+    return replace(
+        snapshot,
+        vms=replace(snapshot.vms, requirement=requirement),
+        requirements=Requirements(
+            name=tuple(names),
+            allowed=np.array(allowed, dtype=bool).reshape(shape),
+            rank=np.array(rank, dtype=np.float64).reshape(shape),
+        ),
+    )
