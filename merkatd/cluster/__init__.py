@@ -25,6 +25,7 @@ from merkatd.cluster.steps import (
     Throttle,
 )
 from merkatd.cluster.tables import Hosts, Markets, Requirements, Roles, Vms
+from merkatd.cluster.urgent import urgent_vms
 
 __all__ = [
     "RESTING",
@@ -57,4 +58,5 @@ __all__ = [
     "VmKind",
     "VmState",
     "Vms",
+    "urgent_vms",
 ]

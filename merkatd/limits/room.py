@@ -12,7 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import Balloon, Deploy, Migrate, Plan, Snapshot, Step, Stop, Terminate
+from merkatd.cluster import (
+    Balloon,
+    Deploy,
+    Migrate,
+    Plan,
+    Snapshot,
+    Step,
+    Stop,
+    Terminate,
+    urgent_vms,
+)
 from merkatd.cluster.steps import step_id
 from merkatd.limits import words
 from merkatd.limits.pool import Pool, Source
@@ -54,7 +64,7 @@ def make_room(
     kept: list[Step] = []
     postponed: dict[int, str] = {}
     dropped: dict[str, int] = {}
-    for step in plan:
+    for step in _urgent_first(snapshot, plan):
         before = next((vm for earlier, vm in dropped.items() if earlier in step.after), None)
         if before is not None:
             giving.behind[snapshot.vm_row(step.vm)] = snapshot.vm_row(before)
@@ -75,7 +85,23 @@ def make_room(
     begun = giving.begin([step for step in kept if step.id in giving.arrivals])
     hopeless = giving.hopeless()
     postponed |= {vm: giving.why_never(vm) for vm in hopeless}
-    return Room((*shrinking, *growing, *begun), tuple(kept), postponed, hopeless)
+    by_id = {step.id: step for step in kept}
+    steps = tuple(by_id[step.id] for step in plan if step.id in by_id)
+    return Room((*shrinking, *growing, *begun), steps, postponed, hopeless)
+
+
+def _urgent_first(snapshot: Snapshot, plan: Plan) -> list[Step]:
+    """The plan's steps, with those first that bring VMs which must get a host.
+
+    What these steps come after is first as well. Migrations for gain take what room is left: they
+    would take it again in each period, and an urgent VM would never come.
+    """
+    must = urgent_vms(snapshot)
+    first: set[str] = set()
+    for step in reversed(plan.steps):
+        if step.id in first or (isinstance(step, Deploy | Migrate) and step.vm in must):
+            first |= {step.id, *step.after}
+    return sorted(plan, key=lambda step: step.id not in first)
 
 
 @dataclass(slots=True)

@@ -10,20 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.cluster import Bools, HostState, RolePolicy, Snapshot, VmState
+from merkatd.cluster import Bools, HostState, RolePolicy, Snapshot
 from merkatd.scheduler.narrowing import narrowed_to
-
-
-def urgent(snapshot: Snapshot) -> frozenset[int]:
-    """Return the ids of VMs that wait for a host, and of VMs that must leave theirs."""
-    vms, hosts = snapshot.vms, snapshot.hosts
-    there = vms.host >= 0
-    floors = np.zeros_like(hosts.capacity)
-    np.add.at(floors, vms.host[there], vms.floor[there])
-    left = (hosts.state == HostState.DRAINED) | (floors > hosts.capacity).any(axis=1)
-    leaves = vms.leaves | np.append(left, False)[vms.host]
-    found = (vms.state == VmState.PENDING) | (leaves & there & (vms.state == VmState.RUNNING))
-    return frozenset(vms.id[found].tolist())
 
 
 def barred(

@@ -20,10 +20,11 @@ from merkatd.cluster import (
     Snapshot,
     Step,
     VmState,
+    urgent_vms,
 )
 from merkatd.limits import Limits
 from merkatd.scheduler.constraints import Stock
-from merkatd.scheduler.elsewhere import barred, still, urgent
+from merkatd.scheduler.elsewhere import barred, still
 
 MOST_ROUNDS = 8
 """How often a period decides anew; after that, steps without stock are left out of the plan."""
@@ -69,7 +70,7 @@ def within_memory(
     late: dict[int, str] = {}
     tried: dict[int, str] = {}
     coming: dict[int, int] = {}
-    now, must = snapshot, urgent(snapshot)
+    now, must = snapshot, urgent_vms(snapshot)
     for turn in range(_TURNS):
         decision, limits = decide(now, coming)
         hopeless = limits.hopeless.keys()

@@ -1,6 +1,7 @@
 """VMs that wait for memory: which of them have prospects of it, and that these are kept."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -108,3 +109,14 @@ def test_a_vm_that_comes_and_ends_by_one_plan_asks_its_own_host_for_room(free: f
     limits = limits_of(snapshot, decision, measured(snapshot, [np.nan, 2000.0]))
     assert bool(limits.plan.of(Deploy)) == (free >= 1500.0)
     assert all("host0" in why for why in limits.postponed.values())
+
+
+def test_room_goes_first_to_a_vm_that_must_leave_its_host() -> None:
+    """A migration for gain takes no room that a VM of a drained host needs."""
+    snapshot = guests([0, 1], [2048.0, 2048.0], [4096.0, 4096.0, 3000.0])
+    state = np.array([int(HostState.ON), int(HostState.DRAINED), int(HostState.ON)])
+    snapshot = replace(snapshot, hosts=replace(snapshot.hosts, state=state))
+    decision = given(snapshot, np.full((2, 2), 2048.0), move(0, 0, 2), move(1, 1, 2))
+    limits = limits_of(snapshot, decision, measured(snapshot, [2000.0, 2000.0]))
+    assert [step.vm for step in limits.plan.of(Migrate)] == [1]
+    assert limits.postponed.keys() == {0}

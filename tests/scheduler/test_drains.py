@@ -31,7 +31,7 @@ def settled(seed: int) -> tuple[Frontend, list[int], int]:
     return frontend, vms, hosts
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(8), 50])
 def test_a_drained_host_is_empty_in_the_end(seed: int) -> None:
     """No VM stays on a drained host while other hosts could take it."""
     frontend, vms, hosts = settled(seed)

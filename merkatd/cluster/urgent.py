@@ -1,0 +1,21 @@
+"""VMs that must get a host: new ones, and those that may not stay where they are."""
+
+import numpy as np
+
+from merkatd.cluster.snapshot import Snapshot
+from merkatd.cluster.states import HostState, VmState
+
+
+def urgent_vms(snapshot: Snapshot) -> frozenset[int]:
+    """Return the ids of VMs that wait for a host, and of VMs that must leave theirs.
+
+    VMs leave drained hosts, and hosts that have less than the floors of their VMs.
+    """
+    vms, hosts = snapshot.vms, snapshot.hosts
+    there = vms.host >= 0
+    floors = np.zeros_like(hosts.capacity)
+    np.add.at(floors, vms.host[there], vms.floor[there])
+    left = (hosts.state == HostState.DRAINED) | (floors > hosts.capacity).any(axis=1)
+    leaves = (vms.leaves | np.append(left, False)[vms.host]) & there
+    urgent = (vms.state == VmState.PENDING) | (leaves & (vms.state == VmState.RUNNING))
+    return frozenset(vms.id[urgent].tolist())
