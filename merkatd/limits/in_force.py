@@ -47,6 +47,8 @@ class InForce:
     further: Mapping[str, Ints] = field(default_factory=dict)
     """[vms], by resource: what its network sends in kB/s, what its disks do in KiB/s, BEYOND too.
     UNSET for all of a resource that is not there."""
+    size_mib: Floats | None = None
+    """What each guest boots with, also where its owner's cap is less. None: its cap."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):

@@ -29,12 +29,19 @@ class Guests:
     """What its balloon was told; below 0 where it was told nothing."""
     keeps: Floats | None = None
     """The most of its use that it keeps; NaN where it keeps all. None: every VM keeps all."""
+    whole: Floats | None = None
+    """What it has when it boots, if that is not its size: a cap limits only what it keeps."""
+
+    @property
+    def boots_with(self) -> Floats:
+        """[vms]: the memory of the guest itself, whatever cap its owner chose."""
+        return self.size if self.whole is None else self.whole
 
 
 def holdings(guests: Guests) -> Ints:
-    """What each VM holds, or may take at any time: its full size where nothing is known."""
+    """What each VM holds, or may take at any time: all of its memory where nothing is known."""
     known = np.fmax(guests.held, np.where(guests.told >= 0, guests.told, np.nan))
-    return np.ceil(np.where(np.isnan(known), guests.size, known)).astype(np.int64)
+    return np.ceil(np.where(np.isnan(known), guests.boots_with, known)).astype(np.int64)
 
 
 def least(guests: Guests, settings: MemorySettings) -> Ints:
@@ -78,7 +85,7 @@ def steps(guests: Guests, target: Ints, least_mib: Ints, settings: MemorySetting
     """
     holds = holdings(guests)
     gap = target - holds
-    most = np.minimum(settings.most_step_mib, settings.most_step_part * guests.size)
+    most = np.minimum(settings.most_step_mib, settings.most_step_part * guests.boots_with)
     most = np.maximum(_whole(np.floor(most)), 1)
     up = np.maximum(most, least_mib - holds)
     bounded = True if guests.keeps is None else np.isnan(guests.keeps)

@@ -224,7 +224,7 @@ class _Giving:
             pool, least = self._pool(self._goes_to[row]), int(stock.least[row])
             more = min(max(int(stock.target[row]) - least, 0), pool.now_mib)
             pool.take(more)
-            if least + more < int(stock.guests.size[row]):
+            if least + more < int(stock.guests.boots_with[row]):
                 changes.append(Change(row, least + more, (step.id,)))
         return changes
 

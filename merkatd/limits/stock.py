@@ -113,12 +113,13 @@ def _guests(snapshot: Snapshot, share: Floats, in_force: InForce, keeps: Floats 
         held=vms.held[:, column],
         told=in_force.memory_mib,
         keeps=keeps,
+        whole=size if in_force.size_mib is None else np.fmax(size, in_force.size_mib),
     )
 
 
 def _held_by_all(snapshot: Snapshot, guests: Guests, floor: Ints) -> Ints:
     vms = snapshot.vms
-    size = np.ceil(guests.size).astype(np.int64)
+    size = np.ceil(guests.boots_with).astype(np.int64)
     holds = np.where(vms.market == NOWHERE, size, holdings(guests))
     reserving = np.isin(vms.state, RESTING) & (vms.market != NOWHERE)
     return np.where(reserving, floor, holds)
@@ -162,8 +163,8 @@ def _pressed(scene: Scene, free: Ints, freed: Ints, takes: Ints) -> Bools:
 
 
 def _due_in_full(guests: Guests) -> Guests:
-    """The same guests, each due its whole size."""
-    return replace(guests, share=guests.size)
+    """The same guests, each due all of its memory."""
+    return replace(guests, share=guests.boots_with, size=guests.boots_with)
 
 
 def _rows(guests: Guests, rows: Ints) -> Guests:
@@ -175,6 +176,7 @@ def _rows(guests: Guests, rows: Ints) -> Guests:
         guests.held[rows],
         guests.told[rows],
         None if guests.keeps is None else guests.keeps[rows],
+        guests.boots_with[rows],
     )
 
 

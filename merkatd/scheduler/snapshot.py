@@ -131,6 +131,7 @@ def in_force_of(seen: Observation, use: Use) -> InForce:
         pins=read.pins,
         emulators_off=read.emulators_off,
         further={name: column(values) for name, values in read.further.items()},
+        size_mib=seen.vm_size[:, MEMORY],
     )
 
 

@@ -180,6 +180,16 @@ def test_a_vm_that_starts_with_all_of_its_size_is_told_nothing() -> None:
     assert not [one for one in limits.plan.of(Balloon) if one.vm == 1]
 
 
+def test_a_vm_that_starts_with_more_than_its_cap_is_told_so() -> None:
+    """A guest boots with all of its memory, and is told at once what its cap leaves it."""
+    snapshot, deploy = deploying(500.0)
+    snapshot = replace(snapshot, hosts=hosts_table(np.array([[400.0, 8192.0]])))
+    decision = decided(snapshot, np.array([[100.0, 500.0], [100.0, 4096.0]]), deploy)
+    in_force = measured(snapshot, [0.0, np.nan], size_mib=np.array([4096.0, 8192.0]))
+    limits = limits_of(snapshot, decision, in_force)
+    assert [one.memory_mib for one in limits.plan.of(Balloon) if one.vm == 1] == [4096]
+
+
 def test_deploying_waits_while_too_little_can_be_freed() -> None:
     """The step is left out with a reason, the shrinking goes on, and so it comes in the end."""
     snapshot, deploy = deploying(4096.0)

@@ -7,6 +7,7 @@ import pytest
 
 from merkatd.cluster import Resume, Step
 from merkatd.database import decisions
+from merkatd.database.orders import Order
 from tests.scheduler.frontend import Frontend
 
 HOST_MIB = 8192
@@ -36,12 +37,16 @@ def resumes(frontend: Frontend, vm: int) -> list[str]:
     return [str(row.state) for row in reversed(rows) if row.step.kind == "resume"]
 
 
+@pytest.mark.parametrize("most", [None, 1024], ids=["without a cap", "with a cap"])
 @pytest.mark.parametrize("action", ["suspend", "poweroff"])
-def test_balloons_shrink_before_a_vm_is_resumed(action: str) -> None:
-    """A VM that was suspended or switched off comes back with all of its memory."""
+def test_balloons_shrink_before_a_vm_is_resumed(action: str, most: int | None) -> None:
+    """A VM that was suspended or switched off comes back with all of its memory.
+
+    Also if its owner caps what it keeps.
+    """
     orders = Orders()
     frontend = Frontend(hosts=1, proposals=orders)
-    first, second = (frontend.vm(MEMORY=6144) for _ in range(2))
+    first, second = frontend.vm(MEMORY=6144), frontend.vm(MEMORY=6144, MERKAT_MAX_MEMORY=most)
     frontend.periods(4)
     assert held_mib(frontend) <= HOST_MIB
     frontend.bench.ok("one.vm.action", action, second)
@@ -63,6 +68,24 @@ def test_balloons_shrink_before_a_vm_is_resumed(action: str) -> None:
     assert resumes(frontend, second)[0] in {"sent", "confirmed"}
     frontend.periods(6)
     assert held_mib(frontend) <= HOST_MIB
-    assert min(guest.balloon_mib for guest in frontend.cloud.guests.on_host(0)) > 3000
+    least = min(guest.balloon_mib for guest in frontend.cloud.guests.on_host(0))
+    assert least > 3000 if most is None else least <= most
     assert frontend.state(first) == "RUNNING"
+    frontend.close()
+
+
+@pytest.mark.parametrize("most", [None, 256, 8])
+def test_a_cap_keeps_no_balloon_up(most: int | None) -> None:
+    """A guest gives back a quarter of its own memory in a period, however small its cap is."""
+    frontend = Frontend(hosts=2)
+    large = frontend.vm(MEMORY=8192, MERKAT_MAX_MEMORY=most, MERKAT_BID_MEMORY=5)
+    others = [frontend.vm(MEMORY=4096) for _ in range(2)]
+    frontend.bench.ok("one.vm.deploy", large, 1)
+    for vm in others:
+        frontend.bench.ok("one.vm.deploy", vm, 0)
+    frontend.clock.advance(60)
+    frontend.periods(2)
+    frontend.order(Order.DRAIN, 1)
+    frontend.periods(8)
+    assert frontend.host_of(large) == 0
     frontend.close()
