@@ -56,6 +56,10 @@ class InForce:
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, entry.name, frozen(value))
 
+    def boots_with(self, cap_mib: Floats) -> Floats:
+        """Return [vms]: the memory of each guest itself, where its owner's cap is this."""
+        return cap_mib if self.size_mib is None else np.fmax(cap_mib, self.size_mib)
+
     @classmethod
     def nothing(cls, snapshot: Snapshot) -> "InForce":
         """No limit set anywhere, nothing measured, and every balloon works."""

@@ -113,7 +113,7 @@ def _guests(snapshot: Snapshot, share: Floats, in_force: InForce, keeps: Floats 
         held=vms.held[:, column],
         told=in_force.memory_mib,
         keeps=keeps,
-        whole=size if in_force.size_mib is None else np.fmax(size, in_force.size_mib),
+        whole=in_force.boots_with(size),
     )
 
 

@@ -161,7 +161,7 @@ def _balloons(seen: Seen, decided: Decided, again: Bools) -> list[Balloon]:
     """
     told = {one.vm: one.memory_mib for one in decided.limits.plan if isinstance(one, Balloon)}
     vms, before = seen.snapshot.vms, seen.in_force.memory_mib
-    size = vms.cap[:, seen.snapshot.resources.index(MEMORY)]
+    size = seen.in_force.boots_with(vms.cap[:, seen.snapshot.resources.index(MEMORY)])
     found = []
     for row in np.flatnonzero(again & seen.in_force.balloon).tolist():
         vm, kept = int(vms.id[row]), int(before[row])
@@ -234,12 +234,13 @@ def _balloons_of_returning(seen: Seen, decided: Decided, off: Bools) -> list[Bal
     holds = np.where(vms.market == NOWHERE, vms.cap[:, column], np.fmax(holds, given))
     hosts = len(snapshot.hosts)
     free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)
+    whole = seen.in_force.boots_with(vms.cap[:, column])
     each = np.maximum(free, 0.0) / np.maximum(np.bincount(then[resting], minlength=hosts), 1)
     found = []
     for row in np.flatnonzero(resting).tolist():
-        size, floor = float(vms.cap[row, column]), float(vms.floor[row, column])
-        memory_mib = int(np.ceil(floor) + each[then[row]])
-        if memory_mib < size:
+        cap, floor = float(vms.cap[row, column]), float(vms.floor[row, column])
+        memory_mib = int(min(np.ceil(floor) + each[then[row]], cap))
+        if memory_mib < whole[row]:
             why = f"from its size to {memory_mib} MiB, which its host has free, as it was resumed"
             vm, anew = int(vms.id[row]), vms.state[row] == VmState.POWERED_OFF
             # A guest that boots has nothing to lose yet; one that was suspended has.

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, Ints, Vms, VmState
+from merkatd.cluster import Bools, Floats, Ints, VmState
 from merkatd.limits.in_force import MEMORY
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.observe import Seen
@@ -69,7 +69,7 @@ class Restarts:
                 self._starts.setdefault(owner, []).append((at_s, vm))
         self._before = now
         self._forget(at_s)
-        run_on = set(now.vm.tolist()) - set(vms.id[_is_squeezed(vms)].tolist())
+        run_on = set(now.vm.tolist()) - set(vms.id[_is_squeezed(seen)].tolist())
         found: set[int] = set()
         for owner, starts in self._starts.items():
             begun = {vm for _, vm in starts}
@@ -131,9 +131,14 @@ def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, i
             yield owner, vm
 
 
-def _is_squeezed(vms: Vms) -> Bools:
+def _boots_with(seen: Seen) -> Floats:
+    """[vms]: MiB; a cap limits only what a guest keeps."""
+    return seen.in_force.boots_with(seen.snapshot.vms.cap[:, COLUMN])
+
+
+def _is_squeezed(seen: Seen) -> Bools:
     """[vms]: holds less than half of its memory."""
-    found: Bools = vms.held[:, COLUMN] < vms.cap[:, COLUMN] / 2
+    found: Bools = seen.snapshot.vms.held[:, COLUMN] < _boots_with(seen) / 2
     return found
 
 
@@ -153,7 +158,7 @@ def kept(seen: Seen) -> Mapping[str, Any]:
     again = np.isin(vms.id, list(seen.restarted))
     if not again.any():
         return {}
-    size, held = vms.cap[:, COLUMN], vms.held[:, COLUMN]
+    size, held = _boots_with(seen), vms.held[:, COLUMN]
     begins = np.where(_may_start(vms.state) | np.isnan(held), size, held)
     return {"begins_mib": np.where(again, begins, np.nan), "size_mib": size}
 

@@ -27,14 +27,15 @@ Cycle = Callable[["Owner", int], None]
 class Owner:
     """Of one VM with next to no bid, which uses nearly all of its memory."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, **attributes: object) -> None:
         self.memory = memory
+        self.attributes = attributes
         self.count = 0
         self.begin()
 
     def begin(self) -> None:
         """A new VM."""
-        self.vm = self.memory.vm("eve", 1.0, USE_MIB)
+        self.vm = self.memory.vm("eve", 1.0, USE_MIB, **self.attributes)
 
     def act(self, action: str) -> None:
         """Ask OpenNebula for it, which may refuse."""
@@ -73,10 +74,10 @@ def one_more(me: Owner, step: int) -> None:
         me.begin()
 
 
-def part(cycle: Cycle, rule: PriceRule, without_mib: float = 0.0) -> float:
+def part(cycle: Cycle, rule: PriceRule, without_mib: float = 0.0, **attributes: object) -> float:
     """What a MiB cost the tenant, as a part of what it cost neighbours.
 
-    So much of each of its guests does not count.
+    So much of each of its guests does not count. Its VMs have these attributes.
     """
     memory = Memory(rule)
     site = memory.site
@@ -85,7 +86,7 @@ def part(cycle: Cycle, rule: PriceRule, without_mib: float = 0.0) -> float:
     try:
         memory.neighbours()
         site.periods(5)
-        me = Owner(memory)
+        me = Owner(memory, **attributes)
         for period in range(FREE_PERIODS + PERIODS):
             site.period()
             if period == FREE_PERIODS:
@@ -116,3 +117,9 @@ def test_memory_of_starts_is_paid_for(cycle: Cycle, rule: PriceRule) -> None:
 def test_memory_of_ever_more_guests_is_paid_for(rule: PriceRule) -> None:
     """Beyond the little that each may keep: they run on, but not with what they started with."""
     assert part(one_more, rule, LEAST_MIB) >= LEAST
+
+
+@pytest.mark.parametrize("cycle", [off_for_a_moment, off_at_each_look, a_new_vm])
+def test_a_cap_makes_no_start_cheaper(cycle: Cycle) -> None:
+    """A guest starts with all of its memory, however little of it the owner's cap lets it keep."""
+    assert part(cycle, PriceRule.CLEARING, MERKAT_MAX_MEMORY=512) >= LEAST
