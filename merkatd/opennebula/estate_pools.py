@@ -31,6 +31,8 @@ _log = Logger()
 
 Thing = TypeVar("Thing")
 
+MOST_ROLES = 32
+"""Of a VM group, as in OpenNebula: what they ask of each other is read pair by pair."""
 _READY = 0
 _ROOT = re.compile(r"<(\w+)_POOL>")
 _NUMBER = re.compile(rb"<ID>(\d{1,18})</ID>")
@@ -149,7 +151,7 @@ def _datastore(element: Element) -> Datastore:
 
 def _network(element: Element) -> Network:
     parts = children(element)
-    ranges = parts.get("AR_POOL", ())
+    ranges = parts["AR_POOL"].iterchildren("AR") if "AR_POOL" in parts else ()
     leases = sum(counted(first(one, "SIZE")) or 0 for one in ranges)
     return Network(
         id=object_id(parts),
@@ -170,11 +172,13 @@ def _permissions(parts: Mapping[str, Element]) -> int:
 
 def _vm_group(element: Element) -> GroupRule:
     parts = children(element)
-    rules = parts.get("TEMPLATE")
+    rules, roles = parts.get("TEMPLATE"), parts.get("ROLES", ())
+    if len(roles) > MOST_ROLES:
+        raise UnreadableError(f"it has {len(roles)} roles, and OpenNebula allows {MOST_ROLES}")
     return GroupRule(
         id=object_id(parts),
         name=text(parts, "NAME"),
-        roles=tuple(_role(children(role)) for role in parts.get("ROLES", ())),
+        roles=tuple(_role(children(role)) for role in roles),
         affined=_sets(rules, "AFFINED"),
         anti_affined=_sets(rules, "ANTI_AFFINED"),
     )

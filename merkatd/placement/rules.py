@@ -134,24 +134,32 @@ def _bonds(
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
     """By role: the roles it must be apart from, and those it must be together with.
 
+    Only of roles that VMs have, and of roles that are bound to those.
+
     Where two roles are together, so are the members of each: all are on one host. But a role whose
     members are apart has one of them beside each of the other role's.
     """
-    apart: dict[int, tuple[int, ...]] = {}
-    together: dict[int, tuple[int, ...]] = {}
-    own = [(row, row, policy) for row, policy in enumerate(snapshot.roles.policy.tolist())]
-    pairs = snapshot.role_pairs
-    others = zip(pairs.first.tolist(), pairs.second.tolist(), pairs.policy.tolist(), strict=True)
-    for first, second, policy in [*own, *others]:
-        bonds = {RolePolicy.APART: apart, RolePolicy.TOGETHER: together}.get(policy)
+    apart: dict[int, list[int]] = {}
+    together: dict[int, list[int]] = {}
+    used = np.unique(snapshot.vms.role)
+    policy, pairs = snapshot.roles.policy, snapshot.role_pairs
+    own = [(row, row, int(policy[row])) for row in used[used != NOWHERE].tolist()]
+    of_vms = np.isin(pairs.first, used) | np.isin(pairs.second, used)
+    others = np.stack([pairs.first, pairs.second, pairs.policy], axis=1)[of_vms].tolist()
+    for first, second, kind in [*own, *others]:
+        bonds = {RolePolicy.APART: apart, RolePolicy.TOGETHER: together}.get(kind)
         if bonds is not None:
-            bonds[first] = (*bonds.get(first, ()), second)
+            bonds.setdefault(first, []).append(second)
             if first != second:
-                bonds[second] = (*bonds.get(second, ()), first)
+                bonds.setdefault(second, []).append(first)
     for role, beside in together.items():
         if role not in beside and role not in apart.get(role, ()):
-            together[role] = (*beside, role)
-    return apart, together
+            beside.append(role)
+    return _fixed(apart), _fixed(together)
+
+
+def _fixed(bonds: dict[int, list[int]]) -> dict[int, tuple[int, ...]]:
+    return {role: tuple(others) for role, others in bonds.items()}
 
 
 def _outside(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:

@@ -18,6 +18,7 @@ from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
 from merkatd.placement import strategy_named
 from merkatd.placement.onehost import SUM_OF_SHORTFALLS
+from merkatd.placement.order import in_order
 from merkatd.placement.play import play, with_arrivals
 from merkatd.scheduler import holding, restarts, running
 from merkatd.scheduler.afford import beside, suspensions
@@ -249,9 +250,8 @@ def _decide_market(
         stay = play(
             snapshot,
             market.pricing,
-            lambda game: game.view.place,
+            lambda game: in_order(game.view, game.rules, game.view.place),
             SUM_OF_SHORTFALLS,
-            as_planned=True,
         )
         return replace(stay, failed={market.name: f"{type(error).__name__}: {error}"})
 

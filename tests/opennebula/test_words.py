@@ -302,6 +302,16 @@ def test_vm_groups() -> None:
     )
 
 
+def test_a_vm_group_of_more_roles_than_opennebula_allows_is_left_out() -> None:
+    """What roles ask of each other is read pair by pair, so their number is bounded."""
+    role = "<ROLE><ID>1</ID><NAME>a</NAME></ROLE>"
+    group = "<VM_GROUP><ID>{}</ID><NAME>g</NAME><ROLES>{}</ROLES><TEMPLATE/></VM_GROUP>"
+    pool = (
+        f"<VM_GROUP_POOL>{group.format(1, role * 33)}{group.format(2, role * 32)}</VM_GROUP_POOL>"
+    )
+    assert [one.id for one in read_vm_groups(pool)] == [2]
+
+
 def test_what_can_not_be_read_harms_only_itself() -> None:
     """A datastore without a name, a user without a group, a rule that is no number."""
     stores = recorded("datastorepool_info").replace("<NAME>files</NAME>", "")

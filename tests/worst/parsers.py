@@ -22,6 +22,7 @@ from merkatd.platforms.vm_text import size, wrong
 from merkatd.web.channel import MOST_FORM_BYTES, cookie_of, fields_of
 from tests.worst.devices import OF_POOLS
 from tests.worst.doors import DOORS
+from tests.worst.estate import OF_ESTATE
 from tests.worst.judging import JUDGING
 from tests.worst.monitored import MONITORED
 from tests.worst.search import Parser
@@ -342,5 +343,6 @@ PARSERS = (
     *JUDGING,
     *DOORS,
     *OF_POOLS,
+    *OF_ESTATE,
     *MONITORED,
 )

@@ -1,6 +1,7 @@
 """VM groups: roles, what they ask of each other, and of hosts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -14,7 +15,7 @@ _POLICIES = {"AFFINED": RolePolicy.TOGETHER, "ANTI_AFFINED": RolePolicy.APART}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """The roles of all VM groups, in a row."""
+    """The roles of VM groups, in a row."""
 
     rows: Mapping[tuple[int, str], int]
     """By group and name of the role."""
@@ -28,8 +29,12 @@ class Groups:
         return -1 if member is None else self.rows.get((member.group, member.role), -1)
 
 
-def groups_of(rules: Sequence[GroupRule]) -> Groups:
-    """All roles, and the pairs of roles that must or must not share a host."""
+def groups_of(rules: Sequence[GroupRule], used: Collection[int]) -> Groups:
+    """Return the roles of the groups with these ids, and the pairs of roles that are bound.
+
+    A group that no VM uses asks nothing of any host.
+    """
+    rules = [rule for rule in rules if rule.id in used]
     every = [(rule, role) for rule in rules for role in rule.roles]
     rows = {(rule.id, role.name): row for row, (rule, role) in enumerate(every)}
     policies = [_POLICIES.get(role.policy, RolePolicy.NONE) for _, role in every]
@@ -45,18 +50,30 @@ def groups_of(rules: Sequence[GroupRule]) -> Groups:
 def _names(every: Sequence[tuple[GroupRule, Role]]) -> tuple[str, ...]:
     """Two users may have groups of one name: then the id says which."""
     plain = [f"{rule.name}/{role.name}" for rule, role in every]
+    count = Counter(plain)
     return tuple(
-        name if plain.count(name) == 1 else f"{rule.name} ({rule.id})/{role.name}"
+        name if count[name] == 1 else f"{rule.name} ({rule.id})/{role.name}"
         for name, (rule, role) in zip(plain, every, strict=True)
     )
 
 
 def _pairs(rule: GroupRule, rows: Mapping[tuple[int, str], int]) -> Iterator[tuple[int, int, int]]:
-    for sets, policy in (
+    """Yield each pair of roles once, however many lines name it.
+
+    A line is read into one bit for each role, so the time follows the length of the text.
+    """
+    place = {role.name: bit for bit, role in enumerate(rule.roles)}
+    for lines, policy in (
         (rule.affined, RolePolicy.TOGETHER),
         (rule.anti_affined, RolePolicy.APART),
     ):
-        for names in sets:
-            found = sorted({rows[rule.id, name] for name in names if (rule.id, name) in rows})
-            for first, second in combinations(found, 2):
-                yield first, second, int(policy)
+        beside = dict.fromkeys(place.values(), 0)
+        for names in lines:
+            found = {place[name] for name in names if name in place}
+            mask = sum(1 << bit for bit in found)
+            for bit in found:
+                beside[bit] |= mask
+        row = {bit: rows[rule.id, name] for name, bit in place.items()}
+        for first, second in combinations(sorted(row), 2):
+            if beside[first] >> second & 1:
+                yield row[first], row[second], int(policy)

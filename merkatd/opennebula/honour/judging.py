@@ -81,7 +81,8 @@ def judge(
     answers are taken from there.
     """
     scene = Scene(hosts, estate, before)
-    groups = groups_of(estate.groups)
+    used = {vm.member.group for vm in vms if vm.member is not None}
+    groups = groups_of(estate.groups, used)
     sort, sorts, roles = _sorted_out(vms, scene, groups)
     nets = Networks(scene)
     opinions = [_opinion(scene, nets, one) for one in sorts]

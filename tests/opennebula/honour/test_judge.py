@@ -1,5 +1,7 @@
 """Every constraint by itself: which hosts are left, and what is said when none is."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from merkatd.cluster import RolePolicy
@@ -111,6 +113,20 @@ class TestGroups:
         expected = [RolePolicy.APART, RolePolicy.TOGETHER, RolePolicy.NONE, RolePolicy.NONE]
         assert got.role_policy.tolist() == expected
         assert got.role_pairs == ((0, 1, RolePolicy.TOGETHER), (1, 2, RolePolicy.APART))
+
+    def test_a_pair_of_roles_is_told_once(self) -> None:
+        """However many lines of a group name two roles, strategies read one pair of them."""
+        rule = replace(self.RULES[0], affined=[("web", "db"), ("db", "web", "db")] * 1000)
+        got = judge([Vm(0, member=Member(3, "db"))], HOSTS, Estate(groups=[rule])).constraints
+        assert got.role_pairs == ((0, 1, RolePolicy.TOGETHER), (1, 2, RolePolicy.APART))
+
+    def test_groups_that_no_vm_uses_ask_nothing(self) -> None:
+        """Only groups that VMs are in cost periods anything."""
+        many = [replace(self.RULES[0], id=number) for number in range(10, 1000)]
+        vms = [Vm(0, member=Member(4, "web"))]
+        got = judge(vms, HOSTS, Estate(groups=[*many, self.RULES[1]])).constraints
+        assert got.role_name == ("shop/web",)
+        assert got.role_pairs == ()
 
     def test_hosts_of_a_role(self) -> None:
         """Only these, or never those."""
