@@ -118,8 +118,3 @@ def rests(case: Case) -> float:
     if case.least_part is None and case.spare_s <= case.rest_s:
         return 0.0
     return max(case.rest_s - case.since_s, 0.0)
-
-
-def resumes(case: Case) -> bool:
-    """Return whether a platform that is suspended is to be resumed."""
-    return rests(case) == 0.0 and can_pay(case, MARGIN)

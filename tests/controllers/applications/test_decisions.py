@@ -13,6 +13,7 @@ from controllers.applications.partial_deadline import PartialDeadline
 from controllers.applications.patient import Patient
 from controllers.policies.deadline import Purse
 from controllers.policies.patience import Temper, limit_price, need_of
+from controllers.policies.suspension import REST
 from merkatd.bus.messages import Kept, Measured, Remember
 from merkatd.platforms.ports import Claim, Outcome, SetBids, Suspend
 from tests.bus.rig import assignment, news
@@ -58,10 +59,12 @@ class Platform:
         """Tell the controller one news."""
         await self._one.take(latest)
 
-    def periods(self, count: int, credits_: float, done: float = 0.0) -> None:
-        """Tell the same news several times."""
-        for period in range(1, count + 1):
-            latest = news(period=period, deadline_s=self._deadline_s, balance=credits_)
+    def periods(
+        self, count: int, credits_: float, done: float = 0.0, first: int = 1, state: str = "running"
+    ) -> None:
+        """Tell the same news several times, in the periods from `first` on."""
+        for period in range(first, first + count):
+            latest = news(period=period, deadline_s=self._deadline_s, balance=credits_, state=state)
             seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": done})
             asyncio.run(self._one.take(seen))
             asyncio.run(self._one.take(latest))
@@ -122,6 +125,17 @@ class TestLeastPart:
         """The VM holds a half, and a fiftieth can be paid."""
         platform = Platform(kind, name, ideal_s=600.0)
         platform.periods(1, credits_for(0.02))
+        assert platform.said(Suspend)
+
+    def test_a_platform_that_was_just_resumed_is_left_alone(
+        self, kind: type[Iterative], name: str
+    ) -> None:
+        """It is not suspended again before the rest that follows each change has passed."""
+        platform = Platform(kind, name, ideal_s=600.0)
+        platform.periods(1, credits_for(0.4), state="resuming")
+        platform.periods(REST - 1, credits_for(0.01), first=2)
+        assert not platform.said(Suspend)
+        platform.periods(2, credits_for(0.01), first=REST + 1)
         assert platform.said(Suspend)
 
 

@@ -17,11 +17,12 @@ from controllers.policies.suspension import (
     cost,
     payable_part,
     rests,
-    resumes,
     spending,
     suspends,
 )
+from merkatd.platforms.conditions import Answer, Offer, Terms, judged
 
+NOW_S = 1_000_000.0
 INTERVAL_S = 60.0
 PERIODS = 120
 FULL = (200.0, 2_048.0)
@@ -38,6 +39,28 @@ def case(credits_: float = 100.0, left_s: float = 6_000.0, least_part: float | N
         prices=Prices(others=(0.01, 0.001), capacity=(800.0, 16_384.0)),
         interval_s=INTERVAL_S,
     )
+
+
+def resumes(now: Case) -> bool:
+    """Whether the daemon resumes this platform, which is suspended."""
+    names = ("cpu", "memory")
+    terms = Terms(
+        deadline_s=None if now.left_s == inf else NOW_S + now.left_s,
+        ideal_s=now.work_s,
+        give_up=False,
+        price_ceiling={},
+        full=dict(zip(names, now.full, strict=True)),
+        purse=now.purse,
+        least_part=now.least_part,
+        suspended_s=NOW_S - now.since_s,
+    )
+    offer = Offer(
+        now_s=NOW_S,
+        interval_s=now.interval_s,
+        prices=dict(zip(names, now.prices.others, strict=True)),
+        capacity=dict(zip(names, now.prices.capacity, strict=True)),
+    )
+    return judged(terms, offer).answer is Answer.START
 
 
 @dataclass
