@@ -1,11 +1,21 @@
 """Retention: what is too old goes, what is needed stays, and no credit with it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from merkatd.database import accounts, entries, fleets, groups, platforms, prices
+from merkatd.database import (
+    accounts,
+    comparisons,
+    doings,
+    entries,
+    fleets,
+    groups,
+    periods,
+    platforms,
+    prices,
+)
 from merkatd.database.accounts import ACCOUNTS, AccountKind
 from merkatd.database.audit import audit
 from merkatd.database.entries import TRANSACTIONS, Posting, TransactionKind
@@ -89,25 +99,27 @@ def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Con
     assert platforms.get(connection, late) is not None
 
 
+def group(token: str, ended_s: float | None = None) -> Group:
+    """A group of VMs."""
+    return Group(
+        token=token,
+        name="g",
+        owner=2,
+        user_group=1,
+        permissions=0o600,
+        market="groups",
+        template="",
+        spending_rate=1.0,
+        nvm=0,
+        created_s=0.0,
+        ended_s=ended_s,
+    )
+
+
 def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connection) -> None:
     """Like a platform."""
     unused, used, late, _newest = (
-        groups.add(
-            connection,
-            Group(
-                token=str(ended_s),
-                name="g",
-                owner=2,
-                user_group=1,
-                permissions=0o600,
-                market="groups",
-                template="",
-                spending_rate=1.0,
-                nvm=0,
-                created_s=0.0,
-                ended_s=ended_s,
-            ),
-        ).id
+        groups.add(connection, group(str(ended_s), ended_s)).id
         for ended_s in (20.0, 21.0, 40.0, 22.0)
     )
     vm = GroupVm(create_key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
@@ -115,6 +127,41 @@ def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connec
     tidy(connection, Horizon(0, 30.0, 10.0))
     assert unused not in set(connection.scalars(sa.select(VM_GROUPS.c.id)))
     assert {used, late} <= set(connection.scalars(sa.select(VM_GROUPS.c.id)))
+
+
+def test_comparisons_and_doings_go_with_the_details(connection: sa.Connection) -> None:
+    """What another scheduler did, and what was done to platforms, is kept as long as details."""
+    one = platform(connection, "running", 0.0, None)
+    same = comparisons.Comparison(period=1, at_s=10.0, vm=1, name="a", theirs="h", ours="h", why="")
+    comparisons.add(connection, [same, replace(same, period=2, at_s=30.0)])
+    for at_s in (10.0, 30.0):
+        doing = doings.Doing(platform=one, at_s=at_s, who="ann", what="change", text="")
+        doings.add(connection, doing)
+    tidy(connection, Horizon(2, 20.0, 0.0))
+    for table in (comparisons.COMPARISONS, doings.DOINGS):
+        assert list(connection.scalars(sa.select(table.c.at_s))) == [30.0]
+
+
+def test_what_strategies_remembered_goes_with_the_details(connection: sa.Connection) -> None:
+    """A period's memory can be large; only that of the newest periods is read."""
+    begun(connection, 2)
+    for number in (1, 2):
+        periods.decided(connection, number, 0.0, "tabu", {"moved": number})
+    tidy(connection, Horizon(2, 20.0, 0.0))
+    kept = connection.execute(sa.select(PERIODS.c.number, PERIODS.c.memory)).all()
+    assert [(number, memory is None) for number, memory in kept] == [(1, True), (2, False)]
+
+
+def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
+    """But for the highest number of each group, which is never given again."""
+    one = groups.add(connection, group("1")).id
+    for number, gone_s in enumerate([10.0, 30.0, 10.0, None, 10.0], 1):
+        vm = GroupVm(
+            create_key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
+        )
+        connection.execute(sa.insert(GROUP_VMS).values(asdict(vm)))
+    tidy(connection, Horizon(0, 20.0, 0.0))
+    assert list(connection.scalars(sa.select(GROUP_VMS.c.number))) == [2, 4, 5]
 
 
 def test_old_transactions_become_one_a_kind(connection: sa.Connection) -> None:
