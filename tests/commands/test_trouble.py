@@ -1,9 +1,11 @@
 """Hosts in error, VMs that failed, and a second scheduler: what `status` and `explain` say."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from merkatd import ledger
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.states import HostState, Lcm
 from tests.commands.asking import Daemon, Shell
@@ -93,3 +95,16 @@ def test_a_strategy_that_fails_is_in_the_status(
     assert "strategy fails default: nothing is placed or moved: ValueError" in out
     daemon.period()
     assert "strategy fails" not in shell.ok("status").out
+
+
+def test_a_period_in_quarantine_is_in_the_status(
+    daemon: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator reads which period was not charged, and why."""
+    assert "in quarantine" not in shell.ok("status").out
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger, "settle", lambda *_: float("its columns are damaged"))
+        daemon.period()
+    daemon.period(4)
+    out = " ".join(shell.ok("status").out.split())
+    assert re.search(r"in quarantine period \d+: .*its columns are damaged", out), out

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from controllers.parameters import NUMBERS
+from merkatd.api.questions import platforms as questions
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.bus.running import PlatformProcesses
 from merkatd.bus.settings import Settings
 from merkatd.platforms.ordering import OrderError
 from merkatd.platforms.ports import SetBids
+from merkatd.platforms.reading import read_template
 from merkatd.platforms.template import TemplateError
 from merkatd.scheduler.settings import Goods
 from tests.platforms.site import VM, Site, template
+from tests.scheduler.beside import Beside
 
 CLUSTER = f'[[cluster]]\nname = "nodes"\ntemplate = """\n{VM}"""'
 
@@ -162,6 +165,33 @@ class TestGoods:
             site.close()
 
 
+def questions_of(site: Site) -> PlatformQuestions:
+    """What tenants ask about platforms, where templates ask for nothing of OpenNebula's."""
+
+    async def nothing(*_: Any) -> Any:
+        raise AssertionError("this template asks for nothing of OpenNebula's")
+
+    return PlatformQuestions(site.scheduler, site.manager, nothing)
+
+
+def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a tenant's long template is read, the daemon answers others."""
+    beside = Beside()
+    site = Site(executor=beside)
+    where: list[bool] = []
+
+    def read(text: str) -> Any:
+        where.append(beside.busy)
+        return read_template(text)
+
+    monkeypatch.setattr(questions, "read_template", read)
+    asked, text = questions_of(site), template()
+    site.wait(asked.submit(site.ann, text, asked._ask, "ann", admin=True))
+    site.wait(asked.try_submit(site.ann, text, asked._ask, admin=True))
+    assert where == [True, True]
+    site.close()
+
+
 class TestLeastDeadline:
     """Section 3.1.1: a deadline that can't be met is answered with the least one that could."""
 
@@ -173,12 +203,6 @@ class TestLeastDeadline:
         site.periods(3)
         return site
 
-    def _asked(self, site: Site) -> PlatformQuestions:
-        async def nothing(*_: Any) -> Any:
-            raise AssertionError("this template asks for nothing of OpenNebula's")
-
-        return PlatformQuestions(site.scheduler, site.manager, nothing)
-
     def _least(self, row: Any) -> str:
         found = re.search(r"the least deadline that could be met is (\S+Z)", row["takes"])
         assert found is not None, row["takes"]
@@ -186,7 +210,7 @@ class TestLeastDeadline:
 
     def test_when_it_is_submitted_and_when_it_is_changed(self, dear: Site) -> None:
         """What is answered is right to the second: it can be met, ten minutes less can't."""
-        asked = self._asked(dear)
+        asked = questions_of(dear)
         text = template(
             slo='[slo]\ndeadline = "60m"\nideal_run = "50m"',
             budget="[budget]\ncredits = 3000\nreplenishment = 1500",
@@ -203,7 +227,7 @@ class TestLeastDeadline:
 
     def test_while_it_runs_too(self, dear: Site) -> None:
         """Less time than the rest of the work takes with all it can use is never enough."""
-        asked = self._asked(dear)
+        asked = questions_of(dear)
         platform = dear.submit(
             slo='[slo]\ndeadline = "9h"\nideal_run = "2h"', budget="[budget]\ncredits = 60000"
         )

@@ -1,13 +1,10 @@
 """What goes through all VMs of a cloud runs beside the reactor, which answers others meanwhile."""
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
 
-from merkatd.database.executors import Inline
 from merkatd.hypervisor import EmbeddedHypervisors, embedded
 from merkatd.hypervisor.libvirt import adapter
 from merkatd.scheduler import act, doing
@@ -15,24 +12,8 @@ from merkatd.scheduler.mend import Mended
 from merkatd.scheduler.recent import RecentUse
 from tests.hypervisor.bed import Bed
 from tests.hypervisor.double import DoubleHost
+from tests.scheduler.beside import Beside
 from tests.scheduler.frontend import Frontend
-
-Result = TypeVar("Result")
-
-
-class Beside(Inline):
-    """Runs calls at once, and knows when it does."""
-
-    def __init__(self) -> None:
-        self.busy = False
-
-    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
-        """Run the call here and now."""
-        self.busy = True
-        try:
-            return super().run(call)
-        finally:
-            self.busy = False
 
 
 class Watch:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
+from merkatd import ledger
 from merkatd.api.metrics.balances import Balances
 from merkatd.api.metrics.calls import Calls
 from merkatd.api.metrics.fairness import Fair, fairness
@@ -88,6 +89,22 @@ def test_balances_are_told_by_group_and_leave_nothing_out(frontend: Frontend) ->
     books = {one.kind: one.balance for one in frontend.read(accounts.every)}
     in_all = sum(by_group.values()) + found["merkat_treasury_credits",]
     assert in_all * MICRO == pytest.approx(-books[AccountKind.ISSUANCE])
+
+
+def test_periods_in_quarantine_are_counted(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A monitor alarms on the figure of periods that were not charged."""
+    figures = Figures("1")
+    balances = Balances(frontend.scheduler.world.database, figures.balances, figures.quarantined)
+    balances.announced(frontend.period())
+    assert samples(figures)["merkat_quarantined_periods",] == 0
+    frontend.clock.advance(60)
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger, "settle", lambda *_: float("damaged"))
+        frontend.periods(1)
+    balances.announced(frontend.periods(3))
+    assert samples(figures)["merkat_quarantined_periods",] == 1
 
 
 def test_a_daemon_that_ends_meanwhile_says_so_and_no_more(frontend: Frontend) -> None:

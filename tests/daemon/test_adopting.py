@@ -1,0 +1,48 @@
+"""Who goes by the configuration: a configuration that is read anew counts for all of them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from merkatd.api.questions import DaemonQuestions
+from merkatd.api.questions.platforms import PlatformQuestions
+from merkatd.config.model import Config
+from merkatd.groups.keeper import Keeper
+from merkatd.starting.reloading import Going, Reloading, rules_of
+from tests.platforms.site import Site
+
+
+async def _no_call(*_: Any) -> Any:
+    raise AssertionError("nothing is asked of OpenNebula")
+
+
+@pytest.fixture
+def reloaded() -> Any:
+    """A daemon's parts and the configuration that they were told after their start."""
+    site = Site()
+    keeper = Keeper(site.scheduler.world)
+    platforms = PlatformQuestions(site.scheduler, site.manager, _no_call)
+    questions = DaemonQuestions(site.scheduler, platforms)
+    ledgers = questions.ledger, platforms.ledger
+    going = Going(site.scheduler, site.manager, keeper, ledgers, None)
+    before = Config()
+    money = replace(before.money, starting_credits=123.0)
+    new = replace(before, money=money, period=replace(before.period, interval_s=77.0))
+    yield going, Reloading(going, before).take(new)
+    site.close()
+
+
+def test_ledgers_go_by_the_new_money(reloaded: Any) -> None:
+    """Tenants who come after a reload start with what the new configuration gives them."""
+    going, config = reloaded
+    assert config.money.starting_credits == 123.0
+    assert [ledger.money for ledger in going.ledgers] == [config.money, config.money]
+
+
+def test_platforms_and_groups_go_by_the_new_rules(reloaded: Any) -> None:
+    """So does the scheduler: none of them keeps a rule of the start."""
+    going, config = reloaded
+    for world in (going.scheduler.world, going.manager.world, going.keeper.world):
+        for name, rule in rules_of(config).items():
+            assert getattr(world, name) == rule, name
