@@ -317,6 +317,25 @@ def test_a_vm_that_is_off_at_both_observations_pays_for_each_time_that_it_ran_be
     frontend.close()
 
 
+def test_a_vm_that_ran_for_a_moment_pays_for_the_least_time() -> None:
+    """A guest that is ended soon after its boot costs as much as one that ran for ten seconds."""
+    frontend = site(rhythm=QUIET)
+    vm = frontend.vm()
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.action", "poweroff-hard", vm)
+    frontend.clock.advance(60)
+    frontend.period()
+    before = truth(frontend, vm)
+    frontend.bench.ok("one.vm.action", "resume", vm)
+    frontend.clock.advance(8)
+    frontend.bench.ok("one.vm.action", "poweroff-hard", vm)
+    frontend.clock.advance(52)
+    frontend.period()
+    assert 0 < truth(frontend, vm) - before < QUIET.least_charge_s
+    assert seconds_paid(frontend, vm)[-1] == QUIET.least_charge_s
+    frontend.close()
+
+
 def test_a_migration_costs_no_second_more_or_less() -> None:
     """Each second is paid by one period."""
     frontend = Frontend(hosts=2, markets=(PAPER_MARKET,))
