@@ -175,7 +175,9 @@ def test_a_period_that_is_void_is_given_back_once(made: Callable[..., Frontend])
     with pytest.raises(LedgerError, match="is not charged yet"):
         frontend.read(lambda c: void(c, newest, "test", "root", START_S))
     given = [
-        frontend.read(partial(void, period=newest - 1, why="test", who="root", at_s=START_S + later))
+        frontend.read(
+            partial(void, period=newest - 1, why="test", who="root", at_s=START_S + later)
+        )
         for later in range(3)
     ]
     assert given[0] > 0
