@@ -18,7 +18,7 @@ def guest(
         "MEMORY": memory_mib,
         "MERKAT_MIN_MEMORY": floor_mib,
         "MERKAT_BID_CPU": bid,
-        "MERKAT_BID_MEMORY": 0.01,
+        "MERKAT_BID_MEMORY": max(1.0, floor_mib),
     }
     text = "\n".join(f'{name}="{value}"' for name, value in lines.items())
     vm = frontend.bench.new(f'{text}\nEMBEDDED=[WORK="10000000",DEMAND="1",MEMORY_USE="{use_mib}"]')
