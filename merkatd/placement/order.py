@@ -69,6 +69,8 @@ def with_waiting(view: MarketView, rules: Rules, orderly: Orderly) -> Orderly:
     Those are the VMs that are on a host now and the VMs that come to it, so no move is delayed.
     """
     waiting = np.flatnonzero(orderly.place == NOWHERE)
+    if not len(waiting):
+        return orderly
     free = _free_meanwhile(view, orderly.place)
     waiting = waiting[[bool((free >= view.floor[vm]).all(axis=1).any()) for vm in waiting.tolist()]]
     if not len(waiting):
