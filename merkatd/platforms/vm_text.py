@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from merkatd.fields import MOST
 from merkatd.remembering import Remembered, digest
 from merkatd.syntax import ParseError, Template, UnwritableError, parse, written
 
@@ -14,6 +15,7 @@ MOST_VALUES = 1000
 _OURS = re.compile(r"MERKAT\w*")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _SIZES = ("CPU", "VCPU", "MEMORY")
+_SHOWN = 20
 _MOST_KEPT_BYTES = 1 << 24
 _PARSED = 20
 """Bytes that a template takes for each character of its text: 19 where it is `A=[B=1]` lines."""
@@ -41,6 +43,11 @@ def wrong(text: str) -> str | None:
     found = next((name for name in sorted(template.names()) if _OURS.fullmatch(name)), None)
     if found is not None:
         return f"{found} is not for it: floor, ceiling and market stand beside it"
+    found = next((name for name in _SIZES if _is_beyond(template, name)), None)
+    if found is not None:
+        got = _text(template, found) or ""
+        shown = repr(got) if len(got) <= _SHOWN else f"{got[:_SHOWN]!r}..."
+        return f"`{found}` must be at most {MOST:g} (got {shown})"
     if _number(template, "MEMORY") is None:
         return 'MEMORY="1024", in MiB, is missing'
     if _number(template, "CPU") is None and _number(template, "VCPU") is None:
@@ -118,7 +125,21 @@ _facts = Remembered(_read_facts, lambda _text, _made: _FACTS, _MOST_FACTS_BYTES,
 
 
 def _number(template: Template, name: str) -> float | None:
-    found = [value for key, value in template.attributes if key == name]
-    if len(found) != 1 or not isinstance(found[0], str):
+    """Return the number from 0 to `MOST` that a template has under a name, None without one."""
+    found = _text(template, name)
+    if found is None or not _NUMBER.fullmatch(found):
         return None
-    return float(found[0]) if _NUMBER.fullmatch(found[0]) else None
+    number = float(found)
+    return number if number <= MOST else None
+
+
+def _is_beyond(template: Template, name: str) -> bool:
+    """Return whether a template has a number under a name, and one that is too large."""
+    found = _text(template, name)
+    return found is not None and _NUMBER.fullmatch(found) is not None and float(found) > MOST
+
+
+def _text(template: Template, name: str) -> str | None:
+    """Return the one text that a template has under a name, None without one."""
+    found = [value for key, value in template.attributes if key == name]
+    return found[0] if len(found) == 1 and isinstance(found[0], str) else None

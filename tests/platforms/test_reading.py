@@ -95,6 +95,24 @@ def test_what_is_wrong_is_named(changes: dict[str, str], said: str) -> None:
     assert said in wrong(template(**changes))
 
 
+@pytest.mark.parametrize("digits", [17, 400, 15_000])
+@pytest.mark.parametrize("name", ["CPU", "VCPU", "MEMORY"])
+def test_a_vm_size_beyond_all_bounds_is_refused(name: str, digits: int) -> None:
+    """A VM template whose size no machine can have is refused, with the greatest size there is."""
+    values = {"CPU": "1", "VCPU": "1", "MEMORY": "1"} | {name: "9" * digits}
+    lines = "\\n".join(f"{key}={value}" for key, value in values.items())
+    said = wrong(template(cluster=f'[[cluster]]\nname = "a"\ntemplate = "{lines}"'))
+    assert f"`{name}` must be at most 1e+15 (got '999" in said
+    assert len(said) < 300
+
+
+def test_a_stored_vm_size_beyond_all_bounds_counts_as_none() -> None:
+    """A text that an earlier version accepted has a size that can be reckoned with."""
+    many = "9" * 400
+    assert size(f"CPU={many}\nMEMORY={many}") == {"cpu": 100.0, "memory": 0.0}
+    assert size(f"CPU=1\nVCPU={many}\nMEMORY=64") == {"cpu": 100.0, "memory": 64.0}
+
+
 def test_all_that_is_wrong_is_named_at_once() -> None:
     """Nobody has to submit it three times to learn three things."""
     said = wrong(template(budget="", controller="", slo="[slo]\ndeadlin = 1"))
