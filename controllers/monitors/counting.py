@@ -1,5 +1,6 @@
 """Iterations, counted: from the lines of a log, or from what a simulated guest tells. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +15,13 @@ PATTERN: Final = r"\bstep\s+(?P<step>\d+)\b.*?(?P<seconds>\d+(?:\.\d+)?)\s*s\b"
 """A line of a log that tells of an iteration, unless the template says otherwise."""
 LONGEST: Final = 1_000
 """Characters of an expression."""
+MOST_KIB: Final = 128
+"""Memory of a compiled expression. RE2 lets no other thread run while it compiles: what may take
+8 MiB takes a fifth of a second, what may take this much some milliseconds."""
+MOST_CLASSES: Final = 8
+"""Classes of Unicode in an expression: each is hundreds of ranges before it is compiled."""
+_CLASS: Final = re.compile(r"\\[pP]")
+_TOO_LARGE: Final = "pattern too large"
 _SHOWN: Final = 60
 _DIGITS: Final = 40
 _MOST: Final = 1e15
@@ -53,18 +61,32 @@ def pattern_of(text: str) -> Pattern:
     shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
     if len(text) > LONGEST:
         raise ValueError(f"pattern must have at most {LONGEST} characters (got {shown})")
+    classes = len(_CLASS.findall(text))
+    if classes > MOST_CLASSES:
+        raise ValueError(
+            f"pattern {shown}: it may have at most {MOST_CLASSES} classes \\p and \\P"
+            f" (got {classes})"
+        )
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = MOST_KIB << 10
     try:
         found = re2.compile(text, options)
     except (re2.error, UnicodeEncodeError) as error:
-        why = error.args[0]
-        said = why.decode("utf-8", "replace") if isinstance(why, bytes) else error
-        raise ValueError(f"pattern {shown}: {said}") from None
+        raise ValueError(f"pattern {shown}: {_said(error)}") from None
     if "step" not in found.groupindex:
         raise ValueError(f"pattern {shown}: it needs a group (?P<step>...)")
     compiled: Pattern = found
     return compiled
+
+
+def _said(error: Exception) -> str:
+    """Return in words what RE2 refuses an expression for."""
+    why = error.args[0]
+    said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)
+    if _TOO_LARGE in said:
+        return f"compiled it needs more than {MOST_KIB} KiB; fewer repetitions {{n}} need less"
+    return said
 
 
 def counted(before: Count, lines: Iterable[str], pattern: Pattern, now_s: float) -> Count:

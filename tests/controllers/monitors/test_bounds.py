@@ -1,6 +1,8 @@
 """What a tenant's monitor may ask for: expressions of bounded time, and its own VMs' addresses."""
 
+import contextlib
 import json
+import re
 import time
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.monitors.addresses import check_address
-from controllers.monitors.counting import LONGEST, Count, counted, pattern_of
+from controllers.monitors.counting import LONGEST, MOST_KIB, Count, counted, pattern_of
 from controllers.monitors.guests import Reach
 
 _LINE = "a" * 200_000 + "!"
@@ -40,6 +42,49 @@ class TestPatterns:
         with pytest.raises(ValueError, match="pattern ") as caught:
             pattern_of(text)
         assert len(str(caught.value)) < 300
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            r"(?P<step>\pL{1000})",
+            r"(?P<step>\pL{30})",
+            r"(?P<step>(\pN{20}){20})",
+            rf"(?P<step>{r'[^a]{1000}' * 20})",
+            rf"(?P<step>{r'(?:x{1000})?' * 70})",
+            rf"(?i)(?P<step>{r'[^k]{31}' * 30})",
+        ],
+    )
+    def test_an_expression_that_grows_when_it_is_compiled_is_refused(self, text: str) -> None:
+        """No expression holds the daemon, where it is checked, for longer than other requests."""
+
+        def took_s() -> float:
+            began_s = time.thread_time()
+            with pytest.raises(ValueError, match=f"compiled it needs more than {MOST_KIB} KiB"):
+                pattern_of(text)
+            return time.thread_time() - began_s
+
+        assert min(took_s() for _ in range(3)) < 0.02
+
+    @pytest.mark.parametrize("word", [r"\pL", r"\P{Greek}", r"[^\p{L}]"])
+    def test_more_than_a_few_classes_of_unicode_are_refused(self, word: str) -> None:
+        """Each is hundreds of ranges, which take time before anything is bounded by memory."""
+        pattern_of(f"(?P<step>{word * 3})")
+        began_s = time.thread_time()
+        with pytest.raises(ValueError, match=r"at most 8 classes \\p and \\P \(got 90\)"):
+            pattern_of(f"(?P<step>{word * 90})")
+        assert time.thread_time() - began_s < 0.01
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            r"(?i)\bepoch\b.*loss=(?P<step>\d{1,9}) time (?P<seconds>\d+\.\d{1,6})",
+            r"^\[\w{3} \d{2}\] .{0,200}\bstep (?P<step>\d+)/\d+, (?P<seconds>\d+(\.\d+)?) ?s$",
+            r"étape (?P<step>\p{Nd}+).*(durée|temps) (?P<seconds>\p{Nd}+)",
+        ],
+    )
+    def test_expressions_of_real_logs_are_taken(self, text: str) -> None:
+        """The bounds are far from what a log needs."""
+        assert pattern_of(text).search("nothing") is None
 
     @given(st.text(max_size=60), st.text(max_size=60))
     def test_any_line_counts_or_does_not(self, step: str, seconds: str) -> None:
@@ -105,6 +150,33 @@ class TestAddresses:
         """Else `10.0.0.1{vm}` would be 10.0.0.10, as is allowed, and then any from 10.0.0.11 on."""
         with pytest.raises(ValueError, match=r"allows '10\.0\.0\.10'"):
             check_address("10.0.0.1{vm}", ("10.0.0.10",))
+
+    @given(
+        st.text(alphabet="*a1.:{", min_size=1, max_size=8),
+        st.lists(st.sampled_from(["a", "1", ".", ":", "{vm}", "{"]), max_size=10).map("".join),
+    )
+    def test_a_star_stands_for_one_character_or_more(self, pattern: str, address: str) -> None:
+        """Where a pattern has many stars, too, an address is taken where an expression takes it."""
+        numeric = re.fullmatch(r"[0-9.*]+", pattern) is not None
+        one = r"(?:\{vm\}|[0-9.])+" if numeric else r"(?:\{vm\}|[A-Za-z0-9._-])+"
+        whole = one.join(re.escape(part) for part in pattern.split("*"))
+        try:
+            check_address(address, (pattern,))
+            taken = True
+        except ValueError:
+            taken = False
+        assert taken == (re.fullmatch(whole, address) is not None)
+
+    @pytest.mark.parametrize("pattern", ["10.*.*.*", "*.*.*.*", "*.*.*.*.*.*.*.*", "*" * 100])
+    @pytest.mark.parametrize(
+        "address", ["." * 252 + "x", "10." + "1." * 124 + "x", "1" * 252 + "x"]
+    )
+    def test_many_stars_take_no_more_time_than_one(self, pattern: str, address: str) -> None:
+        """The time to match an address grows with its length alone."""
+        began_s = time.thread_time()
+        with contextlib.suppress(ValueError):
+            check_address(address, (pattern,))
+        assert time.thread_time() - began_s < 0.01
 
     def test_nothing_is_allowed_unless_it_is_said(self) -> None:
         """Where the configuration names no addresses at all, too."""
