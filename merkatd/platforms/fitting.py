@@ -12,6 +12,8 @@ from controllers.monitors.naming import WORKER, WorkerNames
 from controllers.parameters import OF_EVERY_MONITOR
 from merkatd.fields import listed
 from merkatd.platforms.ports import Kinds
+from merkatd.platforms.reading import read_template
+from merkatd.platforms.stored import parsed
 from merkatd.platforms.template import NOBODY, Cluster, Template, TemplateError
 
 
@@ -24,11 +26,25 @@ class Offered:
     goods: Sequence[str]
 
 
-def check(template: Template, offered: Offered) -> None:
-    """Raises TemplateError, which names all that there is not, and what there is."""
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A template that the site can keep."""
+
+    text: str
+    template: Template
+
+
+def fitting(text: str, offered: Offered) -> Fitting:
+    """Return the template of a text. Raise TemplateError, which names all that is wrong with it.
+
+    This takes too long for the event loop, and for a transaction in which others wait.
+    """
+    template = read_template(text)
     problems = [*_problems(template, offered)]
     if problems:
         raise TemplateError(problems)
+    parsed(text)  # it is kept: the transaction that stores the text need not parse it
+    return Fitting(text, template)
 
 
 def _problems(template: Template, offered: Offered) -> Iterator[str]:

@@ -20,20 +20,19 @@ from controllers.policies.patience import Book
 from merkatd.cluster import Step
 from merkatd.database import platforms
 from merkatd.database.platforms import Platform
-from merkatd.platforms import fitting, ordering
+from merkatd.platforms import ordering
 from merkatd.platforms.acting import act
 from merkatd.platforms.announcing import Attended, attended, markets_now
 from merkatd.platforms.claims import claims_of
 from merkatd.platforms.conditions import CPU
 from merkatd.platforms.failing import fail
-from merkatd.platforms.fitting import Offered
+from merkatd.platforms.fitting import Fitting, Offered, fitting
 from merkatd.platforms.keeping import Circumstances, tend
 from merkatd.platforms.life import Event, State
 from merkatd.platforms.ordering import Submission, Update
 from merkatd.platforms.passing import passed
 from merkatd.platforms.ports import Action, Controllers, MarketNow, Outcome
 from merkatd.platforms.purses import read_all
-from merkatd.platforms.reading import read_template
 from merkatd.platforms.tidying import tidy
 from merkatd.platforms.turning import Happening
 from merkatd.scheduler.leading import Leading
@@ -198,41 +197,53 @@ class Manager:
 
     # -- for tenants --------------------------------------------------------------------------
 
+    async def fitting(self, text: str) -> Fitting:
+        """The template of a text, if this site can keep it. Raises TemplateError."""
+        return await self._world.executor.run(partial(fitting, text, self._offered()))
+
     async def submit(
-        self, owner: int, text: str, vm_templates: dict[str, str], who: str
-    ) -> Platform:
-        """A new platform of a tenant. Raises TemplateError, LedgerError."""
-        work = await self._submission(owner, text, vm_templates, who)
-        return await self._world.database.run(work)
+        self,
+        owner: int,
+        given: Fitting,
+        vm_templates: Mapping[str, str],
+        who: str,
+        tell: Told[Result],
+    ) -> Result:
+        """What there is to tell of a new platform of a tenant. Raises TemplateError, LedgerError.
+
+        It is told in the transaction that stores the platform: one that can't be told of is not
+        stored.
+        """
+        work = await self._submission(owner, given, vm_templates, who)
+        return await self._world.database.run(lambda c: tell(c, work(c)))
 
     async def try_submission(
-        self, owner: int, text: str, vm_templates: dict[str, str], tell: Told[Result]
+        self, owner: int, given: Fitting, vm_templates: Mapping[str, str], tell: Told[Result]
     ) -> Result:
         """What there is to tell of a platform if it were submitted. Raises as `submit` does."""
-        work = await self._submission(owner, text, vm_templates, "nobody")
+        work = await self._submission(owner, given, vm_templates, "nobody")
         return await Trying(self._world.database).run(lambda c: tell(c, work(c)))
 
     async def _submission(
-        self, owner: int, text: str, vm_templates: dict[str, str], who: str
+        self, owner: int, given: Fitting, vm_templates: Mapping[str, str], who: str
     ) -> Callable[[sa.Connection], Platform]:
-        world, at_s, offered = self._world, self._world.now(), self._offered()
+        money, at_s = self._world.money, self._world.now()
+        most_processes = self._controllers.kinds().tenant_processes
 
         def read() -> Submission:
-            template = read_template(text)
-            fitting.check(template, offered)
             return Submission(
                 token=uuid4().hex,
                 owner=owner,
-                text=text,
-                template=template,
-                vm_templates=ordering.vm_templates(template, vm_templates),
+                text=given.text,
+                template=given.template,
+                vm_templates=ordering.vm_templates(given.template, vm_templates),
                 who=who,
-                most_processes=offered.kinds.tenant_processes,
+                most_processes=most_processes,
             )
 
         # Before the transaction: nobody can write to the database while texts are parsed in it.
-        given = await world.executor.run(read)
-        return lambda connection: ordering.submit(connection, given, world.money, at_s)
+        submission = await self._world.executor.run(read)
+        return lambda connection: ordering.submit(connection, submission, money, at_s)
 
     def _offered(self) -> Offered:
         world = self._world
@@ -242,9 +253,13 @@ class Manager:
             goods=world.goods.resources,
         )
 
-    async def update(self, platform: int, new: Update, who: str) -> Platform:
-        """Change what it is to reach, or may spend. Raises LedgerError."""
-        return await self._world.database.run(self._change(platform, new, who))
+    async def update(self, platform: int, new: Update, who: str, tell: Told[Result]) -> Result:
+        """What there is to tell of it with other aims, or another budget. Raises LedgerError.
+
+        What would make it one that can't be told of is not stored.
+        """
+        work = self._change(platform, new, who)
+        return await self._world.database.run(lambda c: tell(c, work(c)))
 
     async def try_update(self, platform: int, new: Update, tell: Told[Result]) -> Result:
         """What there is to tell of a platform if it were changed. Raises LedgerError."""

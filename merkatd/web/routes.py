@@ -84,6 +84,10 @@ class Here:
             return await call()
         return await self.read((method, *arguments), call, default)
 
+    def count(self, method: str, *arguments: Any) -> None:
+        """Count a quote like the order that it is of: it takes as much work. Raises Refusal."""
+        METHODS[method].count(self.house, self.caller, list(arguments))
+
     async def ask(self, question: str, **arguments: Any) -> Any:
         """Return the daemon's answer; the page must have checked the rights before."""
         return await self.house.questions.answer(question, arguments)

@@ -266,7 +266,7 @@ class Player:
         parts = {"budget": f"[budget]\ncredits = {credits_}", "cluster": cluster} | changes
         arena = self.arena
         text = template(**parts)
-        return int(arena.wait(arena.manager.submit(self.owner, text, {}, "player")).id)
+        return arena.take(self.owner, text)
 
     def bid(self, platform: int, bid: float) -> None:
         """What each VM of the platform bids from now on."""

@@ -68,12 +68,12 @@ def test_another_platform_starts(more: str, does: Callable[[Player, int], None])
         eve = Player(arena, "eve")
         arena._periods(2)
         text = patient(99_000, "3h", "170m", more)
-        first = int(arena.wait(arena.manager.submit(eve.owner, text, {}, "eve")).id)
+        first = arena.take(eve.owner, text)
         arena._periods(3)
         does(eve, first)
         arena._periods(2)
         text = patient(2_000, "1h", "20m")
-        second = int(arena.wait(arena.manager.submit(arena.ann, text, {}, "ann")).id)
+        second = arena.take(arena.ann, text)
         arena._periods(4)
         claim = arena.platform(first).claim_units
         state = arena.platform(second).state
@@ -92,12 +92,12 @@ def test_a_platform_that_is_submitted_again_and_again_claims_for_minutes() -> No
         arena._periods(2)
         text = patient(2_000, "1h", "20m")
         nowhere = patient(90_000, "3h", "170m", 'SCHED_REQUIREMENTS="ID = 99"')
-        last = int(arena.wait(arena.manager.submit(eve.owner, nowhere, {}, "eve")).id)
+        last = arena.take(eve.owner, nowhere)
         arena._periods(1)
-        second = int(arena.wait(arena.manager.submit(arena.ann, text, {}, "ann")).id)
+        second = arena.take(arena.ann, text)
         for _ in range(8):
             eve.stop(last)
-            last = int(arena.wait(arena.manager.submit(eve.owner, nowhere, {}, "eve")).id)
+            last = arena.take(eve.owner, nowhere)
             arena._periods(2)
         state = arena.platform(second).state
     finally:

@@ -16,6 +16,7 @@ from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
+from merkatd.platforms.ordering import Update
 from merkatd.platforms.ports import (
     Action,
     Assignment,
@@ -127,10 +128,21 @@ class Site(Frontend):
 
     def submit(self, owner: int | None = None, **changes: str) -> int:
         """The id of a new platform."""
-        text = template(**changes)
-        owner = self.ann if owner is None else owner
-        found: Platform = self.wait(self.manager.submit(owner, text, {}, "ann"))
-        return found.id
+        return self.take(self.ann if owner is None else owner, template(**changes))
+
+    def take(self, owner: int, text: str) -> int:
+        """The id of a new platform of this text."""
+
+        async def taken() -> int:
+            given = await self.manager.fitting(text)
+            return await self.manager.submit(owner, given, {}, "ann", lambda _, one: one.id)
+
+        found: int = self.wait(taken())
+        return found
+
+    def update(self, platform: int, new: Update) -> None:
+        """Change what it is to reach, or may spend."""
+        self.wait(self.manager.update(platform, new, "ann", lambda _, one: one.id))
 
     def wait(self, coroutine: Any) -> Any:
         """What it comes to."""

@@ -246,7 +246,7 @@ class TestConditions:
         one, other = site.submit(slo=slo), site.submit(slo=slo)
         site.until(one, "running")
         new = Update(deadline=Moment(after_s=3600.0))
-        site.wait(site.manager.update(other, new, "ann"))
+        site.update(other, new)
         site.periods(12)
         assert site.platform(one).state == "failed"
         assert "has passed" in site.platform(one).why
@@ -282,7 +282,7 @@ class TestMoney:
         """It holds the new amount from then on."""
         platform = site.submit()
         site.until(platform, "running")
-        site.wait(site.manager.update(platform, Update(budget=70_000.0), "ann"))
+        site.update(platform, Update(budget=70_000.0))
         site.periods(1)
         assert 69_990 < site.notes.news[-1].balance <= 70_000
 

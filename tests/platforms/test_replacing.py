@@ -109,7 +109,7 @@ def test_the_wanted_performance_is_changed_while_it_runs(site: Site) -> None:
     site.until(platform, "running")
     site.periods(1)
     assert site.notes.news[-1].performance == 2.0
-    site.wait(site.manager.update(platform, Update(performance=1.5), "ann"))
+    site.update(platform, Update(performance=1.5))
     assert site.doings(platform)[0].text == "performance 1.5"
     site.periods(1)
     assert site.notes.news[-1].performance == 1.5

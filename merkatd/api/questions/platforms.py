@@ -1,7 +1,6 @@
 """Questions about platforms, and orders to them; whoever may open the socket may do all."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,10 +20,10 @@ from merkatd.database.platforms import Platform
 from merkatd.ledger import MOST_CREDITS, Ledger
 from merkatd.platforms import showing, terms
 from merkatd.platforms.asking import Ask
+from merkatd.platforms.fitting import Fitting
 from merkatd.platforms.inventory import vm_templates
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ordering import Update, found
-from merkatd.platforms.reading import read_template
 from merkatd.platforms.template import Moment, TemplateError
 from merkatd.scheduler.period import Scheduler
 
@@ -81,16 +80,16 @@ class PlatformQuestions:
     async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:
         """A new platform of a tenant; `ask` calls OpenNebula in its name. Raises QuestionError."""
 
-        async def done(text: str, given: dict[str, str]) -> Row:
-            return await self.shown((await self.manager.submit(owner, text, given, who_)).id)
+        async def done(given: Fitting, vm_templates: dict[str, str]) -> Row:
+            return await self.manager.submit(owner, given, vm_templates, who_, self._shown)
 
         return await self._with_template(text, ask, done, admin=admin)
 
     async def try_submit(self, owner: int, text: Any, ask: Ask, *, admin: bool) -> Row:
         """What `submit` would answer; nothing of it is kept. Raises QuestionError."""
 
-        async def tried(text: str, given: dict[str, str]) -> Row:
-            return await self.manager.try_submission(owner, text, given, self._shown)
+        async def tried(given: Fitting, vm_templates: dict[str, str]) -> Row:
+            return await self.manager.try_submission(owner, given, vm_templates, self._shown)
 
         return await self._with_template(text, ask, tried, admin=admin)
 
@@ -98,24 +97,21 @@ class PlatformQuestions:
         self,
         text: Any,
         ask: Ask,
-        work: Callable[[str, dict[str, str]], Awaitable[Row]],
+        work: Callable[[Fitting, dict[str, str]], Awaitable[Row]],
         *,
         admin: bool,
     ) -> Row:
         if not isinstance(text, str) or not text:
             raise QuestionError(f"template: {shown(text)}: the text of a template is right")
-        # On a thread: the text is a tenant's, and everybody else is answered on the reactor's.
-        read = partial(read_template, text)
         try:
-            template = await self._scheduler.world.executor.run(read)
-            return await work(text, await vm_templates(template, ask, admin=admin))
+            given = await self.manager.fitting(text)
+            return await work(given, await vm_templates(given.template, ask, admin=admin))
         except TemplateError as error:
             raise QuestionError(f"template: {'; '.join(error.problems)}") from None
 
     async def change(self, platform: int, given: Arguments, who_: str) -> Row:
         """Other aims, another budget. Raises QuestionError, LedgerError."""
-        await self.manager.update(platform, _update(given), who_)
-        return await self.shown(platform)
+        return await self.manager.update(platform, _update(given), who_, self._shown)
 
     async def try_change(self, platform: int, given: Arguments) -> Row:
         """What `change` would answer; nothing of it is kept. Raises as it does."""

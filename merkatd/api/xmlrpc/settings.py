@@ -57,8 +57,8 @@ class Settings:
     refused half a second later."""
     user_orders: float = PER_HOUR
     """Orders an hour of one user who is no administrator: to submit, change or end platforms and
-    groups, and to move budgets. Each 4 KiB of one count as another, twenty bids as one. What they
-    leave behind is kept for up to `keep_history`."""
+    groups, and to move budgets; quotes of platforms count too. Each 4 KiB of one count as another,
+    twenty bids as one. What they leave behind is kept for up to `keep_history`."""
     trusted_proxies: frozenset[str] | None = None
     """Addresses or networks of proxies, such as `127.0.0.1` or `10.0.0.0/8`. A request from one of
     them counts for the address that its `X-Forwarded-For` names; from others that header is

@@ -108,9 +108,13 @@ class Method:
         """Return what comes of it for this caller, whose arguments are complete. Raises Refusal."""
         if self.admin:
             need_admin(caller.identity, self.name)
+        self.count(house, caller, arguments)
+        return await self.function(house, caller, *arguments)
+
+    def count(self, house: House, caller: Caller, arguments: list[Any]) -> None:
+        """Count an order, or a quote that takes as much work as the order. Raises Refusal."""
         if self.order and not caller.identity.is_admin:
             house.orders.count(caller.identity.uid, self.order, arguments)
-        return await self.function(house, caller, *arguments)
 
     def completed(self, arguments: list[Any]) -> list[Any]:
         """The arguments after the session string, with those that were left out."""

@@ -55,6 +55,7 @@ async def quote_new(here: Here) -> Answer:
     there = here.house.questions.platforms
     if there is None:
         raise Refusal(Code.ACTION, "This daemon keeps no platforms.")
+    here.count("merkat.platform.submit", text)
     ask = partial(here.house.logins.ask, here.caller.session)
     try:
         row = await there.try_submit(here.uid, text, ask, admin=here.admin)
@@ -84,6 +85,7 @@ async def quote_change(here: Here) -> Answer:
     there = here.house.questions.platforms
     try:
         change = _change(said)
+        here.count("merkat.platform.update", here.id, change)
         new_row = row if there is None else await there.try_change(here.id, change)
     except (WrongInputError, QuestionError, LedgerError) as error:
         return await _refused(here, row, said, error)

@@ -108,7 +108,7 @@ def test_a_deadline_that_is_tightened_on_the_way_is_met(site: Live) -> None:
     site.periods(8)
     relaxed = site.said(platform, SetBids)[-1]
     until_s = site.clock.seconds() + 1_200.0
-    site.wait(site.manager.update(platform, Update(deadline=Moment(at_s=until_s)), "ann"))
+    site.update(platform, Update(deadline=Moment(at_s=until_s)))
     site.periods(4)
     hurried = site.said(platform, SetBids)[-1]
     assert sum(bid["cpu"] for bid in hurried.bids.values()) > 1.5 * sum(

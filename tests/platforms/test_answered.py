@@ -1,0 +1,77 @@
+"""Orders of tenants: what cannot be shown is not stored; texts are judged before a transaction."""
+
+from typing import Any
+
+import pytest
+
+from merkatd.api.questions import QuestionError
+from merkatd.api.questions.platforms import PlatformQuestions
+from merkatd.database import platforms
+from merkatd.platforms import showing
+from tests.platforms.site import Site, template
+
+
+class BrokenError(Exception):
+    """Stands for whatever can go wrong when a platform is shown."""
+
+
+def asked(site: Site) -> PlatformQuestions:
+    """The questions of a site whose templates ask for nothing of OpenNebula's."""
+
+    async def nothing(*_: Any) -> Any:
+        raise AssertionError("nothing is to be asked")
+
+    return PlatformQuestions(site.scheduler, site.manager, nothing)
+
+
+def submitted(site: Site, text: str) -> Any:
+    """The answer to the submission of a template."""
+    questions = asked(site)
+    return site.wait(questions.submit(site.ann, text, questions._ask, "ann", admin=True))
+
+
+def breaks(*_: Any) -> Any:
+    """Take the place of a function that shows something."""
+    raise BrokenError
+
+
+def test_a_platform_that_cannot_be_shown_is_not_stored(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon answers a submission with an error, and neither keeps it nor moves credits."""
+    before = site.balances()
+    monkeypatch.setattr(showing, "summary", breaks)
+    with pytest.raises(BrokenError):
+        submitted(site, template())
+    assert site.read(platforms.living) == ()
+    assert site.balances() == before
+
+
+def test_a_change_that_cannot_be_shown_is_not_stored(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon answers a change with an error, and the platform stays as it was."""
+    platform = site.submit()
+    monkeypatch.setattr(showing, "summary", breaks)
+    with pytest.raises(BrokenError):
+        site.wait(asked(site).change(platform, {"performance": 2.0, "budget": 9.0}, "ann"))
+    assert site.platform(platform).performance is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"controller": '[controller]\nkind = "unknown"'},
+        {"top": 'name = "a"\nmarket = "unknown"'},
+        {"top": 'name = "a b"'},
+    ],
+)
+def test_a_template_is_judged_before_a_transaction_begins(
+    site: Site, changes: dict[str, str]
+) -> None:
+    """A wrong template keeps no other tenant from the database, however long its check takes."""
+    database = site.scheduler.world.database
+    before = database.answered  # type: ignore[attr-defined]
+    with pytest.raises(QuestionError, match="template: "):
+        submitted(site, template(**changes))
+    assert database.answered == before  # type: ignore[attr-defined]

@@ -1,0 +1,89 @@
+"""Quotes on the page: as many an hour as orders, for the daemon works as much for a quote."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
+
+from merkatd.api.xmlrpc.identity import Identity
+from merkatd.api.xmlrpc.orders import Orders
+from merkatd.api.xmlrpc.table import Caller
+from merkatd.api.xmlrpc.words import Refusal
+from merkatd.web.pages import platform_forms, seen
+from merkatd.web.routes import Here
+
+ANN, ADMIN = (Identity(uid, "name", frozenset({group}), group) for uid, group in ((5, 1), (0, 0)))
+_LARGE = "x" * 32_768
+
+
+class BegunError(Exception):
+    """The quote is being made."""
+
+
+class Page:
+    """The page of a daemon whose users may give three orders an hour."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def begun(*_: Any, **__: Any) -> Any:
+            raise BegunError
+
+        async def row(_: Any) -> Any:
+            return {"id": 7, "name": "weather"}
+
+        monkeypatch.setattr(seen, "platform", row)
+        self.house: Any = SimpleNamespace(
+            orders=Orders(Clock(), 3.0),
+            logins=SimpleNamespace(ask=begun),
+            questions=SimpleNamespace(
+                platforms=SimpleNamespace(try_submit=begun, try_change=begun),
+            ),
+        )
+
+    def outcome(self, function: Any, user: Identity, **form: str) -> type[BaseException]:
+        """What a form of a user ends with."""
+        nothing: Any = None
+        here = Here(
+            house=self.house,
+            goals=nothing,
+            past=nothing,
+            caller=Caller(user, "ann:secret"),
+            asked=SimpleNamespace(field=lambda name: form.get(name, "")),  # type: ignore[arg-type]
+            form="",
+            id=7,
+            prepared=None,
+            reading=nothing,
+        )
+        found: list[Any] = []
+        ensureDeferred(function(here)).addErrback(found.append)
+        kind: type[BaseException] = found[0].type
+        return kind
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Page:
+    """A page for each test."""
+    return Page(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("function", "form"),
+    [
+        (platform_forms.quote_new, {"template": "name = 1"}),
+        (platform_forms.quote_change, {"budget": "5"}),
+    ],
+)
+def test_quotes_count_like_the_orders_that_they_are_of(
+    page: Page, function: Any, form: dict[str, str]
+) -> None:
+    """A tenant is refused beyond the limit, an administrator is not."""
+    kinds = [page.outcome(function, ANN, **form) for _ in range(4)]
+    assert kinds == [BegunError, BegunError, BegunError, Refusal]
+    assert [page.outcome(function, ADMIN, **form) for _ in range(9)] == [BegunError] * 9
+
+
+def test_the_quote_of_a_large_template_counts_as_several(page: Page) -> None:
+    """Its size counts as that of an order does."""
+    kinds = [page.outcome(platform_forms.quote_new, ANN, template=_LARGE) for _ in range(2)]
+    assert kinds == [BegunError, Refusal]
