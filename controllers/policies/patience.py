@@ -93,6 +93,10 @@ class Book:
         """All that there is to claim."""
         return self._capacity
 
+    def copy(self) -> "Book":
+        """Return a book of the same claims, which can be changed alone."""
+        return Book(self._capacity, self._claims)
+
     def room_above(self, price: float) -> float:
         """What is left by those who would pay this price or more."""
         at = bisect_left(self._claims, (price, 0.0))

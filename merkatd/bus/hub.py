@@ -149,7 +149,10 @@ class Hub:
         """Publish some of what is for one platform alone, and the rest a little later."""
         self._saying = None
         for platform in list(self._unsaid)[:_AT_ONCE]:
-            self._say_now(platform)
+            try:
+                self._say_now(platform)
+            except Exception:  # noqa: BLE001 - whatever it is of one platform, others are told
+                _log.failure("The news of platform {platform} were not sent", platform=platform)
         if self._unsaid:
             self._say_later()
 

@@ -35,7 +35,7 @@ class Deed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A platform; amounts in credits. From `market` on: where one platform was asked for."""
+    """A platform; amounts in credits. From `unattended` on: where one platform was asked for."""
 
     id: int
     name: str
@@ -64,6 +64,8 @@ class Platform:
     done: float | None = None
     report: str | None = None
     application: int | None = None
+    unattended: str | None = None
+    """Why the daemon fails to look after it; its VMs and bids stay as they are meanwhile."""
     market: str | None = None
     give_up: bool | None = None
     ideal_s: float | None = None

@@ -9,6 +9,7 @@ from merkatd.commands.wrapping import wrapped
 
 _SOLD = {"cpu": ("a core", 100.0), "memory": ("a GiB", 1024.0)}
 """What people call so many units."""
+_AS_THEY_ARE = "Its VMs and their bids stay as they are; `merkatd platform stop` ends them."
 _UNITS = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
@@ -39,6 +40,8 @@ def _texts(one: Any) -> Iterator[str]:
         if one["needs"]:
             yield f"What it would have taken: {one['needs']}."
         return
+    if one.get("unattended"):
+        yield f"The daemon fails to look after it: {one['unattended']}. {_AS_THEY_ARE}"
     if one["trouble"]:
         yield f"Its controller fails: {one['trouble']}. Its VMs bid nothing until it works again."
     yield from _track(one)

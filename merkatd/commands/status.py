@@ -1,7 +1,7 @@
 """`merkatd status`: how the running daemon is, and its prices."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from merkatd.commands.table import Column, Kind, Table
@@ -66,22 +66,31 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _text(status: Any, _cells: int | None) -> Sequence[str]:
     lines = [f"{c.name.lower().replace('_', ' '):18} {c.text(status)}" for c in TABLE.columns]
-    for host, why in status["hosts_away"].items():
-        lines.append(f"{'host away':18} {host}: {why}")
-    for period, why in status["quarantined"].items():
-        lines.append(f"{'in quarantine':18} period {period}: {why}")
-    for host, why in status.get("hosts_in_error", {}).items():
-        lines.append(f"{'host in error':18} {host}: {why}")
-    for market, why in status.get("failed_strategies", {}).items():
-        lines.append(f"{'strategy fails':18} {market}: nothing is placed or moved: {why}")
-    if status.get("others"):
-        lines.append(f"{'placed by others':18} {status['others']}")
-    for owner, why in status.get("removed_users", {}).items():
-        lines.append(f"{'user removed':18} {owner}: {why}")
-    for owner, what in status.get("retired_tenants", {}).items():
-        lines.append(f"{'tenant retired':18} {owner}: {what}")
+    lines += [f"{what:18} {said}" for what, said in _noticed(status)]
     for market, prices in (status["prices"] or {}).items():
         for resource, price in prices.items():
             said = "none clears" if price is None else f"{price:.6g}"
             lines.append(f"{'price of ' + resource:18} {said} in market {market}")
     return lines
+
+
+def _noticed(status: Any) -> Iterator[tuple[str, str]]:
+    """What is out of the ordinary: what it is of, and why. Earlier daemons tell less."""
+    for key, what, named in _NOTICED:
+        for one, why in status.get(key, {}).items():
+            yield what, f"{named.format(one)}: {why}"
+    for kind, failed in status.get("unattended", {}).items():
+        for one, why in failed.items():
+            yield "not looked after", f"{kind} {one}: {why}"
+    if status.get("others"):
+        yield "placed by others", status["others"]
+
+
+_NOTICED = (
+    ("hosts_away", "host away", "{}"),
+    ("quarantined", "in quarantine", "period {}"),
+    ("hosts_in_error", "host in error", "{}"),
+    ("failed_strategies", "strategy fails", "{}: nothing is placed or moved"),
+    ("removed_users", "user removed", "{}"),
+    ("retired_tenants", "tenant retired", "{}"),
+)

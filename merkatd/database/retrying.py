@@ -69,3 +69,15 @@ def is_of_data(error: Exception) -> bool:
         return False
     first = error.orig.args[0] if error.orig.args else None
     return isinstance(error, sa.exc.DataError) or first in _MYSQL_OF_DATA
+
+
+def ends_transaction(error: Exception) -> bool:
+    """Return whether nothing more can be done in the transaction in which this was raised.
+
+    Everything else is the fault of the value or the work at hand, and passes with them.
+    """
+    if isinstance(error, sa.exc.IntegrityError) or is_of_data(error):
+        return False
+    if isinstance(error, sa.exc.StatementError):  # also what a value can't be made into
+        return isinstance(error, sa.exc.DBAPIError)
+    return isinstance(error, sa.exc.SQLAlchemyError | LostRaceError)

@@ -18,6 +18,7 @@ from merkatd.groups.ordering import Creation, Edit
 from merkatd.platforms.vm_text import named
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.transactions import Transactions
+from merkatd.scheduler.troubles import Kind
 from merkatd.scheduler.world import World
 
 
@@ -40,9 +41,11 @@ class Keeper:
             self._has_read = True
         at_s, entropy = self.world.now(), self._rng.bytes(32)
         most = self.world.rhythm.new_vms
-        return await database.run(
+        tended = await database.run(
             partial(tend, seen=seen, at_s=at_s, entropy=entropy, new_vms=most)
         )
+        self.world.troubles.note(Kind.GROUP, "looked after", tended.failed)
+        return tended.steps
 
     # -- for users ----------------------------------------------------------------------------
 

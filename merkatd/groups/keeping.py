@@ -1,12 +1,15 @@
 """A period's look after all groups: which VMs are gone, and the steps that follow."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Create, Step, VmState
 from merkatd.database import decisions, fleets, group_vms, groups
+from merkatd.database.apart import Apart
 from merkatd.database.group_vms import GroupVm
 from merkatd.database.groups import Group
 from merkatd.groups.fleet import Sight, losses, orders
@@ -16,20 +19,33 @@ from merkatd.scheduler.creations import Room
 from merkatd.scheduler.observe import Seen
 
 
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """What came of a look after all."""
+
+    steps: Sequence[Step] = ()
+    failed: Mapping[int, Exception] = field(default_factory=dict)
+    """By group, why one could not be looked after."""
+
+
+_NOTHING: Sequence[Step] = ()
+
+
 def read_all(connection: sa.Connection) -> None:
     """Read the texts of all living groups, so that what they say is known from then on."""
+    apart = Apart(connection)
     for group in groups.living(connection):
-        named(group.template)
+        apart.look(group.id, partial(named, group.template), False)
 
 
 def tend(
     connection: sa.Connection, seen: Seen, at_s: float, entropy: bytes, new_vms: int
-) -> list[Step]:
+) -> Tended:
     """The steps that the groups' VMs need, with at most so many `new_vms` of each owner.
 
     All of it is one transaction before any step is recorded: after a crash the next period finds
     the same keys, and creates nothing twice. Keys are made from the entropy, which is of this
-    period alone.
+    period alone. Where one group fails it stays as it was, and the others go on.
     """
     # Locked before anything else is read: an edit is seen whole, or not at all.
     living = {one.id: one for one in groups.living(connection, lock=True)}
@@ -38,19 +54,19 @@ def tend(
     late = {one.vm_group for one in present} - living.keys()
     living |= {one.id: one for one in groups.of_ids(connection, late)}
     if not living:
-        return []
+        return Tended()
     members: dict[int, list[GroupVm]] = {group: [] for group in living}
     for one in present:
-        members[one.vm_group].append(one)
+        members.get(one.vm_group, []).append(one)
     sight, highest = _sight(connection, seen, present), group_vms.numbers(connection)
-    room, steps = Room(new_vms), list[Step]()
+    room, apart, steps = Room(new_vms), Apart(connection), list[Step]()
     for group in living.values():
-        naming = highest.get(group.id, 0), entropy
-        known = members[group.id]
-        found = _tend_one(connection, group, known, sight, at_s, naming, room.of(group.owner))
+        naming, left = (highest.get(group.id, 0), entropy), room.of(group.owner)
+        work = partial(_tend_one, connection, group, members[group.id], sight, at_s, naming, left)
+        found = apart.run(group.id, work, _NOTHING)
         room.count(group.owner, found)
         steps += found
-    return steps
+    return Tended(steps, apart.failed)
 
 
 def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) -> Sight:

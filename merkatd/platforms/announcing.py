@@ -1,7 +1,8 @@
 """What is told after a period: of each market to all in it, of each platform to its controller."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import sqlalchemy as sa
@@ -9,11 +10,12 @@ import sqlalchemy as sa
 from merkatd.cluster import VmState
 from merkatd.currency import MICRO
 from merkatd.database import budgets, fleets, platforms, prices
+from merkatd.database.apart import Apart
 from merkatd.database.budgets import Budget
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.market.view import view_of
-from merkatd.platforms.claims import claim_of
+from merkatd.platforms.claims import claim_of, claims_of
 from merkatd.platforms.life import ATTENDED, State
 from merkatd.platforms.ports import BEYOND, PAST, Assignment, Claim, MarketNow, Standing, VmNow
 from merkatd.platforms.purses import wanted_by
@@ -21,6 +23,7 @@ from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import NOBODY
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.world import World
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,14 +35,37 @@ class Attended:
     grace_s: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PeriodNews:
+    """What is to be told after a period."""
+
+    attended: Mapping[int, Attended] = field(default_factory=dict)
+    markets: Sequence[MarketNow] = ()
+    failed: Mapping[int, Exception] = field(default_factory=dict)
+    """By platform: why one fails, of which nothing is told."""
+
+
+def news_of(world: World, announcement: Announcement, connection: sa.Connection) -> PeriodNews:
+    """What all in each market are told, and each platform's controller."""
+    if not platforms.living(connection):
+        return PeriodNews()
+    markets, interval_s, apart = world.markets, world.rhythm.interval_s, Apart(connection)
+    renewal_s = world.money.replenishment_s
+    found = attended(connection, announcement, markets, interval_s, renewal_s, apart)
+    claims = claims_of(connection, announcement, world, apart=apart)
+    now = markets_now(connection, announcement, markets, interval_s, claims)
+    return PeriodNews(found, now, apart.failed)
+
+
 def attended(
     connection: sa.Connection,
     announcement: Announcement,
     markets: Sequence[Market],
     interval_s: float,
     replenishment_s: float,
+    apart: Apart,
 ) -> dict[int, Attended]:
-    """By id, all platforms that are to be attended now."""
+    """By id, all platforms that are to be attended now, but those that fail."""
     living = [one for one in platforms.living(connection) if State(one.state) in ATTENDED]
     if not living:
         return {}
@@ -47,18 +73,20 @@ def attended(
     for one in fleets.present(connection):
         members.get(one.platform, []).append(one)
     held = {one.application: one for one in budgets.open_ones(connection)}
-    found = {}
-    for platform in living:
+
+    def look(platform: Platform) -> Attended | None:
         template = parsed(platform.template)
         if template.controller == NOBODY:
-            continue
+            return None
         budget = None if platform.account is None else held.get(platform.account)
         standing = _standing(platform, members[platform.id], budget, announcement)
         assignment = _assignment(
             platform, market_of(template, markets).name, standing, interval_s, replenishment_s
         )
-        found[platform.id] = Attended(assignment, standing, template.grace_s)
-    return found
+        return Attended(assignment, standing, template.grace_s)
+
+    found = {one.id: apart.look(one.id, partial(look, one), None) for one in living}
+    return {platform: one for platform, one in found.items() if one is not None}
 
 
 def _assignment(

@@ -15,6 +15,7 @@ for the first few alone, or one platform after the other would claim for nothing
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import sqlalchemy as sa
@@ -22,6 +23,7 @@ import sqlalchemy as sa
 from controllers.policies.patience import Book, clung
 from merkatd.cluster import Snapshot
 from merkatd.database import fleets, platforms
+from merkatd.database.apart import Apart
 from merkatd.database.platforms import Platform
 from merkatd.market.view import view_of
 from merkatd.platforms.conditions import CPU, TEMPER, Offer, Terms, limit_of
@@ -49,25 +51,29 @@ def claims_of(
     announcement: Announcement,
     world: World,
     apart_from: int | None = None,
+    apart: Apart | None = None,
 ) -> dict[str, tuple[Claim, ...]]:
-    """By market, ascending by price; all but those of one platform."""
-    markets, grace_s = world.markets, GRACE_PERIODS * world.rhythm.interval_s
+    """By market, ascending by price; all but those of one platform, and of those that fail."""
+    markets, each = world.markets, apart or Apart(connection)
     found: dict[str, list[Claim]] = {one.name: [] for one in markets}
-    claiming = [one for one in platforms.living(connection) if claim_of(one) is not None]
+    living = platforms.living(connection)
+    claiming = [
+        one for one in living if each.look(one.id, partial(claim_of, one), None) is not None
+    ]
     ids = {one.id for one in claiming}
     members = fleets.present(connection) if ids else ()
     vms = {one.vm: one.platform for one in members if one.platform in ids and one.vm is not None}
     had = _had(announcement, vms)
     started = platforms.claimed_since(connection, announcement.at_s - GRACES_S)
     for platform in claiming:
-        lately = announcement.at_s - platform.since_s < grace_s
-        starts = State(platform.state) is State.STARTING
-        coming = starts and lately and started[platform.owner] <= GRACES
-        claim = claim_of(platform) if coming else _as_meant(platform, had.get(platform.id, 0.0))
-        if claim is None:
+        graces = started[platform.owner] <= GRACES
+        work = partial(_counted, platform, announcement, world, had.get(platform.id, 0.0), graces)
+        counted = each.look(platform.id, work, None)
+        if counted is None:
             ids.remove(platform.id)
         elif platform.id != apart_from:
-            found[market_of(parsed(platform.template), markets).name].append(claim)
+            name, claim = counted
+            found[name].append(claim)
     own = [vm for vm, platform in vms.items() if platform in ids]
     for row, market in enumerate(markets):
         rest = _others_have(announcement, row, own)
@@ -75,6 +81,18 @@ def claims_of(
         if rest > 0 and np.isfinite(price):
             found[market.name].append(Claim(price=price, units=rest))
     return {name: tuple(sorted(said, key=_by_price)) for name, said in found.items()}
+
+
+def _counted(
+    platform: Platform, announcement: Announcement, world: World, had: float, graces: bool
+) -> tuple[str, Claim] | None:
+    """A platform's market, and its claim as far as it counts. `graces`: its owner has one left."""
+    lately = announcement.at_s - platform.since_s < GRACE_PERIODS * world.rhythm.interval_s
+    coming = State(platform.state) is State.STARTING and lately and graces
+    claim = claim_of(platform) if coming else _as_meant(platform, had)
+    if claim is None:
+        return None
+    return market_of(parsed(platform.template), world.markets).name, claim
 
 
 def book_without(
@@ -106,17 +124,17 @@ def capacities(snapshot: Snapshot, markets: Sequence[Market]) -> dict[str, Amoun
 
 def claimed_at_start(
     connection: sa.Connection, platform: Platform, before: State, terms: Terms, offer: Offer
-) -> Platform:
-    """The platform with its claim, where it has just begun to run by the book."""
+) -> tuple[Platform, Claim | None]:
+    """The platform with its claim, where it has just begun to run by the book, and the claim."""
     state = State(platform.state)
     begins = state is not before and state in {State.STARTING, State.RESUMING}
     if not terms.patient or not begins or offer.book is None:
-        return platform
+        return platform, None
     units = terms.full.get(CPU, 0.0)
     price = clung(limit_of(terms, offer), terms.purse, units, TEMPER)
-    offer.book.claim(price, units)
     platforms.change(connection, platform.id, claim_price=price, claim_units=units)
-    return replace(platform, claim_price=price, claim_units=units)
+    claim = Claim(price=price, units=units)
+    return replace(platform, claim_price=price, claim_units=units), claim
 
 
 def claim_of(platform: Platform) -> Claim | None:

@@ -119,6 +119,14 @@ def orders(
     )
 
 
+def ending(state: State, members: Sequence[Member], sight: Sight) -> Orders:
+    """What to do with the VMs of a platform that ends."""
+    return Orders(
+        leave=tuple(one.key for one in members if not one.leaving),
+        steps=tuple(step for one in members if (step := _end(one, sight, state)) is not None),
+    )
+
+
 def _too_many(kept: Sequence[Member], sizes: Mapping[str, int]) -> list[Member]:
     """The newest of each cluster that has more than it should."""
     found = []

@@ -1,8 +1,8 @@
 """A period's look after all platforms: what happens to each, and the steps that follow."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import sqlalchemy as sa
@@ -11,21 +11,22 @@ from controllers.policies.deadline import Purse
 from controllers.policies.patience import Book
 from merkatd import ledger
 from merkatd.cluster import Create, Step, VmState
-from merkatd.database import decisions, doings, fleets, periods, platforms, prices
-from merkatd.database.doings import Doing
+from merkatd.database import decisions, fleets, periods, platforms, prices
+from merkatd.database.apart import Apart
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.platforms.claims import capacities, claimed_at_start
 from merkatd.platforms.conditions import Offer, Terms, limit_of
-from merkatd.platforms.fleet import MOST_REFUSALS, Counts, Sight, counts, lost, orders
-from merkatd.platforms.life import ENDS, UP_OR_COMING, State
+from merkatd.platforms.fleet import Sight, counts, ending, lost, orders
+from merkatd.platforms.life import ENDS, UP_OR_COMING, Event, State
 from merkatd.platforms.making import bids_by_cluster, created, numbered
-from merkatd.platforms.passing import MANAGER, passed, resized
-from merkatd.platforms.ports import Amounts
+from merkatd.platforms.passing import passed
+from merkatd.platforms.ports import Amounts, Claim
 from merkatd.platforms.purses import most_per_vm, purse_of, terms_of
-from merkatd.platforms.replacing import WINDOW_S, Failures, exhausted, failing, replaced
+from merkatd.platforms.renewing import failing_now, failures_of, made_anew, without_refused
+from merkatd.platforms.replacing import WINDOW_S, failing
 from merkatd.platforms.stored import market_of, parsed
-from merkatd.platforms.turning import Standing, happening
+from merkatd.platforms.turning import Happening, Standing, happening
 from merkatd.scheduler.creations import Room
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import Market
@@ -68,11 +69,21 @@ class _Scene:
     """For new VMs."""
 
 
-def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> list[Step]:
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """What came of a look after all."""
+
+    steps: Sequence[Step] = ()
+    failed: Mapping[int, Exception] = field(default_factory=dict)
+    """By platform, why one could not be looked after."""
+
+
+def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> Tended:
     """Let happen what happens to each platform; the steps that its VMs need.
 
     All of it is one transaction before any step is recorded: after a crash the next period
-    finds the same keys, and creates nothing twice.
+    finds the same keys, and creates nothing twice. Where one platform fails it stays as it was,
+    and the others go on.
     """
     present = fleets.present(connection)
     living = {one.id: one for one in platforms.living(connection)}
@@ -80,12 +91,31 @@ def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> list[Step
     if late:
         living |= {one.id: one for one in platforms.of_ids(connection, late)}
     if not living:
-        return []
-    scene = _scene(connection, seen, present, [*living.values()], now)
+        return Tended()
+    # Starts of this round come to the books: a round that is run again begins with them as before.
+    now = replace(now, books={market: book.copy() for market, book in now.books.items()})
+    scene, apart = _scene(connection, seen, present, [*living.values()], now), Apart(connection)
     steps: list[Step] = []
-    for platform, asking in _in_turn(connection, living.values(), scene, now):
-        steps += _tend_one(connection, platform, asking, scene, now)
-    return steps
+    for platform, asking in _in_turn(apart, connection, living.values(), scene, now):
+        work = partial(_tend_one, connection, platform, asking, scene, now)
+        done = apart.run(platform.id, work, _NOTHING)
+        scene.room.count(platform.owner, done.steps)
+        steps += done.steps
+        if done.claim is not None and asking is not None and asking.offer.book is not None:
+            asking.offer.book.claim(done.claim.price, done.claim.units)
+    return Tended(steps, apart.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What comes of a look after one platform."""
+
+    steps: Sequence[Step] = ()
+    claim: Claim | None = None
+    """What it claims from now on, where it has just begun to run by the book."""
+
+
+_NOTHING = _Done()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,15 +125,30 @@ class _Asking:
     purse: Purse
     terms: Terms
     offer: Offer
+    limit: float
+    """What it offers for room in a book, where it waits for that."""
 
 
 def _in_turn(
-    connection: sa.Connection, living: Iterable[Platform], scene: _Scene, now: Circumstances
-) -> list[tuple[Platform, _Asking]]:
-    """Of those who wait for room in a book, who offers more is asked first."""
-    asking = [(one, _asking(connection, one, scene, now)) for one in living]
-    patient = {one.id: limit_of(it.terms, it.offer) for one, it in asking if it.terms.patient}
-    return sorted(asking, key=lambda pair: (-patient.get(pair[0].id, 0.0), pair[0].id))
+    apart: Apart,
+    connection: sa.Connection,
+    living: Iterable[Platform],
+    scene: _Scene,
+    now: Circumstances,
+) -> list[tuple[Platform, _Asking | None]]:
+    """Of those who wait for room in a book, who offers more is asked first.
+
+    One that ends asks for nothing: it is ended whatever may be wrong with it otherwise.
+    """
+    asking: list[tuple[Platform, _Asking | None]] = []
+    for one in living:
+        if State(one.state) in {State.STOPPING, *ENDS}:
+            asking.append((one, None))
+            continue
+        found = apart.look(one.id, partial(_asking, connection, one, scene, now), None)
+        if found is not None:
+            asking.append((one, found))
+    return sorted(asking, key=lambda pair: (-(pair[1].limit if pair[1] else 0.0), pair[0].id))
 
 
 def _asking(
@@ -120,7 +165,8 @@ def _asking(
         capacity=scene.capacities.get(market),
         book=now.books.get(market),
     )
-    return _Asking(purse, terms_of(platform, template, purse), offer)
+    terms = terms_of(platform, template, purse)
+    return _Asking(purse, terms, offer, limit_of(terms, offer) if terms.patient else 0.0)
 
 
 def _scene(
@@ -146,7 +192,7 @@ def _scene(
     }
     members: dict[int, list[Member]] = {one.id: [] for one in living}
     for one in present:
-        members[one.platform].append(one)
+        members.get(one.platform, []).append(one)
     newest = periods.newest_decided(connection)
     sight = Sight(
         period=seen.period,
@@ -182,33 +228,58 @@ def _past(connection: sa.Connection, now: Circumstances) -> Mapping[str, Mapping
 def _tend_one(
     connection: sa.Connection,
     platform: Platform,
-    asking: _Asking,
+    asking: _Asking | None,
+    scene: _Scene,
+    now: Circumstances,
+) -> _Done:
+    known = scene.members[platform.id]
+    gone = set(lost(known, scene.sight))
+    fleets.lose(connection, gone, now.at_s)
+    members = [one for one in known if one.key not in gone]
+    if asking is None:
+        return _Done(_end_one(connection, platform, members, scene, now))
+    return _go_on(connection, platform, asking, members, scene, now)
+
+
+def _end_one(
+    connection: sa.Connection,
+    platform: Platform,
+    members: Sequence[Member],
     scene: _Scene,
     now: Circumstances,
 ) -> Sequence[Step]:
+    """One that ends makes no VM any more: nothing of what it asks for is looked at."""
+    if not members:
+        passed(connection, platform, Happening(event=Event.GONE, why=""), now.at_s)
+    result = ending(State(platform.state), members, scene.sight)
+    fleets.leave(connection, result.leave)
+    return result.steps
+
+
+def _go_on(
+    connection: sa.Connection,
+    platform: Platform,
+    asking: _Asking,
+    members: Sequence[Member],
+    scene: _Scene,
+    now: Circumstances,
+) -> _Done:
     sight, template = scene.sight, parsed(platform.template)
     purse, terms, offer = asking.purse, asking.terms, asking.offer
-    known = scene.members[platform.id]
-    gone = set(lost(known, sight))
-    fleets.lose(connection, gone, now.at_s)
-    members: Sequence[Member] = [one for one in known if one.key not in gone]
     market = market_of(template, now.markets)
-    counted = counts(members, sight)
-    if State(platform.state) not in ENDS:
-        standing = Standing(
-            state=State(platform.state),
-            held=platform.held,
-            terms=terms,
-            least={one.name: one.least for one in template.clusters},
-            over_budget=template.over_budget,
-            counts=counted,
-            failing=_failing(platform, members, scene, now),
-        )
-        platform = passed(connection, platform, happening(standing, offer), now.at_s)
-        platform = claimed_at_start(connection, platform, standing.state, terms, offer)
-        platform, members = _without_refused(
-            connection, platform, members, counted, sight, now.at_s
-        )
+    counted, failures = counts(members, sight), failures_of(platform, scene.failures)
+    standing = Standing(
+        state=State(platform.state),
+        held=platform.held,
+        terms=terms,
+        least={one.name: one.least for one in template.clusters},
+        over_budget=template.over_budget,
+        counts=counted,
+        failing=failing_now(members, sight, failures, now.at_s),
+    )
+    platform = passed(connection, platform, happening(standing, offer), now.at_s)
+    platform, claim = claimed_at_start(connection, platform, standing.state, terms, offer)
+    platform, members = without_refused(connection, platform, members, counted, sight, now.at_s)
     bids: Mapping[str, Mapping[str, float]] = {}
     if State(platform.state) in UP_OR_COMING:
         bids = bids_by_cluster(
@@ -230,92 +301,10 @@ def _tend_one(
         ),
         may_resume=purse.credits > 0,
         room=scene.room.of(platform.owner),
-        replaced=_replaced(connection, platform, members, scene, now),
+        replaced=made_anew(
+            connection, platform, members, sight, failures, now.at_s, now.interval_s
+        ),
     )
-    scene.room.count(platform.owner, result.steps)
     fleets.add(connection, result.add)
     fleets.leave(connection, result.leave)
-    return result.steps
-
-
-def _failed(members: Sequence[Member], sight: Sight) -> dict[str, list[tuple[str, int, str]]]:
-    """By cluster, those that have failed: key, id and OpenNebula's word for it."""
-    found: dict[str, list[tuple[str, int, str]]] = {}
-    for one in members:
-        if one.vm in sight.failed and one.vm is not None and not one.leaving:
-            found.setdefault(one.cluster, []).append((one.key, one.vm, sight.failed[one.vm]))
-    return found
-
-
-def _failures(platform: Platform, scene: _Scene) -> dict[str, Failures]:
-    return {
-        cluster: Failures(tuple(at_s))
-        for (owner, cluster), at_s in scene.failures.items()
-        if owner == platform.id
-    }
-
-
-def _failing(
-    platform: Platform, members: Sequence[Member], scene: _Scene, now: Circumstances
-) -> str:
-    """Of a cluster of which too many have failed: what is the matter with the last one."""
-    failed = _failed(members, scene.sight)
-    over = exhausted(_failures(platform, scene), now.at_s)
-    return next(
-        (f"VM {vm} is {words}" for name in over for _, vm, words in failed.get(name, [])), ""
-    )
-
-
-def _replaced(
-    connection: sa.Connection,
-    platform: Platform,
-    members: Sequence[Member],
-    scene: _Scene,
-    now: Circumstances,
-) -> frozenset[str]:
-    """Keys of those that have failed and are made anew now; it is written down why."""
-    if State(platform.state) not in UP_OR_COMING:
-        return frozenset()
-    failed = _failed(members, scene.sight)
-    found = replaced(failed, _failures(platform, scene), now.at_s, now.interval_s)
-    keys = frozenset(one.key for one in found)
-    fleets.fail(connection, keys, now.at_s)
-    for one in found:
-        doing = Doing(
-            platform=platform.id, at_s=now.at_s, who=MANAGER, what="replace", text=one.text
-        )
-        doings.add(connection, doing)
-    return keys
-
-
-def _without_refused(
-    connection: sa.Connection,
-    platform: Platform,
-    members: Sequence[Member],
-    counted: Counts,
-    sight: Sight,
-    at_s: float,
-) -> tuple[Platform, Sequence[Member]]:
-    """One that runs goes on without the VMs that OpenNebula refuses to make."""
-    if not counted.trouble or State(platform.state) not in UP_OR_COMING:
-        return platform, members
-    refused = sight.refused or {}
-    given_up = [
-        one
-        for one in members
-        if one.vm is None and refused.get(one.key, (0, ""))[0] >= MOST_REFUSALS
-    ]
-    fleets.lose(connection, [one.key for one in given_up], at_s)
-    fewer = Counter(one.cluster for one in given_up if not one.leaving)
-    sizes = {name: max(size - fewer[name], 0) for name, size in platform.sizes.items()}
-    doing = Doing(
-        platform=platform.id,
-        at_s=at_s,
-        who=MANAGER,
-        what="size",
-        text=f"goes on without {len(given_up)} VMs: {counted.trouble}",
-        refused=True,
-    )
-    keys = {one.key for one in given_up}
-    left = [one for one in members if one.key not in keys]
-    return resized(connection, platform, sizes, doing), left
+    return _Done(result.steps, claim)

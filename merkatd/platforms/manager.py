@@ -22,8 +22,7 @@ from merkatd.database import platforms
 from merkatd.database.platforms import Platform
 from merkatd.platforms import ordering
 from merkatd.platforms.acting import act
-from merkatd.platforms.announcing import Attended, attended, markets_now
-from merkatd.platforms.claims import claims_of
+from merkatd.platforms.announcing import Attended, news_of
 from merkatd.platforms.conditions import CPU
 from merkatd.platforms.failing import fail
 from merkatd.platforms.fitting import Fitting, Offered, fitting
@@ -39,6 +38,7 @@ from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.transactions import Transactions
+from merkatd.scheduler.troubles import Kind
 from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.world import World
 
@@ -108,7 +108,9 @@ class Manager:
             books=self._books(),
             new_vms=world.rhythm.new_vms,
         )
-        return await database.run(partial(tend, seen=seen, now=now))
+        tended = await database.run(partial(tend, seen=seen, now=now))
+        world.troubles.note(Kind.PLATFORM, "looked after", tended.failed)
+        return tended.steps
 
     def _books(self) -> dict[str, Book]:
         """By market, as they were published last; none before that."""
@@ -135,29 +137,32 @@ class Manager:
 
     async def _compare(self, announcement: Announcement) -> None:
         """Start and stop controllers until those run that should, and tell them the news."""
-        world = self._world
-        money, interval_s = world.money, world.rhythm.interval_s
-
-        def look(connection: sa.Connection) -> tuple[dict[int, Attended], list[MarketNow]]:
-            if not platforms.living(connection):
-                return {}, []
-            found = attended(
-                connection, announcement, world.markets, interval_s, money.replenishment_s
-            )
-            claims = claims_of(connection, announcement, world)
-            return found, markets_now(connection, announcement, world.markets, interval_s, claims)
-
         if not self._may_act():  # since the period ended another daemon took over
             return
-        now, markets = await world.database.read(look)
+        world = self._world
+        found = await world.database.read(partial(news_of, world, announcement))
+        now, markets, failed = found.attended, found.markets, found.failed
+        world.troubles.note(Kind.PLATFORM, "announced", failed)
         self._published = markets
-        for platform in self._running.keys() - now.keys():
+        # The processes of one that fails go on as they are.
+        for platform in self._running.keys() - now.keys() - failed.keys():
             self._end(platform)
-        for platform in sorted(now.keys() - self._running.keys()):
-            await self._controllers.start(now[platform].assignment)
-            self._running[platform] = now[platform]
-        self._controllers.announce(markets, [now[platform].standing for platform in sorted(now)])
+        await self._start({one: now[one] for one in sorted(now.keys() - self._running.keys())})
+        told = sorted(now.keys() & self._running.keys())
+        self._controllers.announce(markets, [now[platform].standing for platform in told])
         await tidy(world, self._controllers, announcement.seen.period)
+
+    async def _start(self, those: Mapping[int, Attended]) -> None:
+        """Have the controllers of these run; one that can't be started is tried again later."""
+        failed: dict[int, Exception] = {}
+        for platform, one in those.items():
+            try:
+                await self._controllers.start(one.assignment)
+            except Exception as error:  # noqa: BLE001 - it is noted, and others are started
+                failed[platform] = error
+            else:
+                self._running[platform] = one
+        self._world.troubles.note(Kind.PLATFORM, "started", failed)
 
     def _end(self, platform: int) -> None:
         """Have a platform's processes end; however long they take, nobody waits for them."""

@@ -1,5 +1,6 @@
 """What a platform has to spend, and what it asks of the moment in which it starts or resumes."""
 
+from functools import partial
 from math import inf
 
 import sqlalchemy as sa
@@ -8,6 +9,7 @@ from controllers.policies.deadline import Purse, bid_max
 from controllers.policies.minimum import least_part
 from merkatd.currency import MICRO
 from merkatd.database import platforms
+from merkatd.database.apart import Apart
 from merkatd.database.budgets import Budget
 from merkatd.database.platforms import Platform
 from merkatd.platforms.conditions import Terms
@@ -24,8 +26,13 @@ _HORIZON_S = 86_400.0
 
 def read_all(connection: sa.Connection) -> None:
     """Read the texts of all living platforms, so that what they say is known from then on."""
+    apart = Apart(connection)
     for platform in platforms.living(connection):
-        full_of(platform, parsed(platform.template))
+        apart.look(platform.id, partial(_read, platform), None)
+
+
+def _read(platform: Platform) -> None:
+    full_of(platform, parsed(platform.template))
 
 
 def purse_of(budget: Budget | None, replenishment_s: float) -> Purse:

@@ -20,6 +20,7 @@ from merkatd.platforms.failing import trouble_of
 from merkatd.platforms.ports import VmNow
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.troubles import Kind
 from merkatd.scheduler.world import World
 
 Row = dict[str, Any]
@@ -52,6 +53,7 @@ def shown(
     members = fleets.present(connection, one.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
     return summary(connection, one) | {
+        "unattended": world.troubles.why(Kind.PLATFORM, one.id),
         "market": market,
         "give_up": template.goal.give_up,
         "ideal_s": template.goal.ideal_s,
@@ -62,6 +64,30 @@ def shown(
         "takes": "" if judged.answer is Answer.START else f"{judged.why}; {judged.needs}",
         "vms": [
             _vm(each.vm, each.cluster, seen.get(each.vm), leaving=each.leaving)
+            for each in members
+            if each.vm is not None
+        ],
+        "actions": [_doing(each) for each in doings.recent(connection, one.id, NEWEST)],
+    }
+
+
+def shown_in_part(connection: sa.Connection, one: Platform, world: World, error: Exception) -> Row:
+    """What is known of a platform that can't be shown as a whole, and why."""
+    template = parsed(one.template)
+    members = fleets.present(connection, one.id)
+    why = world.troubles.why(Kind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
+    return summary(connection, one) | {
+        "unattended": why,
+        "market": market_of(template, world.markets).name,
+        "give_up": template.goal.give_up,
+        "ideal_s": template.goal.ideal_s,
+        "prices": {},
+        "full_cost": None,
+        "bids": 0.0,
+        "outlook": str(Answer.WAIT),
+        "takes": "",
+        "vms": [
+            _vm(each.vm, each.cluster, None, leaving=each.leaving)
             for each in members
             if each.vm is not None
         ],

@@ -12,6 +12,7 @@ back to an older state. They are retired only once that has lasted for a day.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import sqlalchemy as sa
@@ -19,9 +20,11 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.database import tenants
+from merkatd.database.apart import Apart
 from merkatd.database.tenants import Tenant
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.troubles import Kind
 from merkatd.scheduler.world import World
 
 ASKED = 20
@@ -90,7 +93,10 @@ class RemovedUsers:
             self.waiting = {}
             return
         at_s = world.now()
-        found = await world.database.run(lambda c: _ended(c, world, seen, sorted(todo), at_s))
+        found, failed = await world.database.run(
+            lambda c: _ended(c, world, seen, sorted(todo), at_s)
+        )
+        world.troubles.note(Kind.TENANT, "retired", failed)
         self._tell(found, known)
 
     def _many_for(
@@ -152,9 +158,15 @@ class RemovedUsers:
 
 def _ended(
     connection: sa.Connection, world: World, seen: Seen, owners: Collection[int], at_s: float
-) -> dict[int, _Found]:
-    """By owner: what was ended and what is left."""
-    return {owner: _end(connection, world, seen, owner, at_s) for owner in owners}
+) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
+    """By owner: what was ended and what is left; and which owners fail."""
+    apart = Apart(connection)
+    waits = _Found(None, "the daemon has ended what it has: the log says why that fails")
+    found = {
+        owner: apart.run(owner, partial(_end, connection, world, seen, owner, at_s), waits)
+        for owner in owners
+    }
+    return found, apart.failed
 
 
 def _end(connection: sa.Connection, world: World, seen: Seen, owner: int, at_s: float) -> _Found:

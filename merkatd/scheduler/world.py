@@ -16,6 +16,7 @@ from merkatd.scheduler.ports import Answer, Cloud, Hypervisors, Reply
 from merkatd.scheduler.recent import RecentUse
 from merkatd.scheduler.settings import Acting, Goods, Market, Rhythm
 from merkatd.scheduler.transactions import Transactions
+from merkatd.scheduler.troubles import Troubles
 
 if TYPE_CHECKING:  # it imports the world itself
     from merkatd.scheduler.observe import Seen
@@ -88,6 +89,7 @@ class World:
     handing: bool = False
     """Whether OpenNebula carries out deployments and migrations, when its driver asks for them."""
     recent: RecentUse = field(default_factory=RecentUse)
+    troubles: Troubles = field(default_factory=Troubles)
     certain: Callable[[], Awaitable[None]] = _nothing
     """Raises LeaseLostError where another daemon may be acting already."""
     why_not_on: Callable[[int, AbstractSet[int], float], Awaitable[str | None]] = _no_reason

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from merkatd.bus.desks import Desk
 from merkatd.bus.messages import (
     Measured,
     Remember,
 )
-from merkatd.bus.wire import topic_of
+from merkatd.bus.wire import Packed, topic_of
 from merkatd.platforms.ports import Outcome, SetBids
 from tests.bus.raw import Raw, listening, readable
 from tests.bus.rig import (
@@ -71,6 +74,27 @@ def test_each_platform_hears_its_own_news_alone() -> None:
                 assert one == (news(platform, period) if role == CONTROLLER else market(period))
             assert len(all_heard) == 5
 
+    on_site(story)
+
+
+def test_news_of_one_that_cannot_be_sent_keep_no_other_from_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever is wrong with the news of one platform, those that come after are sent."""
+    real = Desk.packed
+
+    def packed(desk: Desk) -> Packed:
+        if desk.assignment.platform == 1 and desk.standing is not None:
+            raise ZeroDivisionError("nothing to divide by")
+        return real(desk)
+
+    async def story(site: Site) -> None:
+        peer = await site.joined(2)
+        await listening(site, peer, 2)
+        site.hub.announce(*parts(news(1, 5), news(2, 5)))
+        assert await soon(anext(peer.news()), 10.0) == news(2, 5)
+
+    monkeypatch.setattr(Desk, "packed", packed)
     on_site(story)
 
 

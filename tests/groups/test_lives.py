@@ -6,8 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from merkatd.api.questions.groups import GroupQuestions
+from merkatd.database.groups import Group
+from merkatd.groups import keeping
+from merkatd.groups.fleet import orders
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.troubles import Kind
 from tests.groups.site import Site, template
 
 
@@ -126,6 +131,32 @@ class TestEnd:
 
 
 class TestFaults:
+    def test_one_that_fails_stays_as_it_was_and_others_go_on(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The period goes on; once nothing is wrong, the group gets its VMs too."""
+        before, broken, after = (site.create(60.0, 1) for _ in range(3))
+        fails = [True]
+
+        def failing(group: Group, *arguments: Any, **named: Any) -> Any:
+            if group.id == broken and fails[0]:
+                raise ZeroDivisionError("nothing to divide by")
+            return orders(group, *arguments, **named)
+
+        monkeypatch.setattr(keeping, "orders", failing)
+        site.periods(3)
+        assert [len(site.vms(one)) for one in (before, broken, after)] == [1, 0, 1]
+        troubles = site.scheduler.world.troubles
+        assert troubles.of(Kind.GROUP) == {broken: "ZeroDivisionError: nothing to divide by"}
+        questions = GroupQuestions(site.scheduler, site.keeper)
+        why = site.wait(questions.shown(broken))["why"]
+        assert why == ("the daemon fails to look after it: ZeroDivisionError: nothing to divide by")
+        assert site.wait(questions.shown(after))["why"] == ""
+        fails[0] = False
+        site.periods(3)
+        assert len(site.vms(broken)) == 1
+        assert troubles.of(Kind.GROUP) == {}
+
     @pytest.mark.parametrize("calls", range(5))
     def test_killed_between_create_and_deploy(self, site: Site, calls: int) -> None:
         """Wherever the cloud is cut off and the daemon starts again: no VM twice, none lost."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+import sqlalchemy as sa
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import capturedLogs, formatEvent
 
@@ -21,6 +22,7 @@ from merkatd.platforms.ordering import Submission
 from merkatd.platforms.stored import parsed
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.removed import CERTAIN_S
+from merkatd.scheduler.troubles import Kind
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 MONEY = Money(supply=0.0, starting_credits=100.0)
@@ -116,6 +118,29 @@ def test_an_error_and_an_unread_pool_say_nothing(made: Frontend) -> None:
     assert standing(made, owner).retired_s is None, "two looks in a row are two that answered"
     made.periods(1)
     assert standing(made, owner).retired_s is not None
+
+
+def test_one_whose_end_fails_keeps_no_other_from_its_end(made: Frontend) -> None:
+    """The period goes on; the daemon says of the one that fails why it waits."""
+    first, second = known(made, "ann"), known(made, "bob")
+    fails = [True]
+
+    def ending(_connection: sa.Connection, owner: int, _at_s: float) -> str | None:
+        if owner == first and fails[0]:
+            raise ZeroDivisionError("nothing to divide by")
+        return None
+
+    made.scheduler.adopt(replace(made.scheduler.world, endings=(ending,)))
+    for owner in (first, second):
+        remove(made, owner)
+    made.periods(4)
+    assert standing(made, second).retired_s is not None
+    assert standing(made, first).retired_s is None
+    assert "the log says why that fails" in made.scheduler.removed.waiting[first]
+    assert "nothing to divide by" in made.scheduler.world.troubles.of(Kind.TENANT)[first]
+    fails[0] = False
+    made.periods(2)
+    assert standing(made, first).retired_s is not None
 
 
 def test_most_at_once_are_another_opennebula_until_a_day_has_passed(made: Frontend) -> None:

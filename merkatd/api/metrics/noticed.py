@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.troubles import Kind
 
 
 class Noticed(Collector):
@@ -34,6 +35,14 @@ class Noticed(Collector):
         )
         waiting.add_metric((), len(self._scheduler.removed.waiting))
         yield waiting
+        unattended = GaugeMetricFamily(
+            "merkat_unattended",
+            "Platforms, groups and removed tenants that the daemon fails to look after",
+            labels=("kind",),
+        )
+        for kind in Kind:
+            unattended.add_metric((str(kind),), len(self._scheduler.world.troubles.of(kind)))
+        yield unattended
         errors = CounterMetricFamily(
             "merkat_subscriber_errors", "Calls at the end of a period that raised an exception"
         )

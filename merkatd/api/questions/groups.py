@@ -24,6 +24,7 @@ from merkatd.platforms.inventory import vm_template
 from merkatd.platforms.template import TemplateError
 from merkatd.platforms.vm_text import wrong
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.troubles import Kind
 from merkatd.scheduler.wishes import MOST as MOST_RATE
 
 Row = dict[str, Any]
@@ -59,10 +60,12 @@ class GroupQuestions:
 
     async def shown(self, group: int) -> Row:
         """All that is known of it. Raises NotFoundError."""
-        latest = self._scheduler.latest
-        return await self._scheduler.world.database.read(
+        latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
+        row = await self._scheduler.world.database.read(
             lambda c: showing.shown(c, found(c, group), latest)
         )
+        why = troubles.why(Kind.GROUP, group)
+        return row if why is None else row | {"why": f"the daemon fails to look after it: {why}"}
 
     async def create(
         self, given: Arguments, owner: int, user_group: int, ask: Ask, *, admin: bool

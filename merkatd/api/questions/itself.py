@@ -16,6 +16,7 @@ from merkatd.cluster.json_form import dumps
 from merkatd.database import audit, decisions, periods
 from merkatd.database.orders import Order
 from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.troubles import Kind
 
 
 class ItselfQuestions:
@@ -79,6 +80,10 @@ class ItselfQuestions:
             "drift": reach.drift,
             "hosts_in_error": {} if latest is None else dict(trouble_of(latest.seen.observation)),
             "failed_strategies": {} if latest is None else dict(latest.decided.decision.failed),
+            "unattended": {
+                str(kind): {str(one): why for one, why in scheduler.world.troubles.of(kind).items()}
+                for kind in Kind
+            },
             "others": scheduler.foreign.why,
             "removed_users": {
                 str(owner): f"its tenant is retired once {why}"

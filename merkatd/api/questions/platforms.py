@@ -16,6 +16,7 @@ from merkatd.api.questions.words import (
     whole,
 )
 from merkatd.database import platforms
+from merkatd.database.apart import Apart
 from merkatd.database.platforms import Platform
 from merkatd.ledger import MOST_CREDITS, Ledger
 from merkatd.platforms import showing, terms
@@ -62,10 +63,18 @@ class PlatformQuestions:
         )
 
     async def shown(self, platform: int) -> Row:
-        """All that is known of it. Raises NotFoundError."""
-        return await self._scheduler.world.database.read(
-            lambda connection: self._shown(connection, found(connection, platform))
-        )
+        """All that can be shown of it. Raises NotFoundError."""
+        world = self._scheduler.world
+
+        def read(connection: sa.Connection) -> Row:
+            one = found(connection, platform)
+            apart = Apart(connection)
+            row = apart.look(platform, lambda: self._shown(connection, one), None)
+            if row is not None:
+                return row
+            return showing.shown_in_part(connection, one, world, apart.failed[platform])
+
+        return await world.database.read(read)
 
     def _shown(self, connection: sa.Connection, one: Platform) -> Row:
         scheduler = self._scheduler

@@ -43,6 +43,8 @@ _SHORT = {
     "size": "all together.",
 }
 _LONG = _SHORT | {
+    "unattended": "Why the daemon fails to look after it; nil where it does not fail. Meanwhile its"
+    " VMs and bids stay as they are; `merkat.platform.stop` ends it all the same.",
     "market": "The market its VMs are in.",
     "give_up": "Whether work that can't be done in time is worth nothing.",
     "ideal_s": "The least time in which its work can be done.",

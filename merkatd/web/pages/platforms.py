@@ -28,6 +28,7 @@ from merkatd.web.pages.parts import (
 )
 from merkatd.web.routes import Here, route
 
+_AS_THEY_ARE = "Its VMs and their bids stay as they are; an order to stop ends them."
 _OUTLOOK = {"start": "it can run", "wait": "it would wait", "cancel": "it would be cancelled"}
 
 
@@ -100,6 +101,8 @@ async def shown(
 
 def _lead(row: Mapping[str, Any]) -> str:
     """What is to be read first of a platform."""
+    if row["unattended"] and row["state"] not in OVER:
+        return f"The daemon fails to look after it: {row['unattended']}. {_AS_THEY_ARE}"
     if row["trouble"] and row["state"] not in OVER:
         return f"Its controller fails: {row['trouble']}. Its VMs bid nothing until it works again."
     return str(row["report"] or row["why"] or "")
