@@ -1,8 +1,9 @@
 """What a browser asks and is answered, as values; and the headers that every answer has."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from merkatd.web.forms import Form
 from merkatd.web.listening import Listener
 
 POLICY = (
@@ -31,8 +32,11 @@ class Asked:
 
     method: str
     path: str
-    query: Mapping[str, str]
-    form: Mapping[str, Sequence[str]]
+    query: Form
+    form: Form
+    """Not read before the visitor is let in: to read a large one takes time."""
+    size: int
+    """Bytes of the form."""
     cookie: str
     by_hand: bool
     """Whether a person asked, and not the page by itself."""
@@ -42,7 +46,7 @@ class Asked:
 
     def field(self, name: str) -> str:
         """What a form says once."""
-        return next(iter(self.form.get(name, ())), "")
+        return self.form.field(name)
 
 
 @dataclass(frozen=True, slots=True)

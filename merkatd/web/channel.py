@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote
 
 from twisted.internet.defer import CancelledError, ensureDeferred
 from twisted.logger import Logger
@@ -11,6 +10,7 @@ from twisted.logger import Logger
 from merkatd.api.xmlrpc.channel import Call, Channel
 from merkatd.api.xmlrpc.dispatch import printable
 from merkatd.web.answers import HEADERS, Answer, Asked, Live
+from merkatd.web.forms import MOST_LONG_BYTES, Form, decoded
 from merkatd.web.hosts import host_name
 from merkatd.web.listening import Listener
 from merkatd.web.pages.signin import wrong_page
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 LIVE_HEADER = b"x-merkat-live"
 _FORM = "application/x-www-form-urlencoded"
-_MOST_FIELDS = 2_000
-MOST_FORM_BYTES = 1 << 17
-"""The longest template that may be sent, each byte of it written as three, and some more."""
 
 _log = Logger()
 
@@ -43,7 +40,7 @@ class Visit(Call):
 
     def _refused(self) -> Answer | None:
         """Return the answer to a request that is refused whatever it asks for."""
-        most = min(self.channel.factory.body_bytes, MOST_FORM_BYTES)
+        most = min(self.channel.factory.body_bytes, MOST_LONG_BYTES)
         if self.size > most:
             text = f"A form may have {most} bytes at most."
             return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
@@ -89,9 +86,10 @@ class Visit(Call):
         path, _, query = self.uri.partition(b"?")
         return Asked(
             method=self.method.decode("latin-1"),
-            path=unquote(path.decode("latin-1")),
-            query={name: values[0] for name, values in fields_of(query).items()},
-            form=fields_of(self.content.getvalue()) if self.method == b"POST" else {},
+            path=decoded(path),
+            query=Form(query),
+            form=Form(self.content.getvalue() if self.method == b"POST" else b""),
+            size=self.size,
             cookie=self._cookie(),
             by_hand=self.getHeader(LIVE_HEADER) is None,
             own=self._own(),
@@ -195,11 +193,3 @@ def cookie_of(header: str, name: str) -> str:
     """
     pairs = (one.strip().partition("=") for one in header.split(";"))
     return next((value for found, _, value in pairs if found == name), "")
-
-
-def fields_of(text: bytes) -> dict[str, list[str]]:
-    """What a query or a form says; nothing where it is neither."""
-    try:
-        return parse_qs(text.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-    except ValueError:
-        return {}

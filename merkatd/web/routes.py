@@ -13,6 +13,7 @@ from merkatd.api.questions.present import Present
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.api.xmlrpc.table import MOST, Caller, House
 from merkatd.web.answers import Answer, Asked, Live
+from merkatd.web.forms import MOST_FORM_BYTES
 from merkatd.web.goals import Goals
 from merkatd.web.past import Moment, Past
 from merkatd.web.recall import NEEDED, Reading
@@ -141,18 +142,26 @@ class Route:
     admin: bool
     changes: bool
     """Whether others may see something else afterwards."""
+    most: int
+    """Bytes that a form sent there may have."""
 
 
 ROUTES: list[Route] = []
 
 
 def route(
-    method: str, path: str, *, admin: bool = False, quotes: bool = False
+    method: str,
+    path: str,
+    *,
+    admin: bool = False,
+    quotes: bool = False,
+    most: int = MOST_FORM_BYTES,
 ) -> Callable[[Function], Function]:
     """Add a function to the table; a form that `quotes` changes nothing."""
 
     def register(function: Function) -> Function:
-        ROUTES.append(Route(method, path, function, admin, method == "POST" and not quotes))
+        changes = method == "POST" and not quotes
+        ROUTES.append(Route(method, path, function, admin, changes, most))
         return function
 
     return register

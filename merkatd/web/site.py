@@ -12,7 +12,7 @@ from merkatd.api.once import Once
 from merkatd.api.questions import NotNowError, QuestionError
 from merkatd.api.questions.prepared import Prepared
 from merkatd.api.xmlrpc.dispatch import Dispatch, refusal_of
-from merkatd.api.xmlrpc.identity import Identity
+from merkatd.api.xmlrpc.identity import LONGEST_SESSION, Identity
 from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.table import Caller
 from merkatd.api.xmlrpc.words import Code, Refusal
@@ -21,6 +21,7 @@ from merkatd.ledger import LedgerError
 from merkatd.web import pages
 from merkatd.web.answers import LOOK_AGAIN, Answer, Asked, Live, go, page
 from merkatd.web.assets import asset
+from merkatd.web.forms import MOST_FORM_BYTES
 from merkatd.web.goals import Goals
 from merkatd.web.listening import Listener, Listeners
 from merkatd.web.pages.frame import not_now
@@ -33,6 +34,9 @@ from merkatd.web.sessions import Session, Sessions
 ASSETS = "/files/"
 LIVE = "/live"
 SIGN_OUT = "/sign-out"
+MOST_SIGN_IN_BYTES = 12 * LONGEST_SESSION + 256
+"""The longest name and password that are taken: a character has up to four bytes, each of which is
+written as three."""
 
 _STATUS: Mapping[Code, HTTPStatus] = {
     # Whether something is not there or not theirs is nobody's business.
@@ -72,37 +76,39 @@ class Site:
         self.past = Past()
 
     async def visit(self, asked: Asked) -> Answer | Live:
-        """The answer to any request."""
+        """The answer to any request; no form is read before its sender is let in."""
         if asked.path.startswith(ASSETS) and asked.method in {"GET", "HEAD"}:
             return asset(asked.path.removeprefix(ASSETS)) or _nothing()
+        session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
+        wait_s = self._admission.wait_s(asked.address, asked.size)
+        try:
+            known = session is not None
+            self._admission.heed(asked.address, wait_s, known=known, size=asked.size)
+        except Refusal as refusal:
+            return wrong_page(refusal.text, HTTPStatus.TOO_MANY_REQUESTS)
         if asked.method == "POST" and not asked.own:
             text = "The browser does not say that one of our pages sent this form."
             return wrong_page(text, HTTPStatus.FORBIDDEN)
-        session = self._sessions.of(asked.cookie, by_hand=asked.by_hand)
-        wait_s = self._admission.wait_s(asked.address)
-        try:
-            self._admission.heed(asked.address, wait_s, known=session is not None)
-        except Refusal as refusal:
-            return wrong_page(refusal.text, HTTPStatus.TOO_MANY_REQUESTS)
         if asked.path == SIGN_IN:
-            return await self._sign_in(asked)
+            return _too_long(asked, MOST_SIGN_IN_BYTES) or await self._sign_in(asked)
         if session is None:
             return _sign_in_first(asked)
         return await self._known(asked, session)
 
     async def _known(self, asked: Asked, session: Session) -> Answer | Live:
         """The answer to who is signed in."""
-        if asked.method == "POST" and not _same(asked.field("form"), session.form):
-            text = "This form has expired. Reload the page and try again."
-            return wrong_page(text, HTTPStatus.FORBIDDEN)
         if (asked.method, asked.path) == ("POST", SIGN_OUT):
-            self._sessions.end(session)
-            return self._with_cookie(go(SIGN_IN), "", gone=True)
+            return _too_long(asked, MOST_FORM_BYTES) or self._signed_out(asked, session)
         found = find(asked.method, asked.path)
         if found is None and (asked.method, asked.path) != ("GET", LIVE):
             return _nothing()
+        refused = None if found is None else _too_long(asked, found[0].most)
+        if refused is not None:
+            return refused
 
         async def work(caller: Caller) -> Answer | Live:
+            if asked.method == "POST" and not _same(asked.field("form"), session.form):
+                return _expired()
             if found is None:
                 return self._listen(caller, session)
             return await self._shown(asked, session, caller, *found)
@@ -110,9 +116,20 @@ class Site:
         try:
             if asked.method == "POST":
                 return await self._ordered(asked, session, work)
-            return await self._admission.admitted(session.login, asked.address, work)
+            return await self._admitted(asked, session, work)
         except Exception as error:  # noqa: BLE001 - each visitor is answered, the daemon lives on
             return self._refused(asked, session, error)
+
+    async def _admitted(
+        self, asked: Asked, session: Session, work: Callable[[Caller], Awaitable[Answer | Live]]
+    ) -> Answer | Live:
+        return await self._admission.admitted(session.login, asked.address, work, asked.size)
+
+    def _signed_out(self, asked: Asked, session: Session) -> Answer:
+        if not _same(asked.field("form"), session.form):
+            return _expired()
+        self._sessions.end(session)
+        return self._with_cookie(go(SIGN_IN), "", gone=True)
 
     async def _ordered(
         self, asked: Asked, session: Session, work: Callable[[Caller], Awaitable[Answer | Live]]
@@ -123,7 +140,7 @@ class Site:
                 "The database does not answer. Nothing was done; try again in a moment.",
                 HTTPStatus.SERVICE_UNAVAILABLE,
             )
-        running = Once(self._admission.admitted(session.login, asked.address, work))
+        running = Once(self._admitted(asked, session, work))
         if await self._recall.outlast(running, self._look):
             return await running.result()
         return wrong_page(
@@ -221,6 +238,19 @@ class Site:
 def _same(said: str, right: str) -> bool:
     """Compare secrets as bytes: `compare_digest` refuses text beyond ASCII."""
     return compare_digest(said.encode(), right.encode())
+
+
+def _expired() -> Answer:
+    text = "This form has expired. Reload the page and try again."
+    return wrong_page(text, HTTPStatus.FORBIDDEN)
+
+
+def _too_long(asked: Asked, most: int) -> Answer | None:
+    """Return the answer to a form that is too long for its page, None where it is not."""
+    if asked.method != "POST" or asked.size <= most:
+        return None
+    text = f"A form sent to this page may have {most} bytes at most (got {asked.size})."
+    return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 def _sign_in_first(asked: Asked) -> Answer:

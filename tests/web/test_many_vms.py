@@ -3,10 +3,12 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from merkatd.web.answers import Asked
+from merkatd.web.forms import Form
 from merkatd.web.markup import joined
 from merkatd.web.pages import platforms
 from merkatd.web.pages.lists import ROWS
@@ -19,8 +21,9 @@ def asked(path: str, **query: str) -> Asked:
     return Asked(
         method="GET",
         path=path,
-        query=query,
-        form={},
+        query=Form(urlencode(query).encode()),
+        form=Form(b""),
+        size=0,
         cookie="",
         by_hand=True,
         own=True,
@@ -36,7 +39,8 @@ def shown(monkeypatch: Any, request: Asked) -> str:
     monkeypatch.setattr(platforms, "how", lambda *_: [])
     here: Any = SimpleNamespace(asked=request, now=SimpleNamespace(owner_names={}))
     vms = [{"vm": vm, "cluster": "c", "leaving": False, "state": "running"} for vm in range(VMS)]
-    row = {"id": 7, "name": "p", "state": "done", "report": None, "trouble": None, "why": "w"}
+    row = {"id": 7, "name": "p", "state": "done", "report": None, "why": "w"}
+    row |= {"trouble": None, "unattended": None}
     return joined(asyncio.run(platforms.shown(here, row | {"vms": vms, "actions": []})))
 
 

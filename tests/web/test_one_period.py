@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.web.answers import Asked
+from merkatd.web.forms import Form
 from merkatd.web.past import Past
 from merkatd.web.routes import Here
 from tests.api.xmlrpc.site import ANN
@@ -22,7 +23,7 @@ def test_a_page_knows_of_nothing_that_came_later() -> None:
     now = present_of(1, [0], np.array([[100.0, 1024.0]]))
     prepared: Any = SimpleNamespace(now=now)
     past = Past()
-    asked = Asked("GET", "/", {}, {}, "", by_hand=True, own=True, address="")
+    asked = Asked("GET", "/", Form(b""), Form(b""), 0, "", by_hand=True, own=True, address="")
     here = Here(
         _NOTHING,
         _NOTHING,

@@ -16,7 +16,7 @@ from merkatd.api.xmlrpc.server import CallFactory
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.driver.action import ActionError, read_action
 from merkatd.fields import duration
-from merkatd.web.channel import fields_of
+from merkatd.web.forms import fields_of
 from merkatd.web.hosts import host_name
 from tests.worst.search import Parser
 

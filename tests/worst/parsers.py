@@ -19,7 +19,8 @@ from merkatd.platforms.reading import LONGEST, read_template
 from merkatd.platforms.template import TemplateError
 from merkatd.platforms.terms import moment_of_text
 from merkatd.platforms.vm_text import size, wrong
-from merkatd.web.channel import MOST_FORM_BYTES, cookie_of, fields_of
+from merkatd.web.channel import cookie_of
+from merkatd.web.forms import MOST_LONG_BYTES, fields_of
 from tests.worst.devices import OF_POOLS
 from tests.worst.doors import DOORS
 from tests.worst.estate import OF_ESTATE
@@ -274,7 +275,7 @@ CALL = Parser(
 FORM = Parser(
     name="web form",
     read=lambda text: fields_of(text.encode()),
-    bytes_=MOST_FORM_BYTES,
+    bytes_=MOST_LONG_BYTES,
     words=("a", "{n}", "=", "&", ";", "%", "%41", "%C3%A9", "+", "a{n}=1&", "é", "%0"),
     known=(
         ("", "&", ""),

@@ -43,7 +43,7 @@ def paged(
 def page_of(rows: Sequence[Row], asked: Asked) -> tuple[Sequence[Row], int, int]:
     """The rows of the page that the query wants, its number, and how many pages there are."""
     pages = max(-(-len(rows) // ROWS), 1)
-    wanted = asked.query.get("page", "1")
+    wanted = asked.query.field("page") or "1"
     plain = wanted.isascii() and wanted.isdigit() and len(wanted) < 8
     at = min(max(int(wanted) if plain else 1, 1), pages)
     return rows[(at - 1) * ROWS : at * ROWS], at, pages

@@ -6,6 +6,7 @@ from typing import Any
 
 from merkatd.api.questions import QuestionError
 from merkatd.web.answers import Answer, go
+from merkatd.web.forms import MOST_LONG_BYTES
 from merkatd.web.markup import Markup, Part, h
 from merkatd.web.pages.fields import hidden
 from merkatd.web.pages.frame import form, framed, panel
@@ -19,7 +20,7 @@ async def plan(here: Here) -> Answer:
     return await _shown(here)
 
 
-@route("POST", "/plan/approve", admin=True)
+@route("POST", "/plan/approve", admin=True, most=MOST_LONG_BYTES)
 async def approve(here: Here) -> Answer:
     """Carry it out, without the steps that are to be skipped."""
     return await _answered(here, "approve_plan", skip=_numbers(here, "skip"))
@@ -42,7 +43,7 @@ async def _answered(here: Here, question: str, **words: Any) -> Answer:
 
 
 def _numbers(here: Here, name: str) -> list[int]:
-    said = here.asked.form.get(name, ())
+    said = here.asked.form.fields.get(name, ())
     return [int(one) for one in said if one.isascii() and one.isdigit() and len(one) < 8]
 
 

@@ -9,6 +9,7 @@ from merkatd.api.questions import QuestionError
 from merkatd.api.xmlrpc.words import Code, Refusal
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.web.answers import Answer, go
+from merkatd.web.forms import MOST_LONG_BYTES
 from merkatd.web.markup import Part, h
 from merkatd.web.pages import seen
 from merkatd.web.pages.change_form import NAMES
@@ -48,7 +49,7 @@ async def new(here: Here) -> Answer:
     return await _form(here, _EXAMPLE)
 
 
-@route("POST", "/platforms/quote", quotes=True)
+@route("POST", "/platforms/quote", quotes=True, most=MOST_LONG_BYTES)
 async def quote_new(here: Here) -> Answer:
     """What a template would mean if it were submitted."""
     text = _template(here)
@@ -66,7 +67,7 @@ async def quote_new(here: Here) -> Answer:
     return await _quote(here, f"Quote for {row['name']}", row, again, confirm)
 
 
-@route("POST", "/platforms/submit")
+@route("POST", "/platforms/submit", most=MOST_LONG_BYTES)
 async def submit(here: Here) -> Answer:
     """A new platform."""
     text = _template(here)

@@ -1,0 +1,138 @@
+"""A form is read once its sender is let in: strangers' bytes count, and are not looked at."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from merkatd.api.xmlrpc.admission import Admission
+from merkatd.api.xmlrpc.identity import Identity
+from merkatd.api.xmlrpc.settings import Settings
+from merkatd.web import forms
+from merkatd.web.forms import MOST_FORM_BYTES, MOST_LONG_BYTES
+from merkatd.web.listening import Listeners
+from merkatd.web.recall import Recall
+from merkatd.web.sessions import Sessions
+from merkatd.web.site import MOST_SIGN_IN_BYTES, Site
+from tests.web.visits import HOST, Visits
+
+_LOGIN = "ann:hush"
+_CALLS = 100.0
+"""A second, and at once, of an address."""
+
+
+class Logins:
+    """All logins are known."""
+
+    def is_known(self, _login: str) -> bool:
+        """Without asking."""
+        return True
+
+    is_good = is_familiar = is_known
+
+    async def who(self, _login: str) -> Identity:
+        """The one user."""
+        return Identity(5, "ann", frozenset({1}), 1)
+
+
+class Page:
+    """A page without a daemon behind it, which notes the forms that it reads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def site(asked: Any) -> Any:
+            return await self.site.visit(asked)
+
+        self.visits = Visits(site)
+        clock = self.visits.clock
+        settings = Settings(address_calls=_CALLS, user_calls=_CALLS, burst_s=1.0)
+        logins: Any = Logins()
+        dispatch: Any = SimpleNamespace(house=None, admission=Admission(logins, settings, clock))
+        self.sessions = Sessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
+        self.site = Site(
+            dispatch,
+            self.sessions,
+            Listeners(clock, most=1, most_per_user=1),
+            recall=Recall(clock, clock.seconds),
+            cookie="merkat",
+            secure=False,
+        )
+        self.read: list[int] = []
+        real = forms.fields_of
+
+        def fields_of(text: bytes) -> Any:
+            self.read.append(len(text))
+            return real(text)
+
+        monkeypatch.setattr(forms, "fields_of", fields_of)
+
+    def post(self, path: str, body: bytes, cookie: str = "", more: bytes = b"") -> int:
+        """The status that a form of these bytes is answered with."""
+        head = f"POST {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\nCookie: merkat={cookie}\r\n"
+        own = more or b"Sec-Fetch-Site: same-origin\r\n"
+        kind = b"Content-Type: application/x-www-form-urlencoded\r\n"
+        said = self.visits.say(head.encode() + HOST + kind + own + b"\r\n" + body)
+        return int(said.split(b" ", 2)[1])
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Page:
+    """A page for each test."""
+    return Page(monkeypatch)
+
+
+def large(size: int) -> bytes:
+    """A form of so many bytes, all of which would have to be looked at."""
+    return b"a=" + b"%" * (size - 2)
+
+
+def test_what_a_stranger_sends_is_not_read(page: Page) -> None:
+    """Whatever the address, whatever the form says."""
+    assert page.post("/nothing", large(MOST_LONG_BYTES)) == 401
+    page.visits.clock.advance(100)
+    assert page.post("/platforms/quote", large(MOST_LONG_BYTES), "made-up") == 401
+    assert page.read == []
+
+
+def test_what_another_sites_page_sends_is_not_read(page: Page) -> None:
+    """Nor with a session, which a browser may send along."""
+    token = page.sessions.begin(_LOGIN, 5)
+    more = b"Sec-Fetch-Site: cross-site\r\n"
+    assert page.post("/vms/1/bid", b"form=x", token, more) == 403
+    assert page.read == []
+
+
+def test_a_strangers_bytes_count_as_calls(page: Page) -> None:
+    """A KiB counts as one: an address with a hundred calls a second sends no megabytes."""
+    assert page.post("/nothing", large(90_000)) == 401
+    assert page.post("/nothing", large(20_000)) == 429
+    assert page.post("/nothing", large(5_000)) == 401
+    page.visits.clock.advance(1.0)
+    assert page.post("/nothing", large(90_000)) == 401
+    assert page.read == []
+
+
+def test_a_users_bytes_count_as_its_calls(page: Page) -> None:
+    """Four KiB count as one, and the form is not read beyond the limit."""
+    token = page.sessions.begin(_LOGIN, 5)
+    sent = [page.post("/platforms/quote", large(MOST_LONG_BYTES), token) for _ in range(4)]
+    assert sent == [403, 403, 403, 429]
+    assert page.read == [MOST_LONG_BYTES] * 3
+
+
+def test_a_form_to_sign_in_is_short(page: Page) -> None:
+    """It is a name and a password, and comes from strangers."""
+    assert page.post("/sign-in", large(MOST_SIGN_IN_BYTES + 1)) == 413
+    assert page.read == []
+    assert page.post("/sign-in", b"user=ann&password=hush") == 303
+    assert len(page.read) == 1
+
+
+def test_only_templates_and_plans_are_long(page: Page) -> None:
+    """All other forms of who is signed in are refused unread beyond some KiB."""
+    token = page.sessions.begin(_LOGIN, 5)
+    for path in ("/vms/1/bid", "/sign-out", "/platforms/1/change", "/orders/mode"):
+        assert page.post(path, large(MOST_FORM_BYTES + 1), token) == 413
+    assert page.post("/nothing", large(MOST_FORM_BYTES + 1), token) == 404
+    assert page.read == []
+    assert page.post("/vms/1/bid", large(MOST_FORM_BYTES), token) == 403
+    assert page.post("/platforms/submit", large(MOST_LONG_BYTES), token) == 403
