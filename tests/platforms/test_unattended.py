@@ -8,7 +8,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.commands.platform_text import lines_of
-from merkatd.platforms import announcing, claims, keeping, ordering
+from merkatd.platforms import announcing, claims, keeping, ordering, purses
 from merkatd.platforms.ports import Assignment, SetSize
 from merkatd.platforms.showing import Row
 from merkatd.scheduler.troubles import Kind
@@ -88,6 +88,18 @@ def test_one_that_fails_stays_as_it_was_and_the_period_goes_on(
     failing.no_more()
     site.until(broken, "running")
     assert troubles(site) == {}
+
+
+def test_one_that_fails_as_the_daemon_reads_all_texts_keeps_no_period_from_its_end(
+    site: Site, failing: Failing
+) -> None:
+    """A daemon that is started reads the texts of all living platforms before its first period."""
+    broken, other = site.submit(), site.submit()
+    failing.platform = broken
+    failing.at(purses, "full_of")
+    site.start_daemon()
+    site.until(other, "running")
+    assert troubles(site) == {broken: WHY}
 
 
 def test_its_tenant_reads_why_and_the_log_has_the_traceback_once(
