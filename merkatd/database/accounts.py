@@ -138,6 +138,17 @@ def of_owner(connection: sa.Connection, owner: int, *, locked: bool = False) -> 
     return tuple(_account(row) for row in rows)
 
 
+def held_by(connection: sa.Connection, owner: int) -> int:
+    """What all accounts of an OpenNebula user hold together, in micro-credits."""
+    query = sa.select(sa.func.sum(ACCOUNTS.c.balance)).where(ACCOUNTS.c.owner == owner)
+    return int(connection.scalar(query) or 0)
+
+
+def ids_of_owner(connection: sa.Connection, owner: int) -> frozenset[int]:
+    """The ids of all accounts of an OpenNebula user."""
+    return frozenset(connection.scalars(sa.select(ACCOUNTS.c.id).where(ACCOUNTS.c.owner == owner)))
+
+
 def of_tenants(connection: sa.Connection, owners: Iterable[int]) -> dict[int, int]:
     """By user id: the account of each of these users, where the user is a tenant."""
     found: dict[int, int] = {}

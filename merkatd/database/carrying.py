@@ -11,10 +11,13 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from merkatd.database.accounts import ACCOUNTS, AccountKind
-from merkatd.database.entries import AFTER_SLASH, ENTRIES, TRANSACTIONS
+from merkatd.database.entries import AFTER_SLASH, ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.database.schema import chunks
 
 _PREFIX = "carried/"
+OF_BUDGETS = (TransactionKind.BUDGET, TransactionKind.REPLENISHMENT)
+"""Kinds that move credits between an application and its owner alone: both together have neither
+more nor less by them."""
 
 
 def carry_forward(connection: sa.Connection, before_s: float, most: int) -> int:
@@ -82,10 +85,10 @@ def _add(connection: sa.Connection, transaction: int, moved: Counter[int]) -> No
 
 
 def hand_over(connection: sa.Connection, applications: Sequence[int]) -> list[int]:
-    """Give the carried entries of these empty accounts to their owners' accounts.
+    """Give the entries of these empty accounts to their owners' accounts.
 
-    Return those for which that was done: an account with other entries than carried ones, or
-    whose owner has no account, stays as it is.
+    Return those for which that was done. An account whose owner has no account stays as it is, and
+    so does one with entries that are neither carried nor between it and its owner.
     """
     done = []
     for application in applications:
@@ -96,11 +99,18 @@ def hand_over(connection: sa.Connection, applications: Sequence[int]) -> list[in
             )
         )
         entries = connection.execute(
-            sa.select(ENTRIES.c.transaction_id, ENTRIES.c.amount, TRANSACTIONS.c.reference)
+            sa.select(
+                ENTRIES.c.transaction_id,
+                ENTRIES.c.amount,
+                TRANSACTIONS.c.reference,
+                TRANSACTIONS.c.kind,
+            )
             .join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
             .where(ENTRIES.c.account_id == application)
         ).all()
-        if tenant is None or not all(row.reference.startswith(_PREFIX) for row in entries):
+        if tenant is None or not all(
+            row.kind in OF_BUDGETS or row.reference.startswith(_PREFIX) for row in entries
+        ):
             continue
         for row in entries:
             _add(connection, row.transaction_id, Counter({tenant: row.amount}))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.database import accounts, entries
-from merkatd.database.accounts import AccountKind
+from merkatd.database.accounts import ACCOUNTS, AccountKind
 from merkatd.database.entries import BookingError, Posting, TransactionKind, UnknownAccountError
 from merkatd.database.rollups import rolled_up_to
 from merkatd.database.schema import table
@@ -129,12 +129,13 @@ def payers_of(connection: sa.Connection, period: int) -> frozenset[int]:
     return frozenset(int(reference.rpartition("/")[2]) for reference in found)
 
 
-def missing_between(connection: sa.Connection, account: int, since_s: float, until_s: float) -> int:
-    """What an account owed and could not pay from one time up to and without another."""
-    query = sa.select(sa.func.sum(SHORTFALLS.c.missing)).where(
-        SHORTFALLS.c.account == account,
-        SHORTFALLS.c.at_s >= since_s,
-        SHORTFALLS.c.at_s < until_s,
+def missing_between(connection: sa.Connection, owner: int, since_s: float, until_s: float) -> int:
+    """What a user owed and could not pay from one time up to and without another."""
+    theirs = (ACCOUNTS.c.id == SHORTFALLS.c.account) & (ACCOUNTS.c.owner == owner)
+    query = (
+        sa.select(sa.func.sum(SHORTFALLS.c.missing))
+        .select_from(sa.join(SHORTFALLS, ACCOUNTS, theirs))
+        .where(SHORTFALLS.c.at_s >= since_s, SHORTFALLS.c.at_s < until_s)
     )
     return int(connection.scalar(query) or 0)
 

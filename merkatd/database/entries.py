@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
 from merkatd.database import accounts
-from merkatd.database.accounts import Account, AccountKind
+from merkatd.database.accounts import ACCOUNTS, Account, AccountKind
 from merkatd.database.retrying import LostRaceError
 from merkatd.database.schema import SERIAL, chunks, table
 
@@ -188,6 +188,47 @@ def sums(
     if until_s is not None:
         query = query.where(TRANSACTIONS.c.at_s < until_s)
     return {TransactionKind(kind): int(total) for kind, total in connection.execute(query)}
+
+
+def sums_of_owner(
+    connection: sa.Connection, owner: int, since_s: float, until_s: float | None
+) -> dict[TransactionKind, int]:
+    """What moved on all accounts of an OpenNebula user together, by kind.
+
+    One query for all: a user's applications leave an account each, for a year.
+    """
+    query = (
+        sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount))
+        .select_from(_of_owner(owner))
+        .where(TRANSACTIONS.c.at_s >= since_s)
+        .group_by(TRANSACTIONS.c.kind)
+    )
+    if until_s is not None:
+        query = query.where(TRANSACTIONS.c.at_s < until_s)
+    return {TransactionKind(kind): int(total) for kind, total in connection.execute(query)}
+
+
+def moved_of_owner(
+    connection: sa.Connection, owner: int, since_s: float
+) -> tuple[tuple[float, int], ...]:
+    """What came or went on all accounts of a user since a time, and when; by account, in turn."""
+    query = (
+        sa.select(TRANSACTIONS.c.at_s, ENTRIES.c.amount)
+        .select_from(_of_owner(owner))
+        .where(TRANSACTIONS.c.at_s >= since_s)
+        .order_by(ENTRIES.c.account_id, TRANSACTIONS.c.id)
+    )
+    return tuple((at_s, amount) for at_s, amount in connection.execute(query))
+
+
+def _of_owner(owner: int) -> sa.Join:
+    """The entries of all accounts of an OpenNebula user, with their transactions."""
+    theirs = (ACCOUNTS.c.id == ENTRIES.c.account_id) & (ACCOUNTS.c.owner == owner)
+    return sa.join(
+        sa.join(ENTRIES, ACCOUNTS, theirs),
+        TRANSACTIONS,
+        TRANSACTIONS.c.id == ENTRIES.c.transaction_id,
+    )
 
 
 def under(connection: sa.Connection, prefix: str) -> dict[str, int]:

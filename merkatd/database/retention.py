@@ -269,5 +269,7 @@ _RULES: tuple[_Rule, ...] = (
     lambda connection, horizon, most: drop_vm_groups(
         connection, horizon.history_s, horizon.details_s, most
     ),
-    lambda connection, horizon, most: drop_accounts(connection, horizon.history_s, most),
+    lambda connection, horizon, most: drop_accounts(
+        connection, horizon.history_s, horizon.details_s, most
+    ),
 )

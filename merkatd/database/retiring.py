@@ -9,9 +9,10 @@ import sqlalchemy as sa
 
 from merkatd.database.accounts import ACCOUNTS, AccountKind
 from merkatd.database.budgets import BUDGETS
-from merkatd.database.carrying import hand_over
+from merkatd.database.carrying import OF_BUDGETS, hand_over
 from merkatd.database.charges import SHORTFALLS
 from merkatd.database.doings import DOINGS
+from merkatd.database.entries import ENTRIES, TRANSACTIONS
 from merkatd.database.fleets import MEMBERS
 from merkatd.database.group_vms import GROUP_VMS
 from merkatd.database.groups import VM_GROUPS
@@ -93,9 +94,20 @@ def drop_vm_groups(
     return len(found)
 
 
-def drop_accounts(connection: sa.Connection, before_s: float, most: int) -> int:
-    """Those of applications that ended, hold nothing, and belong to no platform that is kept."""
+def drop_accounts(
+    connection: sa.Connection, before_s: float, unused_before_s: float, most: int
+) -> int:
+    """Those of applications that ended, hold nothing, and belong to no platform that is kept.
+
+    One on which nothing moved but its budget goes sooner: it says nothing of what was paid.
+    """
     used = sa.select(PLATFORMS.c.account).where(PLATFORMS.c.account.is_not(None))
+    paid = (
+        sa.select(ENTRIES.c.account_id)
+        .join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
+        .where(ENTRIES.c.account_id == ACCOUNTS.c.id, TRANSACTIONS.c.kind.not_in(OF_BUDGETS))
+    )
+    unused = (BUDGETS.c.ended_s < unused_before_s) & ~paid.exists()
     query = (
         sa.select(ACCOUNTS.c.id)
         .join(BUDGETS, BUDGETS.c.account == ACCOUNTS.c.id)
@@ -103,7 +115,7 @@ def drop_accounts(connection: sa.Connection, before_s: float, most: int) -> int:
             ACCOUNTS.c.kind == AccountKind.APPLICATION,
             ACCOUNTS.c.balance == 0,
             ACCOUNTS.c.debt == 0,
-            BUDGETS.c.ended_s < before_s,
+            (BUDGETS.c.ended_s < before_s) | unused,
             ACCOUNTS.c.id < _highest(connection, ACCOUNTS.c.id),
             ACCOUNTS.c.id.not_in(used),
             ACCOUNTS.c.id.not_in(sa.select(USES.c.account)),

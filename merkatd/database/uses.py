@@ -7,7 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.database.schema import chunks, table
+from merkatd.database.accounts import ACCOUNTS
+from merkatd.database.schema import table
 
 
 class UseColumns(TypedColumns):
@@ -81,16 +82,16 @@ def of_day(connection: sa.Connection, day: int) -> tuple[Use, ...]:
     return tuple(_use(row) for row in rows)
 
 
-def of_accounts(
-    connection: sa.Connection, accounts: Iterable[int], first: int, last: int
-) -> tuple[Use, ...]:
-    """Those of some accounts, from the first day to the last."""
-    found: list[Use] = []
-    for some in chunks(sorted(accounts)):
-        query = sa.select(USES).where(USES.c.account.in_(some), USES.c.day.between(first, last))
-        rows = connection.execute(query.order_by(USES.c.account, USES.c.day, USES.c.vm))
-        found += [_use(row) for row in rows]
-    return tuple(found)
+def of_owner(connection: sa.Connection, owner: int, first: int, last: int) -> tuple[Use, ...]:
+    """Those that an OpenNebula user's accounts paid for, from the first day to the last."""
+    theirs = (ACCOUNTS.c.id == USES.c.account) & (ACCOUNTS.c.owner == owner)
+    query = (
+        sa.select(USES)
+        .select_from(sa.join(USES, ACCOUNTS, theirs))
+        .where(USES.c.day.between(first, last))
+        .order_by(USES.c.account, USES.c.day, USES.c.vm)
+    )
+    return tuple(_use(row) for row in connection.execute(query))
 
 
 def replace_day(connection: sa.Connection, day: int, uses: Iterable[Use]) -> None:

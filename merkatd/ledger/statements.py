@@ -1,8 +1,5 @@
 """Statements: a tenant's month, from its entries and the days of its VMs."""
 
-from collections import Counter
-from collections.abc import Iterable
-
 import sqlalchemy as sa
 
 from merkatd.currency.days import Month, day_of
@@ -20,13 +17,9 @@ _GIB = 1024.0
 def statement(connection: sa.Connection, owner: int, month: Month) -> Statement:
     """The month of a tenant, up to now where it is not over. Raises NotFoundError."""
     standing = tenant(connection, owner)
-    theirs = {one.id: one.balance for one in accounts.of_owner(connection, owner)}
-    movements: Counter[str] = Counter()
-    later = 0
-    for account in theirs:
-        movements.update(entries.sums(connection, account, month.begin_s, month.end_s))
-        later += sum(entries.sums(connection, account, month.end_s, None).values())
-    closing = sum(theirs.values()) - later
+    movements = entries.sums_of_owner(connection, owner, month.begin_s, month.end_s)
+    later = entries.sums_of_owner(connection, owner, month.end_s, None)
+    closing = accounts.held_by(connection, owner) - sum(later.values())
     moved = {str(kind): amount for kind, amount in sorted(movements.items()) if amount}
     return Statement(
         owner=owner,
@@ -36,21 +29,18 @@ def statement(connection: sa.Connection, owner: int, month: Month) -> Statement:
         opening=closing - sum(moved.values()),
         movements=moved,
         closing=closing,
-        lines=_lines(connection, theirs, month),
+        lines=_lines(connection, owner, month),
         debt=standing.debt,
-        missing=sum(
-            charges.missing_between(connection, account, month.begin_s, month.end_s)
-            for account in theirs
-        ),
+        missing=charges.missing_between(connection, owner, month.begin_s, month.end_s),
     )
 
 
-def _lines(connection: sa.Connection, theirs: Iterable[int], month: Month) -> list[StatementLine]:
+def _lines(connection: sa.Connection, owner: int, month: Month) -> list[StatementLine]:
     first, last = day_of(month.begin_s), day_of(month.end_s) - 1
-    mine = set(theirs)
+    mine = accounts.ids_of_owner(connection, owner)
     fresh = uses_of(details.unfolded(connection, MOST_UNFOLDED))
     together: dict[tuple[int, int], Use] = {}
-    for use in (*uses.of_accounts(connection, mine, first, last), *fresh):
+    for use in (*uses.of_owner(connection, owner, first, last), *fresh):
         if use.account in mine and first <= use.day <= last:
             key = (use.vm, use.account)
             together[key] = together[key].plus(use) if key in together else use

@@ -26,7 +26,7 @@ from merkatd.database.periods import PERIODS
 from merkatd.database.platforms import Platform
 from merkatd.database.retention import KEPT, Horizon, tidy
 from merkatd.database.tables import METADATA
-from merkatd.ledger import Money, end_application, meet, open_application
+from merkatd.ledger import Money, Month, end_application, meet, open_application, statement
 from tests.database.begun import begun
 
 LATE = Horizon(10**6, 1e12, 1e12)
@@ -201,3 +201,33 @@ def test_periods_go_last_and_never_while_something_is_kept_of_them(
     prices.store(connection, 1, {"default": {"cpu": 1.0}})
     tidy(connection, LATE)
     assert len(list(connection.scalars(sa.select(PERIODS.c.number)))) == 3
+
+
+def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
+    connection: sa.Connection,
+) -> None:
+    """Its owner's books say the same without it; one that paid is kept with its history."""
+    money = Money(supply=1_000)
+    tenant = meet(connection, 2, money, 0.0)
+    treasury = accounts.treasury(connection).id
+    unused, paid, living = (
+        open_application(connection, 2, name, 5_000_000, 1_000, 10.0).application
+        for name in ("unused", "paid", "living")
+    )
+    charge = Posting(TransactionKind.CHARGE, f"charge/1/{paid}", {paid: -7, treasury: 7})
+    entries.post(connection, [charge], 11.0)
+    refill = {tenant.id: -3, unused: 2, paid: 1}
+    entries.post(
+        connection, [Posting(TransactionKind.REPLENISHMENT, "replenish/1/2", refill)], 12.0
+    )
+    for one in (unused, paid):
+        end_application(connection, one, 20.0)
+        platform(connection, "cancelled", 20.0 + one, one)
+    platform(connection, "running", 20.0, living)
+    before = statement(connection, 2, Month(1970, 1))
+    while tidy(connection, Horizon(1, 1e12, 0.0), most=2):
+        pass
+    kept = {one.id for one in accounts.every(connection, AccountKind.APPLICATION)}
+    assert kept == {paid, living}
+    assert statement(connection, 2, Month(1970, 1)) == before
+    assert audit(connection).sound

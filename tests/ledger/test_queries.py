@@ -15,6 +15,7 @@ from merkatd.database.engine import make_engine
 from merkatd.database.service import transaction
 from merkatd.database.tables import METADATA
 from merkatd.ledger import Bill, fold, met, settle, statement
+from merkatd.web.holding import held
 from tests.servers import MariaDb
 
 VMS = 30
@@ -60,6 +61,7 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
 
 ASKED: dict[str, Callable[[sa.Connection], Any]] = {
     "a tenant's statement": lambda c: statement(c, 3, Month(1970, 1)),
+    "what a tenant holds and what moved": lambda c: held(c, 3, 0.0),
     "an account's entries": lambda c: entries.of_account(c, 5, 0.0, 1e6),
     "what was charged for a period": lambda c: entries.under(c, "charge/60/"),
     "one period's details": lambda c: details.load(c, 60),

@@ -5,7 +5,7 @@ from typing import Any
 
 from merkatd.web.charts import Charts
 from merkatd.web.histories import of_host, of_platform, of_tenant, of_vm
-from merkatd.web.holding import held
+from merkatd.web.holding import Movements, held
 from merkatd.web.markup import Markup, compact, h
 from merkatd.web.pages.frame import panel
 from merkatd.web.pages.parts import link, moment, plain_number, table
@@ -92,9 +92,15 @@ async def tenant_charts(here: Here) -> Charts:
     """Of a tenant that the visitor may see."""
     moments = here.moments
     since_s = moments[0].at_s if moments else here.house.world.now()
-    balance, moved = await here.stored(
-        ("held", here.id), lambda connection: held(connection, here.id, since_s)
-    )
+
+    async def found() -> tuple[float, Movements]:
+        return await here.house.world.database.read(lambda c: held(c, here.id, since_s))
+
+    async def in_turn() -> tuple[float, Movements]:
+        return await here.house.long_reads.run(here.uid, found)
+
+    # The wait for a turn is part of what is read: where the database hangs nobody waits for it.
+    balance, moved = await here.read(("held", here.id), in_turn)
     return of_tenant(moments, here.id, balance, moved, here.house.world.goods.resources)
 
 

@@ -1,0 +1,40 @@
+"""What a page reads that can take a second waits for its turn, like tenants' calls of that kind."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from merkatd.api.xmlrpc.turns import FairTurns
+from merkatd.scheduler.settings import Goods
+from merkatd.web.pages.over_time import tenant_charts
+
+
+def test_what_a_tenant_holds_is_read_for_one_page_of_a_user_at_a_time() -> None:
+    """Eight windows of one user take no more of the database than one."""
+    reading: list[Deferred[Any]] = []
+
+    def stored(*_: Any) -> Deferred[Any]:
+        reading.append(Deferred())
+        return reading[-1]
+
+    async def read(_key: Any, work: Any) -> Any:
+        return await work()
+
+    database = SimpleNamespace(read=stored)
+    world = SimpleNamespace(now=lambda: 0.0, goods=Goods(), database=database)
+    house = SimpleNamespace(world=world, long_reads=FairTurns(2, per_key=1))
+    found: list[Any] = []
+
+    def visit(uid: int) -> None:
+        here: Any = SimpleNamespace(moments=[], house=house, read=read, id=uid, uid=uid)
+        ensureDeferred(tenant_charts(here)).addBoth(found.append)
+
+    for _ in range(8):
+        visit(2)
+    assert len(reading) == 1
+    visit(3)
+    assert len(reading) == 2
+    for number in range(9):
+        reading[number].callback((0.0, []))
+    assert len(found) == 9
