@@ -129,10 +129,10 @@ def flag(value: Any) -> bool:
     return value
 
 
-def number(value: Any) -> float:
+def number(value: Any, most: float = MOST) -> float:
     """A number from 0 on."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
-        raise ValueError(f"a number from 0 to {MOST:g} is right")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise ValueError(f"a number from 0 to {most:g} is right")
     return float(value)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from merkatd import fields
+from merkatd.currency import MOST_CREDITS
 from merkatd.fields import Table
 from merkatd.platforms import terms
 from merkatd.platforms.bounded_toml import parse_toml, read_toml
@@ -120,11 +121,15 @@ def _budget(top: Table) -> Budget:
         top.wrong("budget", "is missing: [budget] with credits is right")
     table = top.table("budget")
     found = Budget(
-        credits=table.need("credits", fields.number, 0.0) if top.has("budget") else 0.0,
-        replenishment=table.take("replenishment", fields.number, 0.0),
+        credits=table.need("credits", _credits, 0.0) if top.has("budget") else 0.0,
+        replenishment=table.take("replenishment", _credits, 0.0),
     )
     table.end()
     return found
+
+
+def _credits(value: Any) -> float:
+    return fields.number(value, MOST_CREDITS)
 
 
 def _start(table: Table) -> Start:
