@@ -124,6 +124,7 @@ async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
             reactor, config, client, closing, loads, workers, partial(surely, leaders)
         ),
         database=database,
+        first=database.first,
         clock=clock,
         executor=workers,
         rng=rng,

@@ -187,7 +187,8 @@ class DatabaseSection:
     """SQLite, MySQL or MariaDB. A file of SQLite is in the state directory unless its path
     starts with a slash, which makes four of them: sqlite:////var/lib/merkat.db."""
     pool_size: int = field(default=4, metadata=rules(least=1, most=100))
-    """The most transactions at a time, each with a thread and a connection."""
+    """The most transactions at a time, each with a thread and a connection. Periods and the lease
+    have two more of their own."""
 
 
 def _uris(patterns: Mapping[str, str]) -> str | None:

@@ -17,6 +17,8 @@ from merkatd.database.retrying import Retries, passes
 Result = TypeVar("Result")
 Work = Callable[[sa.Connection], Result]
 
+OF_PERIODS = 2
+"""Threads and connections that periods and the lease alone use, beside those of everybody."""
 _BOUND = (sa.Connection, sa.Result, sa.Row)
 """What belongs to a thread and its transaction, and is of no use after them."""
 
@@ -54,10 +56,15 @@ class Database:
         clock: Time,
         rng: np.random.Generator,
         retries: Retries | None = None,
+        first: Executor | None = None,
     ) -> None:
+        """`first` runs the transactions of `self.first`, which then wait behind no others."""
         self._engine = engine
         self._reader = engine.execution_options(**{sqlite.READ_ONLY: True})
         self._executor = executor
+        self._own = first
+        self.first = First(self, first or executor)
+        """The same database, for periods and the lease."""
         self._clock = clock
         self._rng = rng
         self._retries = retries or Retries()
@@ -86,18 +93,21 @@ class Database:
         Raises UnavailableError, SchemaError.
         """
         try:
-            engine = make_engine(url, connections, SILENCE_S)
+            engine = make_engine(url, connections + OF_PERIODS, SILENCE_S)
         except MissingDriverError as error:
             raise UnavailableError(str(error)) from None
         executor = Threads(reactor, connections_of(engine, connections))
-        opened = cls(engine, executor, reactor, rng, retries)
+        # A database in memory has a single connection, and so a single thread.
+        single = sqlite.is_memory(engine.url)
+        first = None if single else Threads(reactor, OF_PERIODS, name="periods")
+        opened = cls(engine, executor, reactor, rng, retries, first)
         try:
             if before is not None:
                 await before(opened)
             # A server that is being started, as after a power cut, is waited for.
-            await opened._retried("migrations", lambda: _upgrade(engine))
+            await opened._retried("migrations", lambda: _upgrade(engine), executor)
         except BaseException as error:
-            executor.stop()
+            opened._stop()
             engine.dispose()
             if isinstance(error, sa.exc.DBAPIError):
                 raise UnavailableError(f"{engine.url!r}: {error.orig}") from None
@@ -106,11 +116,11 @@ class Database:
 
     async def run(self, work: Work[Result]) -> Result:
         """What `work` returns, once its transaction is committed."""
-        return await self._counted(self._engine, work)
+        return await self.counted(work, self._executor)
 
     async def read(self, work: Work[Result]) -> Result:
         """What `work` returns, from one consistent state; it must not write."""
-        return await self._counted(self._reader, work)
+        return await self.counted(work, self._executor, reading=True)
 
     @property
     def under_way(self) -> int:
@@ -120,7 +130,7 @@ class Database:
     @property
     def queued(self) -> int:
         """Those that wait for a connection."""
-        return self._executor.queued
+        return self._executor.queued + (0 if self._own is None else self._own.queued)
 
     async def close(self) -> None:
         """Refuse new work, wait for what is in hand, and let go of every connection."""
@@ -132,15 +142,26 @@ class Database:
                 await waiting
             await self._executor.run(self._engine.dispose)
         finally:  # also where the caller waits no longer, because the server does not answer
-            self._executor.stop()
+            self._stop()
 
-    async def _counted(self, engine: sa.Engine, work: Work[Result]) -> Result:
+    def _stop(self) -> None:
+        self._executor.stop()
+        if self._own is not None:
+            self._own.stop()
+
+    async def counted(
+        self, work: Work[Result], executor: Executor, *, reading: bool = False
+    ) -> Result:
+        """Return what `work` returns, from a transaction on this executor."""
+        engine = self._reader if reading else self._engine
         if not self._open:
             raise ClosedError("the database is closed; nothing more can be read or written")
         self._running += 1
         caller = _Caller()
         try:
-            result = await self._retried(_name(work), lambda: transaction(engine, work, caller))
+            result = await self._retried(
+                _name(work), lambda: transaction(engine, work, caller), executor
+            )
         except BaseException as error:
             # Also where the caller was cancelled: a thread may hold the work still.
             caller.gone = True
@@ -159,11 +180,11 @@ class Database:
                 for one in waiting:
                     one.callback(None)
 
-    async def _retried(self, name: str, call: Callable[[], Result]) -> Result:
+    async def _retried(self, name: str, call: Callable[[], Result], executor: Executor) -> Result:
         attempt = 1
         while True:
             try:
-                return await self._executor.run(call)
+                return await executor.run(call)
             except Exception as error:
                 if attempt >= self._retries.attempts or not passes(error):
                     raise
@@ -177,6 +198,22 @@ class Database:
                 )
             await _passed(self._clock, wait_s)
             attempt += 1
+
+
+class First:
+    """A database whose transactions wait behind no others: tenants' reads may take all threads."""
+
+    def __init__(self, database: Database, executor: Executor) -> None:
+        self._database = database
+        self._executor = executor
+
+    async def run(self, work: Work[Result]) -> Result:
+        """What `work` returns, once its transaction is committed."""
+        return await self._database.counted(work, self._executor)
+
+    async def read(self, work: Work[Result]) -> Result:
+        """What `work` returns, from one consistent state; it must not write."""
+        return await self._database.counted(work, self._executor, reading=True)
 
 
 def _upgrade(engine: sa.Engine) -> None:

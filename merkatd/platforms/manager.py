@@ -193,7 +193,8 @@ class Manager:
 
     def _acting(self) -> Transactions:
         """The database, for who may act. Raises LeaseLostError."""
-        return self._world.database if self._leading is None else self._leading.fenced()
+        database, leading = self._world.database, self._leading
+        return database if leading is None else leading.fenced(database)
 
     async def close(self) -> None:
         """End all controllers; the platforms go on at the next start."""

@@ -206,11 +206,14 @@ class Leading:
         if self._now() >= self._surely_until_s:
             await self._renew(self._token)
 
-    def fenced(self) -> "Fenced":
-        """Transactions that fail once the present lease is lost. Raises LeaseLostError."""
+    def fenced(self, database: Transactions) -> "Fenced":
+        """Transactions of this database that fail once the present lease is lost.
+
+        Raises LeaseLostError.
+        """
         if self._token is None:
             raise LeaseLostError("this daemon has no lease")
-        return Fenced(self._database, self, self._token)
+        return Fenced(database, self, self._token)
 
     async def _renew(self, token: int) -> None:
         def known(connection: sa.Connection) -> None:
@@ -218,7 +221,7 @@ class Leading:
             if unknown:
                 raise LeaseLostError(unknown)
 
-        await self.write(token, known)
+        await self.write(self._database, token, known)
 
     def _unknown(self, connection: sa.Connection) -> str:
         """Why this version can't act on the database as it is now; empty where it can."""
@@ -232,7 +235,9 @@ class Leading:
             f" {present}: install that version here too, and restart this daemon"
         )
 
-    async def write(self, token: int, work: Callable[[sa.Connection], Result]) -> Result:
+    async def write(
+        self, database: Transactions, token: int, work: Callable[[sa.Connection], Result]
+    ) -> Result:
         """One transaction under the lease of this token. Raises LeaseLostError."""
         begin_s = self._now()
 
@@ -241,7 +246,7 @@ class Leading:
             return work(connection)
 
         try:
-            result = await self._database.run(fenced)
+            result = await database.run(fenced)
         except LeaseLostError as error:
             if token == self._token:
                 self._lost(error)
@@ -281,7 +286,7 @@ class Fenced:
 
     async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
         """What `work` returns, committed together with the proof that the lease was ours."""
-        return await self._leading.write(self._token, work)
+        return await self._leading.write(self._database, self._token, work)
 
     async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
         """What `work` returns, whoever has the lease."""

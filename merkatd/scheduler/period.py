@@ -125,7 +125,7 @@ class Scheduler:
 
     async def _obey(self) -> None:
         """What other daemons were told holds for this one too: all is in the database."""
-        in_force = await self.world.database.read(orders.in_force)
+        in_force = await self.world.of_periods().database.read(orders.in_force)
         self.paused, self.drained = in_force.paused or self._held, in_force.drained
         self.ordered = in_force.mode
 
@@ -198,9 +198,10 @@ class Scheduler:
 
     def _fenced(self) -> World:
         """The world, open to us for as long as nobody else acts. Raises LeaseLostError."""
-        if self._leading is None:
-            return self.world
-        return replace(self.world, database=self._leading.fenced(), certain=self._leading.certain)
+        world, leading = self.world.of_periods(), self._leading
+        if leading is None:
+            return world
+        return replace(world, database=leading.fenced(world.database), certain=leading.certain)
 
     async def _give_up(self, world: World, seen: Seen, error: Exception) -> None:
         """Say in the database why the period ended, unless it decided: then it is charged."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -73,6 +73,8 @@ class World:
     cloud: Cloud
     hypervisors: Hypervisors
     database: Transactions
+    first: Transactions | None = None
+    """The same database for periods alone, whose transactions wait behind nobody else's there."""
     clock: Clock
     executor: Executor
     rng: np.random.Generator
@@ -108,3 +110,7 @@ class World:
     proposals: Callable[[Transactions, "Seen"], Awaitable[Sequence[Step]]] = _no_proposals
     """Steps that are asked for besides those that are decided; whoever asks keeps what it must
     remember in the period's own database."""
+
+    def of_periods(self) -> "World":
+        """Return the world as periods use it."""
+        return self if self.first is None else replace(self, database=self.first, first=None)

@@ -49,7 +49,7 @@ def leading_of(reactor: Any, config: Config, database: Database, client: Client)
     if config.cloud.kind is not CloudKind.OPENNEBULA:
         return None
     return Leading(
-        database,
+        database.first,
         reactor,
         holder_of(config.state_directory / "holder"),
         lease_s_of(config.period.interval_s),

@@ -101,3 +101,46 @@ def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
     assert on_a_reactor(main) == 30
     assert threading.get_ident() not in threads
     assert 1 <= len(threads) <= 3
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_periods_wait_behind_no_reads(tmp_path: Path, writes: bool) -> None:
+    """A period's transaction runs while others' reads hold every thread and a queue waits."""
+    ended = threading.Event()
+
+    def slow(connection: sa.Connection) -> bool:
+        bids.current(connection)
+        return ended.wait(20.0)
+
+    async def main(reactor: Any) -> bool:
+        url = f"sqlite:///{tmp_path / 'merkat.db'}"
+        database = await Database.open(url, reactor, np.random.default_rng(0), connections=2)
+        reads = [Deferred.fromCoroutine(database.read(slow)) for _ in range(20)]
+        await (database.first.run if writes else database.first.read)(bids.current)
+        unread = not any(one.called for one in reads)
+        assert database.queued >= 18
+        ended.set()
+        for one in reads:
+            assert await one
+        await database.close()
+        return unread
+
+    assert on_a_reactor(main)
+
+
+def test_a_database_in_memory_has_one_thread() -> None:
+    """Its single connection is never used by two threads, periods' transactions included."""
+    threads: set[int] = set()
+
+    def one(connection: sa.Connection) -> None:
+        bids.current(connection)
+        threads.add(threading.get_ident())
+
+    async def main(reactor: Any) -> None:
+        database = await Database.open("sqlite://", reactor, np.random.default_rng(0))
+        for run in (database.run, database.first.run, database.first.read) * 5:
+            await run(one)
+        await database.close()
+
+    on_a_reactor(main)
+    assert len(threads) == 1
