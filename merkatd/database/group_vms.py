@@ -1,6 +1,6 @@
 """The VMs of groups (the paper's `vms`), each known by its key before it exists."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -88,6 +88,19 @@ def present(connection: sa.Connection, group: int | None = None) -> tuple[GroupV
         query = query.where(GROUP_VMS.c.vm_group == group)
     rows = connection.execute(query.order_by(GROUP_VMS.c.vm_group, GROUP_VMS.c.number))
     return tuple(GroupVm(**row._asdict()) for row in rows)
+
+
+def ids(connection: sa.Connection, vm_groups: Collection[int]) -> dict[int, list[int]]:
+    """By group, the ids of those of its VMs that were made and are not gone, in their order."""
+    found: dict[int, list[int]] = {group: [] for group in vm_groups}
+    columns = (GROUP_VMS.c.vm_group, GROUP_VMS.c.vm)
+    for some in chunks(sorted(found)):
+        query = sa.select(*columns).where(GROUP_VMS.c.vm_group.in_(some))
+        query = query.where(GROUP_VMS.c.gone_s.is_(None), GROUP_VMS.c.vm.is_not(None))
+        for group, vm in connection.execute(query.order_by(GROUP_VMS.c.number)):
+            if vm is not None:
+                found[group].append(vm)
+    return found
 
 
 def numbers(connection: sa.Connection) -> dict[int, int]:

@@ -1,5 +1,6 @@
 """Groups: VM templates, each with a spending rate and a number of VMs (the paper's `groups`)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -100,11 +101,39 @@ def locked(connection: sa.Connection, group: int) -> Group | None:
     return next((_loaded(row) for row in connection.execute(query)), None)
 
 
-def living(connection: sa.Connection, *, lock: bool = False) -> tuple[Group, ...]:
-    """All that are not over, oldest first; locked, nobody else changes them meanwhile."""
+def living(
+    connection: sa.Connection, owner: int | None = None, *, lock: bool = False
+) -> tuple[Group, ...]:
+    """All that are not over, or those of an owner, oldest first; locked, they stay as they are."""
     query = sa.select(VM_GROUPS).where(VM_GROUPS.c.ended_s.is_(None)).order_by(VM_GROUPS.c.id)
+    if owner is not None:
+        query = query.where(VM_GROUPS.c.owner == owner)
     rows = connection.execute(query.with_for_update() if lock else query)
     return tuple(_loaded(row) for row in rows)
+
+
+def permitting(
+    connection: sa.Connection,
+    user: int,
+    user_groups: Collection[int],
+    bit: int,
+    owner: int | None = None,
+) -> tuple[Group, ...]:
+    """Those that are not over and permit this to a user, oldest first; of one owner if given.
+
+    `bit` is that of all others' three, as in `merkatd.groups.permissions`.
+    """
+    said = VM_GROUPS.c.permissions
+    conditions: list[sa.ColumnElement[bool]] = [VM_GROUPS.c.ended_s.is_(None)]
+    if owner is not None:
+        conditions.append(VM_GROUPS.c.owner == owner)
+    classes = sa.or_(
+        sa.and_(VM_GROUPS.c.owner == user, said.bitwise_and(bit << 6) != 0),
+        sa.and_(VM_GROUPS.c.user_group.in_(sorted(user_groups)), said.bitwise_and(bit << 3) != 0),
+        said.bitwise_and(bit) != 0,
+    )
+    query = sa.select(VM_GROUPS).where(*conditions, classes).order_by(VM_GROUPS.c.id)
+    return tuple(_loaded(row) for row in connection.execute(query))
 
 
 def of_ids(connection: sa.Connection, ids: set[int]) -> tuple[Group, ...]:

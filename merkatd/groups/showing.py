@@ -1,11 +1,12 @@
 """What there is to say of a group: whose it is, what it asks for, what its VMs get."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
-from merkatd.database import group_vms, groups
+from merkatd.database import group_vms
 from merkatd.database.group_vms import GroupVm
 from merkatd.database.groups import Group
 from merkatd.groups.permissions import letters, octal
@@ -24,11 +25,8 @@ class Sights:
 
     def __init__(self, latest: Announcement | None) -> None:
         self._latest = latest
-        self._rows: Mapping[int, int] = {}
         if latest is not None:
-            snapshot = latest.seen.snapshot
-            self._rows = {vm: row for row, vm in enumerate(snapshot.vms.id.tolist())}
-            self._hosts = hosts_after(snapshot, latest.decided.decision.plan)
+            self._hosts = hosts_after(latest.seen.snapshot, latest.decided.decision.plan)
 
     def user(self, owner: int) -> str | None:
         """The user's name."""
@@ -40,12 +38,31 @@ class Sights:
         names = {} if self._latest is None else self._latest.seen.observation.group_name
         return names.get(group)
 
+    def use(self, vms: Sequence[int]) -> tuple[int, float]:
+        """How many of these VMs run, and the CPU that they get together."""
+        if self._latest is None:
+            return 0, 0.0
+        rows = self._rows_of(vms)
+        words = self._latest.seen.observation.vm_words
+        allocations = self._latest.decided.decision.allocations[rows, CPU]
+        return sum(words[row] == RUNNING for row in rows), sum(allocations.tolist(), 0.0)
+
+    def _rows_of(self, vms: Sequence[int]) -> list[int]:
+        """The rows of those that the period saw, in this order."""
+        if self._latest is None or not len(self._latest.seen.snapshot.vms):
+            return []
+        known, wanted = self._latest.seen.snapshot.vms.id, np.asarray(vms, np.int64)
+        rows = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        found: list[int] = rows[known[rows] == wanted].tolist()
+        return found
+
     def vm(self, one: GroupVm) -> Row:
         """A VM of a group; those that the period did not see have neither host nor share."""
         known: Row = {"vm": one.vm, "number": one.number, "leaving": one.leaving}
-        row = None if one.vm is None else self._rows.get(one.vm)
-        if self._latest is None or row is None:
+        rows = [] if one.vm is None else self._rows_of([one.vm])
+        if self._latest is None or not rows:
             return known | {"state": "being made" if one.vm is None else "not seen yet"}
+        row = rows[0]
         snapshot, decision = self._latest.seen.snapshot, self._latest.decided.decision
         host = int(self._hosts[row])
         return known | {
@@ -56,10 +73,9 @@ class Sights:
         }
 
 
-def summary(group: Group, members: Sequence[GroupVm], sights: Sights) -> Row:
-    """All but its template and its VMs one by one."""
-    vms = [sights.vm(one) for one in members]
-    cpu = sum(one.get("cpu", 0.0) for one in vms)
+def summary(group: Group, vms: Sequence[int], sights: Sights) -> Row:
+    """All but its template and its VMs one by one; given the ids of those that were made."""
+    running, cpu = sights.use(vms)
     return {
         "id": group.id,
         "name": group.name,
@@ -73,8 +89,8 @@ def summary(group: Group, members: Sequence[GroupVm], sights: Sights) -> Row:
         "spending_rate": group.spending_rate,
         "rate_of_a_vm": group.rate_of_a_vm,
         "nvm": group.nvm,
-        "running": sum(one["state"] == RUNNING for one in vms),
-        "vm_ids": [one.vm for one in members if one.vm is not None],
+        "running": running,
+        "vm_ids": list(vms),
         "cpu": cpu,
         "cost_at_most": group.spending_rate * cpu / UNITS_PER_CORE,
         "state": "ending" if group.ending else "active",
@@ -83,22 +99,19 @@ def summary(group: Group, members: Sequence[GroupVm], sights: Sights) -> Row:
     }
 
 
-def rows(connection: sa.Connection, latest: Announcement | None) -> list[tuple[Group, Row]]:
-    """Every group that is not over, each with what there is to say of it in short."""
-    sights = Sights(latest)
-    members: dict[int, list[GroupVm]] = {}
-    for one in group_vms.present(connection):
-        members.setdefault(one.vm_group, []).append(one)
-    return [
-        (group, summary(group, members.get(group.id, []), sights))
-        for group in groups.living(connection)
-    ]
+def rows(
+    connection: sa.Connection, some: Sequence[Group], latest: Announcement | None
+) -> list[Row]:
+    """What there is to say of these groups in short."""
+    sights, vms = Sights(latest), group_vms.ids(connection, [one.id for one in some])
+    return [summary(one, vms[one.id], sights) for one in some]
 
 
 def shown(connection: sa.Connection, group: Group, latest: Announcement | None) -> Row:
     """All that is known of one."""
     sights, members = Sights(latest), group_vms.present(connection, group.id)
-    return summary(group, members, sights) | {
+    made = [one.vm for one in members if one.vm is not None]
+    return summary(group, made, sights) | {
         "template": group.template,
         "vms": [sights.vm(one) for one in members],
     }

@@ -1,8 +1,10 @@
 """Questions about groups and orders to them, for doors that know who may ask."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import sqlalchemy as sa
 
 from merkatd.api.questions.words import (
     LONGEST_NAME,
@@ -14,11 +16,12 @@ from merkatd.api.questions.words import (
     text,
     whole,
 )
+from merkatd.database import groups
 from merkatd.database.groups import Group
 from merkatd.groups import showing
 from merkatd.groups.keeper import Keeper
 from merkatd.groups.ordering import MOST_VMS, Edit, found
-from merkatd.groups.permissions import MOST
+from merkatd.groups.permissions import MOST, Right
 from merkatd.platforms.asking import Ask
 from merkatd.platforms.inventory import vm_template
 from merkatd.platforms.template import TemplateError
@@ -53,10 +56,21 @@ class GroupQuestions:
         """The group, for who must know whose it is. Raises NotFoundError."""
         return await self._scheduler.world.database.read(lambda c: found(c, group))
 
-    async def listed(self) -> list[tuple[Group, Row]]:
-        """Every group that is not over."""
+    async def listed(
+        self, user: int | None, user_groups: Collection[int], owner: int | None = None
+    ) -> list[Row]:
+        """Every group that is not over and that a user may use; of no user, all. Of one owner."""
         latest = self._scheduler.latest
-        return await self._scheduler.world.database.read(lambda c: showing.rows(c, latest))
+
+        def read(connection: sa.Connection) -> list[Row]:
+            some = (
+                groups.living(connection, owner)
+                if user is None
+                else groups.permitting(connection, user, user_groups, Right.USE, owner)
+            )
+            return showing.rows(connection, some, latest)
+
+        return await self._scheduler.world.database.read(read)
 
     async def shown(self, group: int) -> Row:
         """All that is known of it. Raises NotFoundError."""

@@ -14,6 +14,8 @@ from merkatd.api.xmlrpc.table import Caller, House, Parameter, method, struct, s
 
 MOST_PERIODS = 1000
 """Of prices that one call asks for."""
+_FEW_PERIODS = 120
+"""So many are read at once, as pages do; more take a turn among the long reads."""
 NEW_VM = -1
 
 _VM = Parameter("vm", "int", "The VM's id.")
@@ -96,13 +98,15 @@ async def price_info(house: House, _caller: Caller, market: str) -> Encoded:
     ),
     example='60, "default"',
 )
-async def price_history(house: House, _caller: Caller, periods: int, market: str) -> Any:
+async def price_history(house: House, caller: Caller, periods: int, market: str) -> Any:
     """What a unit cost in the newest periods."""
     if not 1 <= periods <= MOST_PERIODS:
         raise QuestionError(f"periods: {periods}: 1 to {MOST_PERIODS} are right")
-    return await house.questions.answer(
-        "price_history", {"periods": periods, "market": market or None}
-    )
+    words = {"periods": periods, "market": market or None}
+    read = partial(house.questions.answer, "price_history", words)
+    if periods <= _FEW_PERIODS:
+        return await read()
+    return await house.long_reads.run(caller.identity.uid, read)
 
 
 @method(

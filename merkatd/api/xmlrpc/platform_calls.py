@@ -97,7 +97,8 @@ async def platform_list(house: House, caller: Caller, tenant: int) -> Any:
     """A tenant's platforms, also those that are over."""
     owner = caller.identity.uid if tenant == SELF else tenant
     need_tenant(caller.identity, owner)
-    return await _there(house).listed(owner)
+    read = partial(_there(house).listed, owner)
+    return await house.long_reads.run(caller.identity.uid, read)
 
 
 @method(
@@ -108,7 +109,8 @@ async def platform_list(house: House, caller: Caller, tenant: int) -> Any:
 )
 async def platform_info(house: House, caller: Caller, platform: int) -> Any:
     """How a platform fares, what it cost, and what it would take."""
-    return await (await _own(house, caller, platform)).shown(platform)
+    there = await own_platform(house, caller, platform)
+    return await house.long_reads.run(caller.identity.uid, partial(there.shown, platform))
 
 
 @method(
@@ -132,7 +134,7 @@ async def platform_update(
     for name in change:
         if name not in _CHANGEABLE:
             raise QuestionError(f"change: {shown(name)}: only {', '.join(_CHANGEABLE)} are right")
-    there = await _own(house, caller, platform)
+    there = await own_platform(house, caller, platform)
     return await there.change(platform, change, _who(caller))
 
 
@@ -145,7 +147,7 @@ async def platform_update(
 )
 async def platform_suspend(house: House, caller: Caller, platform: int) -> Any:
     """Suspend a platform, or hold back one that waits, until it is resumed by this interface."""
-    there = await _own(house, caller, platform)
+    there = await own_platform(house, caller, platform)
     return await there.order(there.manager.suspend, platform, _who(caller))
 
 
@@ -158,7 +160,7 @@ async def platform_suspend(house: House, caller: Caller, platform: int) -> Any:
 )
 async def platform_resume(house: House, caller: Caller, platform: int) -> Any:
     """Resume a suspended platform now, whatever the price."""
-    there = await _own(house, caller, platform)
+    there = await own_platform(house, caller, platform)
     return await there.order(there.manager.resume, platform, _who(caller))
 
 
@@ -171,7 +173,7 @@ async def platform_resume(house: House, caller: Caller, platform: int) -> Any:
 )
 async def platform_stop(house: House, caller: Caller, platform: int) -> Any:
     """End a platform and its VMs; what is left of its budget goes back to its tenant."""
-    there = await _own(house, caller, platform)
+    there = await own_platform(house, caller, platform)
     return await there.order(there.manager.stop, platform, _who(caller))
 
 
@@ -181,8 +183,8 @@ def _there(house: House) -> PlatformQuestions:
     return house.questions.platforms
 
 
-async def _own(house: House, caller: Caller, platform: int) -> PlatformQuestions:
-    """Once it is settled that the caller may. Raises Refusal, NotFoundError."""
+async def own_platform(house: House, caller: Caller, platform: int) -> PlatformQuestions:
+    """Return the questions, if the platform is the caller's. Raises Refusal, NotFoundError."""
     there = _there(house)
     owner = await there.owner_of(platform)
     if not caller.identity.is_admin and caller.identity.uid != owner:

@@ -66,7 +66,8 @@ class House:
     prices: WrittenPrices = field(default_factory=WrittenPrices)
     groups: GroupQuestions | None = None
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
-    """For what can take threads a second: the others are left to periods and to other calls."""
+    """For what can take threads a second, and for what grows with a tenant's VMs: the others are
+    left to other calls. One a user at a time."""
 
     @property
     def world(self) -> World:

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 
 from merkatd.api.questions.now import explanation
 from merkatd.api.questions.present import Present
+from merkatd.api.xmlrpc.platform_calls import own_platform
 from merkatd.api.xmlrpc.rights import USE, need_vm, no_vm
 from merkatd.api.xmlrpc.words import Code, Refusal
 from merkatd.cluster import Bools
@@ -81,10 +83,15 @@ async def explained(here: Here) -> Row:
 
 async def platform(here: Here) -> Row:
     """The platform that the address names, at the prices of the page. Raises Refusal."""
-    await here.call("merkat.platform.info", here.id)  # whose it is, is looked at there
-    world, latest = here.house.world, None if here.prepared is None else here.prepared.latest
-    row: Row = await here.stored(
-        ("platform", here.id),
-        lambda connection: showing.shown(connection, found(connection, here.id), world, latest),
-    )
+    house = here.house
+    await here.read(("platform of", here.id), lambda: own_platform(house, here.caller, here.id))
+    world, latest = house.world, None if here.prepared is None else here.prepared.latest
+
+    def work(connection: sa.Connection) -> Row:
+        return showing.shown(connection, found(connection, here.id), world, latest)
+
+    async def read() -> Row:
+        return await house.long_reads.run(here.uid, lambda: world.database.read(work))
+
+    row: Row = await here.read(("platform", here.id), read)
     return row

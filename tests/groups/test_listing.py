@@ -1,0 +1,191 @@
+"""Lists of groups: only what the caller may see is read, and one read a user at a time."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from merkatd.api.questions.groups import GroupQuestions
+from merkatd.api.xmlrpc.group_calls import group_info, group_list
+from merkatd.api.xmlrpc.identity import Identity
+from merkatd.api.xmlrpc.market_calls import MOST_PERIODS, price_history
+from merkatd.api.xmlrpc.platform_calls import platform_info, platform_list
+from merkatd.api.xmlrpc.table import SELF, Caller
+from merkatd.api.xmlrpc.turns import FairTurns
+from merkatd.database import group_vms, groups
+from merkatd.database.group_vms import GroupVm
+from merkatd.database.groups import Group
+from merkatd.database.service import transaction
+from merkatd.groups.permissions import Right, permits
+from tests.groups.site import Site
+
+MANY = 3_000
+
+
+class House:
+    """What the calls work with."""
+
+    def __init__(self, there: Any) -> None:
+        self.groups = there
+        self.questions = SimpleNamespace(platforms=there, answer=getattr(there, "answer", None))
+        self.long_reads = FairTurns(2, per_key=1)
+
+
+def caller(user: int, *of: int) -> Caller:
+    """A user of these groups of users."""
+    return Caller(Identity(user, "ann", frozenset(of), of[0]), "ann:x")
+
+
+@contextmanager
+def steps_of(engine: sa.Engine) -> Iterator[list[int]]:
+    """Counts what SQLite does meanwhile, in hundreds of its instructions."""
+    counted: list[int] = []
+    raw: Any = engine.raw_connection().driver_connection
+    raw.set_progress_handler(lambda: counted.append(1), 100)
+    try:
+        yield counted
+    finally:
+        raw.set_progress_handler(None, 100)
+
+
+def write(site: Site, what: Any, rows: Any = None) -> None:
+    """Change what is stored."""
+
+    def work(connection: sa.Connection) -> None:
+        connection.execute(what, rows)
+
+    transaction(site.engine, work)
+
+
+def test_others_vms_are_not_read(site: Site) -> None:
+    """A list takes no longer for a user when others have thousands of VMs."""
+    mine = site.create(60.0, 2)
+    theirs = site.create(60.0, 2, site.eve)
+    site.scheduler.latest = site.periods(4)
+    house: Any = House(GroupQuestions(site.scheduler, site.keeper))
+    with steps_of(site.engine) as before:
+        (first,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
+    many = [
+        GroupVm(create_key=f"k{number}", vm_group=theirs, owner=site.eve, number=number + 10)
+        for number in range(MANY)
+    ]
+    transaction(site.engine, lambda c: group_vms.add(c, many))
+    with steps_of(site.engine) as after:
+        (row,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
+    assert row == first
+    assert len(after) <= len(before) + 1
+    assert (row["id"], row["running"], row["vm_ids"]) == (mine, 2, site.vms(mine))
+    whole = site.wait(group_info(house, caller(site.ann, 1), mine))
+    assert {name: whole[name] for name in row} == row
+    assert row["cpu"] == sum(one["cpu"] for one in whole["vms"]) > 0
+
+
+def test_vms_that_are_not_made_yet_are_not_read(site: Site) -> None:
+    """A group that waits for thousands of VMs is listed as quickly as any other."""
+    mine = site.create(60.0, 2)
+    site.scheduler.latest = site.periods(4)
+    many = [
+        GroupVm(create_key=f"k{number}", vm_group=mine, owner=site.ann, number=number + 10)
+        for number in range(MANY)
+    ]
+    transaction(site.engine, lambda c: group_vms.add(c, many))
+    found = site.read(lambda c: group_vms.ids(c, [mine]))
+    assert found == {mine: site.vms(mine)}
+    house: Any = House(GroupQuestions(site.scheduler, site.keeper))
+    (row,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
+    assert (row["running"], row["vm_ids"]) == (2, found[mine])
+
+
+def test_the_database_permits_what_permissions_say(site: Site) -> None:
+    """Each of the 512 permissions, to owners, members and others, of one owner and of all."""
+    users, of = (site.ann, site.bob), (1, 7)
+    made = [
+        {
+            "token": f"t{number}",
+            "name": "g",
+            "owner": owner,
+            "user_group": group,
+            "permissions": bits,
+            "market": "groups",
+            "template": "",
+            "spending_rate": 1.0,
+            "nvm": 1,
+            "ending": False,
+            "why": "",
+            "created_s": 0.0,
+        }
+        for number, (owner, group, bits) in enumerate(product(users, of, range(0o1000)))
+    ]
+    write(site, sa.insert(groups.VM_GROUPS), made)
+    every = site.read(groups.living)
+    try:
+        for right, owner in product(Right, (None, site.ann)):
+            wanted = [
+                one
+                for one in every
+                if owner in {None, one.owner} and permits(one, site.ann, frozenset({1}), right)
+            ]
+            found: tuple[Group, ...] = site.read(
+                lambda c, right=right, owner=owner: groups.permitting(
+                    c, site.ann, {1}, right, owner
+                )
+            )
+            assert list(found) == wanted
+        assert {one.owner for one in site.read(lambda c: groups.living(c, site.bob))} == {site.bob}
+    finally:
+        write(site, sa.delete(groups.VM_GROUPS))
+
+
+CALLS: dict[str, Callable[[Any, Caller], Any]] = {
+    "prices": lambda house, who: price_history(house, who, MOST_PERIODS, ""),
+    "groups": lambda house, who: group_list(house, who, SELF),
+    "group": lambda house, who: group_info(house, who, 1),
+    "platforms": lambda house, who: platform_list(house, who, SELF),
+    "platform": lambda house, who: platform_info(house, who, 1),
+}
+
+
+class Slow:
+    """Questions whose reads never end."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self._waiting: list[Deferred[Any]] = []
+
+    async def group(self, group: int) -> Any:
+        """A group that everybody may use."""
+        return Group(
+            id=group, token="", name="", owner=2, user_group=1, permissions=0o777, market="",
+            template="", spending_rate=1.0, nvm=1, created_s=0.0,
+        )  # fmt: skip
+
+    async def owner_of(self, _platform: int) -> int:
+        """The first caller's."""
+        return 2
+
+    async def listed(self, *_said: Any) -> Any:
+        """Begin, and not end."""
+        self.begun += 1
+        self._waiting.append(Deferred())
+        return await self._waiting[-1]
+
+    shown = answer = listed
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_users_long_reads_take_turns(name: str) -> None:
+    """A user who asks sixteen times at once has one read in the database, and others go on."""
+    there = Slow()
+    house: Any = House(there)
+    asked = [ensureDeferred(CALLS[name](house, caller(2, 1))) for _ in range(16)]
+    assert there.begun == 1
+    asked.append(ensureDeferred(CALLS["groups"](house, caller(3, 1))))
+    assert there.begun == 2
+    for one in reversed(asked):
+        one.addErrback(lambda _: None)
+        one.cancel()
