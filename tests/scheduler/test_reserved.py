@@ -246,13 +246,13 @@ class TestDebts:
     def test_a_lock_keeps_no_floor_that_is_not_paid_for(
         self, made: Callable[..., Frontend]
     ) -> None:
-        """A locked VM is suspended like any other: an administrator can take a lock away."""
+        """A locked VM gives its host back like any other: administrators can take a lock away."""
         frontend, _, session = self.poor(made, unpaid=2)
         frontend.periods(2)
         vm = max(frontend.cloud.world.vms.rows)
         frontend.bench.ok("one.vm.lock", vm, 4, True, session=session)
         frontend.periods(10)
-        assert frontend.state(vm) == "SUSPENDED"
+        assert frontend.state(vm) == "STOPPED"
 
     @pytest.mark.parametrize("every_s", [60.0, 10.0, 7.0])
     def test_patience_lasts_as_long_where_periods_begin_early(
