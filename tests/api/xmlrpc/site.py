@@ -33,7 +33,7 @@ hosts = 1
 host_cores = 2
 speed = 20.0
 [money]
-starting_credits = 1000.0
+starting_credits = {credits_:.1f}
 [api]
 call = "1s"
 idle = "5s"
@@ -55,11 +55,12 @@ def until(met: Callable[[], object], what: str) -> None:
 class Site:
     """One daemon; VM 0 is Ann's, VM 1 Bob's."""
 
-    def __init__(self, folder: Path, more: str = "") -> None:
+    def __init__(self, folder: Path, more: str = "", credits_: float = 1e6) -> None:
+        """Tenants begin with credits that last longer than any test."""
         self.folder = folder
         self.state = folder / "state"
         config = folder / "merkatd.toml"
-        config.write_text(_CONFIG.format(folder=folder, more=more))
+        config.write_text(_CONFIG.format(folder=folder, more=more, credits_=credits_))
         self.log = folder / "log"
         words = [sys.executable, "-W", "error", "-m", "merkatd.cli", "run", "--config", str(config)]
         with self.log.open("wb") as log:
