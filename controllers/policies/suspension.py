@@ -45,6 +45,13 @@ class Case:
     interval_s: float
     since_s: float = inf
     """Seconds since the last change; infinite where there was none."""
+    suspended: bool = False
+    """Whether the platform is suspended now."""
+
+    @property
+    def margin(self) -> float:
+        """Return how many times what it needs a platform must be able to spend."""
+        return MARGIN if self.suspended else 1.0
 
     @property
     def needed(self) -> float:
@@ -98,13 +105,13 @@ def payable_part(credits_: float, full: Sequence[float], prices: Prices) -> floa
     return fits
 
 
-def can_pay(case: Case, margin: float = 1.0) -> bool:
-    """Return whether the needed part costs no more than can be spent, divided by `margin`."""
+def can_pay(case: Case) -> bool:
+    """Return whether the needed part costs no more than can be spent, divided by the margin."""
     needed = min(case.needed, 1.0)
     if needed <= 0.0:
         return True
     there = spending(case.purse, case.left_s, case.interval_s)
-    return cost(needed, case.full, case.prices) * (1 - _EXACT) <= there / margin
+    return cost(needed, case.full, case.prices) * (1 - _EXACT) <= there / case.margin
 
 
 def suspends(case: Case) -> bool:

@@ -14,7 +14,6 @@ from controllers.policies.bound import Prices
 from controllers.policies.deadline import Purse
 from controllers.policies.patience import Book, Temper, limit_price, may_start, need_of
 from controllers.policies.suspension import (
-    MARGIN,
     Case,
     can_pay,
     cost,
@@ -131,11 +130,7 @@ def least_deadline_s(terms: Terms, offer: Offer) -> float | None:
 
 
 def _pays_within(terms: Terms, offer: Offer, left_s: float) -> bool:
-    return can_pay(case_of(terms, offer, left_s), _margin(terms))
-
-
-def _margin(terms: Terms) -> float:
-    return 1.0 if terms.suspended_s is None else MARGIN
+    return can_pay(case_of(terms, offer, left_s))
 
 
 def case_of(terms: Terms, offer: Offer, left_s: float | None = None) -> Case:
@@ -157,6 +152,7 @@ def case_of(terms: Terms, offer: Offer, left_s: float | None = None) -> Case:
         ),
         interval_s=offer.interval_s,
         since_s=since_s,
+        suspended=terms.suspended_s is not None,
     )
 
 
@@ -261,7 +257,7 @@ def _roomy(terms: Terms, offer: Offer) -> Judged | None:
 
 
 def _rested(terms: Terms, offer: Offer) -> Judged | None:
-    left_s = 0.0 if terms.suspended_s is None else rests(case_of(terms, offer))
+    left_s = rests(case_of(terms, offer))
     if left_s == 0.0:
         return None
     return Judged(Answer.WAIT, "it was suspended a short time ago", f"{lasting(left_s)} more")
@@ -271,11 +267,11 @@ def _affordable(terms: Terms, offer: Offer) -> Judged | None:
     if terms.patient:  # it has no more than it would pay
         return None
     case = case_of(terms, offer)
-    if can_pay(case, _margin(terms)):
+    if can_pay(case):
         return None
     if terms.least_part is None:
         return _too_dear_in_time(terms, offer, case)
-    there = spending(case.purse, case.left_s, case.interval_s) / _margin(terms)
+    there = spending(case.purse, case.left_s, case.interval_s) / case.margin
     part = payable_part(there, case.full, case.prices)
     why = (
         f"at present prices it can pay for {part:.0%} of what its VMs can use, and needs"
@@ -286,7 +282,7 @@ def _affordable(terms: Terms, offer: Offer) -> Judged | None:
 
 def _too_dear_in_time(terms: Terms, offer: Offer, case: Case) -> Judged:
     periods = case.left_s / offer.interval_s
-    needed = _margin(terms) * periods * cost(min(case.needed, 1.0), case.full, case.prices)
+    needed = case.margin * periods * cost(min(case.needed, 1.0), case.full, case.prices)
     why = (
         f"at present prices the work takes {credit(needed)} credits, and it has"
         f" {credit(terms.purse.credits)}"

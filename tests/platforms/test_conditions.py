@@ -143,3 +143,17 @@ def test_a_platform_that_was_just_suspended_rests() -> None:
     assert judged(rested, offer()).answer is Answer.START
     started = terms(since_s=NOW_S, state="postponed")
     assert judged(started, offer()).answer is Answer.START
+
+
+def test_resuming_takes_more_credits_than_starting() -> None:
+    """The same platform at the same prices: it would start, but it is not resumed yet."""
+    slo = '[slo]\nideal_run = "50m"'
+
+    def answer(state: str, credits_: float) -> Answer:
+        asked = replace(terms(slo=slo, state=state), purse=Purse(credits=credits_))
+        return judged(asked, offer()).answer
+
+    least = next(c for c in range(1, 10_000) if answer("postponed", c) is Answer.START)
+    assert answer("suspended", least) is Answer.WAIT
+    assert answer("suspended", 1.2 * least) is Answer.WAIT
+    assert answer("suspended", 1.3 * least) is Answer.START
