@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import inf
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.policies.bound import Prices
@@ -125,6 +125,50 @@ def test_constant_prices_change_nothing_twice_in_a_rest(
     played = Played(begin, renewal, charged, running)
     when = [period for period in range(PERIODS) if played.period()]
     assert all(later - before >= REST for before, later in pairwise(when)), when
+
+
+def costing(now: Case, part: float) -> Case:
+    """Return the case with prices at which it needs this part of what it can spend."""
+    there = spending(now.purse, now.left_s, now.interval_s)
+    factor = part * there / cost(min(now.needed, 1.0), now.full, now.prices)
+    others = tuple(price * factor for price in now.prices.others)
+    return replace(now, prices=replace(now.prices, others=others))
+
+
+@settings(max_examples=300)
+@given(
+    dear=st.floats(0.7, 1.3),
+    capacity=st.floats(200.0, 10_000.0),
+    credits_=st.floats(1.0, 1e5),
+    renewed=st.floats(0.0, 0.1),
+    charged=st.floats(1.0, 4.0),
+    left_s=st.floats(1_200.0, 6_000.0),
+    least_part=st.one_of(st.none(), st.floats(0.05, 0.9)),
+    running=st.booleans(),
+)
+def test_a_platform_that_can_just_pay_changes_once_in_a_rest(
+    dear: float,
+    capacity: float,
+    credits_: float,
+    renewed: float,
+    charged: float,
+    left_s: float,
+    least_part: float | None,
+    running: bool,
+) -> None:
+    """Near the prices that decide, a platform is suspended or resumed once in ten periods."""
+    renewal = renewed * credits_
+    before = replace(
+        case(credits_, left_s, least_part),
+        purse=Purse(credits=credits_, renewal=renewal, renewal_s=INTERVAL_S),
+        work_s=0.5 * left_s,
+        prices=Prices(others=(1.0, 0.1), capacity=(capacity, 20 * capacity)),
+        since_s=REST * INTERVAL_S,
+    )
+    begin = before if before.needed <= 0.0 else costing(before, dear)
+    played = Played(begin, renewal, charged, running)
+    when = [period for period in range(PERIODS) if played.period()]
+    assert all(later - sooner >= REST for sooner, later in pairwise(when)), when
 
 
 @given(st.floats(0.1, 1e5), st.floats(1_300.0, 50_000.0), st.sampled_from([None, 0.3, 0.8]))
