@@ -135,7 +135,8 @@ def present_prices(world: World, snapshot: Snapshot) -> Floats:
     """[vms, resources]: what a unit costs at this period's bids if no VM claims anything.
 
     That of the market as one host, or of the VM's own host where that is higher. Bids of VMs that
-    wait may come to nothing: they count for claims of VMs that wait alone.
+    wait may come to nothing: they count for claims of VMs that wait alone. Such a VM has no host
+    yet, so the market's price judges its claim until the next period.
     """
     found = reserve_prices(world, snapshot)
     for row in range(len(snapshot.markets)):
@@ -148,7 +149,7 @@ def present_prices(world: World, snapshot: Snapshot) -> Floats:
         if waits.any():
             largest = int(np.argmax(view.capacity[:, CPU]))
             in_market = np.where(waits, largest, view.place)
-            asked = _prices(view, in_market, _with_places(snapshot, view, waits))
+            asked = price(view.price_level(PriceRule.PAPER, in_market), view.reserve)
             found[view.vms[waits]] = np.maximum(found[view.vms], asked)[waits]
     return found
 
@@ -159,31 +160,3 @@ def _prices(view: MarketView, in_market: Ints, place: Ints) -> Floats:
     hosts = price(view.host_levels(place), view.reserve)
     there: Floats = np.maximum(market, hosts[np.maximum(place, 0)])
     return np.where((place != NOWHERE)[:, np.newaxis], there, market)
-
-
-def _with_places(snapshot: Snapshot, view: MarketView, waits: Bools) -> Ints:
-    """[vms of the view]: the host of each, and for a VM that waits one that it may get.
-
-    VMs that wait and may be on the same hosts are spread over those of them that cost no more than
-    the market as a whole, or all have the cheapest one where none costs so little. A VM whose claim
-    is more than any of them has gets no place, whatever it pays.
-    """
-    place = view.place.copy()
-    cost = price(view.host_levels(view.place), view.reserve)
-    usual = price(view.price_level(PriceRule.PAPER, view.place), view.reserve)
-    relative = np.divide(cost, usual, out=np.ones_like(cost), where=usual > 0).max(axis=1)
-    rows = np.flatnonzero(waits)
-    classes = snapshot.vms.requirement[view.vms[rows]]
-    for at in np.unique(classes).tolist():
-        allowed = view.open & (
-            True if at == NOWHERE else snapshot.requirements.allowed[at][view.hosts]
-        )
-        hosts = np.flatnonzero(allowed)
-        if not len(hosts):
-            continue
-        hosts = hosts[np.argsort(relative[hosts], kind="stable")]
-        cheap = max(1, int((relative[hosts] <= 1.0).sum()))
-        mine = rows[classes == at]
-        mine = mine[(view.floor[mine] <= view.capacity[hosts].max(axis=0)).all(axis=1)]
-        place[mine] = hosts[np.arange(len(mine)) % cheap]
-    return place

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from controllers.parameters import NUMBERS
-from merkatd.api.questions import platforms as questions
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.bus.running import PlatformProcesses
 from merkatd.bus.settings import Settings
+from merkatd.platforms import fitting as fitting_module
 from merkatd.platforms.ordering import OrderError
 from merkatd.platforms.ports import SetBids
 from merkatd.platforms.reading import read_template
@@ -184,7 +184,7 @@ def test_a_template_is_read_beside_the_reactor(monkeypatch: pytest.MonkeyPatch) 
         where.append(beside.busy)
         return read_template(text)
 
-    monkeypatch.setattr(questions, "read_template", read)
+    monkeypatch.setattr(fitting_module, "read_template", read)
     asked, text = questions_of(site), template()
     site.wait(asked.submit(site.ann, text, asked._ask, "ann", admin=True))
     site.wait(asked.try_submit(site.ann, text, asked._ask, admin=True))

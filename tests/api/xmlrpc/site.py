@@ -55,8 +55,7 @@ def until(met: Callable[[], object], what: str) -> None:
 class Site:
     """One daemon; VM 0 is Ann's, VM 1 Bob's."""
 
-    def __init__(self, folder: Path, more: str = "", credits_: float = 1e6) -> None:
-        """Tenants begin with credits that last longer than any test."""
+    def __init__(self, folder: Path, more: str = "", credits_: float = 1000.0) -> None:
         self.folder = folder
         self.state = folder / "state"
         config = folder / "merkatd.toml"

@@ -23,7 +23,7 @@ EACH = 20
 
 def test_fifty_clients_overdraw_nothing(tmp_path: Path) -> None:
     """Bids, budgets and quotes in 5,000 calls; what was refused is refused in words."""
-    made = Site(tmp_path, credits_=1000.0)
+    made = Site(tmp_path)
     engine = make_engine(f"sqlite:///{made.state / 'merkat.db'}")
     try:
         owned: dict[str, list[int]] = {ANN: [], BOB: []}
