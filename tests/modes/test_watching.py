@@ -135,7 +135,7 @@ class TestShadow:
         """The other one overcommits a host where Merkat would not."""
         site.mode(Mode.SHADOW)
         site.minutes(1)
-        vm = site.vm(MEMORY=8000, MERKAT_MIN_MEMORY=8000)
+        vm = site.vm(MEMORY=8000, MERKAT_MIN_MEMORY=8000, MERKAT_BID_MEMORY=100)
         first = [site.vm(MEMORY=2000, MERKAT_MIN_MEMORY=2000) for _ in range(3)]
         for host, one in enumerate(first):
             site.bench.ok("one.vm.deploy", one, host)
