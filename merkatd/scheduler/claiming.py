@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Bools, Floats, HostState, Ints, Snapshot, VmState
+from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
 from merkatd.market.price import PriceRule, price
@@ -144,7 +144,7 @@ def present_prices(world: World, snapshot: Snapshot) -> Floats:
         if not len(view.hosts) or not len(view.vms):
             continue
         waits = view.place == NOWHERE
-        there = _prices(view, view.place, view.place)
+        there = _prices(view)
         found[view.vms[~waits]] = np.maximum(found[view.vms], there)[~waits]
         if waits.any():
             largest = int(np.argmax(view.capacity[:, CPU]))
@@ -154,9 +154,9 @@ def present_prices(world: World, snapshot: Snapshot) -> Floats:
     return found
 
 
-def _prices(view: MarketView, in_market: Ints, place: Ints) -> Floats:
-    """[vms of the view, resources]: the higher price, of the market and of each VM's host."""
-    market = price(view.price_level(PriceRule.PAPER, in_market), view.reserve)
-    hosts = price(view.host_levels(place), view.reserve)
-    there: Floats = np.maximum(market, hosts[np.maximum(place, 0)])
-    return np.where((place != NOWHERE)[:, np.newaxis], there, market)
+def _prices(view: MarketView) -> Floats:
+    """[vms of the view, resources]: the price of the market, or of the VM's host if higher."""
+    market = price(view.price_level(PriceRule.PAPER, view.place), view.reserve)
+    hosts = price(view.host_levels(view.place), view.reserve)
+    there: Floats = np.maximum(market, hosts[np.maximum(view.place, 0)])
+    return np.where((view.place != NOWHERE)[:, np.newaxis], there, market)
