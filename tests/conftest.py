@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put them first, each file in its own order."""
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+MOST_LOG_CHARS = 6000
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the end of the log of each daemon that a failed test talked to."""
+    report = yield
+    fixtures: dict[str, object] = getattr(item, "funcargs", {}) if report.failed else {}
+    for name, fixture in fixtures.items():
+        log = getattr(fixture, "log", None)
+        if isinstance(log, Path) and log.exists():
+            text = log.read_text(errors="replace")
+            report.sections.append((f"the log of {name}", text[-MOST_LOG_CHARS:]))
+    return report
 
 
 @pytest.fixture(scope="session")
