@@ -26,9 +26,13 @@ _AS_BEFORE = 0.99
 
 
 def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
-    """Return the same cloud in which no VM bids, or claims, more than can be paid."""
+    """Return the same cloud in which no VM bids, or claims, more than can be paid.
+
+    A VM that is on its way has what it bid for all the same: what its payer lacks becomes a debt.
+    """
     found = afforded(world, with_bids_under_way(seen, purse.last), purse)
-    return replace(found, seen=with_paid_floors(world, found.seen, purse))
+    had = with_bids_under_way(found.seen, purse.last)
+    return replace(found, seen=with_paid_floors(world, had, purse))
 
 
 def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from merkatd.currency import MICRO, micro
 from merkatd.currency.settings import Money
-from merkatd.database.accounts import ACCOUNTS
+from merkatd.database import accounts
+from merkatd.database.accounts import ACCOUNTS, AccountKind
 from merkatd.database.entries import ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import Lcm
@@ -227,9 +228,10 @@ class Outcome:
 class Player:
     """What a tenant can do: its own VMs, its platforms, its money; and it knows the time."""
 
-    def __init__(self, arena: Arena, name: str) -> None:
+    def __init__(self, arena: Arena, name: str, owner: int | None = None) -> None:
+        """A new tenant, or the one with this id."""
         self.arena = arena
-        self.owner = arena.tenant(name)
+        self.owner = arena.tenant(name) if owner is None else owner
         self.session = f"{name}:{PASSWORD}"
 
     def vm(self, bid: float | None = FAIR_BID, **attributes: object) -> int:
@@ -292,6 +294,13 @@ class Player:
     def credits(self) -> float:
         """What is in the account, the budgets of platforms apart."""
         return self.arena.balances()[self.owner]
+
+    @property
+    def reserved(self) -> float:
+        """What of that is kept for the coming charge, and can't be moved."""
+        rows = self.arena.read(lambda c: accounts.every(c, AccountKind.TENANT))
+        mine = next(row for row in rows if row.owner == self.owner)
+        return (mine.balance - mine.free) / MICRO
 
     @property
     def holdings(self) -> float:

@@ -4,7 +4,7 @@ import pytest
 
 from merkatd.embedded.states import Lcm
 from merkatd.market.price import PriceRule
-from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, vm_text
+from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Player, vm_text
 from tests.scheduler.frontend import PASSWORD
 
 MUCH, LITTLE = 60.0, 0.001
@@ -53,6 +53,20 @@ def test_a_bid_that_is_lowered_while_its_vm_is_migrated_counts_once_it_has_arriv
     honest = sum(arena.paid(one) - arena._before[one] for one in fair) / arena.computed(*fair)
     assert arena.computed(eve) > PERIOD_S * PERIODS
     paid = arena.paid(eve) - arena._before[eve]
+    assert paid >= 0.95 * honest * arena.computed(eve), (paid, honest, arena.computed(eve))
+    arena.close()
+
+
+def test_credits_that_are_moved_away_while_a_vm_is_migrated_are_owed() -> None:
+    """It has the cores of its bid for as long as it is on its way, whatever its account has."""
+    arena, eve, large = migrating(PriceRule.CLEARING, MUCH)
+    player = Player(arena, "eve", eve)
+    player.park(player.reserved)
+    look_on(arena, eve, large)
+    fair = (arena.ann, arena.bob)
+    honest = sum(arena.paid(one) - arena._before[one] for one in fair) / arena.computed(*fair)
+    paid = arena.paid(eve) - arena._before[eve]
+    assert arena.computed(eve) > PERIOD_S * PERIODS
     assert paid >= 0.95 * honest * arena.computed(eve), (paid, honest, arena.computed(eve))
     arena.close()
 
