@@ -14,10 +14,11 @@ on are left alone.
 
 OpenNebula stops no VM that boots or is shut down. A VM that does one or the other whenever a period
 looks would never be stopped. So the daemon tries again until the next period, after one to three
-seconds drawn at random, which no owner can foresee.
+seconds drawn at random, which no owner can foresee. A stop that OpenNebula was not asked for by
+then is taken back: it would count as under way, and the VM would neither be limited nor stopped.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from merkatd.scheduler.world import World
 
 SOONEST_S, LATEST_S = 1.0, 3.0
 """Between two attempts."""
+_NOT_ASKED = "OpenNebula could not be asked for it before the next period"
 _ON_HOST = (VmState.RUNNING, VmState.BUSY, *RESTING)
 
 _log = Logger()
@@ -47,11 +49,15 @@ _log = Logger()
 class Barred:
     """VMs that rest or were started in debt, until they are off their hosts or all is paid."""
 
-    def __init__(self) -> None:
+    def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
+        """`may`: whether to act."""
+        self._may = may
         self._owners: Mapping[int, int] = {}
         """By VM id."""
         self._steps: dict[int, Stop] = {}
         self._recorded: set[int] = set()
+        self._unasked: set[str] = set()
+        """The ids of stops in the journal for which OpenNebula could not be asked so far."""
         self._call: Any = None
 
     def note(
@@ -83,6 +89,13 @@ class Barred:
             self._call.cancel()
         self._call = None
 
+    async def take_back(self, world: World, *ids: str) -> None:
+        """What OpenNebula was not asked for is not under way: all of it, or these steps."""
+        unasked = {one: _NOT_ASKED for one in self._unasked if not ids or one in ids}
+        self._unasked -= unasked.keys()
+        if unasked:
+            await world.database.run(lambda c: journal.refuse(c, unasked, world.now()))
+
     def _later(self, world: World, seconds: float) -> None:
         steps = self._steps
         self._call = world.clock.callLater(
@@ -90,14 +103,20 @@ class Barred:
         )
 
     async def _attempt(self, world: World, steps: dict[int, Stop]) -> None:
+        if not self._may():
+            return
         try:
             owing = await world.database.read(ledger.debts_of)
             for vm, step in list(steps.items()):
                 if steps is not self._steps:
-                    return
-                # Its owner may have paid in the meantime.
-                if self._owners[vm] not in owing or await self._is_settled(world, step):
+                    break
+                if self._owners[vm] not in owing:  # it has paid in the meantime
+                    await self.take_back(world, step.id)
                     steps.pop(vm, None)
+                elif await self._is_settled(world, step):
+                    steps.pop(vm, None)
+            if steps is not self._steps:  # a period has begun
+                await self.take_back(world, *(step.id for step in steps.values()))
         except (LeaseLostError, UnreachableError) as error:
             _log.info("VMs of owners in debt are stopped later: {why}", why=str(error))
         except Exception:  # noqa: BLE001 - whatever it was, the next period tries again
@@ -118,8 +137,10 @@ class Barred:
                 return True  # another step of this VM is under way
             self._recorded.add(step.vm)
         await world.certain()
+        self._unasked.discard(step.id)
         reply = await world.cloud.send(step)
         if reply.answer is Answer.LOOK_AGAIN:
+            self._unasked.add(step.id)
             return False
         _log.info("stop of VM {vm}: {answer}", vm=step.vm, answer=str(reply.answer))
         if reply.answer is Answer.REFUSED:

@@ -75,7 +75,7 @@ class Scheduler:
         self._listeners = Subscribers[[Announcement]]("finished periods")
         self._counters = Subscribers[[Outcome, float]]("outcomes of periods")
         self._quiet, self._shadow, self._telling = Quiet(), Shadow(), Telling()
-        self._taking_part = TakingPart()
+        self._taking_part = TakingPart(lambda: not self.paused and self.mode is Mode.ON)
         self._cloud_away = Outage("OpenNebula")
         self._turn = DeferredLock()
         self._following = Following(self._turn, world.clock, self._acts, self.wake)
@@ -143,6 +143,7 @@ class Scheduler:
     async def _period(self, asking: Asking | None) -> Announcement:
         world, leave = self._fenced(), self.leave
         self._forget()
+        await self._taking_part.barred.take_back(world)
         if self._quiet.begin(leave.mode) and leave.mode is not Mode.ASK:
             await world.database.run(lambda c: plans.withdraw(c, world.now()))
         seen = await observe(world)

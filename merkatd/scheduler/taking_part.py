@@ -1,6 +1,6 @@
 """Which VMs take part in a period, and on which terms, by what happened in earlier ones."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from merkatd.scheduler.afford import Afforded, beside
@@ -20,8 +20,9 @@ _SAID = (
 class TakingPart:
     """Remembers refused deployments and starts of guests, for as long as the daemon runs."""
 
-    def __init__(self) -> None:
-        self._unplaced, self._restarts, self.barred = Unplaced(), Restarts(), Barred()
+    def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
+        """`may`: whether VMs may be stopped between two periods."""
+        self._unplaced, self._restarts, self.barred = Unplaced(), Restarts(), Barred(may)
 
     def affordable(self, world: World, seen: Seen, purse: Purse) -> Afforded:
         """Return the cloud to decide about."""

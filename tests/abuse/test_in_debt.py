@@ -2,7 +2,11 @@
 
 import pytest
 
+from merkatd.cluster import Stop
 from merkatd.currency import micro
+from merkatd.database import arrears, decisions
+from merkatd.database.orders import Order
+from merkatd.embedded.states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
@@ -55,3 +59,85 @@ def test_its_vms_are_stopped_once_it_has_not_paid_for_too_long(away: str, count:
         arena.close()
     late = whole.core_s - computed[CREDIT_PERIODS]
     assert late < 0.01 * CORES * PERIOD_S * (PERIODS - CREDIT_PERIODS), computed
+
+
+def late_with_a_boot(boot_s: float) -> tuple[Arena, Player, int]:
+    """An owner has just become late, and its VM boots for so long, from 4 s before that look."""
+    arena = Arena(PriceRule.CLEARING, tick_s=1)
+    arena._periods(3)
+    me = Player(arena, "eve")
+    without_credits(me)
+    vm = me.vm(FAIR_BID, CPU=64)
+    arena._periods(2)
+    while arena.read(arrears.load).get(me.owner, 0.0) < 8.9:
+        blink(arena, me, vm)
+        me.act(vm, "resume")
+        arena.clock.advance(1)
+        arena._look()
+    blink(arena, me, vm)
+    arena.lasts(Lcm.BOOT_POWEROFF, boot_s)
+    me.act(vm, "resume")
+    arena.clock.advance(4)
+    arena._look()
+    arena.clock.advance(5)
+    assert stops(arena)
+    return arena, me, vm
+
+
+def blink(arena: Arena, me: Player, vm: int) -> None:
+    """Nearly a minute, of which it is off for a moment at the beginning, and at the end."""
+    me.act(vm, "poweroff-hard")
+    arena.clock.advance(3)
+    me.act(vm, "resume")
+    arena.clock.advance(50)
+    me.act(vm, "poweroff-hard")
+    arena.clock.advance(3)
+
+
+def second_by_second(arena: Arena, seconds: int) -> None:
+    """What is tried again and again is tried as often as it would be."""
+    for _ in range(seconds):
+        arena.clock.advance(1)
+
+
+def stops(arena: Arena) -> list[int]:
+    """The periods of the stops that are under way."""
+    steps = (one.step for one in arena.read(decisions.outstanding))
+    return [step.period for step in steps if isinstance(step, Stop)]
+
+
+def test_a_stop_that_could_not_be_asked_for_is_taken_back_when_its_owner_has_paid() -> None:
+    """Otherwise the VM pays its bid and is told no limits."""
+    arena, me, vm = late_with_a_boot(20)
+    arena.wait(me.ledger.grant(me.owner, micro(100_000), "root"))
+    second_by_second(arena, 5)
+    assert not stops(arena)
+    arena.clock.advance(46)
+    arena._periods(2)
+    assert arena.state(vm) == "RUNNING"
+    arena.close()
+
+
+def test_each_period_asks_anew_for_a_stop_that_could_not_be_asked_for() -> None:
+    """One that counted as under way for half an hour would keep later ones from being asked for."""
+    arena, _, vm = late_with_a_boot(110)
+    first = stops(arena)
+    arena.clock.advance(51)
+    arena._look()
+    arena.clock.advance(2)
+    assert stops(arena) > first
+    second_by_second(arena, 55)
+    assert arena.state(vm) != "RUNNING"
+    arena.close()
+
+
+@pytest.mark.parametrize("order", [Order.PAUSE, Order.MODE_DRY, Order.MODE_ASK])
+def test_nothing_is_stopped_between_two_periods_once_an_administrator_forbids_it(
+    order: Order,
+) -> None:
+    """The boot ends a few seconds later."""
+    arena, _, vm = late_with_a_boot(20)
+    arena.wait(arena.scheduler.order(order, "root"))
+    second_by_second(arena, 40)
+    assert arena.state(vm) == "RUNNING"
+    arena.close()
