@@ -29,6 +29,8 @@ class Sight:
     """By key: how often a creation was refused, and with what answer."""
     failed: Mapping[int, str] = field(default_factory=dict)
     """By id, VMs that have failed or are held, and what OpenNebula calls that."""
+    stopped: AbstractSet[int] = frozenset()
+    """Ids of VMs that were off, and have given their hosts back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,9 @@ def _is_to_make(one: Member, sight: Sight) -> bool:
 
 
 def _resume(one: Member, sight: Sight) -> Step | None:
-    if one.vm is None or _state(one, sight) is not VmState.SUSPENDED:
+    if one.vm is None:
+        return None
+    if _state(one, sight) is not VmState.SUSPENDED and one.vm not in sight.stopped:
         return None
     return Resume(period=sight.period, vm=one.vm, reason="its platform goes on")
 

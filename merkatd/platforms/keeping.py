@@ -24,7 +24,7 @@ from merkatd.platforms.passing import passed
 from merkatd.platforms.ports import Amounts, Claim
 from merkatd.platforms.purses import most_per_vm, purse_of, terms_of
 from merkatd.platforms.renewing import failing_now, failures_of, made_anew, without_refused
-from merkatd.platforms.replacing import WINDOW_S, failing
+from merkatd.platforms.replacing import OFF_THEIR_HOSTS, WINDOW_S, failing
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.turning import Happening, Standing, happening
 from merkatd.scheduler.creations import Room
@@ -183,7 +183,7 @@ def _scene(
         vm: VmState(one)
         for vm, one in zip(seen.observation.vm_id.tolist(), state.tolist(), strict=True)
     }
-    words = zip(states.items(), seen.observation.vm_words, strict=True)
+    words = list(zip(states.items(), seen.observation.vm_words, strict=True))
     unmade = [one.key for one in present if one.vm is None]
     creating = {
         stored.step.key
@@ -201,6 +201,7 @@ def _scene(
         creating=frozenset(creating),
         refused=fleets.refusals(connection, unmade),
         failed={vm: said for (vm, one), said in words if failing(one, said)},
+        stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),
     )
     return _Scene(
         sight=sight,

@@ -45,6 +45,11 @@ class Replaced:
     text: str
 
 
+OFF_THEIR_HOSTS = frozenset({"STOPPED", "UNDEPLOYED"})
+"""What OpenNebula calls a VM that is off and has no host. The daemon brings those of owners there
+that do not pay."""
+
+
 def failing(state: VmState, words: str) -> bool:
     """Whether a VM is of no use, and will not be of any by itself."""
     return state is VmState.ABSENT and (words == _HELD or words.endswith(_FAILED))

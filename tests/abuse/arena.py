@@ -300,7 +300,8 @@ class Player:
         """What of that is kept for the coming charge, and can't be moved."""
         rows = self.arena.read(lambda c: accounts.every(c, AccountKind.TENANT))
         mine = next(row for row in rows if row.owner == self.owner)
-        return (mine.balance - mine.free) / MICRO
+        reserved: float = (mine.balance - mine.free) / MICRO
+        return reserved
 
     @property
     def holdings(self) -> float:

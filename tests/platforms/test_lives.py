@@ -183,6 +183,27 @@ class TestLife:
         site.wait(site.manager.resume(platform, "ann"))
         site.until(platform, "running")
 
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_vms_that_gave_their_hosts_back_are_resumed_with_it(
+        self, site: Site, count: int
+    ) -> None:
+        """As the daemon takes the hosts of VMs that are off from owners that do not pay."""
+        platform = site.submit()
+        site.until(platform, "running")
+        site.wait(site.manager.suspend(platform, "ann"))
+        site.until(platform, "suspended")
+        vms = site.vms(platform)
+        site.placed_again.update(vms[:count])
+        for vm in site.placed_again:
+            site.bench.ok("one.vm.action", "stop", vm)
+        site.periods(1)
+        assert [site.state(vm) for vm in vms].count("STOPPED") == count
+        site.wait(site.manager.resume(platform, "ann"))
+        site.until(platform, "running")
+        assert site.vms(platform) == vms
+        site.periods(2)
+        assert [site.state(vm) for vm in vms] == ["RUNNING", "RUNNING"]
+
     def test_held_back_before_it_starts(self, site: Site) -> None:
         """And let go again."""
         platform = site.submit()

@@ -52,6 +52,8 @@ class Frontend:
         engine: sa.Engine | None = None,
         **world: Any,
     ) -> None:
+        self.placed_again: set[int] = set()
+        """VMs that a test has stopped."""
         self.clock = Clock()
         self.clock.advance(START_S)
         self.bench = Bench.__new__(Bench)
@@ -162,16 +164,13 @@ class Frontend:
         """How many steps are neither confirmed nor given up."""
         return len(self.read(decisions.outstanding))
 
-    def agree(self, stopped: int = -1) -> None:
-        """The cloud and the database say the same, and no credit is lost.
-
-        One VM may have been `stopped` and placed again.
-        """
+    def agree(self) -> None:
+        """The cloud and the database say the same, and no credit is lost."""
         assert self.read(audit).sound
         newest = self.read(periods.newest)
         rows = self.read(lambda c: decisions.recent(c, decisions.Wanted(), 100_000))
         deployed = [r.step.vm for r in rows if r.step.kind == "deploy" and r.state == "confirmed"]
-        deployed = [vm for vm in deployed if vm != stopped]
+        deployed = [vm for vm in deployed if vm not in self.placed_again]
         assert len(deployed) == len(set(deployed)), "a VM was deployed twice"
         for row in rows:
             if row.state in {StepState.PLANNED, StepState.SENT}:

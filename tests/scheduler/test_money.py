@@ -244,7 +244,8 @@ class TestPoverty:
         frontend.periods(15)
         assert frontend.state(poor) == "RUNNING"
         assert frontend.read(lambda c: tenant(c, owner)).balance < 10**9
-        frontend.agree(stopped=poor)
+        frontend.placed_again.add(poor)
+        frontend.agree()
 
 
 def test_what_can_t_be_counted_is_bounded() -> None:
