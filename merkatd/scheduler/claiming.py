@@ -14,6 +14,7 @@ from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.scheduler import in_use
 from merkatd.scheduler.afford import Afforded, afforded, reserve_prices
 from merkatd.scheduler.charge import Purse
+from merkatd.scheduler.claims_there import claims_on_hosts
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.snapshot import MEMORY, needed_memory
 from merkatd.scheduler.under_way import kept_from, reserved_again, rows_of
@@ -94,6 +95,10 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     floor, uses = in_use.kept(snapshot, floor, basis, purse.last)
     floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(seen))
     claims = _claims(vms.floor, np.where(claimed[:, np.newaxis], needed, vms.floor), floor, uses)
+    waiting = replace(snapshot, vms=replace(vms, floor=floor))
+    kinds = np.array([one.bids_bound for one in world.markets])
+    snapshot = claims_on_hosts(waiting, claims.kept, kinds)
+    vms, floor = snapshot.vms, snapshot.vms.floor
     capacity = reserved_again(seen.observation, snapshot, seen.verdicts.waiting, floor)
     hosts = snapshot.hosts
     if hosts.reserved.shape[1]:
@@ -140,7 +145,7 @@ def present_prices(world: World, snapshot: Snapshot) -> Floats:
 
     That of the market as one host, or of the VM's own host where that is higher. Bids of VMs that
     wait may come to nothing: they count for claims of VMs that wait alone. Such a VM has no host
-    yet, so the market's price judges its claim until the next period.
+    yet: `claims_there.py` judges its claim by the hosts that it may go to.
     """
     found = reserve_prices(world, snapshot)
     for row in range(len(snapshot.markets)):

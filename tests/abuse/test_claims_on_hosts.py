@@ -44,6 +44,28 @@ def test_a_claim_on_a_contended_host_costs_what_the_host_costs(rule: PriceRule) 
     assert found.core_s < 0.2 * whole, found  # in its first period the market's price holds
 
 
+def in_turns(me: Player) -> Moves:
+    """It ends a moment before each look, at which another one waits with the same claim."""
+    yield PERIOD_S - 5
+    vm = me.vm(1.7, MERKAT_MIN_CPU=790, **HERE)
+    while True:
+        yield PERIOD_S - 1
+        me.end(vm)
+        yield 1
+        vm = me.vm(1.7, MERKAT_MIN_CPU=790, **HERE)
+
+
+def test_a_new_vm_in_each_period_has_no_claim_that_its_bid_does_not_pay_for_there() -> None:
+    """It waits in each period, and has no host whose price could judge its claim."""
+    arena = Arena(PriceRule.CLEARING, hosts=2, neighbours=0, tick_s=1)
+    try:
+        arena.honest = [arena.bench.new(*fair(number)) for number in range(4)]
+        found = arena.play({"eve": in_turns}, PERIODS)["eve"]
+    finally:
+        arena.close()
+    assert found.core_s < 0.05 * (found.core_s + found.fair_core_s), found
+
+
 def fair(number: int) -> tuple[str, str]:
     """A VM for all cores of the first host, and the session of the tenant."""
     lines = {
