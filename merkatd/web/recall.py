@@ -4,11 +4,12 @@
 Each page reads with a patience of about a second in all. What is not answered by then is shown as
 it was read last, and the page says so. A read that is late goes on, and its answer is kept for the
 next page; meanwhile the same read is not begun again, and a bounded number is begun at all, so that
-a database that comes back is not met by a storm. An order is given up as soon as the database is
-known to hang: what it does is not known before the database answers.
+a database that comes back is not met by a storm. Of these a visitor has a part: a read that waits
+for its turn behind others of its own visitor is late too. An order is given up as soon as the
+database is known to hang: what it does is not known before the database answers.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ _QUICK_S = 0.4
 """An order that takes longer makes the page look whether the database answers."""
 _MOST_KEPT = 256
 _MOST_LATE = 32
+"""Reads that are late,"""
+_MOST_LATE_OF_ONE = 8
+"""and those of one visitor."""
 _GIVEN_UP_S = 60.0
 NEEDED: Any = object()
 """Stands for a default that there is not."""
@@ -46,6 +50,12 @@ class _Kept:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Late:
+    visitor: Hashable
+    begun_s: float
+
+
 class Recall:
     """The last answers, and the reads that are late."""
 
@@ -54,24 +64,32 @@ class Recall:
         self._clock = clock
         self._now = now
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        self._late: dict[Hashable, float] = {}
-        """Since when each read is under way that nobody waits for any more."""
+        self._late: dict[Hashable, _Late] = {}
+        """Reads that are under way and that nobody waits for any more."""
         self._answered_s = float("-inf")
 
     @property
     def hangs(self) -> bool:
         """Whether the database has answered nothing since a read began that is late."""
-        return any(begun_s >= self._answered_s for begun_s in self._late.values())
+        return any(one.begun_s >= self._answered_s for one in self._late.values())
 
-    def reading(self, patience_s: float = PATIENCE_S) -> "Reading":
-        """Return what one page reads with."""
-        return Reading(self, self._clock, patience_s)
+    def reading(self, patience_s: float = PATIENCE_S, visitor: Hashable = None) -> "Reading":
+        """Return what one page reads with; None stands for reads that are no visitor's."""
+        return Reading(self, self._clock, patience_s, visitor)
 
-    def begin(self, key: Hashable, read: Callable[[], Awaitable[Result]]) -> Once[Result] | None:
-        """Begin to read; None where the same read, or too many, are late already."""
-        now_s = self._clock.seconds()
-        self._late = {one: at_s for one, at_s in self._late.items() if now_s - at_s < _GIVEN_UP_S}
-        if key in self._late or len(self._late) >= _MOST_LATE:
+    def begin(
+        self, key: Hashable, read: Callable[[], Awaitable[Result]], visitor: Hashable
+    ) -> Once[Result] | None:
+        """Begin to read; None where the same read, or too many, are late already.
+
+        Reads of a visitor that are late keep no more than its part from others.
+        """
+        since_s = self._clock.seconds() - _GIVEN_UP_S
+        self._late = {name: one for name, one in self._late.items() if one.begun_s > since_s}
+        of = Counter(one.visitor for one in self._late.values())
+        # Reads that began together are late together: of one visitor these can be more.
+        late = sum(min(number, _MOST_LATE_OF_ONE) for number in of.values())
+        if key in self._late or of[visitor] >= _MOST_LATE_OF_ONE or late >= _MOST_LATE:
             return None
         return Once(self._read(key, read))
 
@@ -100,9 +118,9 @@ class Recall:
             if self.hangs:
                 return False
 
-    def late(self, key: Hashable, begun_s: float) -> None:
+    def late(self, key: Hashable, begun_s: float, visitor: Hashable) -> None:
         """Note that nobody waits any more for a read that goes on."""
-        self._late[key] = begun_s
+        self._late[key] = _Late(visitor, begun_s)
 
     def kept(self, key: Hashable) -> _Kept | None:
         """Return the last answer."""
@@ -112,9 +130,10 @@ class Recall:
 class Reading:
     """What one page reads, in the time that it has."""
 
-    def __init__(self, recall: Recall, clock: Any, patience_s: float) -> None:
+    def __init__(self, recall: Recall, clock: Any, patience_s: float, visitor: Hashable) -> None:
         self._recall = recall
         self._clock = clock
+        self._visitor = visitor
         self._until_s = clock.seconds() + patience_s
         self.old_s: float | None = None
         """When the oldest was read of what is shown though it is old."""
@@ -126,13 +145,13 @@ class Reading:
     ) -> Result:
         """Return what is read, or what was read last, or the default. Raises NotStoredError."""
         begun_s = self._clock.seconds()
-        once = self._recall.begin(key, read)
+        once = self._recall.begin(key, read, self._visitor)
         if once is not None:
             try:
                 return await self._in_time(once)
             except (defer.TimeoutError, sa.exc.SQLAlchemyError):
                 if not once.over:
-                    self._recall.late(key, begun_s)
+                    self._recall.late(key, begun_s, self._visitor)
         found: Result = self._as_before(key, default)
         return found
 

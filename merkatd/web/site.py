@@ -158,7 +158,7 @@ class Site:
     ) -> Answer | Live:
         if found.admin:
             need_admin(caller.identity, found.path)
-        reading = self._recall.reading()
+        reading = self._recall.reading(visitor=caller.identity.uid)
         here = Here(
             house=self._house,
             goals=self.goals,

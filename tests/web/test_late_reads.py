@@ -1,0 +1,160 @@
+"""Reads that are late go on; a visitor's take no places of others'."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from merkatd.api.questions import NotNowError
+from merkatd.api.xmlrpc.admission import Admission
+from merkatd.api.xmlrpc.identity import Identity
+from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.xmlrpc.turns import FairTurns
+from merkatd.web.listening import Listeners
+from merkatd.web.recall import PATIENCE_S, Recall
+from merkatd.web.sessions import Sessions
+from merkatd.web.site import Site
+from tests.web.visits import HOST, Visits
+
+_MANY = 40
+
+
+class Late:
+    """A database that answers when the test says so, and what was asked of it."""
+
+    def __init__(self) -> None:
+        self.reads: list[Deferred[Any]] = []
+
+    def read(self, *_: Any) -> Deferred[Any]:
+        """Asked for anything."""
+        self.reads.append(Deferred())
+        return self.reads[-1]
+
+
+class TestRecall:
+    """Without pages."""
+
+    def setup_method(self) -> None:
+        """Nothing was read before."""
+        self.clock = Clock()
+        self.recall = Recall(self.clock, self.clock.seconds)
+        self.database = Late()
+
+    def _visit(self, visitor: int, page: int) -> list[Any]:
+        """Have a page read something for as long as pages wait; what came of it."""
+        found: list[Any] = []
+
+        async def read() -> Any:
+            return await self.database.read()
+
+        reading = self.recall.reading(visitor=visitor)
+        ensureDeferred(reading.get((visitor, page), read, "left out")).addBoth(found.append)
+        return found
+
+    def test_a_visitor_has_a_part_of_the_late_reads(self) -> None:
+        """Others' pages are read as if there were none."""
+        for page in range(_MANY):
+            self._visit(2, page)
+            self.clock.advance(PATIENCE_S)
+        assert len(self.database.reads) == 8
+        found = self._visit(3, 0)
+        assert found == []
+        self.database.reads[-1].callback("new")
+        assert found == ["new"]
+
+    def test_reads_that_are_late_together_take_no_more(self) -> None:
+        """Though all of them were begun while none was late."""
+        for page in range(_MANY):
+            self._visit(2, page)
+        self.clock.advance(PATIENCE_S)
+        assert self._visit(2, _MANY) == ["left out"]
+        assert self._visit(3, 0) == []
+
+    def test_all_visitors_together_have_so_many(self) -> None:
+        """A database that comes back is not met by a storm."""
+        for visitor in range(_MANY):
+            for page in range(2):
+                self._visit(visitor, page)
+                self.clock.advance(PATIENCE_S / 100)
+        self.clock.advance(PATIENCE_S)
+        begun = len(self.database.reads)
+        assert self._visit(_MANY, 0) == ["left out"]
+        assert len(self.database.reads) == begun
+
+    def test_a_read_that_ends_makes_room(self) -> None:
+        """Its answer is shown on the next page, and another read is begun."""
+        for page in range(8):
+            self._visit(2, page)
+        self.clock.advance(PATIENCE_S)
+        assert self._visit(2, 8) == ["left out"]
+        self.database.reads[0].callback("new")
+        assert self._visit(2, 8) == []
+        assert len(self.database.reads) == 9
+
+
+class Logins:
+    """Each login is known, by a number."""
+
+    def is_known(self, _login: str) -> bool:
+        """Without asking."""
+        return True
+
+    is_good = is_familiar = is_known
+
+    async def who(self, login: str) -> Identity:
+        """The user of that number."""
+        return Identity(int(login), f"user-{login}", frozenset({1}), 1)
+
+
+def test_one_visitors_late_pages_take_no_others_places() -> None:
+    """However many pages a tenant opens while what it reads is late."""
+
+    async def visit(asked: Any) -> Any:
+        return await site.visit(asked)
+
+    async def none_yet() -> Any:
+        raise NotNowError("there was no period yet")
+
+    async def owner_of(platform: int) -> int:
+        return platform // 100
+
+    async def status(*_: Any) -> Any:
+        return {"waiting_plan": None}
+
+    visits, database, logins = Visits(visit), Late(), Logins()
+    clock = visits.clock
+    how = {"mode": "control", "paused": False, "standby": None, "failures": 0}
+    questions = SimpleNamespace(
+        answer=status, in_memory=lambda: how, platforms=SimpleNamespace(owner_of=owner_of)
+    )
+    house = SimpleNamespace(
+        world=SimpleNamespace(database=database, now=clock.seconds),
+        preparing=SimpleNamespace(prepared=none_yet),
+        questions=questions,
+        logins=logins,
+        long_reads=FairTurns(2, per_key=1),
+    )
+    known: Any = logins
+    admission = Admission(known, Settings(address_calls=1e6, user_calls=1e6), clock)
+    dispatch: Any = SimpleNamespace(house=house, admission=admission)
+    sessions = Sessions(clock.seconds, longest_s=1e6, idle_s=1e6, most_per_user=3)
+    listeners = Listeners(clock, most=1, most_per_user=1)
+    recall = Recall(clock, clock.seconds)
+    site = Site(dispatch, sessions, listeners, recall=recall, cookie="merkat", secure=False)
+    tokens = {uid: sessions.begin(str(uid), uid) for uid in (2, 3)}
+
+    def look(uid: int, platform: int) -> bytes:
+        """What is answered at once to a visitor who opens the page of a platform."""
+        cookie = f"Cookie: merkat={tokens[uid]}\r\n"
+        return visits.say(
+            f"GET /platforms/{platform} HTTP/1.1\r\n{cookie}".encode() + HOST + b"\r\n"
+        )
+
+    for platform in range(200, 200 + _MANY):
+        look(2, platform)
+        clock.advance(PATIENCE_S)
+    assert len(database.reads) == 1
+    assert b" 503 " in look(2, 299)
+    assert look(3, 300) == b""
+    assert len(database.reads) == 2
