@@ -13,7 +13,7 @@ from controllers.parameters import OF_EVERY_MONITOR
 from merkatd.fields import listed
 from merkatd.platforms.ports import Kinds
 from merkatd.platforms.reading import read_template
-from merkatd.platforms.stored import parsed
+from merkatd.platforms.stored import MOST_GIVEN_BYTES, given_in, parsed, weight
 from merkatd.platforms.template import NOBODY, Cluster, Template, TemplateError
 
 
@@ -50,6 +50,7 @@ def fitting(text: str, offered: Offered) -> Fitting:
 def _problems(template: Template, offered: Offered) -> Iterator[str]:
     kinds = offered.kinds
     yield from _unknown("controller.kind", template.controller, [*kinds.controllers, NOBODY])
+    yield from _too_heavy(template)
     if template.controller in CONTROLLERS:
         for problem in parameters.problems(template.parameters):
             yield f"controller.parameters.{problem}"
@@ -60,6 +61,19 @@ def _problems(template: Template, offered: Offered) -> Iterator[str]:
     yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)
     for at, cluster in enumerate(template.clusters, start=1):
         yield from _cluster_problems(f"cluster[{at}]", cluster, offered)
+
+
+def _too_heavy(template: Template) -> Iterator[str]:
+    """Say which parameters take more memory, with those before them, than a template may."""
+    taken = 0
+    for path, said in given_in(template):
+        taken += weight(said)
+        if taken > MOST_GIVEN_BYTES:
+            yield (
+                f"{path}: {taken} bytes of memory are taken by all parameters up to these; at most"
+                f" {MOST_GIVEN_BYTES} are right, where a value takes 100 and a table 300"
+            )
+            return
 
 
 def _cluster_problems(path: str, cluster: Cluster, offered: Offered) -> Iterator[str]:

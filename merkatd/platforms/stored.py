@@ -1,6 +1,6 @@
 """What a platform's template says, as it was stored; and the market its VMs are in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,8 @@ from merkatd.scheduler.settings import Market
 _log = Logger()
 _NOTHING = Template(name="unreadable", controller=NOBODY, budget=Budget(credits=0.0), clusters=())
 _MOST_KEPT_BYTES = 1 << 26
+MOST_GIVEN_BYTES = 1 << 15
+"""All parameters of a template. Large ones leave the cache no room for others' templates."""
 _OF_A_TEMPLATE = 2_000
 _OF_A_CLUSTER = 1_500
 _OF_A_VALUE = 100
@@ -31,18 +33,27 @@ def _read(text: str) -> Template:
 
 
 def _bytes(_text: str, template: Template) -> int:
-    monitors = [one.monitor.parameters for one in template.clusters if one.monitor is not None]
-    given = sum(map(_weight, (template.parameters, *monitors)))
+    given = sum(weight(parameters) for _, parameters in given_in(template))
     return _OF_A_TEMPLATE + _OF_A_CLUSTER * len(template.clusters) + given
 
 
-def _weight(value: Any) -> int:
+def given_in(template: Template) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return the parameters of its controller and of its monitors, and where in it they stand."""
+    yield "controller.parameters", template.parameters
+    for at, cluster in enumerate(template.clusters, start=1):
+        if cluster.monitor is not None:
+            yield f"cluster[{at}].monitor.parameters", cluster.monitor.parameters
+
+
+def weight(value: Any) -> int:
     """Return about how many bytes a value takes that a tenant hands to a controller."""
     if isinstance(value, Mapping):
-        return 3 * _OF_A_VALUE + sum(_weight(key) + _weight(one) for key, one in value.items())
+        return 3 * _OF_A_VALUE + sum(weight(key) + weight(one) for key, one in value.items())
     if isinstance(value, list):
-        return _OF_A_VALUE + sum(map(_weight, value))
-    return _OF_A_VALUE + (4 * len(value) if isinstance(value, str) else 0)
+        return _OF_A_VALUE + sum(map(weight, value))
+    if isinstance(value, str):
+        return _OF_A_VALUE + len(value) * (1 if value.isascii() else 4)
+    return _OF_A_VALUE
 
 
 _parsed = Remembered(_read, _bytes, _MOST_KEPT_BYTES, digest)

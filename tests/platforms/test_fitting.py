@@ -119,6 +119,35 @@ class TestNumbers:
         site.submit(controller=f'[controller]\nkind = "notes"\nparameters = {{ {name} = -1 }}')
 
 
+class TestWeight:
+    """What is kept of a template in memory is bounded, whoever looks after the platform."""
+
+    @pytest.mark.parametrize("kind", ["none", "notes", "elastic"])
+    def test_parameters_that_take_much_memory_are_refused(self, site: Site, kind: str) -> None:
+        """Of every kind, also where nobody reads them. This one's text has 3 KB."""
+        site.notes.offered = replace(site.notes.offered, controllers=("elastic", "notes"))
+        said = f"[controller]\nkind = '{kind}'\nparameters = "
+        with pytest.raises(TemplateError, match=r"^controller.parameters: 294501 bytes of memory"):
+            site.submit(controller=f"{said}{{ a = [{'{},' * 980}] }}")
+        site.submit(controller=f"{said}{{ a = [{'{},' * 90}] }}")
+
+    def test_those_of_monitors_count_with_them(self, site: Site) -> None:
+        """Sixteen small ones are a large one; that which passes the bound is named."""
+        tables = f"[{'{},' * 20}]"
+        clusters = "\n".join(
+            CLUSTER.replace("nodes", f"nodes{number}")
+            + f"\n[cluster.monitor]\nkind = 'steps'\nparameters = {{ a = {tables} }}"
+            for number in range(16)
+        )
+        with pytest.raises(TemplateError, match=r"^cluster\[5\].monitor.parameters: 32805 bytes"):
+            site.submit(controller='[controller]\nkind = "none"', cluster=clusters)
+
+    def test_a_text_counts_as_what_it_is(self, site: Site) -> None:
+        """A long command is no reason to refuse a platform."""
+        said = f"parameters = {{ command = '{'x' * 20_000}' }}"
+        site.submit(controller=f'[controller]\nkind = "notes"\n{said}')
+
+
 class TestProcesses:
     def test_a_tenant_has_only_so_many(self, site: Site) -> None:
         """Controllers and monitors of all its platforms together; others' do not count."""
