@@ -54,6 +54,8 @@ BATCH = 5_000
 """About how many rows of a table one transaction deletes at most."""
 _ROWS = 50
 """As many rows as this a period or a day is taken to have in a table."""
+_AS_AN_ACCOUNT = 10
+"""An account takes as long as so many rows: its entries are given to its owner one by one."""
 
 _ENDED = (PeriodState.CHARGED, PeriodState.FAILED, PeriodState.WATCHED)
 
@@ -244,6 +246,11 @@ def _transactions(connection: sa.Connection, horizon: Horizon, most: int) -> int
     return carry_forward(connection, horizon.history_s, most)
 
 
+def _accounts(connection: sa.Connection, horizon: Horizon, most: int) -> int:
+    few = max(most // _AS_AN_ACCOUNT, 1)
+    return _AS_AN_ACCOUNT * drop_accounts(connection, horizon.history_s, horizon.details_s, few)
+
+
 # Rows that others refer to go after those.
 _RULES: tuple[_Rule, ...] = (
     _allocations,
@@ -269,7 +276,5 @@ _RULES: tuple[_Rule, ...] = (
     lambda connection, horizon, most: drop_vm_groups(
         connection, horizon.history_s, horizon.details_s, most
     ),
-    lambda connection, horizon, most: drop_accounts(
-        connection, horizon.history_s, horizon.details_s, most
-    ),
+    _accounts,
 )

@@ -231,3 +231,18 @@ def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
     assert kept == {paid, living}
     assert statement(connection, 2, Month(1970, 1)) == before
     assert audit(connection).sound
+
+
+def test_few_accounts_go_in_one_batch(connection: sa.Connection) -> None:
+    """Each takes several queries, and nobody else can write meanwhile; the rest goes next."""
+    meet(connection, 2, Money(supply=1_000), 0.0)
+    for number in range(13):
+        one = open_application(connection, 2, f"a{number}", 5, 0, 1.0).application
+        end_application(connection, one, 2.0)
+    left = []
+    more = True
+    while more:
+        more = tidy(connection, Horizon(1, 10.0, 0.0), most=100)
+        left.append(len(accounts.every(connection, AccountKind.APPLICATION)))
+    assert left == [3, 1]
+    assert audit(connection).sound
