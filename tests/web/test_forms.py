@@ -3,6 +3,7 @@
 import pytest
 
 from tests.api.xmlrpc.site import ANN, BOB, until
+from tests.web.browser import Browser
 from tests.web.site import ANNS, PageSite
 
 _GOOD = """name = "bobs-work"
@@ -132,7 +133,7 @@ class TestOrders:
     def test_a_plan_waits_for_its_answer(self, site: PageSite) -> None:
         """Steps that are ticked are left out; a plan that stands no more is not approved."""
         admin = site.browser(site.admin)
-        admin.post("/orders/mode", mode="ask")
+        ask_from_now_on(site, admin)
         try:
             template = 'CPU="1"\nMEMORY="64"\nNAME="waits"'
             site.opennebula(BOB, "one.vm.allocate", template, False)
@@ -151,7 +152,7 @@ class TestOrders:
     def test_a_plan_is_refused(self, site: PageSite) -> None:
         """Nothing of it is done: the VM waits on."""
         admin = site.browser(site.admin)
-        admin.post("/orders/mode", mode="ask")
+        ask_from_now_on(site, admin)
         try:
             template = 'CPU="1"\nMEMORY="64"\nNAME="refused"'
             vm = int(site.opennebula(BOB, "one.vm.allocate", template, False))
@@ -162,6 +163,14 @@ class TestOrders:
             assert next(row for row in site.order("vms") if row["id"] == vm)["state"] == "PENDING"
         finally:
             site.as_before()
+
+
+def ask_from_now_on(site: PageSite, admin: Browser) -> None:
+    """Once this returns, the period in which the order was given has ended."""
+    assert admin.post("/orders/mode", mode="ask").place == "/orders"
+    before = site.period()
+    assert before is not None
+    until(lambda: (site.period() or 0) >= before + 2, "a period in mode ask")
 
 
 def _waits_for(site: PageSite, vm: int) -> bool:
