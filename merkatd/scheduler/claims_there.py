@@ -3,15 +3,14 @@
 A claim holds as far as the bid pays for it at the price of the VM's own host (see Note [Claims that
 settle] in `merkatd/market/floors.py`). A VM that waits has no host yet. Judged by the market's
 price alone it would have a claim on a dear host for a low bid in its first period, and so for ever
-where its owner makes it anew in each period. So it may go to hosts only on which its bid would pay
-for all of its claim. Where there is none, it claims what its bid buys on the best host, if the
-others there used all that they bid for: that holds whatever they do.
+where its owner makes it anew in each period. So it may not go to hosts that have room for its claim
+but on which its bid would not pay for it; where there is no other, it waits.
 
 On a host of capacity C whose VMs bid `b` each and can use `c`, a bid B pays for a claim F if they
 would use no more than C - F at the price B / F, at which B buys F: sum of min(b x F / B, c).
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.scheduler.narrowing import narrowed_to
 
 MOST_CLAIMS = 20
-"""So many different claims of an owner are considered. Others hold from the next period on."""
+"""So many different claims of an owner are considered in a period. Its other VMs wait."""
 _ROUNDING = 1e-9
 
 
@@ -32,83 +31,59 @@ def claims_on_hosts(snapshot: Snapshot, kept: Floats, bound: Bools) -> Snapshot:
     `kept`, [vms, resources], is what VMs have whatever they bid; `bound`, [markets], says where a
     bid is the most that a VM pays.
     """
-    floor, narrow = snapshot.vms.floor.copy(), dict[int, Bools]()
+    floor, narrow = snapshot.vms.floor, dict[int, Bools]()
     for market in np.flatnonzero(bound[: len(snapshot.markets)]).tolist():
         view = view_of(snapshot, market)
         waits = (view.place == NOWHERE) & (snapshot.vms.state[view.vms] == VmState.PENDING)
         claims = waits & (floor[view.vms] > kept[view.vms] * (1 + _ROUNDING)).any(axis=1)
         if claims.any() and len(view.hosts):
-            _judge(snapshot, view, np.flatnonzero(claims).tolist(), kept, floor, narrow)
-    if not narrow and (floor == snapshot.vms.floor).all():
-        return snapshot
-    lowered = replace(snapshot, vms=replace(snapshot.vms, floor=floor))
-    return narrowed_to(lowered, narrow, "hosts on which its bid pays for its claim")
+            narrow |= _narrowed(snapshot, view, np.flatnonzero(claims).tolist(), kept)
+    return narrowed_to(snapshot, narrow, "hosts on which its bid pays for its claim")
 
 
-def _judge(
-    snapshot: Snapshot,
-    view: MarketView,
-    claims: list[int],
-    kept: Floats,
-    floor: Floats,
-    narrow: dict[int, Bools],
-) -> None:
-    """Lower floors, and narrow the hosts, of the VMs in these rows of the market."""
-    hosts = _Hosts(view)
-    known: dict[tuple[object, ...], tuple[Floats, Bools | None]] = {}
+def _narrowed(
+    snapshot: Snapshot, view: MarketView, claims: list[int], kept: Floats
+) -> Mapping[int, Bools]:
+    """The hosts that remain for VMs in these rows of the market, by row of the cloud."""
+    hosts, vms = _Hosts(view), snapshot.vms
+    known: dict[tuple[object, ...], Bools] = {}
     different: dict[int, int] = {}
+    found: dict[int, Bools] = {}
     for at in claims:
         row = int(view.vms[at])
-        owner, required = int(snapshot.vms.owner[row]), int(snapshot.vms.requirement[row])
-        bid, asked, least = view.bid[at], floor[row], kept[row]
-        key = (required, bid.tobytes(), asked.tobytes(), least.tobytes(), view.cap[at].tobytes())
+        owner, required = int(vms.owner[row]), int(vms.requirement[row])
+        claim = np.where(vms.floor[row] > kept[row] * (1 + _ROUNDING), vms.floor[row], 0.0)
+        key = (required, view.bid[at].tobytes(), claim.tobytes())
         if key not in known:
             different[owner] = different.get(owner, 0) + 1
-            if different[owner] > MOST_CLAIMS:
-                floor[row] = np.minimum(asked, least)
-                continue
-            may = view.open.copy()
-            if required != NOWHERE:
-                may &= snapshot.requirements.allowed[required][view.hosts]
-            known[key] = hosts.judged(bid, asked, least, may)
-        floor[row], allowed = known[key]
-        if allowed is not None:
-            narrow[row] = np.zeros(len(snapshot.hosts), dtype=bool)
-            narrow[row][view.hosts[allowed]] = True
+            known[key] = np.zeros(len(view.hosts), dtype=bool)
+            if different[owner] <= MOST_CLAIMS:
+                known[key] = hosts.may_go(view.bid[at], claim)
+        if not known[key].all():
+            found[row] = np.ones(len(snapshot.hosts), dtype=bool)
+            found[row][view.hosts] = known[key]
+    return found
 
 
 class _Hosts:
-    """What the VMs on each host of a market would use at a price."""
+    """What the VMs on each host of a market claim, and would use at a price."""
 
     def __init__(self, view: MarketView) -> None:
         there = np.flatnonzero(view.place != NOWHERE)
         bid, _, cap = view.counted(PriceRule.PAPER, view.place)
         self._bid, self._cap, self._place = bid[there], cap[there], view.place[there]
-        self._capacity, self._hosts = view.capacity, len(view.hosts)
-        kinds = range(view.capacity.shape[1])
-        self._bids = np.stack([self._on_hosts(self._bid[:, kind]) for kind in kinds], axis=1)
+        self._floor, self._capacity = view.floor[there], view.capacity
 
-    def judged(
-        self, bid: Floats, asked: Floats, kept: Floats, may: Bools
-    ) -> tuple[Floats, Bools | None]:
-        """The claim that holds, by resource, and the hosts on which it does; None for all."""
-        claimed = np.flatnonzero((asked > kept * (1 + _ROUNDING)) & (bid > 0))
-        if (asked > self._capacity[may].max(axis=0, initial=0.0)).any():
-            return asked, None  # it waits, whatever it pays
-        holds = may.copy()
-        for kind in claimed.tolist():
-            amount = float(asked[kind])
-            price = float(bid[kind]) * PART / amount
-            used = self._on_hosts(np.minimum(self._bid[:, kind] / price, self._cap[:, kind]))
-            holds &= used + amount <= self._capacity[:, kind] * (1 + _ROUNDING)
-        if holds.any():
-            return asked, holds if (may & ~holds).any() else None
-        lowered = asked.copy()
-        for kind in claimed.tolist():
-            part = bid[kind] / (self._bids[may, kind] + bid[kind])
-            most = (self._capacity[may, kind] * part).max(initial=0.0) * PART
-            lowered[kind] = max(min(asked[kind], most), kept[kind])
-        return lowered, None
+    def may_go(self, bid: Floats, claim: Floats) -> Bools:
+        """[hosts]: the bid pays for the claim there, or there is no room for it anyway."""
+        pays = fits = np.ones(len(self._capacity), dtype=bool)
+        for kind in np.flatnonzero((claim > 0) & (bid > 0)).tolist():
+            left = self._capacity[:, kind] * (1 + _ROUNDING) - claim[kind]
+            price = bid[kind] * PART / claim[kind]
+            used = np.minimum(self._bid[:, kind] / price, self._cap[:, kind])
+            pays = pays & (self._on_hosts(used) <= left)
+            fits = fits & (self._on_hosts(self._floor[:, kind]) <= left)
+        return pays | ~fits
 
     def _on_hosts(self, amounts: Floats) -> Floats:
-        return np.bincount(self._place, amounts, self._hosts).astype(np.float64)
+        return np.bincount(self._place, amounts, len(self._capacity)).astype(np.float64)
