@@ -37,8 +37,7 @@ class PageSite(Site):
     """VM 0 is Ann's, VM 1 Bob's; Ann has another VM, and a platform, of names that tell."""
 
     def __init__(self, folder: Path, more: str = "") -> None:
-        # Tenants without credits lose their places: these last longer than any test.
-        super().__init__(folder, _CONFIG + more, credits_=1e6)
+        super().__init__(folder, _CONFIG + more)
         try:
             self._fill()
         except BaseException:

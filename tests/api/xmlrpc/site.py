@@ -55,7 +55,8 @@ def until(met: Callable[[], object], what: str) -> None:
 class Site:
     """One daemon; VM 0 is Ann's, VM 1 Bob's."""
 
-    def __init__(self, folder: Path, more: str = "", credits_: float = 1000.0) -> None:
+    def __init__(self, folder: Path, more: str = "", credits_: float = 1e6) -> None:
+        """Tenants without credits have no new VMs: as given, these last longer than any test."""
         self.folder = folder
         self.state = folder / "state"
         config = folder / "merkatd.toml"

@@ -17,13 +17,15 @@ from tests.api.xmlrpc.site import ANN, BOB, Site
 
 CLIENTS = 50
 CALLS = 100
+CREDITS = 1000.0
+"""Of each of the two."""
 EACH = 20
 """Applications of each of the two tenants: they want more than there is."""
 
 
 def test_fifty_clients_overdraw_nothing(tmp_path: Path) -> None:
     """Bids, budgets and quotes in 5,000 calls; what was refused is refused in words."""
-    made = Site(tmp_path)
+    made = Site(tmp_path, credits_=CREDITS)
     engine = make_engine(f"sqlite:///{made.state / 'merkat.db'}")
     try:
         owned: dict[str, list[int]] = {ANN: [], BOB: []}
@@ -54,7 +56,7 @@ def test_fifty_clients_overdraw_nothing(tmp_path: Path) -> None:
                 assert row.balance >= 0 or row.kind is AccountKind.ISSUANCE
             for name, session in (("ann", ANN), ("bob", BOB)):
                 held = accounts.of_owner(connection, made.users[name])
-                assert sum(one.balance for one in held) <= 1000 * MICRO
+                assert sum(one.balance for one in held) <= CREDITS * MICRO
                 assert len(held) == 1 + len(owned[session])
     finally:
         engine.dispose()
