@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from merkatd.currency import MICRO, micro
 from merkatd.currency.settings import Money
-from merkatd.database import accounts
+from merkatd.database import accounts, periods
 from merkatd.database.accounts import ACCOUNTS, AccountKind
 from merkatd.database.entries import ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.embedded.cloud import HostSize
@@ -115,7 +115,7 @@ class Arena(Site):
             self._tick()
             if (tick + 1) * self.tick_s % PERIOD_S == 0:
                 self._look()
-        return {name: self._outcome(one.owner) for name, one in players.items()}
+        return {name: self.outcome(one.owner) for name, one in players.items()}
 
     def _periods(self, count: int) -> None:
         for _ in range(count):
@@ -178,20 +178,21 @@ class Arena(Site):
         rows = self.cloud.world.vms.rows
         return sum(amount for vm, amount in by_vm.items() if rows[vm].uid in owners)
 
-    def _outcome(self, player: int) -> "Outcome":
+    def outcome(self, *players: int) -> "Outcome":
+        """Return what these tenants came to together."""
         fair = (self.ann, self.bob)
         periods = (self.clock.seconds() - self.begun_s) / PERIOD_S
         return Outcome(
-            core_s=self.computed(player),
-            ran_s=self._sum(self.ran_s, [player]),
-            paid=self._spent(player),
+            core_s=self.computed(*players),
+            ran_s=self._sum(self.ran_s, players),
+            paid=self._spent(*players),
             fair_core_s=self.computed(*fair),
             fair_paid=self._spent(*fair),
             fair_bids=FAIR_BID * len(self.honest) * periods,
         )
 
     def _spent(self, *owners: int) -> float:
-        return sum(self.paid(owner) - self._before[owner] for owner in owners)
+        return sum(self.paid(owner) - self._before.get(owner, 0.0) for owner in owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +315,11 @@ class Player:
         found = self.platform(self.credits - leaving, start=LATER)
         assert abs(self.credits - leaving) < 1e-6
         return found
+
+    def void_newest(self) -> None:
+        """An administrator makes the newest period void that was charged; again if it was."""
+        newest = self.arena.read(periods.newest).number
+        self.arena.wait(self.ledger.void(newest - 1, "a host failed", "root"))
 
     def everything_to(self, platform: int) -> None:
         """All credits but one go to the platform."""

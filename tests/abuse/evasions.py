@@ -212,6 +212,40 @@ def remade_before_arrears(me: Player) -> Moves:
         me.end(vm)
 
 
+@strategy
+def refunded_while_money_is_moved(me: Player) -> Moves:
+    """Each third period is void, twice; what paid for it is in the other account by then."""
+    platform = me.platform(CREDITS / 2)
+    me.vm()
+    for turn in count():
+        yield PERIOD_S + 5
+        me.bid(platform, FAIR_BID)
+        yield PERIOD_S
+        if turn % 2:
+            me.budget(platform, 1)
+        else:
+            me.everything_to(platform)
+        me.void_newest()
+        yield PERIOD_S - 5
+        me.budget(platform, CREDITS / 2)
+        me.void_newest()
+
+
+@strategy
+def refunded_after_its_platform_ended(me: Player) -> Moves:
+    """The void period was paid by a platform whose budget has gone back."""
+    me.vm()
+    while True:
+        platform = me.platform(1000)
+        yield 3 * PERIOD_S + AFTER_S
+        me.stop(platform)
+        yield BEFORE_S + 5
+        me.void_newest()
+        yield 5
+        me.void_newest()
+        yield PERIOD_S - 10
+
+
 # -- outside the market --------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd import ledger
+from merkatd.database.orders import Order
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.states import HostState, Lcm
 from tests.commands.asking import Daemon, Shell
@@ -108,3 +109,25 @@ def test_a_period_in_quarantine_is_in_the_status(
     daemon.period(4)
     out = " ".join(shell.ok("status").out.split())
     assert re.search(r"in quarantine period \d+: .*its columns are damaged", out), out
+
+
+def test_a_vm_that_fails_to_leave_is_explained_with_opennebula_s_words(
+    daemon: Daemon, shell: Shell
+) -> None:
+    """`explain` says that the VM fails to leave the drained host, and why; then no more of it."""
+    frontend = daemon.frontend
+    vm = next(vm for vm in range(2) if frontend.host_of(vm) == 0)
+    words = "Cannot migrate: the CPU model differs"
+    frontend.cloud.faults.add(Fault(Kind.REFUSE, "one.vm.migrate", vm=vm, code=2048, text=words))
+    assert "fails to leave" not in shell.ok(f"explain {vm}").out
+    frontend.order(Order.DRAIN, 0)
+    daemon.period(3)
+    name = frontend.cloud.world.hosts.rows[0].name
+    out = " ".join(shell.ok(f"explain {vm}").out.split())
+    assert f"fails to leave {name}: migration failed" in out
+    assert words in out
+    assert words in daemon.answer("explain", vm=str(vm))["message"]
+    frontend.cloud.faults.clear()
+    daemon.period(8)
+    assert frontend.host_of(vm) == 1
+    assert "fails to leave" not in shell.ok(f"explain {vm}").out

@@ -1,0 +1,71 @@
+"""VMs that an administrator gives to other owners and groups in the middle of periods."""
+
+import pytest
+
+from merkatd.currency import micro
+from merkatd.market.price import PriceRule
+from tests.abuse.arena import PERIOD_S, Arena, Play, Player
+from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
+
+PERIODS = 12
+LEAST = 0.95
+"""Of what a core-second costs honest tenants."""
+
+
+def given_away(me: Player, friend: Player, group: int) -> Moves:
+    """The VM is the friend's between two looks, and the player's at each look."""
+    vm = me.vm()
+    yield PERIOD_S + 5
+    while True:
+        me.arena.bench.ok("one.vm.chown", vm, friend.owner, group)
+        yield AFTER_S - 5
+        me.arena.bench.ok("one.vm.chown", vm, me.owner, 1)
+        yield BEFORE_S + 5
+
+
+def lent(me: Player, friend: Player, group: int) -> Moves:
+    """The VM is the friend's at each look, and the player's between two looks."""
+    vm = me.vm()
+    yield PERIOD_S - BEFORE_S
+    while True:
+        me.arena.bench.ok("one.vm.chown", vm, friend.owner, group)
+        yield BEFORE_S + 5
+        me.arena.bench.ok("one.vm.chown", vm, me.owner, 1)
+        yield AFTER_S - 5
+
+
+def in_turns(me: Player, friend: Player, group: int) -> Moves:
+    """The VM has another owner and group from the middle of each period on."""
+    vm = me.vm()
+    yield PERIOD_S * 1.5
+    while True:
+        for owner, its_group in ((friend.owner, group), (me.owner, 1)):
+            me.arena.bench.ok("one.vm.chown", vm, owner, its_group)
+            yield PERIOD_S
+
+
+@pytest.mark.parametrize("poor", [False, True])
+@pytest.mark.parametrize("way", [given_away, lent, in_turns])
+def test_a_new_owner_makes_nothing_cheaper(way: object, poor: bool) -> None:
+    """Both owners together pay for a core-second what others pay, also if one has no credits."""
+    assert callable(way)
+    arena = Arena(PriceRule.CLEARING)
+    friend = Player(arena, "friend")
+    if poor:
+        arena.wait(friend.ledger.grant(friend.owner, -micro(friend.credits), "root"))
+    group = arena.bench.ok("one.group.allocate", "others")
+    play: Play = lambda me: way(me, friend, group)  # noqa: E731
+    owners: list[int] = []
+
+    def noted(me: Player) -> Moves:
+        owners.extend([me.owner, friend.owner])
+        yield from play(me)
+
+    try:
+        arena.play({"eve": noted}, PERIODS)
+        found = arena.outcome(*owners)
+    finally:
+        arena.close()
+    assert not found.got_something or found.part >= LEAST, (found.part, found)
+    assert found.fair_paid <= found.fair_bids * 1.001, found
+    assert found.got_something or poor, found
