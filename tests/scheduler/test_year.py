@@ -83,7 +83,11 @@ def test_neither_the_database_nor_the_time_of_a_period_grows() -> None:
         if after > before * 1.15 + 3:  # rows go in jumps, after each 60th period
             grown[name] = (before, after)
     assert grown == {}
-    assert np.median(took_s[2 * third :]) < 1.5 * np.median(took_s[third : 2 * third])
+    # The shortest days: others on the machine make any of them longer.
+    before_s, after_s = (
+        float(np.quantile(part, 0.1)) for part in (took_s[third : 2 * third], took_s[2 * third :])
+    )
+    assert after_s < 1.5 * before_s
     assert site.read(audit).sound
     assert max(size["bid_words"] for size in sizes) > EVERY
     site.agree()
