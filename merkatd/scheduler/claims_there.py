@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 
 
 def claims_on_hosts(snapshot: Snapshot, kept: Floats, bound: Bools) -> Snapshot:
-    """Return the same cloud, in which no VM waits for a claim that no host could hold for its bid.
+    """Return the same cloud, in which no VM that waits may go where its bid pays for no claim.
 
     `kept`, [vms, resources], is what VMs have whatever they bid; `bound`, [markets], says where a
     bid is the most that a VM pays.
@@ -56,12 +56,11 @@ def _narrowed(
         key = (required, view.bid[at].tobytes(), claim.tobytes())
         if key not in known:
             different[owner] = different.get(owner, 0) + 1
-            known[key] = np.zeros(len(view.hosts), dtype=bool)
-            if different[owner] <= MOST_CLAIMS:
-                known[key] = hosts.may_go(view.bid[at], claim)
+            known[key] = np.ones(len(snapshot.hosts), dtype=bool)
+            few = different[owner] <= MOST_CLAIMS
+            known[key][view.hosts] = hosts.may_go(view.bid[at], claim) if few else False
         if not known[key].all():
-            found[row] = np.ones(len(snapshot.hosts), dtype=bool)
-            found[row][view.hosts] = known[key]
+            found[row] = known[key]
     return found
 
 
