@@ -89,12 +89,16 @@ class Barred:
             self._call.cancel()
         self._call = None
 
-    async def take_back(self, world: World, *ids: str) -> None:
-        """What OpenNebula was not asked for is not under way: all of it, or these steps."""
-        unasked = {one: _NOT_ASKED for one in self._unasked if not ids or one in ids}
-        self._unasked -= unasked.keys()
-        if unasked:
-            await world.database.run(lambda c: journal.refuse(c, unasked, world.now()))
+    async def take_back(self, world: World) -> None:
+        """No stop is under way that OpenNebula could not be asked for."""
+        await self._refuse(world, self._unasked)
+
+    async def _refuse(self, world: World, ids: Collection[str]) -> None:
+        """As above, of these steps alone."""
+        why = dict.fromkeys(self._unasked.intersection(ids), _NOT_ASKED)
+        self._unasked -= why.keys()
+        if why:
+            await world.database.run(lambda c: journal.refuse(c, why, world.now()))
 
     def _later(self, world: World, seconds: float) -> None:
         steps = self._steps
@@ -103,20 +107,21 @@ class Barred:
         )
 
     async def _attempt(self, world: World, steps: dict[int, Stop]) -> None:
-        if not self._may():
-            return
         try:
+            if not self._may():
+                await self._refuse(world, {step.id for step in steps.values()})
+                return
             owing = await world.database.read(ledger.debts_of)
             for vm, step in list(steps.items()):
                 if steps is not self._steps:
                     break
                 if self._owners[vm] not in owing:  # it has paid in the meantime
-                    await self.take_back(world, step.id)
+                    await self._refuse(world, {step.id})
                     steps.pop(vm, None)
                 elif await self._is_settled(world, step):
                     steps.pop(vm, None)
             if steps is not self._steps:  # a period has begun
-                await self.take_back(world, *(step.id for step in steps.values()))
+                await self._refuse(world, {step.id for step in steps.values()})
         except (LeaseLostError, UnreachableError) as error:
             _log.info("VMs of owners in debt are stopped later: {why}", why=str(error))
         except Exception:  # noqa: BLE001 - whatever it was, the next period tries again

@@ -140,4 +140,5 @@ def test_nothing_is_stopped_between_two_periods_once_an_administrator_forbids_it
     arena.wait(arena.scheduler.order(order, "root"))
     second_by_second(arena, 40)
     assert arena.state(vm) == "RUNNING"
+    assert not stops(arena)
     arena.close()
