@@ -1,11 +1,13 @@
 """A VM that waits goes to no host on which it could have a claim that its bid does not pay for."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.cluster import Snapshot, VmState
+from merkatd.cluster import Requirements, Snapshot, VmState
 from merkatd.market.share import share
 from merkatd.scheduler.claims_there import MOST_CLAIMS, claims_on_hosts
 from tests.clouds import cloud, hosts_table, vms_table
@@ -15,13 +17,23 @@ BOUND = np.array([True])
 
 
 def waiting(
-    bids: list[float], claims: list[float], on_first: list[float], claimed: float = 0.0
+    bids: list[float],
+    claims: list[float],
+    on_first: list[float],
+    claimed: float = 0.0,
+    owners: Sequence[int] = (),
+    *,
+    bound: bool = False,
 ) -> Snapshot:
-    """Two hosts; VMs with bids for all cores of the first one, then those that wait."""
+    """Two hosts; VMs with bids for all cores of the first one, then those that wait.
+
+    `bound`: those may go to the first one alone.
+    """
     count = len(on_first) + len(bids)
     floor = np.zeros((count, 2))
     floor[: len(on_first), 0] = claimed
     floor[len(on_first) :, 0] = claims
+    first_alone = Requirements(("the first",), np.array([[True, False]]), np.zeros((1, 2)))
     return cloud(
         hosts_table(np.tile([CORES, 8192.0], (2, 1))),
         vms_table(
@@ -29,19 +41,20 @@ def waiting(
             np.column_stack([[*on_first, *bids], np.ones(count)]),
             np.tile([CORES, 100.0], (count, 1)),
             floor=floor,
-            owner=np.zeros(count, dtype=np.int64),
+            owner=np.array([0] * len(on_first) + list(owners or [0] * len(bids))),
             state=np.array([VmState.RUNNING] * len(on_first) + [VmState.PENDING] * len(bids)),
+            requirement=np.array([-1] * len(on_first) + [0 if bound else -1] * len(bids)),
         ),
+        requirements=first_alone,
     )
 
 
-def hosts_of(snapshot: Snapshot, vm: int) -> list[bool]:
-    """Which hosts remain for a VM."""
+def judged(snapshot: Snapshot, vm: int) -> tuple[float, list[bool]]:
+    """What a VM claims of the cores, and which hosts remain for it."""
     found = claims_on_hosts(snapshot, np.zeros_like(snapshot.vms.bid), BOUND)
     required = int(found.vms.requirement[vm])
-    if required < 0:
-        return [True, True]
-    return [bool(one) for one in found.requirements.allowed[required]]
+    allowed = [True, True] if required < 0 else found.requirements.allowed[required].tolist()
+    return float(found.vms.floor[vm, 0]), allowed
 
 
 @given(st.floats(0.1, 200.0), st.floats(1.0, CORES), st.lists(st.floats(0.1, 100.0), min_size=1))
@@ -53,23 +66,49 @@ def test_a_host_remains_exactly_where_its_share_would_be_the_claim(
     none, caps = np.zeros_like(rows), np.full_like(rows, CORES)
     pool = np.zeros(len(rows), dtype=np.int64)
     has = float(share(rows, none, caps, pool, np.array([CORES])).allocation[-1])
-    first, second = hosts_of(waiting([bid], [claim], others), len(others))
+    claims, (first, second) = judged(waiting([bid], [claim], others), len(others))
     assert second
+    assert claims == claim
     if abs(has - claim) > 1e-4 * claim:
         assert first == (has >= claim)
 
 
+@given(st.floats(0.1, 200.0), st.floats(1.0, CORES), st.lists(st.floats(0.1, 100.0), min_size=1))
+def test_where_no_host_is_left_it_claims_what_its_bid_buys(
+    bid: float, claim: float, others: list[float]
+) -> None:
+    """The first host's neighbours use all that they bid for; its requirements leave that alone."""
+    claims, hosts = judged(waiting([bid], [claim], others, bound=True), len(others))
+    assert hosts[0]
+    has = CORES * bid / (bid + sum(others))
+    assert claims == pytest.approx(min(has, claim), rel=1e-4)
+
+
 def test_a_host_without_room_for_the_claim_remains() -> None:
     """The VM waits there for room, and is told so."""
-    assert hosts_of(waiting([1.0], [500.0], [50.0], claimed=400.0), 1) == [True, True]
-    assert hosts_of(waiting([1.0], [500.0], [50.0], claimed=200.0), 1) == [False, True]
+    full = waiting([1.0], [500.0], [50.0], claimed=400.0)
+    assert judged(full, 1) == (500.0, [True, True])
+    assert judged(waiting([1.0], [500.0], [50.0], claimed=200.0), 1) == (500.0, [False, True])
+    full = waiting([1.0], [500.0], [50.0], claimed=400.0, bound=True)
+    assert judged(full, 1)[0] == 500.0
 
 
 @pytest.mark.parametrize("same", [True, False])
 def test_only_so_many_different_claims_of_an_owner_are_considered(same: bool) -> None:
-    """Those that are alike count once; the others have no host in this period."""
+    """Those that are alike count once; the others claim nothing until they run."""
     count = MOST_CLAIMS + 5
     claims = [100.0 if same else 100.0 + number for number in range(count)]
     snapshot = waiting([100.0] * count, claims, [1.0])
-    found = [any(hosts_of(snapshot, vm)) for vm in range(1, count + 1)]
+    found = [judged(snapshot, vm)[0] > 0 for vm in range(1, count + 1)]
     assert sum(found) == (count if same else MOST_CLAIMS)
+
+
+def test_an_owner_with_many_claims_decides_nothing_for_others() -> None:
+    """Another one's VM with the same bid and the same claim has what its own bid pays for."""
+    count = MOST_CLAIMS + 1
+    claims = [100.0 + number for number in range(count)]
+    snapshot = waiting(
+        [100.0] * (count + 1), [*claims, claims[-1]], [1.0], owners=[7] * count + [8]
+    )
+    assert judged(snapshot, count)[0] == 0
+    assert judged(snapshot, count + 1)[0] == claims[-1]
