@@ -132,7 +132,7 @@ def flag(value: Any) -> bool:
 def number(value: Any, most: float = MOST) -> float:
     """A number from 0 on."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise ValueError(f"a number from 0 to {most:g} is right")
+        raise ValueError(f"it must be a number from 0 to {most:g}")
     return float(value)
 
 

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 Work = Callable[[sa.Connection], Result]
 
 OF_PERIODS = 2
-"""Threads and connections that periods and the lease alone use, beside those of everybody."""
+"""Threads and connections of periods and the lease, apart from those of all others."""
 _BOUND = (sa.Connection, sa.Result, sa.Row)
 """What belongs to a thread and its transaction, and is of no use after them."""
 

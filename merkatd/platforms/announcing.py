@@ -37,7 +37,7 @@ class Attended:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeriodNews:
-    """What is to be told after a period."""
+    """The news to send after a period."""
 
     attended: Mapping[int, Attended] = field(default_factory=dict)
     markets: Sequence[MarketNow] = ()

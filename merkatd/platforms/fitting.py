@@ -70,8 +70,8 @@ def _too_heavy(template: Template) -> Iterator[str]:
         taken += weight(said)
         if taken > MOST_GIVEN_BYTES:
             yield (
-                f"{path}: {taken} bytes of memory are taken by all parameters up to these; at most"
-                f" {MOST_GIVEN_BYTES} are right, where a value takes 100 and a table 300"
+                f"{path}: all parameters up to these take {taken} bytes of memory; the limit is"
+                f" {MOST_GIVEN_BYTES}, and a value takes 100 bytes, a table 300"
             )
             return
 

@@ -72,7 +72,7 @@ def shown(
 
 
 def shown_in_part(connection: sa.Connection, one: Platform, world: World, error: Exception) -> Row:
-    """What is known of a platform that can't be shown as a whole, and why."""
+    """The parts of a broken platform that can be shown, and why the rest can't."""
     template = parsed(one.template)
     members = fleets.present(connection, one.id)
     why = world.troubles.why(Kind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"

@@ -159,7 +159,7 @@ class RemovedUsers:
 def _ended(
     connection: sa.Connection, world: World, seen: Seen, owners: Collection[int], at_s: float
 ) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
-    """By owner: what was ended and what is left; and which owners fail."""
+    """By owner, the things that were ended and those that are left; and the owners that failed."""
     apart = Apart(connection)
     waits = _Found(None, "the daemon has ended what it has: the log says why that fails")
     found = {

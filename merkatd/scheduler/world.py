@@ -74,7 +74,7 @@ class World:
     hypervisors: Hypervisors
     database: Transactions
     first: Transactions | None = None
-    """The same database for periods alone, whose transactions wait behind nobody else's there."""
+    """The same database for periods alone: their transactions wait behind no others there."""
     clock: Clock
     executor: Executor
     rng: np.random.Generator

@@ -1,11 +1,11 @@
 """Forms and queries: read when they are first asked for, in time that grows with their bytes alone.
 
 Note [The time to read a form]
-    A form has up to 128 KiB, and comes from anybody. `urllib.parse` goes from one `%` to the next:
-    131,072 of them take 107 ms, in which the daemon answers nobody. Here all of them are replaced
-    at once, by numpy, in 2 ms. A place in the text as it was sent becomes a place in the text as it
-    is read by counting the bytes that are left before it; so the fields, which the sender
-    separates with & and =, are found before anything is replaced, and cut out afterwards.
+    A form has up to 128 KiB, and strangers send forms too. `urllib.parse` goes from one `%` to the
+    next: 131,072 of them take 107 ms, in which no other request is answered. Here all of them are
+    replaced at once, by numpy, in 2 ms. A place in the text as it was sent becomes a place in the
+    text as it is read by counting the bytes that are left before it; so the fields, which the
+    sender separates with & and =, are found before anything is replaced, and cut out afterwards.
     Example: `a=%41b&c` is read as `a=Ab&c`; the & is at 6 of what was sent, and at 4 of that.
 """
 

@@ -65,7 +65,7 @@ class Recall:
         self._now = now
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._late: dict[Hashable, _Late] = {}
-        """Reads that are under way and that nobody waits for any more."""
+        """Reads that are under way, and for which no page waits any more."""
         self._answered_s = float("-inf")
 
     @property

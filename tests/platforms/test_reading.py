@@ -61,8 +61,11 @@ def test_all_that_can_be_said_is_read() -> None:
         ({"budget": "[budget]\ncredits = -1"}, "a number from 0"),
         ({"budget": "[budget]\ncredits = nan"}, "a number from 0"),
         ({"budget": "[budget]\ncredits = true"}, "a number from 0"),
-        ({"budget": "[budget]\ncredits = 1e15"}, "a number from 0 to 4e+12 is right"),
-        ({"budget": "[budget]\ncredits = 1\nreplenishment = 1e15"}, "from 0 to 4e+12 is right"),
+        ({"budget": "[budget]\ncredits = 1e15"}, "it must be a number from 0 to 4e+12"),
+        (
+            {"budget": "[budget]\ncredits = 1\nreplenishment = 1e15"},
+            "must be a number from 0 to 4e+12",
+        ),
         ({"budget": "", "top": 'name = "a"\nbudget = 5'}, "budget: a table is right"),
         ({"slo": '[slo]\ndeadline = "soon"'}, "a time after the submission"),
         ({"slo": "[slo]\ndeadline = 2026-05-01T09:00:00"}, "of which zone?"),

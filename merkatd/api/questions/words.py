@@ -39,9 +39,9 @@ def number(arguments: Arguments, name: str, most: float) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise QuestionError(f"{name}: {shown(value)}: a number from 0 to {most:g} is right")
+        raise QuestionError(f"{name}: {shown(value)}: it must be a number from 0 to {most:g}")
     if not 0 <= value <= most:  # false for NaN too
-        raise QuestionError(f"{name}: {shown(value)}: a number from 0 to {most:g} is right")
+        raise QuestionError(f"{name}: {shown(value)}: it must be a number from 0 to {most:g}")
     return float(value)
 
 

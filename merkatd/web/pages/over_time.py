@@ -99,7 +99,7 @@ async def tenant_charts(here: Here) -> Charts:
     async def in_turn() -> tuple[float, Movements]:
         return await here.house.long_reads.run(here.uid, found)
 
-    # The wait for a turn is part of what is read: where the database hangs nobody waits for it.
+    # The wait for a turn is part of what is read: where the database hangs, no page waits for it.
     balance, moved = await here.read(("held", here.id), in_turn)
     return of_tenant(moments, here.id, balance, moved, here.house.world.goods.resources)
 
