@@ -35,19 +35,19 @@ def test_balloons_follow_bids_and_floors(mortal_hosts: list[RealHost], tmp_path:
         until(lambda: _measured(guest), "it says what it uses", patience_s=PATIENCE_S)
         high = site.new(9.0, vcpus=1, memory_mib=SIZE_MIB, more=HERE)
         other = site.guest(high)
-        seen = _held_until(guest, other, lambda: _held(guest, other) == _by(POOR_MIB))
+        seen = _held_until(guest, other, lambda held: held == _by(POOR_MIB))
         assert min(seen)[0] == POOR_MIB
         assert site.balloons(low)[-1] == min(site.balloons(low)) == POOR_MIB
 
         until(lambda: _measured(other), "so does the other", patience_s=PATIENCE_S)
         site.call("one.vm.update", low, 'MERKAT_BID_MEMORY="9"', 1)
-        seen = _held_until(guest, other, lambda: _held(guest, other) == _by(EVEN_MIB))
+        seen = _held_until(guest, other, lambda held: held == _by(EVEN_MIB))
         assert min(seen)[0] == POOR_MIB
         assert max(map(sum, seen)) <= HOST_MIB + EVEN_MIB - POOR_MIB
         _stays(site, guest, other, EVEN_MIB)
 
         site.command("release", "--yes")
-        _held_until(guest, other, lambda: _held(guest, other) == (SIZE_MIB, SIZE_MIB))
+        _held_until(guest, other, lambda held: held == (SIZE_MIB, SIZE_MIB))
         assert not site.failed
 
 
@@ -60,13 +60,16 @@ def _held(guest: Guest, other: Guest) -> tuple[int, int]:
     return guest.balloon_mib, other.balloon_mib
 
 
-def _held_until(guest: Guest, other: Guest, met: Callable[[], bool]) -> set[tuple[int, int]]:
-    """All that the two balloons were seen to hold, until something is so."""
+def _held_until(
+    guest: Guest, other: Guest, met: Callable[[tuple[int, int]], bool]
+) -> set[tuple[int, int]]:
+    """All that the two balloons were seen to hold, up to what meets a condition."""
     seen: set[tuple[int, int]] = set()
 
     def look() -> bool:
-        seen.add(_held(guest, other))
-        return met()
+        held = _held(guest, other)
+        seen.add(held)
+        return met(held)
 
     until(look, f"{guest.name} and {other.name} hold what they should", patience_s=PATIENCE_S)
     return seen
@@ -75,7 +78,7 @@ def _held_until(guest: Guest, other: Guest, met: Callable[[], bool]) -> set[tupl
 def _stays(site: Site, guest: Guest, other: Guest, low_mib: int) -> None:
     """For some periods."""
     wanted = site.periods() + 3
-    seen = _held_until(guest, other, lambda: site.periods() >= wanted)
+    seen = _held_until(guest, other, lambda _held: site.periods() >= wanted)
     assert seen == {_by(low_mib)}
 
 

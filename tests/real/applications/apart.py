@@ -14,6 +14,8 @@ from tests.real.host import ROOT, RealHost, until
 
 _PASSWORD = "secret"  # noqa: S105 - of a cloud that lasts for a test
 _CORES, _MEMORY_MIB = 2, 2048
+_NOTICED_S = 20.0
+"""So long libvirt may take to notice that a container has ended."""
 
 
 class Apart(Containers):
@@ -61,9 +63,17 @@ class Apart(Containers):
                 self._cloud.stdout.close()
 
     def kill_vm(self, vm: int) -> None:
-        """End all of a VM's processes; what OpenNebula's monitoring sees then the cloud is told."""
+        """End all of a VM's processes; what OpenNebula's monitoring sees then the cloud is told.
+
+        On a busy machine libvirt was seen, in one of ten runs, to list a container for two minutes
+        after its first process had been killed. Then it is told to end it.
+        """
         os.kill(self._first_of(vm), signal.SIGKILL)
-        until(lambda: not self._runs_on_host(vm), f"VM {vm} is gone")
+        try:
+            until(lambda: not self._runs_on_host(vm), f"VM {vm} is gone", patience_s=_NOTICED_S)
+        except AssertionError:
+            self.host.connection("lxc").lookupByName(f"one-{vm}").destroy()
+            until(lambda: not self._runs_on_host(vm), f"VM {vm} is gone")
         self.call("embedded.guest.off", vm)
 
     def _first_of(self, vm: int) -> int:
