@@ -44,6 +44,10 @@ DRAIN: Final = 3.0
 IDLE_PART: Final = 1e-3
 """Of what may be spent on a VM: what is bid at least for each resource, also where nobody else
 bids. From nothing a bid would take many periods to rise when others come."""
+UNKNOWN_PART: Final = 0.25
+"""Of what may be spent in a period: no more is bid before the pace is known. Where there is no room
+for a part worth having of each, those that start together would bid each other up to all that they
+may spend, and then be suspended for a price that they made."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
 _LOST = "lost"
 _ABSENT, _OFF, _RESUMED = "absent", "off", "resumed"
@@ -224,13 +228,15 @@ class Iterative(Controller):
         longer than it may. With next to nothing no monitor would ever be answered.
         """
         judged = self.judged(scene)
-        if scene.held and (scene.measured or judged.slow):
-            return judged
-        return worthwhile(scene.held or 1.0)
+        return judged if self._is_known(scene) else worthwhile(scene.held or 1.0)
+
+    def _is_known(self, scene: Scene) -> bool:
+        return bool(scene.held) and (scene.measured or self.judged(scene).slow)
 
     async def bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
         """What is bid for each VM in the next period, and why."""
-        each = spending / len(standings)
+        may_spend = spending if self._is_known(scene) else spending * UNKNOWN_PART
+        each = may_spend / len(standings)
         means = Means(bid_min=max(LEAST_BID, each * IDLE_PART), bid_max=each)
         judged = self.compared(scene)
         # Another deadline makes all that was learned of the pace worth nothing.

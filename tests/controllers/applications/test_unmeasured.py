@@ -41,7 +41,7 @@ def test_two_who_know_nothing_do_not_bid_each_other_up(site: Live) -> None:
     """Each could pay a hundred times as much; what they have is worth having, and enough."""
     crowd(site, 2)
     site.periods(2)
-    both = [submitted(site, 24_000.0, ideal=False, steps=2) for _ in range(2)]
+    both = [submitted(site, 24_000.0, budget=50_000.0, ideal=False, steps=2) for _ in range(2)]
     for platform in both:
         site.until(platform, "running")
     site.periods(4)
@@ -50,6 +50,27 @@ def test_two_who_know_nothing_do_not_bid_each_other_up(site: Live) -> None:
         assert len(bids) >= 4
         assert max(bids) <= bids[0] * 1.001
         assert site.said(platform, Report)[-1].on_track is None
+
+
+def test_many_who_know_nothing_leave_most_of_their_credits(site: Live) -> None:
+    """There is no room for a part worth having of each: what they bid is bounded all the same.
+
+    Each pays little for the time in which it knows nothing, and none is suspended for a price that
+    they made together.
+    """
+    crowd(site, 2)
+    deadline_s = 24_000.0
+    many = [submitted(site, deadline_s, ideal=False, steps=2) for _ in range(8)]
+    for platform in many:
+        site.until(platform, "running")
+    site.periods(8)
+    may_spend = 5_000.0 * 60.0 / (deadline_s - 60.0 * (8 + 20))
+    for platform in many:
+        bids = cpu_bids(site, platform, UNKNOWN)
+        assert len(bids) >= 8
+        assert bids[-1] > bids[0]
+        assert max(bids) <= may_spend / 4
+        assert site.platform(platform).state == "running"
 
 
 def test_a_first_iteration_that_takes_too_long_is_slow(site: Live) -> None:
