@@ -96,9 +96,9 @@ class Barred:
     async def _refuse(self, world: World, ids: Collection[str]) -> None:
         """As above, of these steps alone."""
         why = dict.fromkeys(self._unasked.intersection(ids), _NOT_ASKED)
-        self._unasked -= why.keys()
         if why:
             await world.database.run(lambda c: journal.refuse(c, why, world.now()))
+            self._unasked -= why.keys()
 
     def _later(self, world: World, seconds: float) -> None:
         steps = self._steps

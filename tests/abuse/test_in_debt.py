@@ -4,7 +4,7 @@ import pytest
 
 from merkatd.cluster import Stop
 from merkatd.currency import micro
-from merkatd.database import arrears, decisions
+from merkatd.database import arrears, decisions, journal
 from merkatd.database.orders import Order
 from merkatd.embedded.states import Lcm
 from merkatd.market.price import PriceRule
@@ -129,6 +129,26 @@ def test_each_period_asks_anew_for_a_stop_that_could_not_be_asked_for() -> None:
     second_by_second(arena, 55)
     assert arena.state(vm) != "RUNNING"
     arena.close()
+
+
+def test_a_stop_is_taken_back_later_where_the_database_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is forgotten only once the journal says that it is not under way."""
+    arena, _, _ = late_with_a_boot(110)
+    barred, world = arena.scheduler._taking_part.barred, arena.scheduler.world
+    with monkeypatch.context() as broken:
+        broken.setattr(journal, "refuse", _fails)
+        with pytest.raises(OSError, match="no space left"):
+            arena.wait(barred.take_back(world))
+    assert stops(arena)
+    arena.wait(barred.take_back(world))
+    assert not stops(arena)
+    arena.close()
+
+
+def _fails(*_arguments: object) -> None:
+    raise OSError("no space left")
 
 
 @pytest.mark.parametrize("order", [Order.PAUSE, Order.MODE_DRY, Order.MODE_ASK])
