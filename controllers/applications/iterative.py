@@ -111,7 +111,7 @@ class Iterative(Controller):
             return
         await self._tell(scene)
         if await self.goes_on(scene):
-            await self.bid(scene, standings, scene.spending)
+            await self.bid(scene, standings)
 
     async def _ended(self, code: int) -> None:
         if code:
@@ -220,25 +220,24 @@ class Iterative(Controller):
         await self.suspend(f"what may be spent buys {scene.part:.0%} of what its VMs can use")
         return False
 
-    def compared(self, scene: Scene) -> Performance:
-        """What the bids are judged by: `judged`, as soon as something is known.
+    def compared(self, scene: Scene) -> tuple[Performance, float]:
+        """What the bids are judged by, `judged` once something is known, and what may be spent.
 
         Before that whoever bids all that may be spent pays for nothing, and two who do so take
         each other's money: a part worth having is enough, until the first iteration alone takes
         longer than it may. With next to nothing no monitor would ever be answered.
         """
         judged = self.judged(scene)
-        return judged if self._is_known(scene) else worthwhile(scene.held or 1.0)
+        if scene.held and (scene.measured or judged.slow):
+            return judged, scene.spending
+        part = 1.0 if scene.measured else UNKNOWN_PART
+        return worthwhile(scene.held or 1.0), scene.spending * part
 
-    def _is_known(self, scene: Scene) -> bool:
-        return bool(scene.held) and (scene.measured or self.judged(scene).slow)
-
-    async def bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
+    async def bid(self, scene: Scene, standings: Mapping[int, Standing]) -> None:
         """What is bid for each VM in the next period, and why."""
-        may_spend = spending if self._is_known(scene) else spending * UNKNOWN_PART
+        judged, may_spend = self.compared(scene)
         each = may_spend / len(standings)
         means = Means(bid_min=max(LEAST_BID, each * IDLE_PART), bid_max=each)
-        judged = self.compared(scene)
         # Another deadline makes all that was learned of the pace worth nothing.
         same = self.memory.get(_DEADLINE) == self.deadline_s
         self.memory[_DEADLINE] = self.deadline_s

@@ -56,14 +56,14 @@ class Patient(FullDeadline):
         self._price = price
         return True
 
-    async def bid(self, scene: Scene, standings: Mapping[int, Standing], spending: float) -> None:
+    async def bid(self, scene: Scene, standings: Mapping[int, Standing]) -> None:
         """What full speed takes, and for CPU no more than the price it claimed."""
         market, count = market_without(scene.news), len(standings)
         bids = {}
         for vm, now in standings.items():
             whole = bids_for(count, now.most, market)
             ceiling = [
-                self._price * size if name == CPU else spending / count
+                self._price * size if name == CPU else scene.spending / count
                 for name, size in zip(scene.names, now.most, strict=True)
             ]
             bids[vm] = {

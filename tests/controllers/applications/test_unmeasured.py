@@ -1,9 +1,14 @@
 """Before an iteration was seen to be made: little is known, and little is done about it."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from controllers.applications.iterative import UNKNOWN_PART, Iterative
+from controllers.applications.scene import Scene
+from controllers.policies.vertical import Performance
 from merkatd.platforms.ports import Report, SetBids
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import crowd, finished, submitted
@@ -71,6 +76,35 @@ def test_many_who_know_nothing_leave_most_of_their_credits(site: Live) -> None:
         assert bids[-1] > bids[0]
         assert max(bids) <= may_spend / 4
         assert site.platform(platform).state == "running"
+
+
+class Judging(Iterative):
+    """Needs more, or has enough."""
+
+    def __init__(self, *, is_slow: bool) -> None:
+        self.is_slow = is_slow
+
+    def judged(self, _scene: Scene) -> Performance:
+        """Of another value where it is slow."""
+        return Performance(value=3.0 if self.is_slow else 1.0, reference=1.0, low=0.8, high=1.2)
+
+
+@pytest.mark.parametrize(
+    ("held", "measured", "is_slow", "part"),
+    [
+        (0.5, False, False, UNKNOWN_PART),
+        (0.0, False, True, UNKNOWN_PART),
+        (0.5, False, True, 1.0),
+        (0.5, True, False, 1.0),
+        (0.0, True, False, 1.0),
+    ],
+)
+def test_only_what_never_had_a_pace_is_bounded(
+    held: float, measured: bool, is_slow: bool, part: float
+) -> None:
+    """A platform that was measured and waits for a host may spend as much as before."""
+    scene: Any = SimpleNamespace(held=held, measured=measured, spending=100.0)
+    assert Judging(is_slow=is_slow).compared(scene)[1] == 100.0 * part
 
 
 def test_a_first_iteration_that_takes_too_long_is_slow(site: Live) -> None:
