@@ -9,7 +9,7 @@ OpenNebula's clock and ours may differ. Times that are new in records must lie b
 observations; where they don't, the observations are moved by the least that makes them fit.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
+from merkatd.scheduler.last_records import LastRecords
 from merkatd.scheduler.ports import NO_RECORD, Histories, Observation, Record
 
 _HIDDEN = Record(-2)
@@ -35,7 +36,7 @@ class Look:
     vm: Ints
     runs: Bools
     """[vms]: runs, or is on its way on a host."""
-    records: Mapping[int, Record]
+    records: LastRecords
     """By VM id, of VMs that ended too as far as they are known."""
     hidden: AbstractSet[int] = field(default_factory=frozenset)
     """Ids of VMs that could not be read."""
@@ -56,12 +57,14 @@ def look_of(seen: Observation, runs: Bools) -> Look | None:
     records = seen.records
     if records is None:
         return None
-    columns = zip(
-        records.seq.tolist(), records.ran_from_s.tolist(), records.ran_until_s.tolist(), strict=True
-    )
-    present = dict(zip(seen.vm_id.tolist(), map(Record._make, columns), strict=True))
     hidden = seen.ailing.keys() | seen.by_record.keys()
-    known = {vm: one for vm, one in {**seen.ended, **present}.items() if vm not in hidden}
+    columns = np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])
+    shown = ~np.isin(seen.vm_id, list(hidden))
+    present = set(seen.vm_id.tolist()) if seen.ended else set()
+    gone = {vm: one for vm, one in seen.ended.items() if vm not in hidden | present}
+    ended = np.array(list(gone.values()), dtype=np.int64).reshape(-1, 3)
+    vms = np.concatenate([seen.vm_id[shown], np.array(list(gone), dtype=np.int64)])
+    known = LastRecords(vms, np.concatenate([columns[shown], ended]))
     return Look(seen.at_s, seen.vm_id, runs, known, hidden)
 
 
@@ -69,12 +72,10 @@ def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
     """Return what the decision of a period kept, None where it kept no records."""
     if arrays is None or "record" not in arrays:
         return None
-    records = dict(
-        zip(arrays["vm"].tolist(), map(Record._make, arrays["record"].tolist()), strict=True)
-    )
-    hidden = frozenset(vm for vm, record in records.items() if record == _HIDDEN)
-    known = {vm: record for vm, record in records.items() if vm not in hidden}
-    return Look(at_s, arrays["vm"], arrays["runs"], known, hidden)
+    vm, columns = arrays["vm"], arrays["record"]
+    shown = (columns != _HIDDEN).any(axis=1)
+    records = LastRecords(vm[shown], columns[shown])
+    return Look(at_s, vm, arrays["runs"], records, frozenset(vm[~shown].tolist()))
 
 
 def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
@@ -82,11 +83,35 @@ def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
 
     A VM that could not be read is left out.
     """
+    same, old = _unchanged(before, now)
+    enough = same & _alone_says_all(old)
     return [
         vm
-        for vm in before.vm[concerned].tolist()
+        for vm in before.vm[concerned & ~enough].tolist()
         if vm not in now.hidden and not _says_all(before.records.get(vm), now.records.get(vm))
     ]
+
+
+def _unchanged(before: Look, now: Look) -> tuple[Bools, Ints]:
+    """[vms of `before`]: whether each one's last record is still the same, and its columns then."""
+    known, old = before.records.columns_of(before.vm)
+    still, new = now.records.columns_of(before.vm)
+    return known & still & (old == new).all(axis=1), old
+
+
+def _alone_says_all(columns: Ints) -> Bools:
+    """[vms]: what `_says_all` says of a record that is still the same."""
+    seq, ran_from_s, _ = columns.T
+    found: Bools = (ran_from_s > 0) | (seq <= 0)
+    return found
+
+
+def _changed(before: Look, now: Look, histories: Histories) -> list[int]:
+    """Return the rows of `before` with a new record, none, or more than the last one."""
+    same, _ = _unchanged(before, now)
+    more = np.isin(before.vm, list(histories)) if histories else np.zeros(len(same), dtype=bool)
+    rows: list[int] = np.flatnonzero(~same | more).tolist()
+    return rows
 
 
 def _says_all(old: Record | None, new: Record | None) -> bool:
@@ -108,25 +133,36 @@ def seconds_run(
     """
     could_run = before.runs if placed is None else before.runs | placed
     elapsed = max(now.at_s - before.at_s, 0.0)
-    news = [
-        _since(before.records.get(vm), now.records.get(vm), histories.get(vm))
-        for vm in before.vm.tolist()
-    ]
-    shift = _shift(before, now, news)
-    runs_now = set(now.vm[now.runs].tolist())
+    vms, ran = before.vm.tolist(), before.runs.tolist()
+    news = {
+        row: _since(
+            before.records.get(vms[row]), now.records.get(vms[row]), histories.get(vms[row])
+        )
+        for row in _changed(before, now, histories)
+    }
+    shift = _shift(before, now, {vms[row]: records for row, records in news.items()})
     start_s, end_s = before.at_s + shift, now.at_s + shift
-    found = np.zeros(len(before.vm))
-    for row, (vm, ran) in enumerate(zip(before.vm.tolist(), before.runs.tolist(), strict=True)):
-        records = news[row]
+    found = _by_the_same_record(before, now, could_run)
+    runs_now = set(now.vm[now.runs].tolist()) if news else set()
+    for row, records in news.items():
+        vm = vms[row]
         if records is None:
             found[row] = elapsed if could_run[row] else 0.0
-        elif records:
-            counts = ran or vm in runs_now
-            old = before.records.get(vm, NO_RECORD)
-            found[row] = sum(
-                _overlap(old, one, start_s, end_s, open_counts=counts) for one in records
-            )
+            continue
+        counts = ran[row] or vm in runs_now
+        old = before.records.get(vm, NO_RECORD)
+        found[row] = sum(_overlap(old, one, start_s, end_s, open_counts=counts) for one in records)
     return np.clip(found, 0.0, elapsed)
+
+
+def _by_the_same_record(before: Look, now: Look, could_run: Bools) -> Floats:
+    """[vms of `before`]: for how long each ran, if its last record did not change."""
+    _, old = _unchanged(before, now)
+    _, ran_from_s, ran_until_s = old.T
+    counts = before.runs | np.isin(before.vm, now.vm[now.runs])
+    runs = np.where(_alone_says_all(old), (ran_from_s > 0) & (ran_until_s == 0) & counts, could_run)
+    found: Floats = np.where(runs, max(now.at_s - before.at_s, 0.0), 0.0)
+    return found
 
 
 class Anew(NamedTuple):
@@ -144,7 +180,8 @@ def begun_anew(before: Look, now: Look, histories: Histories) -> Anew:
     """Return which VMs of `before` began anew since then, as far as their records say."""
     count = len(before.vm)
     found = Anew(np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool))
-    for row, vm in enumerate(before.vm.tolist()):
+    for row in _changed(before, now, histories):
+        vm = int(before.vm[row])
         old = before.records.get(vm, NO_RECORD)
         records = _since(before.records.get(vm), now.records.get(vm), histories.get(vm)) or ()
         started = [one for one in records if one.ran_from_s > 0]
@@ -170,7 +207,8 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
     """Return the starts of VMs, by `before`'s row, as far as their records say."""
     found = {}
     runs_now = set(now.vm[now.runs].tolist())
-    for row, vm in enumerate(before.vm.tolist()):
+    for row in _changed(before, now, histories):
+        vm = int(before.vm[row])
         old, new = before.records.get(vm), now.records.get(vm)
         if old is None or (old == new and vm not in histories):
             continue
@@ -239,15 +277,17 @@ def _overlap(
     return max(min(until_s, end_s) - from_s, 0.0)
 
 
-def _shift(before: Look, now: Look, news: Iterable[Sequence[Record] | None]) -> float:
+def _shift(before: Look, now: Look, news: Mapping[int, Sequence[Record] | None]) -> float:
     """Return the seconds to add to our times to make them OpenNebula's, 0 where they agree.
+
+    `news`: by VM id, of the VMs whose records changed.
 
     Only what happened between the two looks says anything: it lies within the time between them,
     if that is moved. Where it can't, its times contradict each other, and nothing is moved.
     """
     fresh = [
         moment
-        for vm, records in zip(before.vm.tolist(), news, strict=True)
+        for vm, records in news.items()
         for one in records or ()
         if vm not in before.hidden
         for moment in _new_moments(before.records[vm], one)

@@ -11,6 +11,7 @@ from merkatd.database import details, periods
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import State
 from merkatd.opennebula.envelope import TooLongError
+from merkatd.scheduler.last_records import LastRecords
 from merkatd.scheduler.ports import Histories, Record, UnreachableError
 from merkatd.scheduler.running import (
     Look,
@@ -34,7 +35,7 @@ def looked(at_s: float, *vms: tuple[int, bool, Record], ended: Any = None) -> Lo
         at_s,
         np.array([vm for vm, _, _ in vms], dtype=np.int64),
         np.array([runs for _, runs, _ in vms], dtype=bool),
-        {vm: record for vm, _, record in vms} | (ended or {}),
+        LastRecords.of({vm: record for vm, _, record in vms} | (ended or {})),
     )
 
 
@@ -139,7 +140,7 @@ def test_a_vm_that_could_not_be_read_moves_no_other_vms_time() -> None:
     """What its record says is as old as it was, and no difference of clocks."""
     before = replace(
         looked(1000, (7, False, NEVER), (8, True, Record(0, 500))),
-        records={7: NEVER},
+        records=LastRecords.of({7: NEVER}),
         hidden={8},
     )
     now = looked(1060, (7, False, Record(0, 1010, 1040)), (8, True, Record(0, 500)))
