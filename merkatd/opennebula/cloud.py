@@ -16,7 +16,7 @@ from merkatd.opennebula.estate import EstatePools
 from merkatd.opennebula.glances import Glances
 from merkatd.opennebula.history import read_histories
 from merkatd.opennebula.host_pool import HostPool, HostRow, Load, read_samples
-from merkatd.opennebula.observing import Destination, Pools, Shown, observed
+from merkatd.opennebula.observing import Destination, Pools, Shown, observed_once
 from merkatd.opennebula.owners import Owners
 from merkatd.opennebula.reading import Read, VmReader
 from merkatd.opennebula.sending import send, sendable
@@ -75,7 +75,7 @@ class OpenNebulaCloud:
             raise UnreachableError(f"the pools can't be read: {error}") from error
         except BrokenError as error:
             raise UnreachableError(f"a pool is no XML, or not whole: {error}") from error
-        put_together = partial(observed, pools, self._now(), self._shown)
+        put_together = partial(observed_once, pools, self._now(), self._shown)
         observation, shown = await self._executor.run(put_together)
         self._shown, self._messages = shown, dict(shown.messages)
         return observation

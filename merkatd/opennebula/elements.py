@@ -42,11 +42,11 @@ class UnreadableError(Exception):
 
 def pieces(text: str, pool: str, tag: str) -> Iterator[bytes] | None:
     """The bytes of each element inside the pool's; None where that can't be told by their look."""
-    body = text.strip().encode("utf-8", "replace")
-    if body == f"<{pool}/>".encode():
+    body = text.strip()
+    if body == f"<{pool}/>":
         return iter(())
-    head, tail = f"<{pool}>".encode(), f"</{pool}>".encode()
-    begin, end = f"<{tag}>".encode(), f"</{tag}>".encode()
+    head, tail = f"<{pool}>", f"</{pool}>"
+    begin, end = f"<{tag}>", f"</{tag}>"
     if body == head + tail:
         return iter(())
     if not (body.startswith(head + begin) and body.endswith(end + tail)):
@@ -54,14 +54,17 @@ def pieces(text: str, pool: str, tag: str) -> Iterator[bytes] | None:
     return _cut(body, len(head), len(body) - len(tail), end + begin, len(end))
 
 
-def _cut(body: bytes, start: int, stop: int, joint: bytes, kept: int) -> Iterator[bytes]:
-    """From start to stop, cut where a joint is, so much of which belongs to what ends there."""
+def _cut(body: str, start: int, stop: int, joint: str, kept: int) -> Iterator[bytes]:
+    """From start to stop, cut where a joint is, so much of which belongs to what ends there.
+
+    Each piece becomes bytes by itself: to turn the whole text at once stops every thread for long.
+    """
     while True:
         at = body.find(joint, start, stop)
         if at < 0:
-            yield body[start:stop]
+            yield body[start:stop].encode("utf-8", "replace")
             return
-        yield body[start : at + kept]
+        yield body[start : at + kept].encode("utf-8", "replace")
         start = at + kept
 
 
