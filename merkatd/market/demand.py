@@ -9,7 +9,8 @@ which the second holds what the first was too short for.
 
 import math
 import sys
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -65,6 +66,8 @@ class Demand:
     slope: tuple[Floats, Floats]
     fixed: tuple[Floats, Floats]
     """[lines + 1] each: sums over all that comes before a line, and what they were short of."""
+    present: dict[int, int] = field(default_factory=dict)
+    """By pool, as far as anybody asked: the bend below its level."""
 
     @classmethod
     def of(cls, bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Self:
@@ -118,7 +121,7 @@ class Demand:
             return math.inf
         if lines.asked(bend, _BEFORE_ALL) >= capacity:
             return 0.0
-        below, above = bend - 1, last
+        below, above = self._around(lines, self._present(pool), (bend - 1, last), capacity)
         while above - below > 1:
             middle = (below + above) // 2
             if lines.asked(middle + 1, self.at.item(middle)) < capacity:
@@ -128,6 +131,38 @@ class Demand:
         low = self.at.item(below) if below >= bend else 0.0
         high = self.at.item(above) if above < last else math.inf
         return lines.between(below + 1, low, high, capacity)
+
+    def _present(self, pool: int) -> int:
+        """The bend below the pool's level as all bids are: with one of them changed it is near."""
+        found = self.present.get(pool)
+        if found is None:
+            capacity = self.capacity.item(pool)
+            first, last = self.start.item(pool), self.start.item(pool + 1)
+            lines = _Lines(self.slope, self.fixed, first, _NOBODY, _NOBODY)
+            bends = range(self.first_bend.item(pool), last)
+            found = (
+                bends.start
+                - 1
+                + bisect_left(
+                    bends, capacity, key=lambda bend: lines.asked(bend + 1, self.at.item(bend))
+                )
+            )
+            self.present[pool] = found
+        return found
+
+    def _around(
+        self, lines: "_Lines", near: int, ends: tuple[int, int], capacity: float
+    ) -> tuple[int, int]:
+        """Two bends with the level between them, found in growing steps from one that is near."""
+        below, above = ends
+        step = 1
+        while below < near < above:
+            if lines.asked(near + 1, self.at.item(near)) < capacity:
+                below, near = near, near + step
+            else:
+                above, near = near, near - step
+            step *= 2
+        return below, above
 
 
 _NOBODY = Bidder(0.0, 0.0, 0.0)

@@ -247,5 +247,5 @@ def test_looks_grow_with_the_logarithm_of_the_number_of_vms(
             own = Bidder(bid[row], cap[row] * 0.1, cap[row])
             assert np.isfinite(demand.level(0, vms * 100.0, own, own._replace(bid=2.0)))
         taken[vms] = len(looks) / 100
-    assert 10 < taken[1_000] < 20
+    assert 4 < taken[1_000] < 10, "the search begins at the present level"
     assert taken[64_000] - taken[1_000] < 8
