@@ -106,7 +106,8 @@ def orders(
 
 
 def _can_end(state: VmState | None) -> bool:
-    return state not in {None, VmState.BUSY, VmState.ABSENT}
+    # Also what is held, stopped, undeployed or failed: nothing else would ever end it.
+    return state not in {None, VmState.BUSY}
 
 
 def _why_ended(group: Group) -> str:

@@ -119,6 +119,28 @@ class TestEnd:
         with pytest.raises(NotFoundError, match="there is no group"):
             site.edit(group, nvm=9)
 
+    @pytest.mark.parametrize("action", ["stop", "undeploy"])
+    def test_a_vm_that_holds_nothing_anywhere_ends_with_its_group(
+        self, site: Site, action: str
+    ) -> None:
+        """Its owner put it away; the group would else be ending for ever."""
+        group = site.create(60.0, 2)
+        site.periods(3)
+        first, second = site.vms(group)
+        site.bench.ok("one.vm.action", action, second)
+        site.periods(2)
+        site.edit(group, nvm=1)
+        site.periods(4)
+        assert site.alive() == [first]
+        site.bench.ok("one.vm.action", "undeploy", first)
+        site.periods(2)
+        site.delete(group)
+        site.periods(4)
+        assert site.alive() == []
+        found = site.group(group)
+        assert found is not None
+        assert found.ended_s is not None
+
     def test_deleted_before_anything_was_made(self, site: Site) -> None:
         """Nothing is ever made."""
         group = site.create(60.0, 3)
