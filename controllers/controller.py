@@ -104,6 +104,13 @@ class Controller:
             await self.on_price(event)
         else:
             await self.on_progress(event)
+        await self.keep()
+
+    async def keep(self) -> None:
+        """Have kept what is to be remembered; called after each event, and where that is late.
+
+        Before somebody is told of what the next process must know, for one.
+        """
         written = self._written()
         if written != self._kept:
             await self._hand.ask(Remember(memory=self.memory))

@@ -33,6 +33,10 @@ _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
 _OFF, _ABSENT, _SEEN_S, _ASKED = "off", "absent", "seen_s", "asked"
 
 
+_UNSEEN: Final = {"waiting": 0.0, "wanted": 0.0, "longest_s": 0.0}
+"""What is known of a queue before the first look."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
     """The workers of a platform."""
@@ -116,6 +120,7 @@ class Elastic(Controller):
         """Bid for all, and have more or fewer workers."""
         seen = self.memory.get(_SEEN)
         if seen is None:
+            await self._bid_unseen(news)
             return
         jobs = _told(seen, JOBS)
         crew = await self._crew(news, jobs)
@@ -125,7 +130,8 @@ class Elastic(Controller):
         looked_s = float(self.memory.get(_SEEN_S, -math.inf))
         known = abs(news.at_s - looked_s) <= OLD * self.assignment.interval_s
         if known:
-            await self._shrink(crew, closed, looked_s, crew.size - scaled.vms, news)
+            waiting = int(seen["waiting"])
+            await self._shrink(crew, closed, looked_s, scaled, waiting, news)
         if known and scaled.request:
             size = crew.size + scaled.request
             reason = f"{seen['waiting']:g} jobs wait"
@@ -137,6 +143,12 @@ class Elastic(Controller):
             reference=self.wants.target_s if self.wants.aim is Aim.WAIT else None,
             text=f"{seen['waiting']:g} jobs wait, {seen['running']:g} run on {len(jobs)} workers",
         )
+
+    async def _bid_unseen(self, news: News) -> None:
+        """Bid before the first look: a head without a share never answers one."""
+        there = {one.vm: None for one in news.vms if one.cluster == self.wants.workers}
+        crew = Crew(there=there, size=max(self._size(news), len(there)))
+        await self._scaled(news, crew, _UNSEEN)
 
     async def _crew(self, news: News, jobs: Mapping[int, int]) -> Crew:
         """The workers, without those that went out or never joined, which are released."""
@@ -198,11 +210,16 @@ class Elastic(Controller):
         heads = bidding(news.vms, self.wants.head)
         head = bids_for(max(len(heads), 1), most(self._terms(self.wants.head), names), market)
         left = max(spending - sum(head), 0.0)
+        waiting = int(seen["waiting"])
+        jobs = _told(seen, JOBS)
+        # A worker that somebody else closed does no waiting job.
+        others = _told(seen, CLOSED).keys() - {*map(int, self.memory.get(_DRAINING, ()))}
+        useless = sum(jobs.get(vm) == 0 for vm in others) if waiting else 0
         load = Load(
-            waiting=int(seen["waiting"]),
+            waiting=waiting,
             wanted=int(seen["wanted"]),
             longest_s=seen["longest_s"],
-            busy=sum(one > 0 for one in _told(seen, JOBS).values()),
+            busy=crew.size if seen is _UNSEEN else sum(map(bool, jobs.values())) + useless,
             slots=self.wants.slots,
         )
         terms = self._terms(self.wants.workers)
@@ -238,7 +255,8 @@ class Elastic(Controller):
         crew: Crew,
         closed: AbstractSet[int],
         looked_s: float,
-        surplus: int,
+        scaled: Scaled,
+        waiting: int,
         news: News,
     ) -> None:
         """Drain, take that back, release; what the head was not told is said again next time."""
@@ -248,13 +266,18 @@ class Elastic(Controller):
         plan = drained(
             crew.there,
             closed,
-            surplus,
+            crew.size - scaled.vms,
             since,
             news.at_s,
             limit_s,
             coming=crew.coming,
+            forced=scaled.forced,
+            waiting=waiting,
             looked_s=looked_s,
         )
+        # Remembered before the head is told: a drain that nobody remembers is never taken back.
+        going = {vm: since[vm] for vm in (*plan.restore, *plan.release)} | dict(plan.since_s)
+        await self._plan(going)
         # Again, until it is seen.
         open_ = sorted((plan.since_s.keys() & joined) - closed)
         told = await self._tell(self.batch.drain, open_)
@@ -263,15 +286,21 @@ class Elastic(Controller):
         told = await self._tell(self.batch.restore, restored) and told
         if not told:
             return
-        self.memory[_DRAINING] = {str(vm): began_s for vm, began_s in plan.since_s.items()}
         released: set[int] = set()
         if plan.release:
             outcome = await self.set_size(
                 self.wants.workers, victims=plan.release, reason="no work, or too dear"
             )
             released = {*plan.release} if outcome.accepted else set()
+        over = released.union(plan.restore)
+        await self._plan({vm: at_s for vm, at_s in going.items() if vm not in over})
         present = {one.vm for one in news.vms if one.cluster == self.wants.workers}
         await self._forget({*map(int, self.memory.get(_GONE, ())), *released}, present)
+
+    async def _plan(self, since_s: Mapping[int, float]) -> None:
+        """Remember which workers are being drained, and since when."""
+        self.memory[_DRAINING] = {str(vm): began_s for vm, began_s in since_s.items()}
+        await self.keep()
 
     async def _forget(self, released: set[int], present: AbstractSet[int]) -> None:
         """Those released that are gone: one that still ends would put itself on the list again."""

@@ -2,8 +2,9 @@
 
 A worker that is to go takes no more jobs (it is drained) and goes when its last one has ended; one
 that had to be released because it can't be paid for goes at the latest after a limit. A worker
-that is wanted again before it went takes jobs again. A worker that is being made, or boots, counts;
-it is drained once it has joined.
+that is wanted again before it went takes jobs again: also one that was given a job just before it
+was drained, where another has none and may go instead. A worker that is being made, or boots,
+counts; it is drained once it has joined.
 """
 
 import math
@@ -32,11 +33,15 @@ def drained(
     limit_s: float,
     *,
     coming: int = 0,
+    forced: int = 0,
+    waiting: int = 0,
     looked_s: float = math.inf,
 ) -> Draining:
     """One step. `jobs` are those that run on each worker, None on one that has not joined yet.
 
-    `surplus` of all workers are not wanted, of which `coming` are still being made. `closed` are
+    `surplus` of all workers are not wanted, of which `coming` are still being made, and `forced` of
+    them can't be paid for. `waiting` jobs have no worker yet: one of those is on its way to any
+    worker that was seen without one. `closed` are
     those of which the batch system said, when it showed the jobs, that they take no more: one that
     was idle before it was drained may have been given a job meanwhile. It showed them at
     `looked_s`: a look from before the drain says nothing, as jobs may have begun in between.
@@ -44,28 +49,29 @@ def drained(
     leaving = [vm for vm in since_s if vm in jobs]
     # Those that have been at it longest are nearest to being empty.
     leaving.sort(key=lambda vm: (jobs[vm] or 0, since_s[vm], vm))
-    kept = leaving[: max(surplus, 0)]
-    others = sorted(jobs.keys() - set(leaving), key=lambda vm: _use(vm, jobs[vm]))
-    chosen = others[: max(surplus - len(kept) - coming, 0)]
-    new = [vm for vm in chosen if jobs[vm] is not None]
+    number = max(min(surplus, len(leaving)), surplus - coming, 0)
+    others = sorted(jobs.keys() - set(leaving), key=lambda vm: _use(vm, jobs[vm], vm in closed))
+    chosen = [*leaving, *others]
+    if not waiting:
+        chosen.sort(key=lambda vm: bool(jobs[vm]))
+    chosen = chosen[:number]
+    new = [vm for vm in chosen if vm not in since_s and jobs[vm] is not None]
+    kept = [vm for vm in chosen if vm in since_s]
+    empty = [vm for vm in kept if vm in closed and jobs[vm] == 0 and looked_s > since_s[vm]]
+    late = [vm for vm in kept if vm not in empty and abs(now_s - since_s[vm]) >= limit_s]
+    release = (*empty, *late[: max(forced - len(empty), 0)])
     going = {vm: since_s[vm] for vm in kept} | dict.fromkeys(new, now_s)
-    release = tuple(
-        vm
-        for vm, began_s in going.items()
-        if vm in kept
-        and (
-            (vm in closed and jobs[vm] == 0 and looked_s > began_s)
-            or abs(now_s - began_s) >= limit_s
-        )
-    )
     return Draining(
         drain=tuple(new),
-        restore=tuple(leaving[max(surplus, 0) :]),
+        restore=tuple(vm for vm in leaving if vm not in chosen),
         release=release,
         since_s={vm: began_s for vm, began_s in going.items() if vm not in release},
     )
 
 
-def _use(vm: int, jobs: int | None) -> tuple[bool, int, int]:
-    """Sort first the workers that have not joined, then the idle; of both the newest first."""
-    return jobs is not None, jobs or 0, -vm
+def _use(vm: int, jobs: int | None, closed: bool) -> tuple[bool, int, bool, int]:
+    """Sort first the workers that have not joined, then the idle; the newest of both first.
+
+    Of the idle those go before the others that somebody else closed.
+    """
+    return jobs is not None, jobs or 0, not closed, -vm

@@ -1,6 +1,7 @@
 """A batch system that grows and shrinks: a queue in virtual time, with a head that is told."""
 
 import asyncio
+import json
 import random
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -45,8 +46,12 @@ class Site:
     """Jobs that ran on a worker when it went."""
     bids: dict[int, Any] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What the controller had remembered."""
     heard: list[str] = field(default_factory=list)
     deaf: bool = False
+    mumbles: bool = False
+    """Whether the head does as it is told, and its answer is lost."""
     blind: bool = False
     """Whether the monitor hears nothing of the head."""
     period: int = 0
@@ -77,6 +82,7 @@ class Site:
         assert not action_id
         self.asked.append(body)
         if isinstance(body, Remember):
+            self.kept = json.loads(json.dumps(body.memory))
             return Kept()
         if isinstance(body, SetBids):
             self.bids = dict(body.bids)
@@ -106,7 +112,14 @@ class Site:
             self.drained |= vms
         if "state=resume" in command:
             self.drained -= vms
-        return Said(0, b"", b"")
+        return None if self.mumbles else Said(0, b"", b"")
+
+    def begin_again(self) -> None:
+        """The controller was killed: another knows what this one had kept."""
+        given = replace(self.one.assignment, memory=self.kept)
+        self.one = Elastic(given, self)
+        self.one.head = self  # type: ignore[assignment] # it says what a head says
+        asyncio.run(self.one.on_start())
 
     def _end(self, vm: int) -> None:
         self.lost += len(self.workers.pop(vm))
@@ -338,3 +351,68 @@ def test_without_looks_for_long_there_are_neither_more_workers_nor_fewer() -> No
     for _ in range(3):
         site.pass_a_period()
     assert site.drained
+
+
+def test_a_job_that_starts_just_before_the_drain_is_not_lost_while_another_worker_is_idle() -> None:
+    """Between the look and the drain a job comes to the worker that is chosen."""
+    site = Site(parameters={"drain_limit_s": 120.0}, least=1)
+    site.workers = {2: [], 3: []}
+    site.blind = True
+    site.pass_a_period()
+    site.blind = False
+    look = site.say
+
+    async def late(command: str) -> Said | None:
+        if "state=drain" in command and not any(site.workers.values()):
+            for vm, jobs in site.workers.items():
+                if f"one-{vm}" in command:
+                    jobs.append(20)
+        return await look(command)
+
+    site.say = late  # type: ignore[method-assign]
+    for _ in range(15):
+        site.pass_a_period()
+    assert len(site.workers) == 1
+    assert site.lost == 0
+
+
+@pytest.mark.parametrize("fate", ["killed", "answer lost"])
+def test_a_drain_whose_answer_is_lost_is_taken_back_when_there_is_work(fate: str) -> None:
+    """No worker stays closed for ever, and the queue does not stop."""
+    site = Site(least=1)
+    site.workers = {2: [], 3: []}
+    site.mumbles = True
+    site.pass_a_period()
+    assert site.drained == {3}
+    if fate == "killed":
+        site.begin_again()
+    site.mumbles = False
+    site.waiting = [4] * 12
+    for _ in range(4):
+        site.pass_a_period()
+    assert site.drained.isdisjoint(site.workers)
+    assert {2, 3} <= site.workers.keys()
+    assert site.lost == 0
+
+
+def test_a_worker_that_somebody_else_closed_keeps_no_job_waiting() -> None:
+    """Another is asked for; the closed one is nobody's to open, and goes when nothing waits."""
+    site = Site(least=1)
+    site.workers = {2: []}
+    site.drained = {2}
+    site.waiting = [3]
+    for _ in range(14):
+        site.pass_a_period()
+    assert site.waiting == []
+    assert not any("state=resume" in one for one in site.heard)
+    assert 2 not in site.workers
+
+
+def test_the_head_has_a_bid_before_anything_was_seen_of_it() -> None:
+    """After a failure its VMs bid nothing: a head without a share never answers a look."""
+    site = Site(least=1)
+    site.workers = {2: []}
+    site.blind = True
+    site.pass_a_period()
+    assert all(sum(site.bids[vm].values()) > 0 for vm in (HEAD, 2))
+    assert set(site.workers) == {2}

@@ -31,12 +31,27 @@ class TestDraining:
         assert drained({1: 0}, {1}, 1, plan.since_s, 280.0, 600.0).release == (1,)
 
     def test_a_busy_one_goes_when_its_last_job_has_ended(self) -> None:
-        """Or when it has had long enough."""
+        """Or, where it can't be paid for, when it has had long enough."""
         plan = drained({1: 2, 2: 1}, NONE, 1, {}, 0.0, 600.0)
         assert plan.drain == (2,)
         assert drained({1: 2, 2: 1}, {2}, 1, plan.since_s, 500.0, 600.0).release == ()
         assert drained({1: 2, 2: 0}, {2}, 1, plan.since_s, 500.0, 600.0).release == (2,)
-        assert drained({1: 2, 2: 1}, {2}, 1, plan.since_s, 600.0, 600.0).release == (2,)
+        assert drained({1: 2, 2: 1}, {2}, 1, plan.since_s, 600.0, 600.0).release == ()
+        late = drained({1: 2, 2: 1}, {2}, 1, plan.since_s, 600.0, 600.0, forced=1)
+        assert late.release == (2,)
+
+    def test_one_that_got_a_job_at_the_last_moment_is_spared_where_another_is_idle(self) -> None:
+        """Only while nothing waits: a job that waits is given to whatever looks idle."""
+        busy = {1: 0, 2: 1}
+        plan = drained(busy, {2}, 1, {2: 0.0}, 60.0, 600.0)
+        assert (plan.drain, plan.restore, plan.since_s) == ((1,), (2,), {1: 60.0})
+        plan = drained(busy, {2}, 1, {2: 0.0}, 60.0, 600.0, forced=1, waiting=5)
+        assert (plan.drain, plan.restore, plan.since_s) == ((), (), {2: 0.0})
+
+    def test_one_that_somebody_closed_goes_before_others_that_are_idle(self) -> None:
+        """It is of no use; its clock starts now, as a job may have begun since the look."""
+        plan = drained({1: 0, 2: 0, 3: 0}, {1}, 1, {}, 60.0, 600.0)
+        assert (plan.drain, plan.release, plan.since_s) == ((1,), (), {1: 60.0})
 
     def test_who_is_wanted_again_takes_jobs_again(self) -> None:
         """Before any new one is asked for."""
@@ -54,6 +69,8 @@ class TestDraining:
         """They count, and none that works is drained in their place; who leaves goes on leaving."""
         assert drained({1: 0, 2: 1}, NONE, 2, {}, 0.0, 600.0, coming=2).drain == ()
         plan = drained({1: 0, 2: 1}, NONE, 1, {2: 0.0}, 60.0, 600.0, coming=2)
+        assert (plan.drain, plan.restore, plan.since_s) == ((1,), (2,), {1: 60.0})
+        plan = drained({1: 1, 2: 1}, NONE, 1, {2: 0.0}, 60.0, 600.0, coming=2)
         assert (plan.drain, plan.restore, plan.since_s) == ((), (), {2: 0.0})
         assert drained({1: 0, 2: 1}, NONE, 2, {}, 0.0, 600.0, coming=1).drain == (1,)
 
@@ -67,6 +84,8 @@ class TestDraining:
         st.integers(-3, 25),
         st.dictionaries(st.integers(0, 20), st.floats(0, 100)),
         st.floats(100, 1000),
+        st.integers(0, 3),
+        st.integers(0, 3),
     )
     def test_never_more_than_asked_for_and_never_unasked(
         self,
@@ -75,15 +94,24 @@ class TestDraining:
         surplus: int,
         since: dict[int, float],
         now_s: float,
+        forced: int,
+        waiting: int,
     ) -> None:
-        """Each that leaves is there, was drained before, and is seen closed and idle, or late."""
-        plan = drained(jobs, closed, surplus, since, now_s, 300.0)
+        """Each that leaves is there, was drained before, and is seen closed and idle, or late.
+
+        No more leave late than can't be paid for, and none with a job while one without stays.
+        """
+        plan = drained(jobs, closed, surplus, since, now_s, 300.0, forced=forced, waiting=waiting)
         leaving = {*plan.since_s, *plan.release}
         assert len(leaving) == min(max(surplus, 0), len(jobs))
         assert set(plan.release) <= since.keys() & jobs.keys()
         assert not {*plan.drain, *plan.restore} & set(plan.release)
         for vm in plan.release:
             assert (jobs[vm] == 0 and vm in closed) or now_s - since[vm] >= 300.0
+        late = [vm for vm in plan.release if jobs[vm] or vm not in closed]
+        assert len(late) <= forced
+        if not waiting and any(jobs[vm] for vm in leaving):
+            assert all(jobs[vm] for vm in jobs.keys() - leaving)
 
 
 class TestQueues:
