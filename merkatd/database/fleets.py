@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.database.platforms import PLATFORMS
+from merkatd.database.platforms import PLATFORMS, is_in_trouble
 from merkatd.database.schema import chunks, table
 from merkatd.database.steps import STEPS, StepState
 
@@ -62,19 +62,23 @@ def add(connection: sa.Connection, members: Iterable[Member]) -> None:
         connection.execute(sa.insert(MEMBERS), rows)
 
 
-def bind(connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]) -> None:
+def bind(
+    connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int, int]
+) -> tuple[int, ...]:
     """Learn the ids of VMs that were seen with a key: of those whose owner is the platform's.
 
     Anybody may write any key into a template of his own. One that comes after it was given up
-    is to be ended.
+    is to be ended. Return those VMs whose platform's controller fails now: it was not there to
+    bid for them.
     """
     query = (
-        sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner)
+        sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, PLATFORMS.c.report)
         .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
         .where(MEMBERS.c.vm.is_(None))
     )
     taken = set(connection.scalars(sa.select(MEMBERS.c.vm).where(MEMBERS.c.vm.is_not(None))))
-    for key, gone_s, owner in connection.execute(query).all():
+    unattended = []
+    for key, gone_s, owner, report in connection.execute(query).all():
         vm = keys.get(key)
         if vm is None or vm in taken or owners.get(vm) != owner:
             continue
@@ -83,6 +87,9 @@ def bind(connection: sa.Connection, keys: Mapping[str, int], owners: Mapping[int
         if gone_s is not None:
             values |= {"gone_s": None, "leaving": True}
         _change(connection, [key], **values)
+        if is_in_trouble(report):
+            unattended.append(vm)
+    return tuple(unattended)
 
 
 def leave(connection: sa.Connection, keys: Iterable[str]) -> None:

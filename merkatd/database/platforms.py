@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
@@ -14,6 +14,8 @@ from merkatd.moments import bounded_or_none
 
 OVER = ("done", "cancelled", "failed")
 """The states that nothing leads out of."""
+TROUBLE: Final = "trouble"
+"""In a report: why the controller fails now."""
 LISTED_OVER = 100
 """Lists show as many of the newest platforms that are over; the others are shown by their ids."""
 
@@ -202,3 +204,8 @@ def _loaded(row: sa.Row[Any]) -> Platform:
         end_s = values["report"].get("projected_end_s")
         values["report"]["projected_end_s"] = bounded_or_none(end_s)
     return Platform(**values)
+
+
+def is_in_trouble(report: str | None) -> bool:
+    """Whether a report, as it is stored, says that the platform's controller fails now."""
+    return report is not None and bool(json.loads(report).get(TROUBLE))

@@ -8,15 +8,14 @@ import sqlalchemy as sa
 from merkatd.database import bids, doings, fleets, platforms
 from merkatd.database.bids import Bid, BidSource
 from merkatd.database.doings import Doing
-from merkatd.database.platforms import Platform
+from merkatd.database.platforms import TROUBLE, Platform
 
-_TROUBLE: Final = "trouble"
 _CONTROLLER: Final = "controller"
 
 
 def trouble_of(platform: Platform) -> str:
     """Return why the platform's controller fails now; empty where it works."""
-    return str((platform.report or {}).get(_TROUBLE) or "")
+    return str((platform.report or {}).get(TROUBLE) or "")
 
 
 def fail(
@@ -28,7 +27,7 @@ def fail(
     """
     doing = Doing(platform=platform.id, at_s=at_s, who=_CONTROLLER, what="ended", text=why)
     doings.add(connection, doing)
-    report = {**(platform.report or {}), _TROUBLE: why}
+    report = {**(platform.report or {}), TROUBLE: why}
     platforms.change(connection, platform.id, report=report)
     nothing = dict.fromkeys(goods, 0.0)
     members = fleets.present(connection, platform.id)
@@ -43,5 +42,5 @@ def fail(
 def recover(connection: sa.Connection, platform: Platform) -> None:
     """Forget the failure: the controller acts again."""
     if trouble_of(platform):
-        report = {**(platform.report or {}), _TROUBLE: None}
+        report = {**(platform.report or {}), TROUBLE: None}
         platforms.change(connection, platform.id, report=report)

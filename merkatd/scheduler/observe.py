@@ -1,6 +1,6 @@
 """Observe: read the cloud and its hosts, judge what became of earlier steps, number the period."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -182,6 +182,10 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
     bids.say(connection, new_words(connection, looked))
+    owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
+    unattended = fleets.bind(connection, observation.keys, owners)
+    bids.say(connection, _silence(unattended, world.goods.resources, at_s))
+    group_vms.bind(connection, observation.keys, owners)
     present = bids.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
     bids.forget(connection, gone)
@@ -189,14 +193,17 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
         number = periods.begin(
             connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
         )
-    owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
-    fleets.bind(connection, observation.keys, owners)
-    group_vms.bind(connection, observation.keys, owners)
     applications, rates = fleets.applications(connection), group_vms.rates(connection)
     under_way = tuple(stored.step for stored in outstanding)
     known_moves = moves.recent(connection, at_s, window_s(world))
     lost = given_up(connection, observation, world.rhythm.boot_retries)
     return _Stored(number, verdicts, present, applications, rates, under_way, known_moves, lost)
+
+
+def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]:
+    """Bids of nothing, for VMs that were made while nobody looked after them."""
+    nothing = dict.fromkeys(goods, 0.0)
+    return [Bid(vm=vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s) for vm in vms]
 
 
 def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:

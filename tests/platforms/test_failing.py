@@ -68,6 +68,20 @@ def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:
     assert before - row["balance"] < 1.0
 
 
+def test_a_vm_that_was_on_its_way_when_the_controller_failed_bids_nothing(site: Site) -> None:
+    """It was asked for with a bid in its template, and was seen after the failure."""
+    platform = site.submit(budget="[budget]\ncredits = 300")
+    real = site.cut_off_after(1)
+    while not site.alive():
+        site.stumble()
+    assert site.vms(platform) == []
+    fail(site, platform)
+    site.mend(real)
+    site.periods(4)
+    assert site.vms(platform)
+    assert row_of(site, platform)["bids"] == 0
+
+
 def test_a_controller_that_acts_again_ends_the_trouble(site: Site) -> None:
     """By bids or by a report; what it had reported before is still there."""
     platform = running(site)
