@@ -10,10 +10,12 @@ would leave its neighbours 7 % of their cores, and would never pay, as it never 
 
 So the next period begins as soon as the rhythm allows, and in it the VM is not placed. It is tried
 again later and later, together with all other such VMs of its owner: for their neighbours that is
-no worse than one such VM with a higher bid. Once one of them runs, all are tried: whatever was
-wrong is mended. Where more than three different VMs of an owner were refused within an hour, the
-owner's other VMs wait as well: a new VM in each period would otherwise do what one VM can't do any
-more.
+no worse than one such VM with a higher bid. Once one of them runs, those that were refused for the
+same reason have their next turn together: what was wrong may be mended. How long that turn is away
+gets shorter by one attempt, and no more: an owner that lets one VM run now and then does not begin
+anew with all others. Where more than three different VMs of an owner were refused within an hour,
+the owner's other VMs wait as well: a new VM in each period would otherwise do what one VM can't do
+any more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -113,15 +115,20 @@ class Unplaced:
         return found
 
     def _take_in_starts(self, seen: Seen) -> None:
-        """Forget all refused VMs of an owner once one of them is on a host."""
+        """Forget the refused VMs that are on a host now; those like them wait for one turn."""
         vms = seen.snapshot.vms
         if not self._vms:
             return
         placed = np.isin(vms.id, list(self._vms)) & (vms.host >= 0)
-        owners = set(vms.owner[placed].tolist())
-        self._vms = {vm: one for vm, one in self._vms.items() if one.owner not in owners}
-        for owner in owners & self._owners.keys():
-            del self._owners[owner]
+        started = [self._vms.pop(vm) for vm in vms.id[placed].tolist()]
+        mended = {(one.owner, _kind_of(one.why)) for one in started}
+        for one in self._vms.values():
+            if (one.owner, _kind_of(one.why)) in mended:
+                one.attempts = 0
+        for one in started:
+            mine = self._owners.get(one.owner)
+            if mine is not None:
+                mine.periods = max(mine.periods - 1, 0)
 
     def _forget(self, at_s: float) -> None:
         """Also what a clock dated ahead."""
@@ -132,6 +139,11 @@ class Unplaced:
             mine.new_s = [one for one in mine.new_s if abs(at_s - one) <= REMEMBERED_S]
             if abs(at_s - mine.tried_s) > REMEMBERED_S:
                 del self._owners[owner]
+
+
+def _kind_of(why: str) -> str:
+    """A reason without its numbers: OpenNebula names the VM in it."""
+    return "".join(letter for letter in why if not letter.isdigit())
 
 
 def _rest_s(attempts: int, interval_s: float) -> float:

@@ -74,6 +74,25 @@ def test_neighbours_lose_no_more_than_moments(
     assert found.core_s == 0
 
 
+def one_runs_now_and_then(me: Player) -> Moves:
+    """One with the highest bid is refused always; a small one once, and then it runs and ends."""
+    refuses(me.arena, me.vm(9_000))
+    small = me.vm(0.01)
+    refuses(me.arena, small, 1)
+    while True:
+        yield PERIOD_S
+        if is_placed(me, small):
+            me.ask("one.vm.action", "terminate-hard", small)
+            small = me.vm(0.01)
+            refuses(me.arena, small, 1)
+
+
+def test_one_that_runs_now_and_then_does_not_begin_anew_with_the_others(arena: Arena) -> None:
+    """The rest between two attempts goes on growing."""
+    found = arena.play({"eve": one_runs_now_and_then}, 2 * PERIODS)["eve"]
+    assert found.fair_core_s >= 0.97 * CORES * PERIOD_S * 2 * PERIODS, found
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_copy_that_fails_costs_what_neighbours_lose(arena: Arena, ends: bool) -> None:
     """In each period another VM whose image can't be copied, ended before the next look or not."""
