@@ -1,5 +1,6 @@
 """The VMs of groups (the paper's `vms`), each known by its key before it exists."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -112,8 +113,9 @@ def numbers(connection: sa.Connection) -> dict[int, int]:
 
 def rates(connection: sa.Connection) -> dict[int, Rate]:
     """By VM id: the part of its group's spending rate that each VM has."""
-    rows = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_not(None)))
-    return {row.vm: _rate(row) for row in rows if row.vm is not None}
+    rows = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_not(None))).all()
+    there = Counter(row.vm_group for row in rows)
+    return {row.vm: _rate(row, there[row.vm_group]) for row in rows if row.vm is not None}
 
 
 def rates_of_new(
@@ -123,8 +125,13 @@ def rates_of_new(
     seen = {key: vm for key, vm, late in _newly_seen(connection, keys, owners) if not late}
     if not seen:
         return {}
-    rows = connection.execute(_RATES.where(GROUP_VMS.c.vm.is_(None)))
-    return {seen[row.create_key]: _rate(row) for row in rows if row.create_key in seen}
+    rows = connection.execute(_RATES).all()
+    there = Counter(row.vm_group for row in rows if row.vm is not None or row.create_key in seen)
+    return {
+        seen[row.create_key]: _rate(row, there[row.vm_group])
+        for row in rows
+        if row.vm is None and row.create_key in seen
+    }
 
 
 _RATES = (
@@ -140,8 +147,9 @@ _RATES = (
 )
 
 
-def _rate(row: Any) -> Rate:
-    nvm = max(row.nvm, 1)
+def _rate(row: Any, there: int) -> Rate:
+    """Its part of the rate: VMs that are to end share in it until they are gone."""
+    nvm = max(row.nvm, there, 1)
     return Rate(row.spending_rate / nvm, nvm, row.vm_group)
 
 

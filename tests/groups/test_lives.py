@@ -141,6 +141,20 @@ class TestEnd:
         assert found is not None
         assert found.ended_s is not None
 
+    def test_vms_that_are_to_end_share_their_groups_rate_until_they_are_gone(self) -> None:
+        """Each bid the rate of the one that stays: neighbours had a sixth of their cores."""
+        site = Site(hosts=1)
+        ann = site.create(60.0, 12, template=template(4, memory=128))
+        bob = site.create(60.0, 1, site.bob, template=template(4, memory=128))
+        site.periods(6)
+        (vm,) = site.vms(bob)
+        site.edit(ann, nvm=1)
+        for _ in range(4):
+            before_s = site.cloud.guests.read()[vm].cpu_s
+            site.periods(1)
+            assert site.cloud.guests.read()[vm].cpu_s - before_s > 1.9 * 60.0
+        site.close()
+
     def test_deleted_before_anything_was_made(self, site: Site) -> None:
         """Nothing is ever made."""
         group = site.create(60.0, 3)
