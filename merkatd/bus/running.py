@@ -161,6 +161,8 @@ class PlatformProcesses:
                 cpu_s=int(settings.cpu_s),
                 files=settings.files,
             ),
+            # Nothing else would say that it is gone: what it looks at may be there again later.
+            given_up=role == CONTROLLER,
         )
 
     def _log_of(self, platform: int, role: str) -> Path:

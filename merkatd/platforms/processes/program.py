@@ -36,3 +36,5 @@ class Program:
     log_bytes: int
     logs: int
     bounds: Bounds
+    given_up: bool = True
+    """Whether it is tried no more after some starts that came to nothing."""

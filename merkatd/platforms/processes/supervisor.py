@@ -220,6 +220,8 @@ class Supervisor:
     def _later(self, kept: _Kept, why: str, lived_s: float) -> None:
         kept.restarts = kept.restarts.after(lived_s, self._patience)
         wait_s = kept.restarts.wait_s(self._patience, float(self._rng.random()))
+        if wait_s is None and kept.program is not None and not kept.program.given_up:
+            wait_s = self._patience.most_s
         _log.warn(
             "Process {name} {why}; again in {wait}",
             name=kept.name,

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,22 @@ def test_a_process_that_ends_is_started_again_ever_later_and_then_given_up(tmp_p
                     nursery.clock.advance(last.wait_s)
         assert nursery.ends[-1].wait_s is None
         assert not nursery.clock.getDelayedCalls()
+
+    in_nursery(tmp_path, story)
+
+
+def test_one_that_is_never_given_up_is_tried_at_the_longest_wait(tmp_path: Path) -> None:
+    """A monitor: what it looks at may be there again in an hour."""
+
+    async def story(nursery: Nursery) -> None:
+        with capturedLogs():
+            program = replace(nursery.program("raise SystemExit(3)"), given_up=False)
+            nursery.supervisor.start("one", program)
+            for number in range(1, 7):
+                await until(lambda: len(nursery.ends) == number, "an end")  # noqa: B023
+                wait_s = nursery.ends[-1].wait_s
+                assert wait_s is not None
+                nursery.clock.advance(wait_s)
 
     in_nursery(tmp_path, story)
 
