@@ -52,18 +52,20 @@ class Progress:
     def until(self, at_s: float, part: float, most_s: float) -> "Progress":
         """When time has passed, and the VMs have this part from now on.
 
-        Time beyond `most_s` is not counted: nobody was there, or nothing ran.
+        Time beyond `most_s` is not counted: nobody was there, or nothing ran. A clock that was set
+        back by as much begins anew: what it had said before would hold for as long.
         """
         passed_s = min(max(at_s - self.at_s, 0.0), most_s) if self.at_s else 0.0
         effort_s = self.effort_s + self.part * passed_s
-        return replace(self, at_s=max(at_s, self.at_s), part=part, effort_s=effort_s)
+        later_s = at_s if at_s < self.at_s - most_s else max(at_s, self.at_s)
+        return replace(self, at_s=later_s, part=part, effort_s=effort_s)
 
     def after(self, at_s: float, values: Mapping[str, float], most_s: float) -> "Progress":
         """When its monitor has told more; `most_s` as above."""
         ended = int(values["exit"]) if "exit" in values else self.exit
         if "done" not in values:
             return replace(self, exit=ended)
-        done, missed = int(values["done"]), at_s > self.at_s + most_s
+        done, missed = int(values["done"]), abs(at_s - self.at_s) > most_s
         now = self.until(at_s, self.part, most_s)
         marks = self.marks
         if done < self.done:  # it was begun anew

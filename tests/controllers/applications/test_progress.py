@@ -70,3 +70,13 @@ def test_it_is_kept_as_json_keeps_it() -> None:
     """Tuples come back as lists."""
     now = seen((110.0, 10), (120.0, 20))
     assert Progress.of({**now.kept(), "marks": [list(one) for one in now.marks]}) == now
+
+
+def test_a_clock_that_was_ahead_for_one_period_leaves_the_pace_as_it_was() -> None:
+    """What is done afterwards costs effort as before, and is not infinitely fast."""
+    progress, most_s = Progress().until(60.0, 1.0, 120.0), 120.0
+    for period in range(1, 40):
+        at_s = 60.0 + 60.0 * period + (1_500.0 if period == 10 else 0.0)
+        progress = progress.until(at_s, 1.0, most_s).after(at_s, {"done": float(period)}, most_s)
+    assert progress.done == 39
+    assert progress.pace_s(60.0) == pytest.approx(60.0, rel=0.25)
