@@ -122,7 +122,9 @@ class Iterative(Controller):
     async def _replace(self, news: News) -> None:
         """Have VMs made anew that are said to run but were never reached, or that went out."""
         absent = Absent.of(self.memory.get(_ABSENT, {}))
-        off = [one.vm for one in news.vms if one.state == OFF and news.state == "running"]
+        # While a platform starts or resumes one that went out would keep it from ever running.
+        up = news.state in {"starting", "running", "resuming"}
+        off = [one.vm for one in news.vms if one.state == OFF and up]
         limit_s = number(self.assignment.parameters, "off_limit_s")
         self.memory[_OFF], out = overdue(off, self.memory.get(_OFF, {}), news.at_s, limit_s)
         for terms in self.assignment.clusters:

@@ -176,3 +176,24 @@ def test_full_performance_takes_all_it_can_get(site: Live) -> None:
     vms = [one for one in site.notes.news if one.platform == platform][-1].vms
     assert all(one.allocation["cpu"] > 95.0 for one in vms)
     assert finished(site, platform)[0] == "done"
+
+
+def test_a_vm_that_goes_out_while_others_start_is_made_anew() -> None:
+    """Its platform would start for ever, and its other VM be paid for."""
+    site = Live(hosts=1)
+    platform = submitted(site, 20_000.0, kind="deadline", steps=40)
+    off = None
+    while off is None:
+        site.period()
+        vms = site.vms(platform)
+        if len(vms) == 2 and site.state(vms[0]) == "PENDING":
+            site.bench.ok("one.vm.action", "hold", vms[0])
+        for _ in range(60):
+            site.clock.advance(1.0)
+            if off is None and len(vms) == 2 and site.state(vms[1]) == "RUNNING":
+                off = vms[1]
+                site.bench.ok("one.vm.action", "poweroff-hard", off)
+    assert site.platform(platform).state == "starting"
+    site.until(platform, "done", 100)
+    assert off not in site.vms(platform)
+    site.close()
