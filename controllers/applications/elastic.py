@@ -8,88 +8,33 @@ it is released, so that no job is lost. The head is always paid for first.
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, Final
 
+from controllers.applications.crew import Crew, Wants
 from controllers.applications.replacing import OFF, overdue
 from controllers.applications.trading import bidding, market_without, most, purse
 from controllers.controller import Controller
 from controllers.monitors.head import Head, batch_of
 from controllers.monitors.naming import WORKER
 from controllers.monitors.queue import CLOSED, JOBS
-from controllers.parameters import number, whole
+from controllers.parameters import number
 from controllers.policies.bound import bids_for
 from controllers.policies.deadline import bid_max
-from controllers.policies.draining import drained
+from controllers.policies.draining import by_clock, drained
 from controllers.policies.horizontal import Fleet, Scaled, scale
 from controllers.policies.queueing import Aim, Load, judged
 from merkatd.bus.messages import Measured
-from merkatd.platforms.ports import Assignment, ClusterTerms, News, VmNow
+from merkatd.platforms.ports import ClusterTerms, News, VmNow
 
 HORIZON_S: Final = 86_400.0
 OLD: Final = 3.0
 """A look that is older than so many periods says too little to have more workers, or fewer."""
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
-_OFF, _ABSENT, _SEEN_S, _ASKED = "off", "absent", "seen_s", "asked"
+_OFF, _ABSENT, _SEEN_S, _ASKED, _AT_S = "off", "absent", "seen_s", "asked", "at_s"
 
 
 _UNSEEN: Final = {"waiting": 0.0, "wanted": 0.0, "longest_s": 0.0}
 """What is known of a queue before the first look."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
-    """The workers of a platform."""
-
-    there: Mapping[int, int | None]
-    """By VM: how many jobs run on it; None where it has not joined the batch system yet."""
-    size: int
-    """All of them, with those that are still being made."""
-
-    @property
-    def coming(self) -> int:
-        """How many are still being made: they have no VM yet that could be named."""
-        return self.size - len(self.there)
-
-    @property
-    def joined(self) -> int:
-        """How many the batch system has."""
-        return sum(one is not None for one in self.there.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wants:
-    """What the template says."""
-
-    head: str
-    workers: str
-    aim: Aim
-    target_s: float
-    """How long a job may wait, for the aim `wait`."""
-    slots: int
-    growth: int
-    patience: int
-    drain_limit_s: float
-
-    @classmethod
-    def of(cls, assignment: Assignment) -> "Wants":
-        """ValueError where it says something that can't be."""
-        said = assignment.parameters
-        names = [one.name for one in assignment.clusters]
-        found = cls(
-            head=str(said.get("head", "head")),
-            workers=str(said.get("workers", "workers")),
-            aim=Aim(said.get("aim", Aim.THROUGHPUT)),
-            target_s=number(said, "target_s"),
-            slots=whole(said, "slots"),
-            growth=whole(said, "growth"),
-            patience=whole(said, "patience"),
-            drain_limit_s=number(said, "drain_limit_s"),
-        )
-        for name in (found.head, found.workers):
-            if name not in names:
-                raise ValueError(f"there is no cluster {name!r}; there are {', '.join(names)}")
-        return found
 
 
 class Elastic(Controller):
@@ -152,9 +97,15 @@ class Elastic(Controller):
 
     async def _crew(self, news: News, jobs: Mapping[int, int]) -> Crew:
         """The workers, without those that went out or never joined, which are released."""
-        gone = {*map(int, self.memory.get(_GONE, ()))}
+        # A process that was killed may have released some of which it remembers no more than this.
+        drained_now = {*map(int, self.memory.get(_DRAINING, ()))}
+        ends = {one.vm for one in news.vms if one.leaving} & drained_now
+        gone = {*map(int, self.memory.get(_GONE, ()))} | ends
+        self.memory[_GONE] = sorted(gone)
         workers = [
-            one for one in news.vms if one.cluster == self.wants.workers and one.vm not in gone
+            one
+            for one in news.vms
+            if one.cluster == self.wants.workers and one.vm not in gone and not one.leaving
         ]
         size = max(self._size(news), len(workers))
         lost = self._lost(news, workers, jobs)
@@ -260,7 +211,7 @@ class Elastic(Controller):
         news: News,
     ) -> None:
         """Drain, take that back, release; what the head was not told is said again next time."""
-        since = {int(vm): began_s for vm, began_s in self.memory.get(_DRAINING, {}).items()}
+        since = self._since(news)
         joined = {vm for vm, jobs in crew.there.items() if jobs is not None}
         limit_s = self.wants.drain_limit_s
         plan = drained(
@@ -274,14 +225,15 @@ class Elastic(Controller):
             forced=scaled.forced,
             waiting=waiting,
             looked_s=looked_s,
+            shown_s=news.at_s + self.assignment.interval_s,
         )
         # Remembered before the head is told: a drain that nobody remembers is never taken back.
-        going = {vm: since[vm] for vm in (*plan.restore, *plan.release)} | dict(plan.since_s)
+        going = since | dict(plan.since_s)
         await self._plan(going)
         # Again, until it is seen.
         open_ = sorted((plan.since_s.keys() & joined) - closed)
         told = await self._tell(self.batch.drain, open_)
-        # One that never joined has nothing to be restored, and the head would refuse.
+        # One that is away is told once it is back: now the head would refuse.
         restored = sorted({*plan.restore} & joined)
         told = await self._tell(self.batch.restore, restored) and told
         if not told:
@@ -292,10 +244,24 @@ class Elastic(Controller):
                 self.wants.workers, victims=plan.release, reason="no work, or too dear"
             )
             released = {*plan.release} if outcome.accepted else set()
-        over = released.union(plan.restore)
+        over = released.union(restored)
         await self._plan({vm: at_s for vm, at_s in going.items() if vm not in over})
         present = {one.vm for one in news.vms if one.cluster == self.wants.workers}
         await self._forget({*map(int, self.memory.get(_GONE, ())), *released}, present)
+
+    def _since(self, news: News) -> dict[int, float]:
+        """When the drains began. One that no news name for now may be named again."""
+        last_s = float(self.memory.get(_AT_S, news.at_s))
+        self.memory[_AT_S] = news.at_s
+        kept = {int(vm): began_s for vm, began_s in self.memory.get(_DRAINING, {}).items()}
+        present = {one.vm for one in news.vms}
+        known = {*map(int, self.memory.get(_GONE, ()))}
+        since = by_clock(kept, last_s, news.at_s, 2 * self.assignment.interval_s)
+        return {
+            vm: began_s
+            for vm, began_s in since.items()
+            if vm not in known and (vm in present or news.at_s - began_s < HORIZON_S)
+        }
 
     async def _plan(self, since_s: Mapping[int, float]) -> None:
         """Remember which workers are being drained, and since when."""

@@ -36,6 +36,7 @@ def drained(
     forced: int = 0,
     waiting: int = 0,
     looked_s: float = math.inf,
+    shown_s: float = math.inf,
 ) -> Draining:
     """One step. `jobs` are those that run on each worker, None on one that has not joined yet.
 
@@ -44,7 +45,8 @@ def drained(
     worker that was seen without one. `closed` are
     those of which the batch system said, when it showed the jobs, that they take no more: one that
     was idle before it was drained may have been given a job meanwhile. It showed them at
-    `looked_s`: a look from before the drain says nothing, as jobs may have begun in between.
+    `looked_s`: a look from before the drain says nothing, as jobs may have begun in between, and
+    one from after `shown_s` is of a clock that was set back since.
     """
     leaving = [vm for vm in since_s if vm in jobs]
     # Those that have been at it longest are nearest to being empty.
@@ -57,8 +59,10 @@ def drained(
     chosen = chosen[:number]
     new = [vm for vm in chosen if vm not in since_s and jobs[vm] is not None]
     kept = [vm for vm in chosen if vm in since_s]
-    empty = [vm for vm in kept if vm in closed and jobs[vm] == 0 and looked_s > since_s[vm]]
-    late = [vm for vm in kept if vm not in empty and abs(now_s - since_s[vm]) >= limit_s]
+    empty = [
+        vm for vm in kept if vm in closed and jobs[vm] == 0 and since_s[vm] < looked_s <= shown_s
+    ]
+    late = [vm for vm in kept if vm not in empty and now_s - since_s[vm] >= limit_s]
     release = (*empty, *late[: max(forced - len(empty), 0)])
     going = {vm: since_s[vm] for vm in kept} | dict.fromkeys(new, now_s)
     return Draining(
@@ -67,6 +71,18 @@ def drained(
         release=release,
         since_s={vm: began_s for vm, began_s in going.items() if vm not in release},
     )
+
+
+def by_clock(
+    since_s: Mapping[int, float], last_s: float, now_s: float, most_s: float
+) -> dict[int, float]:
+    """When the drains began, by the clock as it is now.
+
+    Where it was set ahead since the last time, or nobody was there, only `most_s` count as passed;
+    where it was set back, the drains begin now at the latest.
+    """
+    ahead_s = max(now_s - last_s - most_s, 0.0)
+    return {vm: min(began_s + ahead_s, now_s) for vm, began_s in since_s.items()}
 
 
 def _use(vm: int, jobs: int | None, closed: bool) -> tuple[bool, int, bool, int]:

@@ -205,6 +205,7 @@ def vms_now(members: Sequence[Member], announcement: Announcement) -> list[VmNow
                 bid=_amounts(snapshot.resources, vms.bid[row].tolist()),
                 allocation=_amounts(snapshot.resources, allocations[row].tolist()),
                 key=one.key,
+                leaving=one.leaving,
             )
         )
     return found

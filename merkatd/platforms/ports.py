@@ -168,6 +168,8 @@ class VmNow:
     allocation: Amounts
     key: str = ""
     """By which it was made (MERKAT_KEY): its host key is derived from it."""
+    leaving: bool = False
+    """Whether it is to be ended, and is not gone yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

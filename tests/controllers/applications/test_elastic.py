@@ -31,6 +31,10 @@ def cluster(name: str, least: int, most: int) -> ClusterTerms:
     )
 
 
+class _KilledError(Exception):
+    """The controller's process ends here."""
+
+
 @dataclass
 class Site:
     """Jobs of a core, each so many periods long; the head and the daemon in one."""
@@ -68,6 +72,17 @@ class Site:
     undrained: list[int] = field(default_factory=list)
     """Workers that were ended though they took jobs, or were not there yet."""
 
+    hidden: set[int] = field(default_factory=set)
+    """Workers that no news name for now."""
+    clock_off_s: float = 0.0
+    """How far the clock of the daemon's machine is wrong."""
+    ends_after: int = 0
+    """Periods that an end takes;"""
+    leaving: dict[int, int] = field(default_factory=dict)
+    """and of those that end: in which period that was asked for."""
+    dies: bool = False
+    """Whether the controller is killed once a release was accepted."""
+
     def __post_init__(self) -> None:
         terms = (cluster("head", 1, 1), cluster("workers", self.least, 20))
         given = replace(
@@ -82,14 +97,22 @@ class Site:
         assert not action_id
         self.asked.append(body)
         if isinstance(body, Remember):
+            if self.dies and self.leaving:
+                raise _KilledError
             self.kept = json.loads(json.dumps(body.memory))
             return Kept()
         if isinstance(body, SetBids):
             self.bids = dict(body.bids)
         if isinstance(body, SetSize):
             count = len(self.workers) - len(body.victims) if body.count is None else body.count
+            if not {*body.victims} <= self.workers.keys() - self.leaving.keys():
+                return Outcome(accepted=False, why="no such VM")
             for vm in body.victims:
-                self._end(vm)
+                if self.ends_after:
+                    self.leaving[vm] = self.period
+                else:
+                    self._end(vm)
+            count += len(self.leaving)
             for vm in sorted(self.workers)[count:]:
                 self._end(vm)
             while len(self.workers) < count:
@@ -135,6 +158,10 @@ class Site:
 
     def pass_a_period(self) -> int:
         """Jobs run, the monitor looks, the controller decides; how many workers there are."""
+        for vm, since in list(self.leaving.items()):
+            if self.period >= since + self.ends_after:
+                del self.leaving[vm]
+                self._end(vm)
         for vm, jobs in self.workers.items():
             jobs[:] = [left - 1 for left in jobs if left > 1]
             if not jobs and self.waiting and vm not in self.drained and self._joined(vm):
@@ -150,7 +177,7 @@ class Site:
                 if self._joined(vm)
             },
         )
-        there = [vm for vm in self.workers if self._made(vm)]
+        there = [vm for vm in self.workers if self._made(vm) and vm not in self.hidden]
         clusters = {HEAD: "head"} | dict.fromkeys(there, "workers")
         vms = tuple(
             VmNow(
@@ -159,12 +186,13 @@ class Site:
                 state="powered_off" if vm in self.off else "running",
                 bid=self.bids.get(vm, {"cpu": 0.0, "memory": 0.0}),
                 allocation=FULL,
+                leaving=vm in self.leaving,
             )
             for vm, name in clusters.items()
         )
         self.period += 1
+        at_s = 1_000.0 + 60.0 * self.period + self.clock_off_s
         if not self.blind:
-            at_s = 1_000.0 + 60.0 * self.period
             heard = Measured(cluster="head", at_s=at_s, values=told(queue, WorkerNames.of(WORKER)))
             asyncio.run(self.one.take(heard))
         latest = news(
@@ -172,8 +200,9 @@ class Site:
             vms=vms,
             balance=self.balance,
             prices={"cpu": self.price, "memory": self.price / 10},
-            sizes={"head": 1, "workers": len(self.workers)},
+            sizes={"head": 1, "workers": len(self.workers) - len(self.leaving)},
         )
+        latest = replace(latest, at_s=latest.at_s + self.clock_off_s)
         asyncio.run(self.one.take(latest))
         return len(self.workers)
 
@@ -416,3 +445,72 @@ def test_the_head_has_a_bid_before_anything_was_seen_of_it() -> None:
     site.pass_a_period()
     assert all(sum(site.bids[vm].values()) > 0 for vm in (HEAD, 2))
     assert set(site.workers) == {2}
+
+
+@pytest.mark.parametrize("away", ["mute", "hidden"])
+def test_a_drain_is_taken_back_though_the_worker_is_away_for_a_moment(away: str) -> None:
+    """The head does not hear it for one look, or the news of one period leave it out."""
+    site = Site(least=1)
+    site.workers = {2: [], 3: [50]}
+    site.pass_a_period()
+    site.waiting = []
+    site.workers[2] = [50]
+    site.pass_a_period()
+    (drained,) = site.drained
+    site.waiting = [40] * 30
+    getattr(site, away).add(drained)
+    site.pass_a_period()
+    getattr(site, away).clear()
+    for _ in range(3):
+        site.pass_a_period()
+    assert drained not in site.drained
+    assert site.lost == 0
+
+
+@pytest.mark.parametrize("off_s", [-86_400.0, -3_600.0, 3_600.0])
+def test_a_clock_that_is_set_does_not_keep_an_idle_worker(off_s: float) -> None:
+    """Nobody pays an hour for a worker that is empty."""
+    site = Site(least=1)
+    site.workers = {2: [], 3: []}
+    site.pass_a_period()
+    assert site.drained
+    site.clock_off_s = off_s
+    for _ in range(4):
+        site.pass_a_period()
+    assert len(site.workers) == 1
+
+
+def test_a_clock_that_is_set_ahead_ends_no_job() -> None:
+    """A drain that is a period old is not late by an hour."""
+    site = Site(waiting=[8] * 200, balance=20_000.0, parameters={"drain_limit_s": 600.0})
+    for _ in range(20):
+        site.pass_a_period()
+    site.price = 0.05
+    for _ in range(30):
+        site.pass_a_period()
+        if site.drained & site.workers.keys():
+            break
+    assert any(site.workers[vm] for vm in site.drained & site.workers.keys())
+    site.clock_off_s = 3_600.0
+    for _ in range(6):
+        site.pass_a_period()
+    assert site.lost == 0
+
+
+def test_one_that_was_released_by_a_controller_that_died_is_not_opened_again() -> None:
+    """The next controller knows of no release; the head is told to forget the worker."""
+    site = Site(least=1, ends_after=3)
+    site.workers = {2: [], 3: []}
+    site.dies = True
+    site.pass_a_period()
+    with pytest.raises(_KilledError):
+        site.pass_a_period()
+    (leaves,) = site.leaving
+    site.dies = False
+    site.begin_again()
+    site.waiting = [9] * 8
+    for _ in range(8):
+        site.pass_a_period()
+    assert not any("state=resume" in one and f"one-{leaves}" in one for one in site.heard)
+    assert any("delete nodename" in one and f"one-{leaves}" in one for one in site.heard)
+    assert site.lost == 0
