@@ -81,14 +81,14 @@ def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
 def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
     """Return the ids of VMs whose last record does not say all; `concerned` is by `before`'s row.
 
-    A VM that could not be read is left out.
+    One that could not be read is asked for too: else its owner lets it run between looks alone.
     """
     same, old = _unchanged(before, now)
     enough = same & _alone_says_all(old)
     return [
         vm
         for vm in before.vm[concerned & ~enough].tolist()
-        if vm not in now.hidden and not _says_all(before.records.get(vm), now.records.get(vm))
+        if not _says_all(before.records.get(vm), now.records.get(vm))
     ]
 
 
@@ -210,9 +210,12 @@ def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts
     for row in _changed(before, now, histories):
         vm = int(before.vm[row])
         old, new = before.records.get(vm), now.records.get(vm)
-        if old is None or (old == new and vm not in histories):
+        if vm not in histories and (old is None or old == new):
             continue
         records = _since(old, new, histories.get(vm)) or ()
+        if old is None:
+            old = NO_RECORD
+            records = [one for one in records if one.ran_from_s >= before.at_s - CLOCK_STEP_S]
         began = [one for one in records if one.ran_from_s > 0 and _began_since(old, one)]
         times = [_overlap(old, one, before.at_s, now.at_s, open_counts=True) for one in began]
         goes_on = bool(began) and began[-1].ran_until_s <= 0 and vm in runs_now
