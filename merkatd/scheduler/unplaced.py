@@ -11,11 +11,11 @@ would leave its neighbours 7 % of their cores, and would never pay, as it never 
 So the next period begins as soon as the rhythm allows, and in it the VM is not placed. It is tried
 again later and later, together with all other such VMs of its owner: for their neighbours that is
 no worse than one such VM with a higher bid. Once one of them runs, those that were refused for the
-same reason have their next turn together: what was wrong may be mended. How long that turn is away
-gets shorter by one attempt, and no more: an owner that lets one VM run now and then does not begin
-anew with all others. Where more than three different VMs of an owner were refused within an hour,
-the owner's other VMs wait as well: a new VM in each period would otherwise do what one VM can't do
-any more.
+same reason have their next turn together: what was wrong may be mended. That turn is as far away as
+it was, and gets nearer, by one attempt, only once none of the owner's VMs is refused any more: an
+owner that lets some run at each attempt would else try the others all the time. Where more than
+three different VMs of an owner were refused within an hour, the owner's other VMs wait as well: a
+new VM in each period would otherwise do what one VM can't do any more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -125,10 +125,9 @@ class Unplaced:
         for one in self._vms.values():
             if (one.owner, _kind_of(one.why)) in mended:
                 one.attempts = 0
-        for one in started:
-            mine = self._owners.get(one.owner)
-            if mine is not None:
-                mine.periods = max(mine.periods - 1, 0)
+        still = {one.owner for one in self._vms.values()}
+        for owner in {one.owner for one in started} & self._owners.keys() - still:
+            self._owners[owner].periods -= 1
 
     def _forget(self, at_s: float) -> None:
         """Also what a clock dated ahead."""
