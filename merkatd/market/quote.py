@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from merkatd.cluster import Floats, Ints, Snapshot
+from merkatd.cluster import Bools, Floats, Ints, Snapshot
 from merkatd.market.charge import charges
 from merkatd.market.claim_prices import Claim, ClaimPrices, Claims
 from merkatd.market.demand import Bidder, Demand
@@ -79,6 +79,10 @@ class Quotes:
     priced: Demand
     """and the same as the price counts it: with no more than VMs can use on their hosts, and with
     floors where they count."""
+    disabled: Bools
+    """[hosts]: counts in the market's capacity as far as its VMs can use it:"""
+    usable: Floats
+    """[hosts, resources]: so much, where that is no more than there is."""
     host_rows: Ints
     """[hosts]: their rows in the snapshot."""
     by_load: Ints
@@ -153,6 +157,8 @@ class Quotes:
             hosts=demand(whole, at[there], view.capacity),
             market=demand(whole, together, view.total),
             priced=demand(counted, together, view.total),
+            disabled=view.disabled,
+            usable=view.usable,
             host_rows=view.hosts,
             by_load=order,
             room=room,
@@ -277,7 +283,7 @@ class Quotes:
             [
                 self.priced.level(
                     column,
-                    float(self.total[column]),
+                    self._total(place, column, row),
                     None if place.priced is None else place.priced[column],
                     self._counted(place, column, row),
                 )
@@ -285,6 +291,16 @@ class Quotes:
             ]
         )
         return price(level, self.reserve)
+
+    def _total(self, place: Place, column: int, row: Bidder) -> float:
+        """The market's capacity: a bid can change how much of a disabled host its VM can use."""
+        total = float(self.total[column])
+        if place.pool == NOWHERE or place.now is None or not self.disabled[place.pool]:
+            return total
+        capacity = float(self.hosts.capacity[place.pool * len(self.resources) + column])
+        usable = float(self.usable[place.pool, column])
+        then = usable - place.now[column].cap + row.cap
+        return total + min(then, capacity) - min(usable, capacity)
 
     def _counted(self, place: Place, column: int, row: Bidder) -> Bidder:
         """How a row counts in the price: as `MarketView.counted` has it."""

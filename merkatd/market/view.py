@@ -51,15 +51,19 @@ class MarketView:
     def total(self) -> Floats:
         """[resources]: the capacity of the market."""
         total: Floats = self.capacity[self.open].sum(axis=0)
-        return total + self._usable_if_disabled() if self.disabled.any() else total
+        if not self.disabled.any():
+            return total
+        used: Floats = np.minimum(self.usable, self.capacity)[self.disabled].sum(axis=0)
+        return total + used
 
-    def _usable_if_disabled(self) -> Floats:
-        """[resources]: what the VMs on disabled hosts can use of them."""
+    @property
+    def usable(self) -> Floats:
+        """[hosts, resources]: what the VMs on disabled hosts can use, 0 for other hosts."""
         there = np.flatnonzero(self.place != NOWHERE)
-        usable = np.zeros_like(self.capacity)
-        np.add.at(usable, self.place[there], self.cap[there])
-        used: Floats = np.minimum(usable, self.capacity)[self.disabled].sum(axis=0)
-        return used
+        found = np.zeros_like(self.capacity)
+        np.add.at(found, self.place[there], self.cap[there])
+        found[~self.disabled] = 0.0
+        return found
 
     def first(self, taking_part: Bools) -> Share:
         """Eq. 1 with the whole market as one host, for the VMs that have or get a place."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.cluster import Floats, Ints, Snapshot, VmState
+from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
 from merkatd.market.charge import charges
 from merkatd.market.demand import Bidder, Demand, _Lines
 from merkatd.market.explain import BIDDING
@@ -59,6 +59,27 @@ def divided_anew(
 def agrees(found: Any, expected: Any, capacity: Any) -> bool:
     """To nine digits; of nearly nothing, to twelve digits of all that there is."""
     return bool(np.allclose(found, expected, rtol=1e-9, atol=1e-12 * float(np.max(capacity))))
+
+
+@pytest.mark.parametrize("rule", PriceRule)
+@pytest.mark.parametrize("seed", range(6, 12))
+def test_a_bid_changes_what_its_vm_can_use_of_a_disabled_host(seed: int, rule: PriceRule) -> None:
+    """And with it the market's capacity, where a reserve price bounds what a bid buys."""
+    for snapshot in (tangled(seed), crowded(4, seed)):
+        state = snapshot.hosts.state.copy()
+        state[: max(1, len(state) // 2)] = HostState.DISABLED
+        closed = bounded(replace(snapshot, hosts=replace(snapshot.hosts, state=state)))
+        host = closed.vms.host
+        for market in range(len(closed.markets)):
+            quotes = Quotes.of(closed, market, host, rule, RESERVE)
+            for row in range(len(closed.vms)):
+                place = quotes.place_of(row)
+                if place is None or place.now is None:
+                    continue
+                for bid in ([0.01, 0.01], [5.0, 5.0]):
+                    found = quotes.quote(place, bid)
+                    _, _, owed = divided_anew(closed, market, host, row, np.array(bid), rule)
+                    assert agrees([one.cost for one in found], owed, closed.hosts.capacity)
 
 
 @pytest.mark.parametrize("rule", PriceRule)
