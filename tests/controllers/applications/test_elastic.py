@@ -451,10 +451,7 @@ def test_the_head_has_a_bid_before_anything_was_seen_of_it() -> None:
 def test_a_drain_is_taken_back_though_the_worker_is_away_for_a_moment(away: str) -> None:
     """The head does not hear it for one look, or the news of one period leave it out."""
     site = Site(least=1)
-    site.workers = {2: [], 3: [50]}
-    site.pass_a_period()
-    site.waiting = []
-    site.workers[2] = [50]
+    site.workers = {2: [], 3: []}
     site.pass_a_period()
     (drained,) = site.drained
     site.waiting = [40] * 30
