@@ -72,13 +72,13 @@ def bind(
     bid for them.
     """
     query = (
-        sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, PLATFORMS.c.report)
+        sa.select(MEMBERS.c.create_key, MEMBERS.c.gone_s, PLATFORMS.c.owner, MEMBERS.c.platform)
         .join(PLATFORMS, PLATFORMS.c.id == MEMBERS.c.platform)
         .where(MEMBERS.c.vm.is_(None))
     )
     taken = set(connection.scalars(sa.select(MEMBERS.c.vm).where(MEMBERS.c.vm.is_not(None))))
-    unattended = []
-    for key, gone_s, owner, report in connection.execute(query).all():
+    bound: dict[int, list[int]] = {}
+    for key, gone_s, owner, platform in connection.execute(query).all():
         vm = keys.get(key)
         if vm is None or vm in taken or owners.get(vm) != owner:
             continue
@@ -87,9 +87,14 @@ def bind(
         if gone_s is not None:
             values |= {"gone_s": None, "leaving": True}
         _change(connection, [key], **values)
-        if is_in_trouble(report):
-            unattended.append(vm)
-    return tuple(unattended)
+        bound.setdefault(platform, []).append(vm)
+    reports = sa.select(PLATFORMS.c.id, PLATFORMS.c.report).where(PLATFORMS.c.id.in_(bound))
+    return tuple(
+        vm
+        for platform, report in (connection.execute(reports).all() if bound else ())
+        if is_in_trouble(report)
+        for vm in bound[platform]
+    )
 
 
 def leave(connection: sa.Connection, keys: Iterable[str]) -> None:

@@ -81,10 +81,14 @@ def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
 def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
     """Return the ids of VMs whose last record does not say all; `concerned` is by `before`'s row.
 
-    One that could not be read is asked for too: else its owner lets it run between looks alone.
+    One that could not be read is asked for too: else its owner lets it run between looks alone. Not
+    where it ran at both: it counts as running all the time, and its text may be long.
     """
     same, old = _unchanged(before, now)
-    enough = same & _alone_says_all(old)
+    unread = np.isin(before.vm, list(now.hidden)) if now.hidden else np.zeros_like(same)
+    enough = (same & _alone_says_all(old)) | (
+        unread & before.runs & np.isin(before.vm, now.vm[now.runs])
+    )
     return [
         vm
         for vm in before.vm[concerned & ~enough].tolist()
