@@ -107,9 +107,9 @@ class Controller:
         await self.keep()
 
     async def keep(self) -> None:
-        """Have kept what is to be remembered; called after each event, and where that is late.
+        """Have the memory kept: called after each event, and by controllers for which that is late.
 
-        Before somebody is told of what the next process must know, for one.
+        Before the head of a batch system is told of a drain, for one.
         """
         written = self._written()
         if written != self._kept:

@@ -34,7 +34,7 @@ _OFF, _ABSENT, _SEEN_S, _ASKED, _AT_S = "off", "absent", "seen_s", "asked", "at_
 
 
 _UNSEEN: Final = {"waiting": 0.0, "wanted": 0.0, "longest_s": 0.0}
-"""What is known of a queue before the first look."""
+"""A queue before the first look at it."""
 
 
 class Elastic(Controller):

@@ -201,7 +201,7 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
 
 
 def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]:
-    """Bids of nothing, for VMs that were made while nobody looked after them."""
+    """Bids of nothing, for VMs that were made while their controller failed."""
     nothing = dict.fromkeys(goods, 0.0)
     return [Bid(vm=vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s) for vm in vms]
 
