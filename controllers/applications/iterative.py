@@ -203,9 +203,7 @@ class Iterative(Controller):
     async def _given_up(self, scene: Scene) -> bool:
         """Whether all hope is lost, and its tenant told so."""
         hopeless = self.gives_up and scene.hopeless
-        lost = int(self.memory.get(_LOST, 0)) + 1 if hopeless else 0
-        self.memory[_LOST] = lost
-        if lost < LAST_HOPE:
+        if self._in_a_row(_LOST, scene.news.period, holds=hopeless) < LAST_HOPE:
             return False
         await self.give_up(too_late(scene))
         return True
@@ -214,13 +212,25 @@ class Iterative(Controller):
         """Whether it is to run in the next period; what else is asked for at once."""
         if not scene.sure:
             return True
-        dear = int(self.memory.get(_DEAR, 0)) + 1 if suspends(scene.case) else 0
-        self.memory[_DEAR] = dear % PATIENCE
+        dear = self._in_a_row(_DEAR, scene.news.period, holds=suspends(scene.case))
         if dear < PATIENCE and not (dear and scene.overspent):
             return True
-        self.memory[_DEAR] = 0
+        self.memory[_DEAR] = 0, scene.news.period
         await self.suspend(f"what may be spent buys {scene.part:.0%} of what its VMs can use")
         return False
+
+    def _in_a_row(self, name: str, period: int, *, holds: bool) -> int:
+        """In how many periods in a row something holds, with this one.
+
+        After a restart a controller is told of the last period once more, and counts it once.
+        """
+        count, last = self.memory.get(name, (0, 0))
+        if not holds:
+            count, last = 0, 0
+        elif period != last:
+            count, last = count + 1, period
+        self.memory[name] = count, last
+        return int(count)
 
     def compared(self, scene: Scene) -> tuple[Performance, float]:
         """What the bids are judged by, `judged` once something is known, and what may be spent.

@@ -210,13 +210,16 @@ class Client:
         method = (await self.dialect()).vm_pool
         return await self._vms(method, ALL_USERS, low, -1 if high is None else high, state)
 
-    async def vm_record(self, vm: int, state: int = NOT_DONE) -> str:
-        """The beginning of a VM's outline: what OpenNebula says before any of its owner's texts."""
+    async def vm_record(self, vm: int, state: int = NOT_DONE) -> tuple[str, str]:
+        """What OpenNebula says of a VM before any of its owner's texts, and what after all of them.
+
+        They are the two ends of its outline; the second is empty where the outline is too long.
+        """
         try:
             text = await self._vms("one.vmpool.info", ALL_USERS, vm, vm, state)
         except LongAnswerError as error:
-            text = error.head
-        return text[:HEAD_BYTES]
+            return error.head[:HEAD_BYTES], ""
+        return text[:HEAD_BYTES], text[-HEAD_BYTES:]
 
     async def host_pool(self) -> str:
         """All hosts; their live load is in the samples."""

@@ -150,9 +150,9 @@ class VmReader:
 
     async def _record(self, vm: int, why: str, state: int) -> VmRow | str | None:
         """The VM, None where it is gone; or why it can't be read."""
-        text = await self._client.vm_record(vm, state)
+        head, end = await self._client.vm_record(vm, state)
         try:
-            return read_record(text, vm, why, self._resting.kept(vm))
+            return read_record(head, vm, why, self._resting.kept(vm), end)
         except UnreadableError as error:
             return str(error)
 

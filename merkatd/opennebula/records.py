@@ -10,6 +10,8 @@ from math import ceil
 from merkatd.opennebula.elements import UnreadableError, amount_of
 from merkatd.opennebula.states import DONE
 from merkatd.opennebula.vm_pool import NOWHERE, VmRow
+from merkatd.scheduler.ports import NO_RECORD, UNKNOWN
+from merkatd.scheduler.ports import Record as RunRecord
 
 FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
 
@@ -26,12 +28,24 @@ _RECORD = re.compile(
     r"<VCPU>(?P<vcpus>\d{0,9})</VCPU>"
 )
 """The beginning of an outline. No name that OpenNebula accepts has a `<` in it."""
+_PLACES = "<HISTORY_RECORDS"
+_LAST_PLACE = re.compile(
+    r"<HISTORY_RECORDS>(?:<HISTORY>)?(?:<OID>(?P<id>\d{1,18})</OID>)?<SEQ>(?P<seq>\d{1,9})</SEQ>"
+    r".*</HISTORY_RECORDS></VM></VM_POOL>\s*",
+    re.DOTALL,
+)
+_NO_PLACE = re.compile(r"<HISTORY_RECORDS\s*/></VM></VM_POOL>\s*")
+"""The end of an outline, which OpenNebula writes after all texts of the owner."""
 
 
-def read_record(text: str, vm: int, why: str, kept: VmRow | None = None) -> VmRow | None:
+def read_record(
+    text: str, vm: int, why: str, kept: VmRow | None = None, end: str = ""
+) -> VmRow | None:
     """The VM by OpenNebula's record, None where it is gone. Raises UnreadableError.
 
-    What its owner wrote is as it was in `kept`, or missing; where it runs only the hosts say.
+    `text` is the beginning of its outline, `end` the end of it, where that was read. What its owner
+    wrote is as it was in `kept`, or missing; where it runs only the hosts say, and of its last
+    history record only the number is known.
     """
     if _EMPTY.match(text):
         return None
@@ -59,6 +73,7 @@ def read_record(text: str, vm: int, why: str, kept: VmRow | None = None) -> VmRo
         message="",
         leaves=found["resched"] == "1",
         made_s=float(found["made"]),
+        record=RunRecord(_last_number(end)),
         by_record=why,
     )
     if kept is None:
@@ -74,6 +89,15 @@ def read_record(text: str, vm: int, why: str, kept: VmRow | None = None) -> VmRo
         priority=kept.priority,
         actions=kept.actions,
     )
+
+
+def _last_number(end: str) -> int:
+    """The number of the last history record: NO_RECORD's where there is none, else UNKNOWN."""
+    last = end[end.rfind(_PLACES) :] if _PLACES in end else ""
+    if _NO_PLACE.fullmatch(last):
+        return NO_RECORD.seq
+    found = _LAST_PLACE.fullmatch(last)
+    return UNKNOWN if found is None else int(found["seq"])
 
 
 def located(vm: VmRow, charged_on: Mapping[int, list[int]]) -> VmRow:

@@ -20,7 +20,7 @@ from merkatd.placement import strategy_named
 from merkatd.placement.onehost import SUM_OF_SHORTFALLS
 from merkatd.placement.order import in_order
 from merkatd.placement.play import play, with_arrivals
-from merkatd.scheduler import holding, restarts, running
+from merkatd.scheduler import holding, looks, restarts
 from merkatd.scheduler.afford import beside, suspensions
 from merkatd.scheduler.contended import contended
 from merkatd.scheduler.creations import in_turn
@@ -337,7 +337,7 @@ def _kept(
         "placed": placed,
         "seen_s": np.array([seen.snapshot.now_s]),
         "contended": contended(seen.snapshot, decision),
-        **running.kept(seen.observation),
+        **looks.kept(seen.observation),
         **kept(seen, world.markets, last),
         **holding.kept(seen.snapshot, limits),
         **holding.resumable(seen.snapshot, decision.prices),

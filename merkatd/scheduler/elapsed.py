@@ -1,6 +1,7 @@
 """How long each VM of a period is charged for, from the records that OpenNebula keeps."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,24 +13,26 @@ from merkatd.database import allocations, periods
 from merkatd.database.periods import Period
 from merkatd.database.retrying import LostRaceError
 from merkatd.scheduler.contended import seconds_by_good
+from merkatd.scheduler.looks import Look, are_hidden, look_back, look_of, never_ran
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import in_a_market
-from merkatd.scheduler.ports import NO_RECORD, Histories, Observation
+from merkatd.scheduler.ports import Histories, Observation
 from merkatd.scheduler.running import (
     Anew,
-    Look,
     Starts,
     at_least,
     begun_anew,
     lacking,
-    look_back,
-    look_of,
     seconds_run,
     starts,
     was_moving,
 )
 from merkatd.scheduler.using import by_use
 from merkatd.scheduler.world import World
+
+_HIDDEN_OF_AN_OWNER = 5
+"""So many of an owner's VMs with texts that are too long are asked for their histories in a period;
+the others count as running all the time."""
 
 
 async def read_histories(world: World, seen: Seen) -> Histories:
@@ -52,9 +55,23 @@ def _wanted_histories(
         before = look_back(arrays, period.observed_s)
         if arrays is not None and before is not None and now is not None:
             concerned = in_a_market(arrays, world.markets) & _could_run(arrays)
-            vms.update(lacking(before, now, concerned))
+            hidden = before.vm[are_hidden(before, now)]
+            vms.update(_few_of_each(lacking(before, now, concerned), hidden, arrays))
         now = before
     return min((one.observed_s for one in due), default=seen.observation.at_s), sorted(vms)
+
+
+def _few_of_each(vms: Iterable[int], hidden: Ints, arrays: Mapping[str, Any]) -> Iterator[int]:
+    """Yield these VMs, of the hidden ones a few of each owner: their texts are long."""
+    rows = {int(arrays["vm"][row]): row for row in np.flatnonzero(np.isin(arrays["vm"], hidden))}
+    counts: Counter[int] = Counter()
+    for vm in vms:
+        if vm in rows:
+            owner = int(arrays["owner"][rows[vm]])
+            counts[owner] += 1
+            if counts[owner] > _HIDDEN_OF_AN_OWNER:
+                continue
+        yield vm
 
 
 def _kept(connection: sa.Connection, period: int) -> Mapping[str, Any] | None:
@@ -69,8 +86,7 @@ def _kept(connection: sa.Connection, period: int) -> Mapping[str, Any] | None:
 
 def _could_run(arrays: Mapping[str, Any]) -> Bools:
     """[vms]: was on a host before, placed, or not read: may have run until the next observation."""
-    never = arrays["record"][:, 0] == NO_RECORD.seq
-    found: Bools = arrays["runs"] | arrays["placed"] | ~never
+    found: Bools = arrays["runs"] | arrays["placed"] | ~never_ran(arrays)
     return found
 
 

@@ -51,6 +51,8 @@ class Record(NamedTuple):
 
 
 NO_RECORD = Record(-1)
+UNKNOWN = -3
+"""In the place of `seq`: the VM's texts are not read, and may have records or none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ MiB more.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from merkatd.cluster import Bools, Floats, Ints, VmState
 from merkatd.limits.in_force import MEMORY
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.ports import Record, Use
+from merkatd.scheduler.ports import UNKNOWN, Record, Use
 from merkatd.scheduler.snapshot import MEMORY as COLUMN
 from merkatd.scheduler.under_way import rows_of
 
@@ -43,6 +44,8 @@ class _Guests(NamedTuple):
     """[guests]: rows ascend by VM id."""
     idle: Mapping[int, tuple[int, Record]]
     """By id of each VM without a guest: its owner, and its last record."""
+    hidden: AbstractSet[int]
+    """Ids of VMs of whose last record the number alone is known."""
 
 
 class Restarts:
@@ -108,13 +111,14 @@ def _guests(seen: Seen) -> _Guests | None:
         )
         for row in rows
     }
-    return _Guests(use.vm_id, use.run, host, idle)
+    return _Guests(use.vm_id, use.run, host, idle, observation.by_record.keys())
 
 
 def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, int]]:
     """Yield the owner and the id of each VM whose guest began anew between two periods.
 
-    A guest that was migrated did not. One that began and ended in between left a record.
+    A guest that was migrated did not. One that began and ended in between left a record; of a VM
+    whose texts are too long its number is known.
     """
     vms = seen.snapshot.vms
     at = rows_of(before.vm, now.vm)
@@ -125,9 +129,13 @@ def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, i
         row = int(rows_of(vms.id, np.array([vm]))[0])
         if row != NOWHERE:
             yield int(vms.owner[row]), vm
+    hidden = before.hidden | now.hidden
     for vm, (owner, record) in before.idle.items():
         new = now.idle[vm][1] if vm in now.idle else seen.observation.ended.get(vm)
-        if new is not None and new.ran_from_s > 0 and new[:2] != record[:2]:
+        if new is None:
+            continue
+        ran = new.seq != record.seq or new.seq == UNKNOWN
+        if ran if vm in hidden else new.ran_from_s > 0 and new[:2] != record[:2]:
             yield owner, vm
 
 

@@ -10,85 +10,29 @@ observations; where they don't, the observations are moved by the least that mak
 """
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
-from merkatd.scheduler.last_records import LastRecords
-from merkatd.scheduler.ports import NO_RECORD, Histories, Observation, Record
+from merkatd.scheduler.looks import Look, are_hidden, rested
+from merkatd.scheduler.ports import NO_RECORD, Histories, Record
 
-_HIDDEN = Record(-2)
-"""Kept of a VM that could not be read."""
 CLOCK_STEP_S = 2.0
 """Records have whole seconds; what differs by no more than this is no difference of clocks."""
-
-Arrays = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """What an observation, or the decision that was made of it, showed of VMs."""
-
-    at_s: float
-    vm: Ints
-    runs: Bools
-    """[vms]: runs, or is on its way on a host."""
-    records: LastRecords
-    """By VM id, of VMs that ended too as far as they are known."""
-    hidden: AbstractSet[int] = field(default_factory=frozenset)
-    """Ids of VMs that could not be read."""
-
-
-def kept(seen: Observation) -> Arrays:
-    """Return the column of records that a period keeps for its charge."""
-    records = seen.records
-    if records is None:
-        return {}
-    found = np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])
-    found[np.isin(seen.vm_id, list(seen.by_record))] = _HIDDEN
-    return {"record": found}
-
-
-def look_of(seen: Observation, runs: Bools) -> Look | None:
-    """Return what an observation showed, None where the cloud keeps no records."""
-    records = seen.records
-    if records is None:
-        return None
-    hidden = seen.ailing.keys() | seen.by_record.keys()
-    columns = np.column_stack([records.seq, records.ran_from_s, records.ran_until_s])
-    shown = ~np.isin(seen.vm_id, list(hidden))
-    present = set(seen.vm_id.tolist()) if seen.ended else set()
-    gone = {vm: one for vm, one in seen.ended.items() if vm not in hidden | present}
-    ended = np.array(list(gone.values()), dtype=np.int64).reshape(-1, 3)
-    vms = np.concatenate([seen.vm_id[shown], np.array(list(gone), dtype=np.int64)])
-    known = LastRecords(vms, np.concatenate([columns[shown], ended]))
-    return Look(seen.at_s, seen.vm_id, runs, known, hidden)
-
-
-def look_back(arrays: Arrays | None, at_s: float) -> Look | None:
-    """Return what the decision of a period kept, None where it kept no records."""
-    if arrays is None or "record" not in arrays:
-        return None
-    vm, columns = arrays["vm"], arrays["record"]
-    shown = (columns != _HIDDEN).any(axis=1)
-    records = LastRecords(vm[shown], columns[shown])
-    return Look(at_s, vm, arrays["runs"], records, frozenset(vm[~shown].tolist()))
 
 
 def lacking(before: Look, now: Look, concerned: Bools) -> list[int]:
     """Return the ids of VMs whose last record does not say all; `concerned` is by `before`'s row.
 
     One that could not be read is asked for too: else its owner lets it run between looks alone. Not
-    where it ran at both: it counts as running all the time, and its text may be long.
+    where it rested, or ran at both and is long still: then it counts as running all the time. Note
+    [VMs whose texts are too long].
     """
     same, old = _unchanged(before, now)
-    unread = np.isin(before.vm, list(now.hidden)) if now.hidden else np.zeros_like(same)
-    enough = (same & _alone_says_all(old)) | (
-        unread & before.runs & np.isin(before.vm, now.vm[now.runs])
-    )
+    ran_at_both = before.runs & np.isin(before.vm, now.vm[now.runs])
+    hidden = np.isin(before.vm, list(now.hidden)) if now.hidden else np.zeros_like(same)
+    enough = (same & _alone_says_all(old)) | (hidden & ran_at_both) | rested(before, now)
     return [
         vm
         for vm in before.vm[concerned & ~enough].tolist()
@@ -133,9 +77,10 @@ def seconds_run(
     """[vms of `before`]: for how long each ran from then till now, as far as that is known.
 
     A VM of which nothing is known now counts as running all the time if it ran before, or was
-    `placed` then.
+    `placed` then. And where its texts are too long it does unless it rested for certain.
     """
     could_run = before.runs if placed is None else before.runs | placed
+    could_run = could_run | (are_hidden(before, now) & ~rested(before, now))
     elapsed = max(now.at_s - before.at_s, 0.0)
     vms, ran = before.vm.tolist(), before.runs.tolist()
     news = {
@@ -208,11 +153,20 @@ class Starts(NamedTuple):
 
 
 def starts(before: Look, now: Look, histories: Histories) -> Mapping[int, Starts]:
-    """Return the starts of VMs, by `before`'s row, as far as their records say."""
+    """Return the starts of VMs, by `before`'s row, as far as their records say.
+
+    One that was off, and whose texts are too long for its history, began anew at once if it can
+    have run at all.
+    """
     found = {}
     runs_now = set(now.vm[now.runs].tolist())
+    unknown = are_hidden(before, now) & ~before.runs & ~rested(before, now)
     for row in _changed(before, now, histories):
         vm = int(before.vm[row])
+        if unknown[row] and vm not in histories:
+            whole_s = max(now.at_s - before.at_s, 0.0)
+            found[row] = Starts(whole_s) if vm in runs_now else Starts(0.0, (whole_s,))
+            continue
         old, new = before.records.get(vm), now.records.get(vm)
         if vm not in histories and (old is None or old == new):
             continue

@@ -123,3 +123,9 @@ def test_memory_of_ever_more_guests_is_paid_for(rule: PriceRule) -> None:
 def test_a_cap_makes_no_start_cheaper(cycle: Cycle) -> None:
     """A guest starts with all of its memory, however little of it the owner's cap lets it keep."""
     assert part(cycle, PriceRule.CLEARING, MERKAT_MAX_MEMORY=512) >= LEAST
+
+
+@pytest.mark.parametrize("cycle", [off_for_a_moment, off_at_each_look])
+def test_a_text_that_no_period_reads_makes_no_start_cheaper(cycle: Cycle) -> None:
+    """Its history is read all the same, and the number of its last record each time."""
+    assert part(cycle, PriceRule.CLEARING, LONG="x" * 1_200_000) >= LEAST

@@ -12,14 +12,13 @@ from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import State
 from merkatd.opennebula.envelope import TooLongError
 from merkatd.scheduler.last_records import LastRecords
+from merkatd.scheduler.looks import Look, look_of
 from merkatd.scheduler.ports import Histories, Record, UnreachableError
 from merkatd.scheduler.running import (
-    Look,
     Starts,
     at_least,
     begun_anew,
     lacking,
-    look_of,
     seconds_run,
     starts,
 )
@@ -141,7 +140,7 @@ def test_a_vm_that_could_not_be_read_moves_no_other_vms_time() -> None:
     before = replace(
         looked(1000, (7, False, NEVER), (8, True, Record(0, 500))),
         records=LastRecords.of({7: NEVER}),
-        hidden={8},
+        hidden={8: 0},
     )
     now = looked(1060, (7, False, Record(0, 1010, 1040)), (8, True, Record(0, 500)))
     assert lacking(before, now, np.array([True, True])) == [8]

@@ -46,14 +46,20 @@ class Platform:
             self.gave_up.append(self.period)
         return Outcome(accepted=True)
 
-    def pass_a_period(self, done: int | None) -> None:
-        """The monitor has seen so many iterations, or nothing."""
+    def pass_a_period(self, done: int | None, restarts: int = 0) -> None:
+        """The monitor has seen so many iterations, or nothing; then its controller is restarted.
+
+        Each time it is told of the period again.
+        """
         self.period += 1
         latest = news(period=self.period, deadline_s=self._given.deadline_s)
         if done is not None:
             seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": float(done)})
             asyncio.run(self._one.take(seen))
         asyncio.run(self._one.take(latest))
+        for _ in range(restarts):
+            self.restart()
+            asyncio.run(self._one.take(latest))
 
 
 @pytest.fixture(params=[FullDeadline, Patient])
@@ -62,11 +68,13 @@ def platform(request: pytest.FixtureRequest) -> Platform:
     return Platform(request.param)
 
 
-def test_what_is_far_too_slow_is_given_up_after_some_periods(platform: Platform) -> None:
-    """Four in which that is known; a restart of its controller in between changes nothing."""
+@pytest.mark.parametrize("restarts", [0, 1, 3])
+def test_what_is_far_too_slow_is_given_up_after_some_periods(
+    platform: Platform, restarts: int
+) -> None:
+    """Four in which that is known; restarts of its controller in between change nothing."""
     for done in (0, 1, 2, 3, 4, 5, 6):
-        platform.pass_a_period(done)
-        platform.restart()
+        platform.pass_a_period(done, restarts)
     first_sure = 3
     assert platform.gave_up[0] == first_sure + 3
 

@@ -1,0 +1,145 @@
+"""VMs whose texts are too long: the numbers of their records say which of them may have run."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from merkatd.opennebula.records import read_record
+from merkatd.opennebula.vm_pool import LONG
+from merkatd.scheduler.elapsed import _HIDDEN_OF_AN_OWNER as FEW
+from merkatd.scheduler.last_records import LastRecords
+from merkatd.scheduler.looks import Look
+from merkatd.scheduler.ports import UNKNOWN, Record
+from merkatd.scheduler.running import Starts, lacking, seconds_run, starts
+from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
+
+VM = 7
+HEAD = (
+    "<VM_POOL><VM><ID>7</ID><UID>2</UID><GID>1</GID><UNAME>eve</UNAME><GNAME>users</GNAME>"
+    "<NAME>v</NAME><LAST_POLL>0</LAST_POLL><STATE>8</STATE><LCM_STATE>0</LCM_STATE>"
+    "<RESCHED>0</RESCHED><STIME>100</STIME><ETIME>0</ETIME><DEPLOY_ID></DEPLOY_ID>"
+    "<TEMPLATE><CPU>1</CPU><MEMORY>128</MEMORY><VCPU>1</VCPU></TEMPLATE>"
+)
+FORGED = (
+    "<HISTORY_RECORDS><HISTORY><OID>7</OID><SEQ>99</SEQ></HISTORY></HISTORY_RECORDS></VM></VM_POOL>"
+)
+
+
+def looked(at_s: float, *, runs: bool, number: int, shown: bool = False) -> Look:
+    """A look at one VM; it was shown with a record, or hidden with the record's number alone."""
+    record = Record(number, 100, 200)
+    return Look(
+        at_s,
+        np.array([VM]),
+        np.array([runs]),
+        LastRecords.of({VM: record} if shown else {}),
+        {} if shown else {VM: number},
+    )
+
+
+@pytest.mark.parametrize(
+    ("ran", "old", "runs", "new", "asked"),
+    [
+        (False, 3, False, 3, False),
+        (False, -1, False, -1, False),
+        (True, 3, True, 3, False),
+        (True, 3, True, 5, False),
+        (False, 3, False, 4, True),
+        (False, 3, True, 4, True),
+        (True, 3, False, 3, True),
+        (False, UNKNOWN, False, UNKNOWN, True),
+    ],
+)
+def test_one_that_rested_is_not_asked_for_its_history(
+    *, ran: bool, old: int, runs: bool, new: int, asked: bool
+) -> None:
+    """Nor one that ran at both looks; without a history all others count as running."""
+    before, now = looked(1_000, runs=ran, number=old), looked(1_060, runs=runs, number=new)
+    assert lacking(before, now, np.array([True])) == [VM] * asked
+    rests = not (asked or ran)
+    assert seconds_run(before, now, {}).tolist() == [0 if rests else 60]
+    found = {} if rests or ran else {0: Starts(60.0) if runs else Starts(0.0, (60.0,))}
+    assert starts(before, now, {}) == found
+
+
+def test_what_its_history_says_counts() -> None:
+    """Where it can be read."""
+    before, now = looked(1_000, runs=False, number=0), looked(1_060, runs=False, number=1)
+    history = {VM: [Record(0, 100, 200), Record(1, 1_010, 1_040)]}
+    assert seconds_run(before, now, history).tolist() == [30]
+    assert starts(before, now, history) == {0: Starts(0.0, (30.0,))}
+
+
+def test_a_text_that_becomes_long_while_the_vm_is_off_costs_nothing() -> None:
+    """The number is that of the record that was shown."""
+    before = looked(1_000, runs=False, number=3, shown=True)
+    assert lacking(before, looked(1_060, runs=False, number=3), np.array([True])) == []
+    changed = looked(1_060, runs=False, number=4)
+    assert seconds_run(before, changed, {}).tolist() == [60]
+
+
+@pytest.mark.parametrize(
+    ("end", "number"),
+    [
+        ("<HISTORY_RECORDS><HISTORY><OID>7</OID><SEQ>4</SEQ><HOSTNAME>a</HOSTNAME>", 4),
+        ("<HISTORY_RECORDS/></VM></VM_POOL>", -1),
+        ("<HISTORY_RECORDS><HISTORY><OID>7</OID><SEQ>x</SEQ>", UNKNOWN),
+        ("", UNKNOWN),
+    ],
+)
+def test_the_end_of_an_outline_has_the_number(end: str, number: int) -> None:
+    """Whatever an owner wrote before it."""
+    closed = end and not end.endswith("POOL>")
+    whole = end + "<ACTION>0</ACTION></HISTORY></HISTORY_RECORDS></VM></VM_POOL>" * bool(closed)
+    text = f"<USER_TEMPLATE><A>]]>{FORGED}</A></USER_TEMPLATE>{whole}" if end else ""
+    row = read_record(HEAD, VM, "it is long", None, text)
+    assert row is not None
+    assert row.record.seq == number
+
+
+@pytest.fixture
+def site() -> Iterator[Frontend]:
+    """An OpenNebula with one tenant's VMs, each with a text that no period reads."""
+    made = Frontend(hosts=4)
+    made.world_settings = {"markets": (PAPER_MARKET,), "rhythm": replace(QUICK, interval_s=60)}
+    made.start_daemon()
+    yield made
+    made.close()
+
+
+def histories_asked(site: Frontend, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many VMs the next period asks about one by one."""
+    asked, real = [], site.client.vm
+
+    async def vm(number: int) -> str:
+        asked.append(number)
+        return await real(number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(site.client, "vm", vm)
+        site.period()
+    return len(asked)
+
+
+def test_few_histories_of_an_owner_are_read(
+    site: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of VMs at rest, and a few of those that ran meanwhile."""
+    vms = [site.vm(VCPU=1, MEMORY=128) for _ in range(FEW + 3)]
+    site.periods(3)
+    act = partial(site.bench.ok, "one.vm.action")
+    for vm in vms:
+        site.bench.ok("one.vm.update", vm, f'LONG="{"x" * (LONG + 1)}"', 1)
+        act("poweroff-hard", vm)
+    site.clock.advance(10)
+    site.periods(2)
+    assert histories_asked(site, monkeypatch) == 0
+    for action in ("resume", "poweroff-hard"):
+        for vm in vms:
+            act(action, vm)
+        site.clock.advance(10)
+    assert histories_asked(site, monkeypatch) == FEW
+    assert histories_asked(site, monkeypatch) == 0
