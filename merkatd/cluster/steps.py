@@ -98,6 +98,8 @@ class Terminate(Step):
     """End a VM for good."""
 
     kind: ClassVar[str] = "terminate"
+    hard: bool = False
+    """Its guest is not asked to end in order: it was, and goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

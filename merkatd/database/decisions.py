@@ -1,15 +1,21 @@
 """Questions to the journal: what is outstanding, what was done, to whom and why."""
 
+from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from merkatd.cluster import Terminate
 from merkatd.database.schema import chunks
 from merkatd.database.steps import OUTSTANDING, PLACEMENT, STEPS, StepState, StoredStep, from_row
 
 _NEWEST_FIRST = (STEPS.c.period.desc(), STEPS.c.position.desc(), STEPS.c.id)
+
+
+_ASKED = 3
+"""So often a guest is asked to end in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,16 @@ def recent(connection: sa.Connection, wanted: Wanted, limit: int = 50) -> tuple[
 def history(connection: sa.Connection, vm: int, limit: int = 50) -> tuple[StoredStep, ...]:
     """What was done to a VM, its creation included, newest first."""
     return recent(connection, Wanted(vm=vm), limit)
+
+
+def deaf(connection: sa.Connection, vms: Iterable[int]) -> frozenset[int]:
+    """Those of these VMs whose guests were asked to end several times, and ran on each time."""
+    found: Counter[int] = Counter()
+    for some in chunks(sorted(set(vms))):
+        wanted = Wanted(kind=Terminate.kind, vms=frozenset(some), state=StepState.EXPIRED)
+        query = sa.select(STEPS.c.vm, sa.func.count()).where(*wanted.conditions())
+        found.update({row[0]: row[1] for row in connection.execute(query.group_by(STEPS.c.vm))})
+    return frozenset(vm for vm, count in found.items() if count >= _ASKED)
 
 
 def creations(connection: sa.Connection, keys: Iterable[str]) -> dict[str, StoredStep]:

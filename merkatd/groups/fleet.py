@@ -25,6 +25,8 @@ class Sight:
     """Keys of the VMs whose creation is under way."""
     refused: Mapping[str, tuple[int, str]]
     """By key: how often a creation was refused, and with what answer."""
+    deaf: AbstractSet[int] = frozenset()
+    """VMs whose guests go on, however often they are asked to end."""
 
     def is_gone(self, one: GroupVm) -> bool:
         """Whether it is over, or was given up before it was made."""
@@ -97,12 +99,16 @@ def orders(
     add = tuple(new(at) for at in range(1, further + 1))
     going = [*(one for one in members if one.leaving), *leave]
     steps: list[Step] = [
-        Terminate(period=sight.period, vm=one.vm, reason=_why_ended(group))
+        _end(one.vm, sight, _why_ended(group))
         for one in going
         if one.vm is not None and _can_end(sight.states.get(one.vm))
     ]
     steps += [make(one) for one in (*unmade, *add)[: max(room, 0)]]
     return Orders(add, tuple(one.create_key for one in leave), tuple(steps))
+
+
+def _end(vm: int, sight: Sight, reason: str) -> Step:
+    return Terminate(period=sight.period, vm=vm, reason=reason, hard=vm in sight.deaf)
 
 
 def _can_end(state: VmState | None) -> bool:

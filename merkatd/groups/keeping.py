@@ -87,6 +87,9 @@ def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) ->
         ailing=observation.ailing.keys(),
         creating=creating,
         refused=fleets.refusals(connection, unmade),
+        deaf=decisions.deaf(
+            connection, [one.vm for one in present if one.leaving and one.vm is not None]
+        ),
     )
 
 

@@ -120,8 +120,10 @@ _ASK: Mapping[str, Callable[[Client, Any, Destination], Awaitable[None]]] = Mapp
         Suspend.kind: lambda client, step, _: client.action("suspend", step.vm),
         Resume.kind: lambda client, step, _: client.action("resume", step.vm),
         Stop.kind: lambda client, step, _: client.action("stop", step.vm),
-        # Not terminate-hard: the guest may end in order. One that does not is RUNNING again
+        # At first not hard: the guest may end in order. One that does not is RUNNING again
         # after the driver's own time limit, and a later period looks again.
-        Terminate.kind: lambda client, step, _: client.action("terminate", step.vm),
+        Terminate.kind: lambda client, step, _: client.action(
+            "terminate-hard" if step.hard else "terminate", step.vm
+        ),
     }
 )

@@ -31,6 +31,8 @@ class Sight:
     """By id, VMs that have failed or are held, and what OpenNebula calls that."""
     stopped: AbstractSet[int] = frozenset()
     """Ids of VMs that were off, and have given their hosts back."""
+    deaf: AbstractSet[int] = frozenset()
+    """Ids of VMs whose guests go on, however often they are asked to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ def _end(one: Member, sight: Sight, state: State) -> Step | None:
         return None
     ends = state is State.STOPPING or state in ENDS
     reason = "its platform ends" if ends else "its platform needs it no longer"
-    return Terminate(period=sight.period, vm=one.vm, reason=reason)
+    hard = one.vm in sight.deaf
+    return Terminate(period=sight.period, vm=one.vm, reason=reason, hard=hard)
 
 
 def _state(one: Member, sight: Sight) -> VmState | None:

@@ -202,6 +202,9 @@ def _scene(
         refused=fleets.refusals(connection, unmade),
         failed={vm: said for (vm, one), said in words if failing(one, said)},
         stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),
+        deaf=decisions.deaf(
+            connection, [one.vm for one in present if one.leaving and one.vm is not None]
+        ),
     )
     return _Scene(
         sight=sight,

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 from merkatd.api.questions.groups import GroupQuestions
+from merkatd.cluster import Terminate
+from merkatd.database import decisions
 from merkatd.database.groups import Group
+from merkatd.embedded import faults
+from merkatd.embedded.faults import Fault
 from merkatd.groups import keeping
 from merkatd.groups.fleet import orders
 from merkatd.ledger import LedgerError, NotFoundError
@@ -140,6 +144,21 @@ class TestEnd:
         found = site.group(group)
         assert found is not None
         assert found.ended_s is not None
+
+    def test_a_guest_that_ignores_the_order_to_end_is_ended_all_the_same(self, site: Site) -> None:
+        """It was asked in vain for ever, and bid its part of the group's rate."""
+        group = site.create(60.0, 1)
+        site.periods(3)
+        (vm,) = site.vms(group)
+        site.cloud.faults.add(Fault(faults.Kind.FAIL, vm=vm, lcm="SHUTDOWN", count=3))
+        site.delete(group)
+        site.periods(3)
+        assert site.alive() == [vm]
+        site.periods(3)
+        assert site.alive() == []
+        steps = [row.step for row in site.read(lambda c: decisions.history(c, vm))]
+        ends = [step.hard for step in steps if isinstance(step, Terminate)]
+        assert ends == [True, False, False, False]
 
     def test_vms_that_are_to_end_share_their_groups_rate_until_they_are_gone(self) -> None:
         """Each bid the rate of the one that stays: neighbours had a sixth of their cores."""
