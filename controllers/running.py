@@ -65,9 +65,13 @@ async def run_monitor(kind: type[Monitor], passport: Passport) -> None:
 
 
 async def _monitoring(monitor: Monitor, peer: Peer) -> None:
-    async with asyncio.TaskGroup() as both:
-        both.create_task(monitor.watch())
-        both.create_task(_priced(monitor, peer))
+    try:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(monitor.watch())
+            both.create_task(_priced(monitor, peer))
+    except BaseExceptionGroup as failed:
+        # The last line of the log is shown to the tenant: of a group it would be a frame.
+        raise failed.exceptions[0] from None
 
 
 async def _priced(monitor: Monitor, peer: Peer) -> None:

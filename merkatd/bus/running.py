@@ -170,10 +170,13 @@ class PlatformProcesses:
 
     def _ended(self, ended: Ended) -> None:
         platform, role = _parts(ended.name)
-        if self._attendant is None or role != CONTROLLER:
+        if self._attendant is None:
             return
         why = _with_log(ended.why, self._log_of(platform, role))
-        told = self._attendant.ended(platform, why, final=ended.wait_s is None)
+        if role == CONTROLLER:
+            told = self._attendant.ended(platform, why, final=ended.wait_s is None)
+        else:
+            told = self._attendant.monitor_ended(platform, int(role.removeprefix(_MONITOR)), why)
         ensureDeferred(told).addErrback(
             lambda failure: _log.failure(
                 "The end of {name} was not noted", failure, name=ended.name

@@ -9,6 +9,9 @@ from merkatd.database import bids, doings, fleets, platforms
 from merkatd.database.bids import Bid, BidSource
 from merkatd.database.doings import Doing
 from merkatd.database.platforms import TROUBLE, Platform
+from merkatd.platforms.life import ENDS, State
+from merkatd.platforms.passing import MANAGER
+from merkatd.platforms.stored import parsed
 
 _CONTROLLER: Final = "controller"
 
@@ -37,6 +40,18 @@ def fail(
         if one.vm is not None
     ]
     bids.say(connection, words)
+
+
+def monitor_failed(
+    connection: sa.Connection, platform: Platform, row: int, why: str, at_s: float
+) -> None:
+    """Record that the monitor of the cluster at this row ended; the newest end alone is kept."""
+    if State(platform.state) in ENDS:
+        return
+    text = f"the monitor of cluster {parsed(platform.template).clusters[row].name} {why}"
+    what = f"monitor {row}"
+    doing = Doing(platform=platform.id, at_s=at_s, who=MANAGER, what=what, text=text)
+    doings.replace(connection, doing)
 
 
 def recover(connection: sa.Connection, platform: Platform) -> None:

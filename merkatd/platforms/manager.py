@@ -24,7 +24,7 @@ from merkatd.platforms import ordering
 from merkatd.platforms.acting import act
 from merkatd.platforms.announcing import Attended, news_of
 from merkatd.platforms.conditions import CPU
-from merkatd.platforms.failing import fail
+from merkatd.platforms.failing import fail, monitor_failed
 from merkatd.platforms.fitting import Fitting, Offered, fitting
 from merkatd.platforms.keeping import Circumstances, tend
 from merkatd.platforms.life import Event, State
@@ -336,6 +336,18 @@ class Manager:
                 ending=State.FAILED,
             )
             passed(connection, one, event, at_s)
+
+        if self._may_act():
+            await self._acting().run(store)
+
+    async def monitor_ended(self, platform: int, row: int, why: str) -> None:
+        """Write into the platform's history that one of its monitors ended."""
+        at_s = self._world.now()
+
+        def store(connection: sa.Connection) -> None:
+            one = platforms.locked(connection, platform)
+            if one is not None:
+                monitor_failed(connection, one, row, why, at_s)
 
         if self._may_act():
             await self._acting().run(store)

@@ -261,6 +261,9 @@ class Attendant(Protocol):
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
         """A controller ended unasked; with `final` it won't be started again."""
 
+    async def monitor_ended(self, platform: int, row: int, why: str) -> None:
+        """The monitor of a platform's cluster at this row ended; it is started again."""
+
 
 class Controllers(Protocol):
     """Whoever runs the platforms' controllers and monitors."""

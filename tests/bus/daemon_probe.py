@@ -60,6 +60,9 @@ class Book:
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
         """It is in the log."""
 
+    async def monitor_ended(self, platform: int, row: int, why: str) -> None:
+        """It is in the log."""
+
 
 def main() -> None:
     """Run until killed."""

@@ -129,6 +129,7 @@ class Notes:
         self.taken: dict[str, Outcome] = {}
         self.memories: dict[int, Any] = {}
         self.ends: list[tuple[int, str, bool]] = []
+        self.monitor_ends: list[tuple[int, int, str]] = []
         self.before: Callable[[int], Coroutine[Any, Any, None]] | None = None
         """What acting waits for, by platform."""
 
@@ -148,6 +149,10 @@ class Notes:
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
         """Noted."""
         self.ends.append((platform, why, final))
+
+    async def monitor_ended(self, platform: int, row: int, why: str) -> None:
+        """Noted."""
+        self.monitor_ends.append((platform, row, why))
 
 
 class Site:

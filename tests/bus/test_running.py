@@ -14,7 +14,7 @@ from merkatd.bus.running import PlatformProcesses
 from merkatd.bus.settings import Settings
 from merkatd.platforms.ports import SetBids, SetSize
 from merkatd.platforms.processes import tree
-from tests.bus.rig import Notes, assignment, news, parts, until
+from tests.bus.rig import Notes, assignment, news, parts, until, watched
 
 HANGING = """
 import time
@@ -34,6 +34,15 @@ from controllers.controller import Controller
 class Failing(Controller):
     async def on_start(self):
         raise RuntimeError("a bug of mine")
+"""
+
+
+MONITOR = """
+from controllers.monitors.monitor import Monitor
+
+class Blind(Monitor):
+    async def watch(self):
+        raise RuntimeError("there is nothing to see")
 """
 
 
@@ -113,6 +122,21 @@ def test_a_controller_that_fails_each_time_is_given_up(tmp_path: Path) -> None:
         assert said.count("RuntimeError: a bug of mine") == 3
 
     in_house(tmp_path, story, failing=FAILING)
+
+
+def test_a_monitor_that_fails_is_told_of_and_tried_again(tmp_path: Path) -> None:
+    """Each time, however often; the reason is in its output."""
+
+    async def story(house: House) -> None:
+        await house.do(house.processes.start(watched(assignment(1, "hanging"), "blind")))
+        for number in range(1, 5):
+            await until(lambda: len(house.notes.monitor_ends) == number, "an end")  # noqa: B023
+            house.clock.advance(400.0)
+        log = tmp_path / "platforms" / "1" / "monitor-0.log"
+        why = f"ended with code 1: RuntimeError: there is nothing to see (log: {log})"
+        assert set(house.notes.monitor_ends) == {(1, 0, why)}
+
+    in_house(tmp_path, story, hanging=HANGING, blind=MONITOR)
 
 
 def test_a_kind_that_there_is_not_is_said_so(tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_its_vms_bid_nothing_and_its_tenant_reads_why(site: Site) -> None:
     assert f"Its controller fails: {WHY}. Its VMs bid nothing until it works again." in text
 
 
+def test_a_monitor_that_ends_is_in_the_history(site: Site) -> None:
+    """Its newest end alone; its log said so, and its tenant read nothing."""
+    platform = running(site)
+    for at in (1, 2):
+        site.wait(site.manager.monitor_ended(platform, 0, f"ended with code {at}"))
+    said = [one for one in row_of(site, platform)["actions"] if one["what"] == "monitor 0"]
+    assert [one["text"] for one in said] == ["the monitor of cluster nodes ended with code 2"]
+
+
 def test_the_budget_is_not_spent_while_a_controller_fails(site: Site) -> None:
     """New VMs bid nothing either."""
     platform = running(site)
