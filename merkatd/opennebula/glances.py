@@ -11,8 +11,18 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.opennebula.client import Client
-from merkatd.opennebula.elements import Element, children, object_id, one, rows, whole
+from merkatd.opennebula.client import ANY_STATE, Client
+from merkatd.opennebula.elements import (
+    Element,
+    UnreadableError,
+    children,
+    object_id,
+    one,
+    rows,
+    whole,
+)
+from merkatd.opennebula.forging import check
+from merkatd.opennebula.records import last_host
 from merkatd.opennebula.waiting import Time
 
 NOWHERE = -1
@@ -102,8 +112,18 @@ class Glances:
         return dict(_read(rows(text, "VM_POOL", "VM")))
 
     async def _alone(self, vm: int) -> Glance:
-        """One that was not shown among others: its own call says why."""
-        return _glance(one(await self._client.vm(vm), "VM"))
+        """One that was not shown among others: its own call says why.
+
+        There texts of its owner follow the history too. Where they forge, its outline has the host.
+        """
+        text = await self._client.vm(vm)
+        element = one(text, "VM")
+        try:
+            check(element, text.encode("utf-8", "replace"))
+        except UnreadableError:
+            _, end = await self._client.vm_record(vm, ANY_STATE)
+            return _state(element, last_host(end))
+        return _glance(element)
 
 
 def _read(elements: Iterable[Element]) -> Iterable[tuple[int, Glance]]:
@@ -112,13 +132,14 @@ def _read(elements: Iterable[Element]) -> Iterable[tuple[int, Glance]]:
 
 
 def _glance(vm: Element) -> Glance:
-    parts = children(vm, "STATE", "LCM_STATE")
-    # OpenNebula's own records are the last: what stands before them an owner may have forged
-    # (Note [Texts that forge]).
+    # OpenNebula's own records are the last in an outline: what stands before them an owner may have
+    # forged (Note [Texts that forge]).
     records = next(vm.iterchildren("HISTORY_RECORDS", reversed=True), None)
     last = None if records is None or len(records) == 0 else records[-1]
-    return Glance(
-        whole(parts, "STATE"),
-        whole(parts, "LCM_STATE"),
-        NOWHERE if last is None else whole(children(last), "HID"),
-    )
+    return _state(vm, NOWHERE if last is None else whole(children(last), "HID"))
+
+
+def _state(vm: Element, host: int) -> Glance:
+    """The states stand before all texts."""
+    parts = children(vm, "STATE", "LCM_STATE")
+    return Glance(whole(parts, "STATE"), whole(parts, "LCM_STATE"), host)

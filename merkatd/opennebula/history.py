@@ -9,6 +9,7 @@ from twisted.logger import Logger
 from merkatd.opennebula.client import Client
 from merkatd.opennebula.elements import BrokenError, Element, UnreadableError, counted, one, rows
 from merkatd.opennebula.errors import OneError
+from merkatd.opennebula.forging import check
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.waiting import Time, few_at_once
 from merkatd.scheduler.ports import NO_RECORD, Histories, Record, UnreachableError
@@ -107,7 +108,8 @@ def _of_one(text: str) -> Sequence[Record] | None:
     """The records; None where they can't be read, or were forged (Note [Texts that forge])."""
     try:
         vm = one(text, "VM")
-    except BrokenError:
+        check(vm, text.encode("utf-8", "replace"))
+    except (BrokenError, UnreadableError):
         return None
     there = list(vm.iterchildren("HISTORY_RECORDS"))
     if len(there) > 1:

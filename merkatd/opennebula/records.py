@@ -30,7 +30,8 @@ _RECORD = re.compile(
 """The beginning of an outline. No name that OpenNebula accepts has a `<` in it."""
 _PLACES = "<HISTORY_RECORDS"
 _LAST_PLACE = re.compile(
-    r"<HISTORY_RECORDS>(?:<HISTORY>)?(?:<OID>(?P<id>\d{1,18})</OID>)?<SEQ>(?P<seq>\d{1,9})</SEQ>"
+    r"<HISTORY_RECORDS><HISTORY><OID>\d{1,18}</OID><SEQ>(?P<seq>\d{1,9})</SEQ>"
+    r"<HOSTNAME>[^<]*(?:<!\[CDATA\[[^<]*\]\]>)?</HOSTNAME><HID>(?P<host>\d{1,18})</HID>"
     r".*</HISTORY_RECORDS></VM></VM_POOL>\s*",
     re.DOTALL,
 )
@@ -93,11 +94,26 @@ def read_record(
 
 def _last_number(end: str) -> int:
     """The number of the last history record: NO_RECORD's where there is none, else UNKNOWN."""
-    last = end[end.rfind(_PLACES) :] if _PLACES in end else ""
+    last = _last_place(end)
     if _NO_PLACE.fullmatch(last):
         return NO_RECORD.seq
     found = _LAST_PLACE.fullmatch(last)
     return UNKNOWN if found is None else int(found["seq"])
+
+
+def last_host(end: str) -> int:
+    """The host in the last history record, by the end of a VM's outline. Raises UnreadableError."""
+    last = _last_place(end)
+    if _NO_PLACE.fullmatch(last):
+        return NOWHERE
+    found = _LAST_PLACE.fullmatch(last)
+    if found is None:
+        raise UnreadableError("OpenNebula's own record of its host can't be read")
+    return int(found["host"])
+
+
+def _last_place(end: str) -> str:
+    return end[end.rfind(_PLACES) :] if _PLACES in end else ""
 
 
 def located(vm: VmRow, charged_on: Mapping[int, list[int]]) -> VmRow:

@@ -19,11 +19,12 @@ from merkatd.opennebula.elements import (
     one,
     parsed,
     pieces,
-    rows,
     said,
+    separate,
     text,
     whole,
 )
+from merkatd.opennebula.forging import check
 from merkatd.opennebula.history import last_record, record_of
 from merkatd.opennebula.vm_words import (
     Record,
@@ -143,11 +144,11 @@ def read_page(pool: str) -> Page:
     cut = pieces(pool, "VM_POOL", "VM")
     if cut is not None:
         try:
-            return _read((parsed(piece), len(piece)) for piece in cut)
+            return _read((parsed(piece), piece) for piece in cut)
         except BrokenError:
             pass
     try:
-        return _read((element, _length(element)) for element in rows(pool, "VM_POOL", "VM"))
+        return _read((parsed(piece), piece) for piece in separate(pool, "VM_POOL", "VM"))
     except BrokenError as error:
         if pool.rstrip().endswith("</VM_POOL>"):
             raise GarbledError(str(error)) from None
@@ -156,17 +157,16 @@ def read_page(pool: str) -> Page:
 
 def read_vm(vm: str) -> VmRow:
     """One VM. Raises BrokenError or UnreadableError where that can't be."""
-    return _row(_parts(one(vm, "VM")))
+    element = one(vm, "VM")
+    check(element, vm.encode("utf-8", "replace"))
+    return _row(_parts(element))
 
 
-def _length(element: Element) -> int:
-    return sum(len(text) for text in element.itertext())
-
-
-def _read(elements: Iterable[tuple[Element, int]]) -> Page:
+def _read(elements: Iterable[tuple[Element, bytes]]) -> Page:
     page = Page()
-    for element, length in elements:
+    for element, piece in elements:
         try:
+            check(element, piece)
             row = _row(_parts(element))
             page.vms.append(row)
             vm = row.id
@@ -174,25 +174,18 @@ def _read(elements: Iterable[tuple[Element, int]]) -> Page:
             vm = next(iter(ids(element.iterchildren("ID"))), NAMELESS)
             page.ailing[vm] = str(error)
         page.ids.append(vm)
-        if length > LONG:
+        if len(piece) > LONG:
             page.long.add(vm)
         if next(element.iterchildren("PERMISSIONS"), None) is None:
             page.short.add(vm)
     return page
 
 
-# Note [Texts that forge]
-# OpenNebula writes owners' texts into CDATA sections as they are. A text with "]]>" ends its
-# section, and what follows it is XML: `x]]></A></CONTEXT><CPU>0.01</CPU><CONTEXT><A><![CDATA[`
-# in the context of a VM with CPU=8 gives its template two elements CPU, the forged one first.
-# OpenNebula itself goes on charging the host 8. The whole stays XML of a single VM (the server
-# checks that), so no text can show another VM, but each can show something else of its own.
-# What OpenNebula says once and is there twice was forged: then its own record counts, which it
-# writes before any text of an owner.
-
-
 def _parts(vm: Element) -> Mapping[str, Element]:
-    """Return the used parts of a VM's element. Raise UnreadableError where one occurs twice."""
+    """Return the used parts of a VM's element. Raise UnreadableError where one occurs twice.
+
+    Note [Texts that forge].
+    """
     found = list(vm.iterchildren(*_USED))
     parts: Mapping[str, Element] = {str(child.tag): child for child in found}
     if len(parts) < len(found):

@@ -1,5 +1,7 @@
 """Strategies with bids and floors that are not meant."""
 
+from xml.sax.saxutils import escape
+
 from tests.abuse.arena import FAIR_BID, PERIOD_S, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, strategy
 
@@ -162,6 +164,14 @@ def claim_in_turns(me: Player) -> Moves:
 
 @strategy
 def pinned(me: Player) -> Moves:
-    """OpenNebula pins it to cores of its own, whatever it bids."""
-    me.vm(0.01, CPU=4, VCPU=4, TOPOLOGY='[PIN_POLICY="CORE",SOCKETS="1",CORES="4",THREADS="1"]')
+    """It shows that OpenNebula pins it to cores of its own, whatever it bids.
+
+    No tenant may set that: the text ends its section, and goes on as XML.
+    """
+    shown = "<TOPOLOGY><PIN_POLICY>CORE</PIN_POLICY></TOPOLOGY>"
+    text = f"x]]></A></CONTEXT>{shown}<CONTEXT><A><![CDATA["
+    forged = f"<TEMPLATE><CONTEXT><A>{escape(text)}</A></CONTEXT></TEMPLATE>"
+    vm = me.vm(0.01, CPU=6)
+    yield PERIOD_S + 10.0
+    me.ask("one.vm.updateconf", vm, forged, 1)
     yield from forever()

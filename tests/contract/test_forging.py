@@ -17,6 +17,15 @@ ELSEWHERE = (
     "]]></A></USER_TEMPLATE><HISTORY_RECORDS><HISTORY><HID>77</HID></HISTORY></HISTORY_RECORDS>"
     "<USER_TEMPLATE><A><![CDATA["
 )
+PINNED = (
+    "]]></A></CONTEXT><TOPOLOGY><PIN_POLICY>CORE</PIN_POLICY></TOPOLOGY><VMGROUP><ROLE>web</ROLE>"
+    "<VMGROUP_ID>0</VMGROUP_ID></VMGROUP><CONTEXT><A><![CDATA["
+)
+ANOTHER_TEMPLATE = (
+    "]]></A></CONTEXT><CPU>0.01</CPU><MEMORY>1</MEMORY></TEMPLATE><HIDDEN><TEMPLATE><CONTEXT><A>"
+    "<![CDATA["
+)
+AND_ITS_END = "]]></B></USER_TEMPLATE></HIDDEN><USER_TEMPLATE><B><![CDATA["
 ANOTHER = "]]></A></USER_TEMPLATE></VM><VM><ID>{}</ID></VM><VM><USER_TEMPLATE><A><![CDATA["
 
 
@@ -40,6 +49,48 @@ def test_a_forged_size_is_what_opennebula_charges(endpoint: Endpoint) -> None:
     shown = endpoint.xml("one.vmpool.infoextended", -2, -1, -1, -1)
     assert shown.findtext(f"VM[ID='{forged}']/TEMPLATE/CPU") == "0.01"
     expect(endpoint, observe(endpoint), other, forged)
+
+
+def test_forged_cores_and_groups_are_not_believed(endpoint: Endpoint) -> None:
+    """OpenNebula writes no TOPOLOGY and no VMGROUP of such a VM: the forged one stands there once.
+
+    Its owner may set neither: PIN_POLICY is restricted, and the group another's.
+    """
+    _, session = endpoint.user()
+    other = endpoint.running(1)
+    inside = f"<CONTEXT><A>{escape(PINNED)}</A></CONTEXT>"
+    forged = endpoint.running(0, xml(inside), session)
+    shown = endpoint.xml("one.vmpool.infoextended", -2, -1, -1, -1)
+    assert shown.findtext(f"VM[ID='{forged}']/TEMPLATE/TOPOLOGY/PIN_POLICY") == "CORE"
+    seen = observe(endpoint)
+    expect(endpoint, seen, other, forged)
+    assert seen.pin_policy == frozenset()
+
+
+def test_a_template_that_two_texts_forge_is_not_believed(endpoint: Endpoint) -> None:
+    """The true one stands inside an element that the second text ends."""
+    _, session = endpoint.user()
+    other = endpoint.running(1)
+    inside = f"<CONTEXT><A>{escape(ANOTHER_TEMPLATE)}</A></CONTEXT><B>{escape(AND_ITS_END)}</B>"
+    forged = endpoint.running(0, xml(inside), session)
+    shown = endpoint.xml("one.vmpool.infoextended", -2, -1, -1, -1)
+    assert shown.findtext(f"VM[ID='{forged}']/TEMPLATE/CPU") == "0.01"
+    expect(endpoint, observe(endpoint), other, forged)
+
+
+def test_ordinary_vms_are_believed(endpoint: Endpoint) -> None:
+    """OpenNebula writes attributes by name, whatever their order was, and equal ones together."""
+    _, session = endpoint.user()
+    inside = (
+        "<Z>1</Z><NOTE>&lt;!-- a --&gt; &lt;CPU&gt;9&lt;/CPU&gt;</NOTE><A>1</A>"
+        "<CONTEXT><Z>1</Z><CPU>2</CPU><A>1</A></CONTEXT><Z>2</Z>"
+    )
+    vm = endpoint.running(0, xml(inside), session)
+    more = "<TEMPLATE><T><B>2</B><C>1</C><A>1</A></T><A>2</A></TEMPLATE>"
+    endpoint.ok("one.vm.update", vm, more, 1, session=session)
+    seen = observe(endpoint)
+    assert seen.vm_id.tolist() == [vm]
+    assert (seen.by_record, seen.ailing) == ({}, {})
 
 
 def test_a_forged_place_is_not_believed(endpoint: Endpoint) -> None:

@@ -84,7 +84,7 @@ def test_a_text_that_becomes_long_while_the_vm_is_off_costs_nothing() -> None:
 @pytest.mark.parametrize(
     ("end", "number"),
     [
-        ("<HISTORY_RECORDS><HISTORY><OID>7</OID><SEQ>4</SEQ><HOSTNAME>a</HOSTNAME>", 4),
+        ("<HISTORY_RECORDS><HISTORY><OID>7</OID><SEQ>4</SEQ><HOSTNAME>a</HOSTNAME><HID>3</HID>", 4),
         ("<HISTORY_RECORDS/></VM></VM_POOL>", -1),
         ("<HISTORY_RECORDS><HISTORY><OID>7</OID><SEQ>x</SEQ>", UNKNOWN),
         ("", UNKNOWN),

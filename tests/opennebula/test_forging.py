@@ -1,0 +1,278 @@
+"""A VM is shown as OpenNebula keeps it, or as one that can't be read, whatever its owner wrote."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from merkatd.opennebula.elements import BrokenError, UnreadableError
+from merkatd.opennebula.history import _of_one
+from merkatd.opennebula.vm_pool import VmRow, read_page, read_vm
+
+HEAD = (
+    "<VM><ID>7</ID><UID>2</UID><GID>1</GID><UNAME>eve</UNAME><GNAME>users</GNAME><NAME>v</NAME>"
+    "<PERMISSIONS><OWNER_U>1</OWNER_U></PERMISSIONS><LAST_POLL>0</LAST_POLL><STATE>3</STATE>"
+    "<LCM_STATE>3</LCM_STATE><PREV_STATE>3</PREV_STATE><PREV_LCM_STATE>3</PREV_LCM_STATE>"
+    "<RESCHED>0</RESCHED><STIME>100</STIME><ETIME>0</ETIME><DEPLOY_ID></DEPLOY_ID><MONITORING/>"
+)
+RECORDS = (
+    "<HISTORY_RECORDS><HISTORY><OID>7</OID><SEQ>1</SEQ><HOSTNAME>a</HOSTNAME><HID>4</HID><CID>0"
+    "</CID><DS_ID>0</DS_ID><RSTIME>200</RSTIME><RETIME>0</RETIME><ACTION>0</ACTION></HISTORY>"
+    "</HISTORY_RECORDS>"
+)
+PINNED = "<TOPOLOGY><PIN_POLICY><![CDATA[CORE]]></PIN_POLICY></TOPOLOGY>"
+GROUP = "<VMGROUP><ROLE><![CDATA[web]]></ROLE><VMGROUP_ID><![CDATA[0]]></VMGROUP_ID></VMGROUP>"
+OFF = RECORDS.replace("<RETIME>0<", "<RETIME>201<")
+
+
+def section(text: str) -> str:
+    """A text as OpenNebula writes it."""
+    return f"<![CDATA[{text}]]>"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What an owner wrote, place by place: in a vector, and in attributes of both templates."""
+
+    context: str = "x"
+    early: str = "x"
+    late: str = "x"
+    user: str = "x"
+    second: str = "x"
+    snapshot: str = ""
+
+    def written(self) -> str:
+        """The VM as OpenNebula writes it: attributes by name, parts of vectors too."""
+        disks = f"<SNAPSHOTS><SNAPSHOT><NAME>{self.snapshot}</NAME></SNAPSHOT></SNAPSHOTS>"
+        return (
+            f"{HEAD}<TEMPLATE><CONTEXT><A>{section(self.context)}</A><B>{section('b')}</B>"
+            f"</CONTEXT><CPU>{section('8')}</CPU><HYPERVISOR>{section(self.early)}</HYPERVISOR>"
+            f"<MEMORY>{section('1024')}</MEMORY><TM_MAD_SYSTEM>{section(self.late)}</TM_MAD_SYSTEM>"
+            f"<VCPU>{section('8')}</VCPU></TEMPLATE><USER_TEMPLATE><N>{section(self.user)}</N>"
+            f"<NOTE>{section(self.second)}</NOTE></USER_TEMPLATE>{RECORDS}"
+            f"{disks if self.snapshot else ''}</VM>"
+        )
+
+
+def own(row: VmRow) -> tuple[object, ...]:
+    """What no owner may say: all that is OpenNebula's."""
+    kept = (row.cpu, row.vcpus, row.memory_mib, row.pinned, row.member, row.wants)
+    return (
+        *kept,
+        row.priority,
+        row.state,
+        row.life,
+        row.host,
+        row.record,
+        row.locked,
+        row.owner,
+        row.group,
+    )
+
+
+HONEST = own(read_vm(Texts().written()))
+
+
+def believed(texts: Texts) -> tuple[object, ...] | None:
+    """What is believed of a VM with these texts, None where it is not: from a page, and alone."""
+    written = texts.written()
+    try:
+        alone = own(read_vm(written))
+    except (BrokenError, UnreadableError):
+        alone = None
+    try:
+        page = read_page(f"<VM_POOL>{written}</VM_POOL>")
+    except BrokenError:
+        assert alone is None
+        return None
+    assert (None if page.ailing else own(page.vms[0])) == alone
+    return alone
+
+
+CASES = {
+    "its own cores": {"context": f"]]></A></CONTEXT>{PINNED}<CONTEXT><A><![CDATA["},
+    "a vector of its own": {
+        "context": f"]]></A><B>y</B></CONTEXT>{PINNED}<CONTEXT><A><![CDATA[",
+    },
+    "another's VM group": {"context": f"]]></A></CONTEXT>{GROUP}<CONTEXT><A><![CDATA["},
+    "twice in a vector": {"context": "]]></A><B>y</B><A><![CDATA["},
+    "all of the template": {
+        "context": (
+            "]]></A></CONTEXT><CPU>1</CPU><MEMORY>1</MEMORY></TEMPLATE><HIDDEN><TEMPLATE><CONTEXT>"
+            "<A><![CDATA["
+        ),
+        "user": "]]></N></USER_TEMPLATE></HIDDEN><USER_TEMPLATE><N><![CDATA[",
+    },
+    "one attribute by two texts": {
+        "early": "]]></HYPERVISOR><MEMORY>1</MEMORY><OZ><HYPERVISOR><![CDATA[",
+        "late": "]]></TM_MAD_SYSTEM></OZ><TM_MAD_SYSTEM><![CDATA[",
+    },
+    "the same within another": {
+        "early": "]]></HYPERVISOR><MEMORY>1</MEMORY><OZ><P><HYPERVISOR><![CDATA[",
+        "late": "]]></TM_MAD_SYSTEM></P></OZ><TM_MAD_SYSTEM><![CDATA[",
+    },
+    "a node of memory": {
+        "early": "]]></HYPERVISOR>" + PINNED + "<NUMA_NODE><HYPERVISOR><![CDATA[",
+        "late": "]]></TM_MAD_SYSTEM></NUMA_NODE><TM_MAD_SYSTEM><![CDATA[",
+    },
+    "a priority": {
+        "user": "]]></N><NA>1</NA><NB><N><![CDATA[",
+        "second": "]]></NOTE></NB><NOTE>z</NOTE><USER_PRIORITY>9</USER_PRIORITY><NOTE><![CDATA[",
+    },
+    "a priority before": {
+        "user": "]]></N><USER_PRIORITY>9</USER_PRIORITY><NB><N><![CDATA[",
+        "second": "]]></NOTE></NB><NOTE><![CDATA[",
+    },
+    "a size in a comment": {
+        "early": "]]></HYPERVISOR><MEMORY>1</MEMORY><!--",
+        "late": "--><TM_MAD_SYSTEM><![CDATA[",
+    },
+    "a size in an instruction": {
+        "early": "]]></HYPERVISOR><MEMORY>1</MEMORY><?x ",
+        "late": "?><TM_MAD_SYSTEM><![CDATA[",
+    },
+    "a history in a comment": {
+        "user": f"]]></N></USER_TEMPLATE>{OFF}<!--",
+        "snapshot": "s--><SNAPSHOTS><SNAPSHOT><NAME><![CDATA[t]]>",
+    },
+    "a second history": {
+        "snapshot": f"</NAME></SNAPSHOT></SNAPSHOTS>{OFF}<SNAPSHOTS><SNAPSHOT><NAME>"
+    },
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_texts_forge_is_not_believed(name: str) -> None:
+    """Each of these was, or would be, without one of the rules."""
+    assert believed(Texts(**CASES[name])) is None
+
+
+@pytest.mark.parametrize("place", ["context", "early", "late", "user", "second"])
+@given(
+    text=st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Z"))).filter(
+        lambda text: "]]>" not in text
+    )
+)
+def test_a_text_that_ends_no_section_is_no_reason_to_doubt(place: str, text: str) -> None:
+    """Also one with tags and comments in it, which are no more than its letters."""
+    for said in (text, f"<!--{text}", f"<CPU>{text}</CPU><?x", f"</{text}>"):
+        assert believed(Texts(**{place: said})) == HONEST
+
+
+def test_histories_are_believed_as_vms_are() -> None:
+    """Of one that was forged none is."""
+    assert _of_one(Texts().written()) is not None
+    for name in ("a history in a comment", "a second history"):
+        assert _of_one(Texts(**CASES[name]).written()) is None
+
+
+class Place(NamedTuple):
+    """Where a text stands: the elements around it, the outermost first."""
+
+    name: str
+    around: tuple[str, ...]
+
+
+PLACES = (
+    Place("context", ("TEMPLATE", "CONTEXT", "A")),
+    Place("early", ("TEMPLATE", "HYPERVISOR")),
+    Place("late", ("TEMPLATE", "TM_MAD_SYSTEM")),
+    Place("user", ("USER_TEMPLATE", "N")),
+    Place("second", ("USER_TEMPLATE", "NOTE")),
+)
+NAMES = (
+    *("CPU", "MEMORY", "VCPU", "TOPOLOGY", "PIN_POLICY", "VMGROUP", "ROLE", "CONTEXT", "TEMPLATE"),
+    *(
+        "USER_TEMPLATE",
+        "HISTORY_RECORDS",
+        "USER_PRIORITY",
+        "N",
+        "NOTE",
+        "A",
+        "HYPERVISOR",
+        "OZ",
+        "LOCK",
+    ),
+)
+WHOLE = (
+    "<USER_PRIORITY>9</USER_PRIORITY>",
+    PINNED,
+    GROUP,
+    OFF,
+    "<CPU>1</CPU>",
+    "<MEMORY>1</MEMORY>",
+    "<LOCK/>",
+    "<TEMPLATE/>",
+)
+VALUES = ("1", "CORE", "web", "")
+
+
+def opened(names: Any) -> str:
+    """The beginnings of these elements."""
+    return "".join(f"<{name}>" for name in names)
+
+
+def closed(names: Any) -> str:
+    """Their ends."""
+    return "".join(f"</{name}>" for name in reversed(names))
+
+
+contents = st.lists(
+    st.one_of(
+        st.sampled_from(WHOLE),
+        st.recursive(
+            st.builds(
+                lambda name, text: f"<{name}>{text}</{name}>",
+                st.sampled_from(NAMES),
+                st.sampled_from(VALUES),
+            ),
+            lambda inner: st.builds(
+                lambda name, parts: f"<{name}>{''.join(parts)}</{name}>",
+                st.sampled_from(NAMES),
+                st.lists(inner, max_size=2),
+            ),
+            max_leaves=3,
+        ),
+    ),
+    max_size=2,
+).map("".join)
+tags = st.lists(st.sampled_from(NAMES), max_size=2)
+
+
+@settings(max_examples=3000)
+@given(data=st.data())
+def test_one_text_shows_nothing_that_is_not_so(data: st.DataObject) -> None:
+    """It ends some of the elements around it, says anything, and begins them again."""
+    name, around = data.draw(st.sampled_from(PLACES))
+    depth = data.draw(st.integers(0, len(around)))
+    inner = around[depth:]
+    text = f"]]>{closed(inner)}{data.draw(contents)}{opened(inner)}<![CDATA["
+    assert believed(Texts(**{name: text})) in {None, HONEST}
+
+
+@settings(max_examples=5000)
+@given(data=st.data())
+def test_two_texts_show_nothing_that_is_not_so(data: st.DataObject) -> None:
+    """The first leaves elements open, which swallow all up to the second, in which they end."""
+    first, second = sorted(
+        data.draw(
+            st.lists(st.sampled_from(range(len(PLACES))), min_size=2, max_size=2, unique=True)
+        )
+    )
+    (one, outer), (other, later) = PLACES[first], PLACES[second]
+    shared = int(outer[0] == later[0])
+    depth = data.draw(st.integers(0, shared))
+    swallowing = data.draw(tags)
+    texts = {
+        one: (
+            f"]]>{closed(outer[depth:])}{data.draw(contents)}{opened(swallowing)}"
+            f"{opened(outer[depth:])}<![CDATA["
+        ),
+        other: (
+            f"]]>{closed(later[depth:])}{closed(swallowing)}{data.draw(contents)}"
+            f"{opened(later[depth:])}<![CDATA["
+        ),
+    }
+    assert believed(Texts(**texts)) in {None, HONEST}
