@@ -17,6 +17,7 @@ from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.claims_there import claims_on_hosts
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.snapshot import MEMORY, needed_memory
+from merkatd.scheduler.too_large import on_large_hosts
 from merkatd.scheduler.under_way import kept_from, reserved_again, rows_of
 from merkatd.scheduler.using import CPU, by_use
 from merkatd.scheduler.world import World
@@ -31,6 +32,7 @@ def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
 
     A VM that is on its way has what it bid for all the same: what its payer lacks becomes a debt.
     """
+    seen = on_large_hosts(seen)
     found = afforded(world, with_bids_under_way(seen, purse.last), purse)
     had = with_bids_under_way(found.seen, purse.last)
     return replace(found, seen=with_paid_floors(world, had, purse))

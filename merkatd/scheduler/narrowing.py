@@ -13,8 +13,8 @@ NOWHERE = -1
 def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> Snapshot:
     """Return the same cloud, in which VMs may be on no other hosts than these.
 
-    `hosts` is by row of the VM: [hosts]. What the VM requires otherwise stays in force. The new
-    classes are named after `label`.
+    `hosts` is by row of the VM: [hosts]. What the VM requires otherwise stays in force. The first
+    of the new classes is named `label`, others have a number too.
     """
     if not hosts:
         return snapshot
@@ -29,7 +29,7 @@ def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> S
         key = (before, given.tobytes())
         if key not in known:
             known[key] = len(allowed)
-            names.append(f"{label} {len(known)}")
+            names.append(label if len(known) == 1 else f"{label} {len(known)}")
             allowed.append(given if before == NOWHERE else given & allowed[before])
             rank.append(nowhere_better if before == NOWHERE else rank[before])
         requirement[row] = known[key]

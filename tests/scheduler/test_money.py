@@ -101,7 +101,7 @@ class TestIncomes:
         """Four days of prices, the last two three times as high: a step down, announced."""
         policy = SupplyPolicy(enabled=True, days=2)
         frontend = made(Money(supply=1e7, starting_credits=1e6, policy=policy))
-        vm = frontend.vm(1.0, VCPU=8, MEMORY=16384)
+        vm = frontend.vm(1.0, VCPU=8, MEMORY=8192)
         frontend.vm(0.0, MERKAT_BID_MEMORY=0, MEMORY=1)
         frontend.clock.advance(DAY_S - frontend.clock.seconds() % DAY_S)
         for day in range(5):
