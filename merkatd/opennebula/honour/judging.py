@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
+from merkatd.opennebula.honour.allowance import Allowances, without_texts
 from merkatd.opennebula.honour.asked import counted, listed, required, wrong_rank
 from merkatd.opennebula.honour.devices import allotted, described
 from merkatd.opennebula.honour.groups import Groups, groups_of
@@ -114,14 +115,16 @@ def _sorted_out(
     sorts: list[Sort] = []
     # Equal wants are mostly one object: then its identity says so at far less cost.
     at_a_glance: dict[object, int] = {}
+    allowances = Allowances(len(scene))
     roles = [_ANY if vm.member is None else groups.row(vm.member) for vm in vms]
     found: list[int] = []
     for vm, role in zip(vms, roles, strict=True):
         glance = id(vm.wants), vm.owner, vm.group, vm.stay, role
         sort = at_a_glance.get(glance)
         if sort is None:
-            one, likeness = _sort(vm, role, scene, groups)
-            key = one.wants, one.stay, likeness, one.hosts_only, one.hosts_never
+            covered = allowances.covers(vm.owner, vm.wants)
+            one, likeness = _sort(vm, role, scene, groups, "" if covered else allowances.why())
+            key = one.wants, one.stay, likeness, one.hosts_only, one.hosts_never, one.beyond
             sort = at_a_glance[glance] = known.setdefault(key, len(sorts))
             if sort == len(sorts):
                 sorts.append(one)
@@ -129,11 +132,14 @@ def _sorted_out(
     return np.array(found, dtype=np.int64), sorts, np.array(roles, dtype=np.int64)
 
 
-def _sort(vm: AskingVm, role: int, scene: Scene, groups: Groups) -> tuple[Sort, object]:
+def _sort(
+    vm: AskingVm, role: int, scene: Scene, groups: Groups, beyond: str
+) -> tuple[Sort, object]:
     """What the VM is judged by, and who has the same rights as its owner."""
+    wants = without_texts(vm.wants) if beyond else vm.wants
     user = scene.rights.subject(vm.owner, vm.group)
     likeness = None if user is None else scene.rights.likeness(user)
-    return Sort(vm.wants, vm.stay, user, *_host_rules(groups, role)), likeness
+    return Sort(wants, vm.stay, user, *_host_rules(groups, role), beyond), likeness
 
 
 def _host_rules(groups: Groups, role: int) -> tuple[frozenset[int] | None, frozenset[int]]:
@@ -164,6 +170,8 @@ def _constraints_of(
 ) -> Iterator[Constraint]:
     """In the order in which they are named; what is chosen on the way goes into the opinion."""
     wants = sort.wants
+    if sort.beyond:
+        yield Constraint(np.zeros(len(scene), dtype=bool), lambda _left: sort.beyond)
     if sort.user is not None:
         yield Constraint(scene.may(sort.user, HOST), partial(_forbidden, scene))
     for name, text, limits in (

@@ -89,6 +89,8 @@ class Sort:
     """Ids of the only hosts that its role may be on,"""
     hosts_never: frozenset[int] = frozenset()
     """and of those that it may not."""
+    beyond: str = ""
+    """Why none of the owner's texts are compared, where that is so."""
 
 
 Why = Callable[[Bools], str]

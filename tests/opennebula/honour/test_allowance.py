@@ -1,0 +1,59 @@
+"""An owner's texts are compared up to a bound, however many VMs they are given to."""
+
+from typing import Any
+
+import pytest
+
+from merkatd.opennebula.honour import allowance, judge
+from merkatd.opennebula.wanted import Estate, NicWant, Wants
+from tests.opennebula.honour.clouds import Vm, host
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten terms of an owner."""
+    monkeypatch.setattr(allowance, "_LEAST_TERMS", 10)
+    monkeypatch.setattr(allowance, "MOST", 20)
+
+
+def text(number: int, terms: int = 4) -> str:
+    """A requirement that all hosts meet, unlike that of any other number."""
+    return " | ".join(['A = "1"', *(f'A = "{number}.{row}"' for row in range(1, terms))])
+
+
+@pytest.mark.usefixtures("few")
+def test_vms_beyond_the_bound_wait_and_their_owner_reads_why() -> None:
+    """The older ones count first; another owner's are none of it."""
+    hosts = [host(0, says={"A": "1"}), host(1, says={"A": "1"})]
+    vms = [Vm(vm, owner=vm // 4, wants=Wants(requirements=text(vm))) for vm in range(8)]
+    told = judge(vms, hosts, Estate()).constraints.unplaceable
+    assert list(told) == [2, 3, 6, 7]
+    assert all("more than 10 terms in all" in why for why in told.values())
+
+
+@pytest.mark.usefixtures("few")
+def test_a_text_counts_once_however_many_vms_have_it() -> None:
+    """Terms are shared where the text is."""
+    vms = [Vm(vm, owner=1, wants=Wants(requirements=text(0, 10))) for vm in range(5)]
+    hosts = [host(0, says={"A": "1"}), host(1, says={"A": "1"})]
+    assert judge(vms, hosts, Estate()).constraints.unplaceable == {}
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("name", ["requirements", "rank", "requirements_ds", "rank_ds", "nics"])
+def test_every_text_counts(name: str) -> None:
+    """A VM with two of half the bound each is within, a third is beyond."""
+
+    def wants(number: int) -> Wants:
+        if name == "nics":
+            return Wants(nics=(NicWant(0, text(number, 5)),))
+        ranked = name.startswith("rank")
+        said = " + ".join([f"A{number}", *["FREE_CPU"] * 4]) if ranked else text(number, 5)
+        given: dict[str, Any] = {name: said}
+        return Wants(**given)
+
+    counted = allowance.Allowances(hosts=2)
+    assert [counted.covers(1, wants(number)) for number in range(3)] == [True, True, False]
+    left = allowance.without_texts(wants(9))
+    assert allowance.Allowances(hosts=10**9).covers(1, left)
+    assert not any(text for text, _ in allowance._texts(left))
