@@ -17,7 +17,7 @@ from merkatd.market.claim_prices import Claim, ClaimPrices, Claims
 from merkatd.market.demand import Bidder, Demand
 from merkatd.market.explain import BIDDING
 from merkatd.market.price import PriceRule, bid_that_buys, price
-from merkatd.market.view import NOWHERE, view_of
+from merkatd.market.view import NOWHERE, total_of, view_of
 
 LEAST_BID = 1e-6
 """A micro-credit: what is to be had for any bid above nothing is had for this."""
@@ -79,6 +79,10 @@ class Quotes:
     priced: Demand
     """and the same as the price counts it: with no more than VMs can use on their hosts, and with
     floors where they count."""
+    capacity: Floats
+    """[hosts, resources]"""
+    open: Bools
+    """[hosts]: takes new VMs, and counts in the market's capacity."""
     disabled: Bools
     """[hosts]: counts in the market's capacity as far as its VMs can use it:"""
     usable: Floats
@@ -157,6 +161,8 @@ class Quotes:
             hosts=demand(whole, at[there], view.capacity),
             market=demand(whole, together, view.total),
             priced=demand(counted, together, view.total),
+            capacity=view.capacity,
+            open=view.open,
             disabled=view.disabled,
             usable=view.usable,
             host_rows=view.hosts,
@@ -293,14 +299,19 @@ class Quotes:
         return price(level, self.reserve)
 
     def _total(self, place: Place, column: int, row: Bidder) -> float:
-        """The market's capacity: a bid can change how much of a disabled host its VM can use."""
-        total = float(self.total[column])
+        """The market's capacity: a bid can change how much of a disabled host its VM can use.
+
+        Summed as the market sums it: where all caps come to just the capacity, the last digit of
+        it decides what the price is.
+        """
         if place.pool == NOWHERE or place.now is None or not self.disabled[place.pool]:
-            return total
-        capacity = float(self.hosts.capacity[place.pool * len(self.resources) + column])
-        usable = float(self.usable[place.pool, column])
-        then = usable - place.now[column].cap + row.cap
-        return total + min(then, capacity) - min(usable, capacity)
+            return float(self.total[column])
+        caps = self.rows[self.at == place.pool, column, 2]
+        own = int(np.flatnonzero(caps == place.now[column].cap)[0])
+        caps[own] = row.cap
+        usable = self.usable.copy()
+        usable[place.pool, column] = sum(caps.tolist())
+        return float(total_of(self.capacity, self.open, self.disabled, usable)[column])
 
     def _counted(self, place: Place, column: int, row: Bidder) -> Bidder:
         """How a row counts in the price: as `MarketView.counted` has it."""

@@ -50,11 +50,7 @@ class MarketView:
     @property
     def total(self) -> Floats:
         """[resources]: the capacity of the market."""
-        total: Floats = self.capacity[self.open].sum(axis=0)
-        if not self.disabled.any():
-            return total
-        used: Floats = np.minimum(self.usable, self.capacity)[self.disabled].sum(axis=0)
-        return total + used
+        return total_of(self.capacity, self.open, self.disabled, self.usable)
 
     @property
     def usable(self) -> Floats:
@@ -109,6 +105,18 @@ class MarketView:
             allocation[rows] = part.allocation
             return Share(allocation, part.level)
         return _divide(self.bid, self.floor, self.cap, pool, capacity)
+
+
+def total_of(capacity: Floats, open_: Bools, disabled: Bools, usable: Floats) -> Floats:
+    """[resources]: all of the open hosts, and of the disabled ones as much as is usable.
+
+    The amounts are [hosts, resources].
+    """
+    total: Floats = capacity[open_].sum(axis=0)
+    if not disabled.any():
+        return total
+    used: Floats = np.minimum(usable, capacity)[disabled].sum(axis=0)
+    return total + used
 
 
 def _divide(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats) -> Share:
