@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from merkatd.cluster.arrays import Floats, Ints
-from merkatd.market.share import bends
+from merkatd.market.share import ENOUGH, bends
 
 HIGHEST = sys.float_info.max
 """No bend is higher, as small as a bid may be."""
@@ -117,7 +117,7 @@ class Demand:
         first, last = self.start.item(pool), self.start.item(pool + 1)
         bend = self.first_bend.item(pool)
         lines = _Lines(self.slope, self.fixed, first, without or _NOBODY, plus or _NOBODY)
-        if lines.asked(last, math.inf) <= capacity:
+        if lines.asked(last, math.inf) <= capacity * ENOUGH:
             return math.inf
         if lines.asked(bend, _BEFORE_ALL) >= capacity:
             return 0.0

@@ -23,6 +23,11 @@ import numpy as np
 from merkatd.cluster.arrays import Bools, Floats, Ints
 
 
+ENOUGH = 1 + 1e-11
+"""Tops that exceed the capacity by no more than rounding have all that they ask for: where they come
+to just the capacity, sums in another order may say either, and the price would be another one."""
+
+
 class Share(NamedTuple):
     """Who gets how much."""
 
@@ -63,8 +68,9 @@ def share(bid: Floats, floor: Floats, cap: Floats, pool: Ints, capacity: Floats)
     pools = len(capacity)
     floors = np.bincount(pool, floor, pools)
     tops = np.bincount(pool, bend.top, pools)
-    contended = (floors < capacity) & (tops > capacity)
-    level = np.where(tops <= capacity, np.inf, 0.0)
+    enough = tops <= capacity * ENOUGH
+    contended = (floors < capacity) & ~enough
+    level = np.where(enough, np.inf, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
         if contended.any():
             rows = np.flatnonzero(contended[pool] & (bid > 0))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
-from merkatd.market.share import bends
+from merkatd.market.share import ENOUGH, bends
 from merkatd.market.view import MarketView
 from merkatd.placement.compiled import compiled
 
@@ -59,7 +59,7 @@ def divide(
     for i in range(count):
         floors += stakes.floor[rows[i], resource]
         tops += stakes.top[rows[i], resource]
-    if tops <= capacity:
+    if tops <= capacity * ENOUGH:
         for i in range(count):
             out[i] = stakes.top[rows[i], resource]
         return np.inf
