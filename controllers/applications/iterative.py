@@ -6,11 +6,13 @@ whether it will make it. What is needed is a kind's own; when to suspend is the 
 daemon resumes (`controllers/policies/suspension.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import inf
 from typing import Final
 
+from controllers.applications.parts import Parts, slowest
 from controllers.applications.progress import Progress
 from controllers.applications.replacing import OFF, Absent, overdue
 from controllers.applications.scene import Scene, in_words, too_late, usable_s
@@ -82,19 +84,15 @@ class Iterative(Controller):
     async def on_progress(self, measured: Measured) -> None:
         """Remember how far it is."""
         most_s = 2 * self.assignment.interval_s
-        progress = self._progress().after(measured.at_s, measured.values, most_s)
-        self.memory[_PROGRESS] = progress.kept()
+        parts = self._parts().after(measured.cluster, measured.at_s, measured.values, most_s)
+        self.memory[_PROGRESS] = parts.kept()
         absent = Absent.of(self.memory.get(_ABSENT, {}))
         self.memory[_ABSENT] = absent.after(measured.cluster, measured.values).kept()
 
     async def on_price(self, news: News) -> None:
         """Bid, suspend, end; and say how it goes."""
-        progress = self._progress()
-        if progress.exit is not None and (progress.exit or progress.done >= self.steps):
-            await self._ended(progress.exit)
-            return
-        if progress.done >= self.steps:
-            await self.done(f"all {self.steps} iterations are made")
+        parts = self._parts()
+        if await self._ended(parts.counting(self._unheard(news))):
             return
         if news.state == "suspending":  # nothing of it bids any more
             return
@@ -106,18 +104,31 @@ class Iterative(Controller):
             return
         market = market_without(news)
         standings = self._standings(vms, market, news)
-        scene = self._scene(progress, standings, vms, market, news)
+        scene = self._scene(parts, standings, vms, market, news)
         if await self._given_up(scene):
             return
         await self._tell(scene)
         if await self.goes_on(scene):
             await self.bid(scene, standings)
 
-    async def _ended(self, code: int) -> None:
+    async def _ended(self, parts: Sequence[Progress]) -> bool:
+        """Whether one of its parts has failed, or all of them are done, and its tenant told so."""
+        exits = [one.exit for one in parts if one.exit is not None]
+        code = max(exits, key=abs, default=0)
         if code:
             await self.give_up(f"the application ended with code {code}")
+        elif all(one.done >= self.steps for one in parts):
+            made = f"all {self.steps} iterations are made"
+            await self.done("the application has ended well" if exits else made)
         else:
-            await self.done("the application has ended well")
+            return False
+        return True
+
+    def _unheard(self, news: News) -> AbstractSet[str]:
+        """Clusters whose monitors have told nothing yet."""
+        heard = Absent.of(self.memory.get(_ABSENT, {})).by_cluster.keys()
+        watched = {one.name for one in self.assignment.clusters if one.monitor is not None}
+        return {name for name in watched - heard if news.sizes.get(name, 0)}
 
     async def _replace(self, news: News) -> None:
         """Have VMs made anew that are said to run but were never reached, or that went out."""
@@ -168,7 +179,7 @@ class Iterative(Controller):
 
     def _scene(
         self,
-        progress: Progress,
+        parts: Parts,
         standings: Mapping[int, Standing],
         vms: list[VmNow],
         market: Prices,
@@ -176,8 +187,10 @@ class Iterative(Controller):
     ) -> Scene:
         running = [one.vm for one in vms if one.state == "running"]
         held = min((held_part(standings[vm]) for vm in running), default=0.0)
-        progress = progress.until(news.at_s, held, 2 * self.assignment.interval_s)
-        self.memory[_PROGRESS] = progress.kept()
+        parts = parts.until(news.at_s, held, 2 * self.assignment.interval_s)
+        self.memory[_PROGRESS] = parts.kept()
+        counting = parts.counting(self._unheard(news))
+        progress = slowest(counting, self.steps, self.assignment.ideal_s)
         work = progress.work(self.steps, self.assignment.ideal_s)
         case = self._case(work.ideal_s, market, news)
         there = spending(case.purse, case.left_s, case.interval_s)
@@ -286,8 +299,8 @@ class Iterative(Controller):
             text=in_words(scene, spare_s),
         )
 
-    def _progress(self) -> Progress:
-        return Progress.of(self.memory.get(_PROGRESS, {}))
+    def _parts(self) -> Parts:
+        return Parts.of(self.memory.get(_PROGRESS, {}), [*self._terms()])
 
 
 def _cost(vms: list[VmNow], news: News) -> float:

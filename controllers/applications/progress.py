@@ -1,4 +1,4 @@
-"""How far an iterative application is, from what its monitor told, and how fast it goes.
+"""How far a cluster of an iterative application is, by its monitor, and how fast it goes.
 
 An iteration's cost is counted in *effort*: seconds of VMs that have all they can use. Two seconds
 with half of it are one. So what an iteration will take after the allocation has changed is known
@@ -77,6 +77,11 @@ class Progress:
         return replace(
             now, seen_s=at_s, seen_effort_s=now.effort_s, done=done, exit=ended, marks=marks
         )
+
+    @property
+    def told(self) -> bool:
+        """Whether its monitor has told of iterations, or of an end."""
+        return self.seen_s > 0 or self.exit is not None
 
     @property
     def measured(self) -> bool:

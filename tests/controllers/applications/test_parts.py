@@ -1,0 +1,201 @@
+"""An application of several clusters, each with its own monitor: the slowest one counts."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.applications.deadline import FullDeadline
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import Done, GiveUp, Monitor, Outcome, Report, VmNow
+from tests.bus.rig import assignment, news
+from tests.controllers.applications.live import VM, Live
+
+STEPS = 40
+FULL = {"cpu": 100.0, "memory": 512.0}
+SLOW, FAST, QUIET = "solver", "viewer", "store"
+VMS = {SLOW: 101, FAST: 102, QUIET: 103}
+
+
+class Platform:
+    """One VM in each cluster, all with a monitor; its daemon takes whatever it is asked."""
+
+    def __init__(self, *clusters: str, **memory: Any) -> None:
+        plain = assignment(controller="deadline")
+        (terms,) = plain.clusters
+        self._clusters = clusters
+        self._given = replace(
+            plain,
+            clusters=tuple(
+                replace(terms, name=name, monitor=Monitor(kind="steps")) for name in clusters
+            ),
+            parameters={"steps": STEPS},
+            deadline_s=1_000_000.0,
+            memory=memory or None,
+        )
+        self.asked: list[Any] = []
+        self.period = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Its controller's process, which remembers what was kept."""
+        self._one = FullDeadline(self._given, self)
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        if isinstance(body, Remember):
+            memory = json.loads(json.dumps(body.memory))
+            self._given = replace(self._given, memory=memory)
+            return Kept()
+        self.asked.append(body)
+        return Outcome(accepted=True)
+
+    def pass_a_period(self, **seen: dict[str, float]) -> None:
+        """Monitors tell of their clusters in this order, then come the news."""
+        self.period += 1
+        vms = tuple(
+            VmNow(vm=VMS[name], cluster=name, state="running", bid=FULL, allocation=FULL)
+            for name in self._clusters
+        )
+        latest = news(
+            period=self.period,
+            deadline_s=self._given.deadline_s,
+            vms=vms,
+            sizes=dict.fromkeys(self._clusters, 1),
+            balance=1e6,
+        )
+        for cluster, values in seen.items():
+            told = Measured(cluster=cluster, at_s=latest.at_s, values=values)
+            asyncio.run(self._one.take(told))
+        asyncio.run(self._one.take(latest))
+
+    def said(self, kind: type) -> list[Any]:
+        """What its controller asked for, of one kind."""
+        return [one for one in self.asked if isinstance(one, kind)]
+
+
+def done(count: float, **more: float) -> dict[str, float]:
+    """What a monitor tells."""
+    return {"done": count, **more}
+
+
+@pytest.fixture(params=[(SLOW, FAST), (FAST, SLOW)])
+def order(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """In which the clusters stand in the template, and their monitors tell."""
+    found: tuple[str, str] = request.param
+    return found
+
+
+@pytest.fixture
+def site() -> Iterator[Live]:
+    """Two hosts of four cores."""
+    one = Live(hosts=2)
+    yield one
+    one.close()
+
+
+def test_a_platform_is_done_when_its_slowest_cluster_is(site: Live, order: tuple[str, str]) -> None:
+    """Its iterations take eight times as long as those of the other."""
+    work = {SLOW: 2_400, FAST: 300}
+    platform = site.submit(
+        controller=f'[controller]\nkind = "deadline"\nparameters = {{ steps = {STEPS} }}',
+        budget="[budget]\ncredits = 5000",
+        slo='[slo]\ndeadline = "2h"\n',
+        cluster="".join(
+            f'[[cluster]]\nname = "{name}"\nleast = 1\ninitial = 1\n'
+            f'template = """\n{VM.format(work=work[name], steps=STEPS)}"""\n'
+            for name in order
+        ),
+    )
+    site.until(platform, "running")
+    (slow,) = [one.vm for one in site.members(platform) if one.cluster == SLOW]
+    assert slow is not None
+    made = 0
+    for _ in range(100):
+        if site.said(platform, Done):
+            break
+        guest = site.guest(slow)
+        assert guest is not None
+        made = int(guest.log[-1][1]) if guest.log else 0
+        site.periods(1)
+    assert made >= STEPS - 2
+    assert all(one.done is None or one.done < 1.0 for one in site.said(platform, Report))
+
+
+def test_the_work_that_is_left_is_that_of_the_slowest(order: tuple[str, str]) -> None:
+    """An iteration of it takes two minutes, and the other makes four in a minute."""
+    platform = Platform(*order)
+    for period in range(11):
+        seen = {SLOW: done(period // 2), FAST: done(4 * period)}
+        platform.pass_a_period(**{name: seen[name] for name in order})
+    assert not platform.said(Done)
+    last = platform.said(Report)[-1]
+    assert last.text.startswith("5 of 40 iterations")
+    assert last.done == pytest.approx(5 / STEPS, abs=1 / STEPS)
+    assert last.performance == pytest.approx(120.0, rel=0.1)
+    assert last.work_left_s == pytest.approx(35 * 120.0, rel=0.1)
+
+
+def test_a_cluster_whose_monitor_has_not_told_yet_has_made_nothing() -> None:
+    """Its VMs may still boot while those of the other are done."""
+    platform = Platform(SLOW, FAST)
+    platform.pass_a_period(**{FAST: done(STEPS)})
+    platform.pass_a_period(**{FAST: done(STEPS)})
+    assert not platform.said(Done)
+    platform.pass_a_period(**{SLOW: done(1)})
+    assert not platform.said(Done)
+    platform.pass_a_period(**{SLOW: done(STEPS)})
+    assert platform.said(Done)
+
+
+def test_a_cluster_that_answers_and_has_no_log_does_not_count() -> None:
+    """As the VMs of one cluster that have none."""
+    platform = Platform(FAST, QUIET)
+    platform.pass_a_period(**{QUIET: {"answering": 1.0}, FAST: done(STEPS)})
+    assert platform.said(Done)
+
+
+def test_one_that_failed_has_failed_them_all(order: tuple[str, str]) -> None:
+    """Whatever the monitor of the other tells, before or after it."""
+    platform = Platform(*order)
+    seen = {SLOW: done(3, exit=2.0), FAST: done(3, exit=0.0)}
+    platform.pass_a_period(**{name: seen[name] for name in order})
+    (given_up,) = platform.said(GiveUp)
+    assert given_up.reason == "the application ended with code 2"
+
+
+OLD = {
+    "seen_s": 1_000.0,
+    "done": 30,
+    "exit": None,
+    "at_s": 1_000.0,
+    "part": 1.0,
+    "effort_s": 300.0,
+    "seen_effort_s": 300.0,
+    "marks": [[0.0, 0], [100.0, 10], [200.0, 20], [300.0, 30]],
+}
+"""What was kept of 30 iterations of ten seconds."""
+
+
+class TestKeptBefore:
+    """A controller once kept the progress of its last cluster to tell, and named none."""
+
+    def test_of_one_cluster_it_is_that_ones(self) -> None:
+        """Its pace is known at once."""
+        platform = Platform(SLOW, progress=OLD)
+        platform.pass_a_period()
+        last = platform.said(Report)[-1]
+        assert last.text.startswith("30 of 40 iterations, 10 s each")
+
+    def test_of_two_the_monitors_say_whose_it_was(self, order: tuple[str, str]) -> None:
+        """Until then it stands for both."""
+        platform = Platform(*order, progress=OLD, absent={SLOW: {}, FAST: {}})
+        platform.pass_a_period()
+        platform.pass_a_period(**{SLOW: done(6), FAST: done(STEPS)})
+        platform.pass_a_period(**{SLOW: done(7), FAST: done(STEPS)})
+        assert not platform.said(Done)
+        assert platform.said(Report)[-1].text.startswith("7 of 40 iterations")
