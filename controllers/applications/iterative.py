@@ -210,6 +210,7 @@ class Iterative(Controller):
             sure=progress.sure or self.assignment.ideal_s is not None,
             overspent=_cost(vms, news) > DRAIN * there,
             news=news,
+            seen=progress.told or progress.done > 0 or self.assignment.ideal_s is not None,
             stale_s=max(self.now_s - progress.seen_s, 0.0) if progress.seen_s else 0.0,
         )
 
@@ -280,22 +281,26 @@ class Iterative(Controller):
         await self.set_bids(bids, self.why(judged) if known else "its pace is not known yet")
 
     async def _tell(self, scene: Scene) -> None:
+        """Say in each report how much is done and left: the daemon judges by the last one."""
+        work, left_s = scene.work, scene.left_s
+        known: dict[str, float | None] = {
+            "done": work.done / max(work.steps, 1) if scene.seen else None,
+            "work_left_s": work.ideal_s if scene.sure else None,
+        }
         if not scene.measured:
-            await self.report(text="no iteration has been seen yet")
+            await self.report(**known, text="no iteration has been seen yet")
             return
         if not scene.held:
-            await self.report(text="none of its VMs runs yet, or they get nothing")
+            await self.report(**known, text="none of its VMs runs yet, or they get nothing")
             return
-        work, left_s = scene.work, scene.left_s
         needs_s = work.left * scene.pace_s
         spare_s = left_s - needs_s
         await self.report(
+            **known,
             on_track=spare_s >= 0,
             projected_end_s=self.now_s + needs_s,
             performance=scene.pace_s,
             reference=reference_s(work, scene.usable_s) if self.deadline_s is not None else None,
-            done=work.done / max(work.steps, 1),
-            work_left_s=work.ideal_s if scene.sure else None,
             text=in_words(scene, spare_s),
         )
 

@@ -37,8 +37,10 @@ class Scene:
     """What the rule of suspensions judges,"""
     spending: float
     """and what can be spent in a period on all VMs."""
+    seen: bool
+    """Whether it is known how much is done,"""
     measured: bool
-    """Whether an iteration was seen to be made; if not, the first takes `pace_s` at least."""
+    """and whether an iteration was seen to be made; if not, the first takes `pace_s` at least."""
     sure: bool
     """Whether it is known well enough to give up."""
     overspent: bool

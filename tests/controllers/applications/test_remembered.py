@@ -1,0 +1,97 @@
+"""Each report tells how much of the work is known to be done, whatever its VMs do."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.applications.deadline import FullDeadline
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import Outcome, Report, VmNow
+from tests.bus.rig import assignment, news
+from tests.controllers.applications.live import VM, Live
+from tests.platforms.site import BOB
+
+STEPS = 100
+FULL, NOTHING = {"cpu": 100.0, "memory": 512.0}, {"cpu": 0.0, "memory": 0.0}
+
+
+class Platform:
+    """A controller of one VM, which makes an iteration in a minute."""
+
+    def __init__(self, ideal_s: float | None) -> None:
+        self.reports: list[Report] = []
+        self.period = 0
+        given = replace(
+            assignment(), parameters={"steps": STEPS}, deadline_s=100_000.0, ideal_s=ideal_s
+        )
+        self._one = FullDeadline(given, self)
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        if isinstance(body, Report):
+            self.reports.append(body)
+        return Kept() if isinstance(body, Remember) else Outcome(accepted=True)
+
+    def pass_a_period(self, state: str, done: int | None = None) -> Report:
+        """The report that is made when its VM is in this state."""
+        self.period += 1
+        got = FULL if state == "running" else NOTHING
+        vm = VmNow(vm=101, cluster="workers", state=state, bid=FULL, allocation=got)
+        latest = news(period=self.period, deadline_s=100_000.0, vms=(vm,), balance=1e6)
+        if done is not None:
+            seen = Measured(cluster="workers", at_s=latest.at_s, values={"done": float(done)})
+            asyncio.run(self._one.take(seen))
+        asyncio.run(self._one.take(latest))
+        return self.reports[-1]
+
+
+@pytest.mark.parametrize("ideal_s", [None, 6_000.0])
+def test_while_none_of_its_vms_runs_its_work_is_known(ideal_s: float | None) -> None:
+    """As when its host is gone: the daemon judges by the last report how much is left."""
+    platform = Platform(ideal_s)
+    for done in range(1, 61):
+        before = platform.pass_a_period("running", done)
+    assert before.work_left_s == pytest.approx(40 * 60.0, rel=0.05)
+    for _ in range(3):
+        now = platform.pass_a_period("pending")
+        assert now.done == pytest.approx(0.6, abs=0.01)
+        assert now.work_left_s == pytest.approx(40 * 60.0, rel=0.05)
+        assert now.on_track is None
+
+
+def test_what_was_seen_once_is_told_before_the_pace_is_known() -> None:
+    """Nothing is told of what was never seen."""
+    platform = Platform(None)
+    assert platform.pass_a_period("running").done is None
+    now = platform.pass_a_period("running", 30)
+    assert now.done == pytest.approx(0.3)
+    assert now.work_left_s is None
+
+
+def test_a_platform_whose_vm_lost_its_host_is_not_given_up() -> None:
+    """Its deadline leaves time for the rest, and none for the whole work."""
+    site = Live(hosts=1)
+    vm = VM.format(work=3_000, steps=40)
+    platform = site.submit(
+        controller='[controller]\nkind = "deadline"\nparameters = { steps = 40 }',
+        budget="[budget]\ncredits = 500",
+        slo='[slo]\ndeadline = "4200s"\nideal_run = "3000s"\n',
+        cluster=f'[[cluster]]\nname = "ranks"\nleast = 1\ninitial = 1\ntemplate = """\n{vm}"""',
+    )
+    site.until(platform, "running")
+    crowd = [site.vm(0.0001, BOB, VCPU=4, MEMORY=1024) for _ in range(2)]
+    site.periods(42)
+    site.bench.ok("one.vm.action", "undeploy-hard", site.vms(platform)[0])
+    site.bench.ok("one.host.status", 0, 1)
+    site.periods(2)
+    for one in crowd:
+        site.bench.ok("one.vm.update", one, 'MERKAT_BID_CPU="30000"', 1)
+    for _ in range(6):
+        site.periods(1)
+        now = site.platform(platform)
+        assert now.state not in {"stopping", "failed"}, now.why
+        assert (now.report or {})["done"] > 0.8
+    site.close()
