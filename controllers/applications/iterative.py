@@ -6,6 +6,7 @@ whether it will make it. What is needed is a kind's own; when to suspend is the 
 daemon resumes (`controllers/policies/suspension.py`).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -187,7 +188,9 @@ class Iterative(Controller):
     ) -> Scene:
         running = [one.vm for one in vms if one.state == "running"]
         held = min((held_part(standings[vm]) for vm in running), default=0.0)
-        parts = parts.until(news.at_s, held, 2 * self.assignment.interval_s)
+        whole = _all_run(news)
+        most_s = 2 * self.assignment.interval_s
+        parts = parts.told_of_vms(news.at_s, held, most_s, whole=whole)
         self.memory[_PROGRESS] = parts.kept()
         counting = parts.counting(self._unheard(news))
         progress = slowest(counting, self.steps, self.assignment.ideal_s)
@@ -203,6 +206,7 @@ class Iterative(Controller):
             reachable_step_s=work.ideal_step_s / max(part, 1e-9),
             part=part,
             held=held,
+            whole=whole,
             names=tuple(news.prices),
             case=case,
             spending=there,
@@ -306,6 +310,12 @@ class Iterative(Controller):
 
     def _parts(self) -> Parts:
         return Parts.of(self.memory.get(_PROGRESS, {}), [*self._terms()])
+
+
+def _all_run(news: News) -> bool:
+    """Whether all VMs that the platform is to have run."""
+    running = Counter(one.cluster for one in news.vms if one.state == "running" and not one.leaving)
+    return all(running[name] >= size for name, size in news.sizes.items())
 
 
 def _cost(vms: list[VmNow], news: News) -> float:

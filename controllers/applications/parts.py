@@ -33,9 +33,10 @@ class Parts:
         """For a controller's memory."""
         return {name: one.kept() for name, one in self.by_cluster.items()}
 
-    def until(self, at_s: float, part: float, most_s: float) -> "Parts":
-        """When time has passed, for all of them."""
-        return Parts({name: one.until(at_s, part, most_s) for name, one in self.by_cluster.items()})
+    def told_of_vms(self, at_s: float, part: float, most_s: float, *, whole: bool) -> "Parts":
+        """When news have told of the VMs of all of them: a part waits for the VMs of another."""
+        now = self.by_cluster.items()
+        return Parts({name: one.told_of_vms(at_s, part, most_s, whole=whole) for name, one in now})
 
     def after(
         self, cluster: str, at_s: float, values: Mapping[str, float], most_s: float

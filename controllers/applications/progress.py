@@ -38,6 +38,12 @@ class Progress:
     """The effort until its monitor looked last."""
     marks: tuple[tuple[float, int], ...] = ()
     """The effort at which so many iterations were seen to be done."""
+    whole: bool = True
+    """Whether all VMs that the platform is to have ran at the last news. While one is away"""
+    away_s: float = 0.0
+    """the effort of the others is kept apart: they may only wait for it."""
+    made_s: float = 0.0
+    """So much of that had been when the last iterations were seen to be made without it."""
 
     @classmethod
     def of(cls, memory: Mapping[str, Any]) -> "Progress":
@@ -56,9 +62,31 @@ class Progress:
         back by as much begins anew: what it had said before would hold for as long.
         """
         passed_s = min(max(at_s - self.at_s, 0.0), most_s) if self.at_s else 0.0
-        effort_s = self.effort_s + self.part * passed_s
+        gained_s = self.part * passed_s
+        effort_s = self.effort_s + (gained_s if self.whole else 0.0)
+        away_s = self.away_s + (0.0 if self.whole else gained_s)
         later_s = at_s if at_s < self.at_s - most_s else max(at_s, self.at_s)
-        return replace(self, at_s=later_s, part=part, effort_s=effort_s)
+        return replace(self, at_s=later_s, part=part, effort_s=effort_s, away_s=away_s)
+
+    def told_of_vms(self, at_s: float, part: float, most_s: float, *, whole: bool) -> "Progress":
+        """When news have told what the VMs have, and whether all of them run.
+
+        Iterations that were made while one was away, and still is, are made without it: what they
+        took counts. What was seen just before it was back it may have made itself.
+        """
+        now = replace(self.until(at_s, part, most_s), whole=whole)
+        if self.whole:
+            return now
+        made = bool(now.marks) and now.done != now.marks[-1][1]
+        if whole:
+            marks = _moved(now.marks, now.effort_s, now.done) if made else now.marks
+            return replace(now, marks=marks, away_s=0.0, made_s=0.0)
+        if not made:
+            return now
+        effort_s, away_s = now.effort_s + now.made_s, now.away_s - now.made_s
+        marks = (*now.marks, (effort_s, now.done))[-MARKS:]
+        now = replace(now, effort_s=effort_s, seen_effort_s=effort_s, marks=marks)
+        return replace(now, away_s=away_s, made_s=0.0)
 
     def after(self, at_s: float, values: Mapping[str, float], most_s: float) -> "Progress":
         """When its monitor has told more; `most_s` as above."""
@@ -72,6 +100,8 @@ class Progress:
             marks = ()
         if missed and marks:
             marks = _moved(marks, now.effort_s, done)
+        elif marks and not self.whole:  # the next news say whether what it took counts
+            now = replace(now, made_s=now.away_s if done != self.done else now.made_s)
         elif not marks or done != marks[-1][1]:
             marks = (*marks, (now.effort_s, done))[-MARKS:]
         return replace(

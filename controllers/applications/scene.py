@@ -30,7 +30,9 @@ class Scene:
     part: float
     """which buys this part of all that the VMs can use."""
     held: float
-    """The part that they have now."""
+    """The part that those have now that run,"""
+    whole: bool
+    """and whether all do."""
     names: tuple[str, ...]
     """Of the resources."""
     case: Case
@@ -65,12 +67,13 @@ def in_words(scene: Scene, spare_s: float) -> str:
     """How far it is, and when it will be done."""
     work = scene.work
     said = f"{int(work.done)} of {work.steps} iterations, {scene.pace_s:.3g} s each"
+    away = "" if scene.whole else "; not all of its VMs run"
     if isinf(spare_s):
-        return said
+        return f"{said}{away}"
     if spare_s >= 0:
-        return f"{said}: done {spare_s:.0f} s before the deadline"
+        return f"{said}: done {spare_s:.0f} s before the deadline{away}"
     least_s = least_deadline_s(work, scene.reachable_step_s)
-    return f"{said}: {-spare_s:.0f} s late; could be done in {least_s:.0f} s"
+    return f"{said}: {-spare_s:.0f} s late; could be done in {least_s:.0f} s{away}"
 
 
 def too_late(scene: Scene) -> str:

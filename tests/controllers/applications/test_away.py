@@ -1,0 +1,140 @@
+"""While a VM is away its application stands still, or goes on without it: the pace stays true."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.applications.deadline import FullDeadline
+from controllers.applications.patient import Patient
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import GiveUp, Outcome, Report, SetBids, VmNow
+from tests.bus.rig import assignment, news
+
+STEPS = 100
+STEP_S = 60.0
+FULL, NOTHING = {"cpu": 100.0, "memory": 512.0}, {"cpu": 0.0, "memory": 0.0}
+BID = {"cpu": 2.0, "memory": 2.0}
+BEGIN = 15
+"""Iterations before a VM goes away."""
+KINDS = [FullDeadline, Patient]
+
+
+class Platform:
+    """Two VMs that have all they can use; together they make an iteration in a period."""
+
+    def __init__(self, kind: type[FullDeadline], left_s: float) -> None:
+        self._deadline_s = 1_000.0 + STEP_S + left_s
+        given = replace(assignment(), parameters={"steps": STEPS}, deadline_s=self._deadline_s)
+        self._one = kind(given, self)
+        self.asked: list[Any] = []
+        self.period = 0
+        self.done = 0
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        if isinstance(body, Remember):
+            return Kept()
+        self.asked.append(body)
+        return Outcome(accepted=True)
+
+    def pass_a_period(self, steps: int = 1, second: str = "running") -> None:
+        """So many iterations are made; then the second VM is in this state."""
+        self.period += 1
+        self.done += steps
+        states = {101: "running", 102: second}
+        vms = tuple(
+            VmNow(
+                vm=vm,
+                cluster="workers",
+                state=state,
+                bid=BID,
+                allocation=FULL if state == "running" else NOTHING,
+            )
+            for vm, state in states.items()
+        )
+        latest = news(
+            period=self.period,
+            deadline_s=self._deadline_s,
+            balance=1e5,
+            vms=vms,
+            sizes={"workers": 2},
+        )
+        values = {"done": float(self.done)}
+        seen = Measured(cluster="workers", at_s=latest.at_s, values=values)
+        asyncio.run(self._one.take(seen))
+        asyncio.run(self._one.take(latest))
+
+    def said(self, kind: type) -> list[Any]:
+        """What its controller asked for, of one kind."""
+        return [one for one in self.asked if isinstance(one, kind)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("away", ["pending", "busy", "powered_off"])
+@pytest.mark.parametrize("periods", [5, 10, 60])
+def test_time_in_which_a_vm_was_away_is_no_part_of_an_iteration(
+    kind: type[FullDeadline], away: str, periods: int
+) -> None:
+    """Half of the time that is left then would do: nothing is given up."""
+    platform = Platform(kind, 2 * STEPS * STEP_S + periods * STEP_S)
+    for _ in range(BEGIN):
+        platform.pass_a_period()
+    for _ in range(periods):
+        platform.pass_a_period(0, away)
+    for _ in range(12):
+        platform.pass_a_period()
+        last = platform.said(Report)[-1]
+        assert last.work_left_s == pytest.approx((STEPS - platform.done) * STEP_S, rel=0.1)
+    assert last.performance == pytest.approx(STEP_S, rel=0.1)
+    assert not platform.said(GiveUp)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_can_not_be_met_after_that_is_given_up(kind: type[FullDeadline]) -> None:
+    """The time that is gone is gone."""
+    platform = Platform(kind, STEPS * STEP_S + 10 * STEP_S)
+    for _ in range(BEGIN):
+        platform.pass_a_period()
+    for _ in range(40):
+        platform.pass_a_period(0, "pending")
+    assert platform.said(GiveUp)
+
+
+def test_its_tenant_reads_that_a_vm_is_away() -> None:
+    """And how far the work is."""
+    platform = Platform(FullDeadline, 2 * STEPS * STEP_S)
+    for _ in range(BEGIN):
+        platform.pass_a_period()
+    assert "not all of its VMs run" not in platform.said(Report)[-1].text
+    platform.pass_a_period(0, "pending")
+    text = platform.said(Report)[-1].text
+    assert text.startswith("15 of 100 iterations, 60 s each")
+    assert text.endswith("; not all of its VMs run")
+
+
+def test_what_is_made_without_the_one_that_is_away_counts() -> None:
+    """An application that goes on with fewer VMs than it is to have has a pace as well."""
+    platform = Platform(FullDeadline, 4 * STEPS * STEP_S)
+    for period in range(20):
+        platform.pass_a_period(period % 2, "pending")
+    last = platform.said(Report)[-1]
+    assert last.performance == pytest.approx(2 * STEP_S, rel=0.1)
+    assert last.work_left_s == pytest.approx((STEPS - platform.done) * 2 * STEP_S, rel=0.1)
+    for _ in range(20):
+        platform.pass_a_period()
+    last = platform.said(Report)[-1]
+    assert last.performance == pytest.approx(STEP_S, rel=0.1)
+    assert not platform.said(GiveUp)
+
+
+def test_the_one_that_waits_for_a_host_bids_more() -> None:
+    """Though the pace of those that run would do: without it no iteration is made."""
+    platform = Platform(FullDeadline, 4 * STEPS * STEP_S)
+    for _ in range(BEGIN):
+        platform.pass_a_period()
+    platform.pass_a_period(0, "pending")
+    waits = platform.said(SetBids)[-1].bids[102]
+    assert waits["cpu"] > BID["cpu"]
