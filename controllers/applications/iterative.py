@@ -136,7 +136,7 @@ class Iterative(Controller):
         absent = Absent.of(self.memory.get(_ABSENT, {}))
         # While a platform starts or resumes one that went out would keep it from ever running.
         up = news.state in {"starting", "running", "resuming"}
-        off = [one.vm for one in news.vms if one.state == OFF and up]
+        off = [one.vm for one in news.vms if one.state == OFF and up and not one.leaving]
         limit_s = number(self.assignment.parameters, "off_limit_s")
         self.memory[_OFF], out = overdue(off, self.memory.get(_OFF, {}), news.at_s, limit_s)
         for terms in self.assignment.clusters:
@@ -186,7 +186,7 @@ class Iterative(Controller):
         market: Prices,
         news: News,
     ) -> Scene:
-        running = [one.vm for one in vms if one.state == "running"]
+        running = [one.vm for one in vms if one.state == "running" and not one.leaving]
         held = min((held_part(standings[vm]) for vm in running), default=0.0)
         whole = _all_run(news)
         most_s = 2 * self.assignment.interval_s

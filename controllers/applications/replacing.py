@@ -39,10 +39,17 @@ class Absent:
         return {name: dict(missed) for name, missed in self.by_cluster.items()}
 
     def to_replace(self, terms: ClusterTerms, vms: Iterable[VmNow]) -> tuple[int, ...]:
-        """Those of the cluster's VMs that were missed for too long, the longest missed first."""
+        """Those of the cluster's VMs that were missed for too long, the longest missed first.
+
+        One that is leaving already is not named again.
+        """
         limit_s = number(terms.monitor.parameters if terms.monitor else {}, "boot_limit_s")
         missed = self.by_cluster.get(terms.name, {})
-        running = {one.vm for one in vms if one.cluster == terms.name and one.state == "running"}
+        running = {
+            one.vm
+            for one in vms
+            if one.cluster == terms.name and one.state == "running" and not one.leaving
+        }
         late = {
             int(vm): seconds
             for vm, seconds in missed.items()

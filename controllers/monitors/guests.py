@@ -95,12 +95,12 @@ class Guests:
 
 
 async def running(hand: Hand, cluster: str) -> Mapping[int, VmNow]:
-    """Those of a cluster's VMs that run, as the last period saw them."""
+    """Those of a cluster's VMs that run and are to stay, as the last period saw them."""
     latest = await hand.ask(Look())
     if not isinstance(latest, Latest) or latest.standing is None:
         return {}
     there = (one for one in latest.standing.vms if one.cluster == cluster)
-    return {one.vm: one for one in there if one.state == "running"}
+    return {one.vm: one for one in there if one.state == "running" and not one.leaving}
 
 
 def home() -> Path:

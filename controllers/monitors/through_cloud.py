@@ -30,7 +30,7 @@ class ThroughCloud:
         vms = [
             one.vm
             for one in latest.standing.vms
-            if one.cluster == self._cluster and one.state == "running"
+            if one.cluster == self._cluster and one.state == "running" and not one.leaving
         ]
         counts = await asyncio.to_thread(self._counts, vms)
         return Seen(at_s=latest.standing.at_s, counts=counts)

@@ -115,18 +115,20 @@ def _size(
     if State(platform.state) not in UP_OR_COMING:
         raise ActionError(f"platform {platform.id} is {platform.state}")
     members = fleets.present(connection, platform.id)
-    own = {one.vm: one for one in members if one.cluster == cluster.name and not one.leaving}
+    own = {one.vm: one for one in members if one.cluster == cluster.name}
     strangers = set(action.victims) - own.keys()
     if strangers:
         raise ActionError(f"VM {min(strangers)} is not in cluster {cluster.name}")
+    # One that is leaving already may be for as long as it can't be ended.
+    victims = [own[vm] for vm in set(action.victims) if not own[vm].leaving]
     count = action.count
     if count is None:
-        count = platform.sizes.get(cluster.name, 0) - len(set(action.victims))
+        count = platform.sizes.get(cluster.name, 0) - len(victims)
     if not cluster.least <= count <= cluster.most:
         raise ActionError(
             f"{count} VMs in {cluster.name}: from {cluster.least} to {cluster.most} are right"
         )
-    fleets.leave(connection, [own[vm].key for vm in set(action.victims)])
+    fleets.leave(connection, [one.key for one in victims])
     text = action.reason or f"{count} VMs in {cluster.name}"
     resized(
         connection,

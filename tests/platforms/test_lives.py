@@ -81,6 +81,30 @@ class TestLife:
         assert site.vms(platform) == [second]
         assert site.alive() == [second]
 
+    @pytest.mark.parametrize("count", [None, 3])
+    def test_a_victim_that_is_leaving_already_is_no_reason_to_keep_the_others(
+        self, site: Site, count: int | None
+    ) -> None:
+        """It is not counted again; one of another platform is."""
+        platform, other = site.submit(), site.submit(site.bob)
+        site.until(platform, "running")
+        site.until(other, "running")
+        assert site.act(platform, SetSize(cluster="nodes", count=4), "grow").accepted
+        site.periods(3)
+        first, second = site.vms(platform)[:2]
+
+        def ended(*victims: int) -> SetSize:
+            return SetSize(cluster="nodes", count=count, victims=victims)
+
+        assert site.act(platform, ended(first), "one").accepted
+        assert site.act(platform, ended(first, second), "both").accepted
+        assert not site.act(platform, ended(first, site.vms(other)[0]), "foreign").accepted
+        assert site.platform(platform).sizes == {"nodes": count or 2}
+        assert {one.vm for one in site.members(platform) if one.leaving} == {first, second}
+        site.periods(4)
+        assert not {first, second} & set(site.vms(platform))
+        assert len(site.vms(platform)) == (count or 2)
+
     def test_an_action_counts_once(self, site: Site) -> None:
         """Asked for again, by the same id, it is answered as before and changes nothing."""
         platform = site.submit()

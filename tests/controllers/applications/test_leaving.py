@@ -1,0 +1,121 @@
+"""A VM that is to be ended, and is not gone yet, keeps none of the others from being replaced."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.applications.deadline import FullDeadline
+from controllers.monitors.guests import running
+from merkatd.bus.messages import Kept, Latest, Look, Measured, Remember
+from merkatd.platforms.ports import Monitor, News, Outcome, Report, SetSize, Standing, VmNow
+from tests.bus.rig import assignment, market, news
+
+FULL, NOTHING = {"cpu": 100.0, "memory": 512.0}, {"cpu": 0.0, "memory": 0.0}
+
+
+class Platform:
+    """Four VMs in a cluster; one that is to end stays for as long as the test lasts."""
+
+    def __init__(self) -> None:
+        plain = assignment()
+        terms = replace(plain.clusters[0], monitor=Monitor(kind="steps"))
+        given = replace(plain, clusters=(terms,), parameters={"steps": 100}, deadline_s=1_000_000.0)
+        self._one = FullDeadline(given, self)
+        self.orders: list[tuple[int, ...]] = []
+        self.reports: list[Report] = []
+        self.period = 0
+        self.leaving: set[int] = set()
+        self.off: set[int] = set()
+        self.absent: dict[int, float] = {}
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        if isinstance(body, SetSize):
+            self.orders.append(body.victims)
+            self.leaving.update(body.victims)
+        if isinstance(body, Report):
+            self.reports.append(body)
+        return Kept() if isinstance(body, Remember) else Outcome(accepted=True)
+
+    def news(self) -> News:
+        """What there is; a VM that is to end is given nothing any more."""
+        vms = tuple(
+            VmNow(
+                vm=vm,
+                cluster="workers",
+                state="powered_off" if vm in self.off else "running",
+                bid=FULL,
+                allocation=NOTHING if vm in self.leaving else FULL,
+                leaving=vm in self.leaving,
+            )
+            for vm in range(101, 105 + len(self.leaving))
+        )
+        return news(period=self.period, balance=1e5, vms=vms, sizes={"workers": 4})
+
+    def periods(self, count: int) -> None:
+        """An iteration is made in each."""
+        for _ in range(count):
+            self.period += 1
+            latest = self.news()
+            values = {f"absent/{vm}": seconds for vm, seconds in self.absent.items()}
+            values["done"] = float(self.period)
+            seen = Measured(cluster="workers", at_s=latest.at_s, values=values)
+            asyncio.run(self._one.take(seen))
+            asyncio.run(self._one.take(latest))
+
+
+@pytest.fixture
+def platform() -> Platform:
+    """At its beginning."""
+    return Platform()
+
+
+def test_those_that_never_answered_are_replaced_beside_one_that_can_not_be_ended(
+    platform: Platform,
+) -> None:
+    """Each is named once."""
+    platform.absent = {101: 1_000.0}
+    platform.periods(3)
+    platform.absent = {101: 2_000.0, 102: 400.0, 103: 300.0, 104: 299.0}
+    platform.periods(3)
+    assert platform.orders == [(101,), (102, 103)]
+
+
+def test_those_that_are_off_are_replaced_beside_one_that_can_not_be_ended(
+    platform: Platform,
+) -> None:
+    """Each is named once."""
+    platform.off = {101}
+    platform.periods(4)
+    platform.off = {101, 102, 103}
+    platform.periods(4)
+    assert platform.orders == [(101,), (102, 103)]
+
+
+def test_the_pace_is_that_of_the_others(platform: Platform) -> None:
+    """What one that is to end still has, or lacks, says nothing of it."""
+    platform.leaving = {101}
+    platform.periods(5)
+    last = platform.reports[-1]
+    assert last.performance == pytest.approx(60.0)
+
+
+def test_monitors_do_not_look_at_a_vm_that_is_to_end(platform: Platform) -> None:
+    """Its log would be the slowest part for as long as it is there."""
+    platform.leaving = {101, 103}
+
+    class Daemon:
+        """Says which VMs run."""
+
+        async def ask(self, body: Any, action_id: str = "") -> Any:
+            """As the hub answers."""
+            assert not action_id
+            assert isinstance(body, Look)
+            whole = platform.news()
+            own = {name: getattr(whole, name) for name in Standing.__dataclass_fields__}
+            return Latest(market=market(), standing=Standing(**own), published=1, priced=1)
+
+    assert sorted(asyncio.run(running(Daemon(), "workers"))) == [102, 104, 105, 106]
