@@ -56,11 +56,16 @@ class Parts:
 
 
 def slowest(parts: Iterable[Progress], steps: int, ideal_run_s: float | None) -> Progress:
-    """The one that has most time left to go; before all, one whose pace is not known."""
+    """The one that has most time left to go; before all, one whose pace is not known.
+
+    One that is over has none left.
+    """
 
     def left(one: Progress) -> tuple[float, int]:
+        if one.over(steps):
+            return 0.0, -one.done
         work = one.work(steps, ideal_run_s)
-        known = one.done >= steps or one.measured or ideal_run_s is not None
+        known = one.measured or ideal_run_s is not None
         return work.left * one.pace_s(work.ideal_step_s) if known else inf, -one.done
 
     return max(parts, key=left)

@@ -94,6 +94,8 @@ class Progress:
         if "done" not in values:
             return replace(self, exit=ended)
         done, missed = int(values["done"]), abs(at_s - self.at_s) > most_s
+        if done < self.done and "exit" not in values:
+            ended = None
         now = self.until(at_s, self.part, most_s)
         marks = self.marks
         if done < self.done:  # it was begun anew
@@ -112,6 +114,10 @@ class Progress:
     def told(self) -> bool:
         """Whether its monitor has told of iterations, or of an end."""
         return self.seen_s > 0 or self.exit is not None
+
+    def over(self, steps: int) -> bool:
+        """Whether it has ended well, however many iterations it took, or made all of them."""
+        return self.exit == 0 or self.done >= steps
 
     @property
     def measured(self) -> bool:

@@ -6,7 +6,7 @@ to spend it on its work.
 
 import math
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -43,15 +43,19 @@ def read(line: bytes) -> Signs:
     return found
 
 
-def told(signs: Iterable[Signs]) -> dict[str, float]:
-    """What a controller is to know of all those that answered."""
-    there = list(signs)
+def told(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, float]:
+    """What a controller is to know of all those that answered; `logs`: VMs that have a log.
+
+    It has ended well when it has in each of these.
+    """
+    there = list(signs.values())
     loads = [one.load for one in there if one.load is not None]
     exits = [one.exit for one in there if one.exit is not None]
     more = {"answering": float(len(there))} if there else {}
     if loads:
         more["load"] = sum(loads) / len(loads)
-    if exits:
+    working = [vm for vm in logs if vm not in signs or signs[vm].exit is None]
+    if any(exits) or (exits and not working):
         # One that failed has failed them all.
         more["exit"] = float(max(exits, key=abs))
     return more

@@ -71,7 +71,7 @@ class ThroughSsh:
             # What one has done since, nobody knows: so nobody knows how far all are.
             counts={} if unheard else self._counts(),
             absent={vm: at_s - one.first_s for vm, one in self._known.items() if not one.up},
-            more=signs.told(seen.values()),
+            more=signs.told(seen, self._counts()),
         )
 
     def close(self) -> None:

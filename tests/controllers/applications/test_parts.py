@@ -38,6 +38,8 @@ class Platform:
         )
         self.asked: list[Any] = []
         self.period = 0
+        self.away = ""
+        """The cluster whose VM is off."""
         self.restart()
 
     def restart(self) -> None:
@@ -58,7 +60,13 @@ class Platform:
         """Monitors tell of their clusters in this order, then come the news."""
         self.period += 1
         vms = tuple(
-            VmNow(vm=VMS[name], cluster=name, state="running", bid=FULL, allocation=FULL)
+            VmNow(
+                vm=VMS[name],
+                cluster=name,
+                state="powered_off" if name == self.away else "running",
+                bid=FULL,
+                allocation=FULL,
+            )
             for name in self._clusters
         )
         latest = news(
@@ -179,6 +187,50 @@ OLD = {
     "marks": [[0.0, 0], [100.0, 10], [200.0, 20], [300.0, 30]],
 }
 """What was kept of 30 iterations of ten seconds."""
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize("made", [0, 17, STEPS])
+    def test_a_program_that_ends_well_has_done_its_work(self, made: int) -> None:
+        """Also before all iterations that its template names: it has converged."""
+        platform = Platform(SLOW)
+        platform.pass_a_period(**{SLOW: done(made)})
+        platform.pass_a_period(**{SLOW: done(made, exit=0.0)})
+        reason = f"the application has ended well, with {made} of 40 iterations seen"
+        assert platform.said(Done)[-1].reason == reason
+
+    def test_the_others_go_on(self, order: tuple[str, str]) -> None:
+        """Until each has ended well, or made all iterations; the work that is left is theirs."""
+        platform = Platform(*order)
+        platform.pass_a_period(**{name: done(3) for name in order})
+        platform.pass_a_period(**{FAST: done(4, exit=0.0), SLOW: done(5)})
+        for count in range(6, STEPS):
+            platform.pass_a_period(**{SLOW: done(count)})
+            assert platform.said(Report)[-1].text.startswith(f"{count} of 40 iterations")
+        assert not platform.said(Done)
+        platform.pass_a_period(**{SLOW: done(STEPS)})
+        reason = "the application has ended well, with 4 of 40 iterations seen"
+        assert platform.said(Done)[-1].reason == reason
+
+    def test_a_vm_that_is_away_may_have_more_to_do(self) -> None:
+        """Its monitor tells of those that run: one that ended well is not the end of all."""
+        platform = Platform(SLOW, FAST)
+        platform.pass_a_period(**{SLOW: done(3), FAST: done(9)})
+        platform.away = SLOW
+        platform.pass_a_period(**{name: done(9, exit=0.0) for name in (SLOW, FAST)})
+        assert not platform.said(Done)
+        platform.away = ""
+        platform.pass_a_period()
+        assert platform.said(Done)
+
+    def test_one_that_is_begun_anew_has_not_ended(self) -> None:
+        """As in a VM that took the place of another."""
+        platform = Platform(SLOW, FAST)
+        platform.pass_a_period(**{SLOW: done(3), FAST: done(9, exit=0.0)})
+        platform.pass_a_period(**{SLOW: done(STEPS), FAST: done(1)})
+        assert not platform.said(Done)
+        platform.pass_a_period(**{FAST: done(9, exit=0.0)})
+        assert platform.said(Done)
 
 
 class TestKeptBefore:

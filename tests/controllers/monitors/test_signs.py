@@ -46,13 +46,32 @@ def test_a_line_that_means_nothing_is_passed_over() -> None:
 @pytest.mark.parametrize("code", [b"9" * 400, b"-" + b"9" * 5_000, b"7"])
 def test_any_number_is_read_or_passed_over(load: bytes, code: bytes) -> None:
     """What is told is finite, and a code that is no code is a failure."""
-    told = signs.told([signs.read(load + b":" + code)])
+    told = signs.told({1: signs.read(load + b":" + code)}, {1})
     assert all(isfinite(value) for value in told.values())
     assert told["exit"] == (7.0 if code == b"7" else 255.0)
 
 
 def test_one_that_failed_has_failed_them_all() -> None:
     """Their load is the mean of those that say one."""
-    there = [Signs(1.0, 0), Signs(2.0, None), Signs(None, -9)]
-    assert signs.told(there) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
-    assert signs.told([]) == {}
+    there = {1: Signs(1.0, 0), 2: Signs(2.0, None), 3: Signs(None, -9)}
+    assert signs.told(there, {1, 2, 3}) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
+    assert signs.told({}, set()) == {}
+
+
+@pytest.mark.parametrize(
+    ("codes", "logs", "ended"),
+    [
+        ({1: 0, 2: 0}, {1, 2}, True),
+        ({1: 0, 2: None}, {1}, True),
+        ({1: 0, 2: None}, set(), True),
+        ({1: 0, 2: None}, {1, 2}, False),
+        ({1: 0}, {1, 2}, False),
+        ({1: None}, {1}, False),
+    ],
+)
+def test_it_has_ended_well_when_it_has_in_all_vms_that_have_a_log(
+    codes: dict[int, int | None], logs: set[int], ended: bool
+) -> None:
+    """A VM without one does a part of the work of another; one that does not answer may go on."""
+    there = {vm: Signs(None, code) for vm, code in codes.items()}
+    assert signs.told(there, logs).get("exit") == (0.0 if ended else None)

@@ -123,6 +123,10 @@ def test_the_exit_code_is_told(tmp_path: Path, sshds: list[Sshd]) -> None:
     watch = Watch(tmp_path, sshds, 1, status=str(tmp_path / "status"))
     try:
         assert "exit" not in watch.look()
+        watch.write("step 1 2.0 s")
+        (tmp_path / "status").write_text("0\n")
+        values = watch.look()
+        assert (values["done"], values["exit"]) == (1.0, 0.0)
         (tmp_path / "status").write_text("3\n")
         assert watch.look()["exit"] == 3.0
     finally:
