@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from controllers import parameters
+from controllers.applications.crew import unserved
 from controllers.kinds import CONTROLLERS, MONITORS
 from controllers.monitors.addresses import check_address
 from controllers.monitors.counting import pattern_of
@@ -15,6 +16,9 @@ from merkatd.platforms.ports import Kinds
 from merkatd.platforms.reading import read_template
 from merkatd.platforms.stored import MOST_GIVEN_BYTES, given_in, parsed, weight
 from merkatd.platforms.template import NOBODY, Cluster, Template, TemplateError
+
+ELASTIC: Final = "elastic"
+"""The kind that looks after a batch system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,10 @@ def _problems(template: Template, offered: Offered) -> Iterator[str]:
             yield f"controller.parameters.{problem}"
         for problem in _worker_problems(template.parameters):
             yield f"controller.parameters: {problem}"
+    if template.controller == ELASTIC:
+        watched = {one.name: one.monitor for one in template.clusters}
+        monitors = {name: one.kind if one else None for name, one in watched.items()}
+        yield from unserved(template.parameters, monitors, MONITORS)
     if template.market is not None:
         yield from _unknown("market", template.market, offered.markets)
     yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)

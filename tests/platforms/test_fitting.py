@@ -14,7 +14,7 @@ from merkatd.bus.running import PlatformProcesses
 from merkatd.bus.settings import Settings
 from merkatd.platforms import fitting as fitting_module
 from merkatd.platforms.ordering import OrderError
-from merkatd.platforms.ports import SetBids
+from merkatd.platforms.ports import Kinds, SetBids
 from merkatd.platforms.reading import read_template
 from merkatd.platforms.template import TemplateError
 from merkatd.scheduler.settings import Goods
@@ -67,6 +67,74 @@ class TestKinds:
                 controller='[controller]\nkind = "x"', start="[start.price_ceiling]\ndisk = 1"
             )
         assert len(raised.value.problems) == 2
+
+
+class TestBatchSystems:
+    """`elastic` looks after a head and its workers, and after nothing else."""
+
+    QUEUE = "[cluster.monitor]\nkind = 'queue'"
+    STEPS = "[cluster.monitor]\nkind = 'steps'\nparameters = { log = 'l' }"
+    MINE = "[cluster.monitor]\nkind = 'mine'"
+
+    @pytest.fixture
+    def offering(self, site: Site) -> Site:
+        """A site with a monitor of its own."""
+        site.notes.offered = Kinds(("elastic", "notes"), ("mine", "queue", "steps"))
+        return site
+
+    def submit(self, site: Site, parameters: str = "", **monitors: str) -> int:
+        """One cluster of each name, with its monitor."""
+        return site.submit(
+            controller=f'[controller]\nkind = "elastic"\nparameters = {{ {parameters} }}',
+            cluster="\n".join(
+                CLUSTER.replace('"nodes"', f'"{name}"') + f"\n{monitor}"
+                for name, monitor in monitors.items()
+            ),
+        )
+
+    @pytest.mark.parametrize(
+        ("monitors", "parameters", "said"),
+        [
+            (
+                {"head": QUEUE, "workers": "", "storage": ""},
+                "",
+                r"^cluster 'storage': elastic bids for 'head' and 'workers' only$",
+            ),
+            ({"head": STEPS, "workers": ""}, "", r"'head': its monitor is to be of kind queue"),
+            ({"head": "", "workers": QUEUE}, "", r"'head': its monitor is to be of kind queue"),
+            ({"head": QUEUE}, "", r"^there is no cluster 'workers'; there are head$"),
+            (
+                {"head": QUEUE, "workers": ""},
+                'head = "master"',
+                r"^there is no cluster 'master'; there are head, workers",
+            ),
+            (
+                {"head": QUEUE, "workers": ""},
+                'workers = "head"',
+                "'head' can't be both the head and the workers",
+            ),
+        ],
+    )
+    def test_what_it_can_not_serve_is_refused(
+        self, offering: Site, monitors: dict[str, str], parameters: str, said: str
+    ) -> None:
+        """It would be paid for without use, or fail again and again."""
+        with pytest.raises(TemplateError, match=f"(?m){said}"):
+            self.submit(offering, parameters, **monitors)
+
+    @pytest.mark.parametrize(
+        ("monitors", "parameters"),
+        [
+            ({"head": QUEUE, "workers": ""}, ""),
+            ({"head": MINE, "workers": STEPS}, ""),
+            ({"master": QUEUE, "nodes": ""}, 'head = "master", workers = "nodes"'),
+        ],
+    )
+    def test_what_it_can_is_taken(
+        self, offering: Site, monitors: dict[str, str], parameters: str
+    ) -> None:
+        """By whatever names; a site's own monitor may see a queue as well."""
+        assert self.submit(offering, parameters, **monitors)
 
 
 class TestMonitors:
@@ -132,7 +200,12 @@ class TestWeight:
             match=r"^controller.parameters: all parameters up to these take 294501 bytes",
         ):
             site.submit(controller=f"{said}{{ a = [{'{},' * 980}] }}")
-        site.submit(controller=f"{said}{{ a = [{'{},' * 90}] }}")
+        clusters = CLUSTER.replace("nodes", "head") + "\n[cluster.monitor]\nkind = 'steps'\n"
+        if kind == "elastic":
+            site.notes.offered = replace(site.notes.offered, monitors=("queue", "steps"))
+            clusters = clusters.replace("steps", "queue")
+        clusters += CLUSTER.replace("nodes", "workers")
+        site.submit(controller=f"{said}{{ a = [{'{},' * 90}] }}", cluster=clusters)
 
     def test_those_of_monitors_count_with_them(self, site: Site) -> None:
         """Sixteen small ones are a large one; that which passes the bound is named."""
