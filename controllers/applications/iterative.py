@@ -53,11 +53,15 @@ for a part worth having of each, those that start together would bid each other 
 may spend, and then be suspended for a price that they made."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
 _LOST = "lost"
-_ABSENT, _OFF, _RESUMED = "absent", "off", "resumed"
+_ABSENT, _OFF, _RESUMED, _HEARD = "absent", "off", "resumed_in", "heard"
+_SUSPENDING: Final = "suspending"
 
 
 class Iterative(Controller):
     """Override `judged` and `gives_up`; for another way to bid, `goes_on` and `bid`."""
+
+    _hears = False
+    """Whether this process has heard news."""
 
     def judged(self, scene: Scene) -> Performance:
         """What is compared with what."""
@@ -92,13 +96,12 @@ class Iterative(Controller):
 
     async def on_price(self, news: News) -> None:
         """Bid, suspend, end; and say how it goes."""
+        self._hear(news)
         parts = self._parts()
         if await self._ended(parts.counting(self._unheard(news)), news):
             return
-        if news.state == "suspending":  # nothing of it bids any more
+        if news.state == _SUSPENDING:  # nothing of it bids any more
             return
-        if news.state == "resuming":
-            self.memory[_RESUMED] = news.at_s
         await self._replace(news)
         vms = bidding(news.vms)
         if not vms:
@@ -111,6 +114,21 @@ class Iterative(Controller):
         await self._tell(scene)
         if await self.goes_on(scene):
             await self.bid(scene, standings)
+
+    def _hear(self, news: News) -> None:
+        """Remember in which period it was resumed.
+
+        Its process is ended while it is suspended, and may begin when it is up again: one that
+        missed periods takes it for resumed.
+        """
+        period, state = self.memory.get(_HEARD, (None, ""))
+        begins = not self._hears and bool(self.assignment.memory)
+        missed = begins and (period is None or news.period > period + 1)
+        ended = state == _SUSPENDING and news.state != _SUSPENDING
+        if news.state == "resuming" or missed or ended:
+            self.memory[_RESUMED] = news.period
+        self.memory[_HEARD] = news.period, news.state
+        self._hears = True
 
     async def _ended(self, parts: Sequence[Progress], news: News) -> bool:
         """Whether one of its parts has failed, or all of them are over, and its tenant told so."""
@@ -168,7 +186,9 @@ class Iterative(Controller):
             )
             for name in news.prices
         ]
-        resumed_s = self.memory.get(_RESUMED)
+        resumed = self.memory.get(_RESUMED)
+        # In periods: a clock that is set makes no rest longer or shorter.
+        rested = inf if resumed is None else abs(news.period - int(resumed))
         return Case(
             purse=purse(self.assignment, news),
             left_s=self.left_s(),
@@ -177,7 +197,7 @@ class Iterative(Controller):
             full=full,
             prices=market,
             interval_s=self.assignment.interval_s,
-            since_s=inf if resumed_s is None else news.at_s - float(resumed_s),
+            since_s=rested * self.assignment.interval_s,
         )
 
     def _scene(

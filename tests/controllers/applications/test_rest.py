@@ -1,0 +1,131 @@
+"""The rest after a resumption: ten periods, whatever its controller heard and its clock says."""
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.applications.full_performance import FullPerformance
+from controllers.policies.suspension import REST
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import Outcome, Suspend, VmNow
+from tests.bus.rig import assignment, news
+
+SCARCE = {"cpu": 10.0, "memory": 51.0}
+DEADLINE_S = 1_000_000.0
+
+
+class Platform:
+    """One VM, at prices at which it is suspended as soon as it may be."""
+
+    def __init__(self) -> None:
+        self._given = replace(
+            assignment(controller="full_performance"),
+            parameters={"steps": 1_000},
+            deadline_s=DEADLINE_S,
+            ideal_s=6_000.0,
+        )
+        self.period = 0
+        self.ahead_s = 0.0
+        """How far the clock of the daemon's machine is wrong."""
+        self.balance = 1e6
+        self.suspended: list[int] = []
+        """In which periods."""
+        self.restart()
+
+    def restart(self) -> None:
+        """Its controller's process, which remembers what was kept."""
+        self._one = FullPerformance(self._given, self)
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        if isinstance(body, Remember):
+            memory = json.loads(json.dumps(body.memory))
+            self._given = replace(self._given, memory=memory)
+            return Kept()
+        if isinstance(body, Suspend):
+            self.suspended.append(self.period)
+        return Outcome(accepted=True)
+
+    def periods(self, count: int, state: str = "running") -> None:
+        """So many pass in a state, and are told."""
+        for _ in range(count):
+            self.period += 1
+            self.tell(state)
+
+    def tell(self, state: str = "running") -> None:
+        """The news of the present period."""
+        vm = VmNow(vm=101, cluster="workers", state="running", bid=SCARCE, allocation=SCARCE)
+        latest = news(
+            period=self.period,
+            deadline_s=DEADLINE_S,
+            balance=self.balance,
+            vms=(vm,),
+            state=state,
+        )
+        latest = replace(latest, at_s=latest.at_s + self.ahead_s)
+        values = {"done": float(self.period)}
+        seen = Measured(cluster="workers", at_s=latest.at_s, values=values)
+        asyncio.run(self._one.take(seen))
+        asyncio.run(self._one.take(latest))
+
+
+@pytest.fixture
+def platform() -> Platform:
+    """One that has run for a while, and from now on can't pay for what it needs."""
+    one = Platform()
+    one.periods(REST)
+    one.balance = 50.0
+    return one
+
+
+def test_one_that_was_never_suspended_rests_from_nothing(platform: Platform) -> None:
+    """Two dear periods in a row are enough."""
+    platform.periods(2)
+    assert platform.suspended
+
+
+@pytest.mark.parametrize("ahead_s", [-4 * 3_600.0, 4 * 3_600.0])
+def test_a_clock_that_is_set_makes_it_neither_longer_nor_shorter(
+    platform: Platform, ahead_s: float
+) -> None:
+    """It is counted in periods."""
+    platform.periods(1, "resuming")
+    resumed = platform.period
+    platform.periods(2)
+    platform.ahead_s = ahead_s
+    platform.periods(REST + 2)
+    assert resumed + REST <= platform.suspended[0] <= resumed + REST + 1
+
+
+@pytest.mark.parametrize("away", [2, 30])
+def test_a_process_that_missed_periods_takes_it_for_resumed(platform: Platform, away: int) -> None:
+    """It is ended while its platform is suspended, and may begin when that is up again."""
+    platform.period += away - 1
+    platform.restart()
+    platform.periods(1)
+    began = platform.period
+    platform.periods(REST + 1)
+    assert began + REST <= platform.suspended[0] <= began + REST + 1
+
+
+def test_one_that_hears_of_a_suspension_and_then_of_its_end_rests(platform: Platform) -> None:
+    """Though it heard nothing in between."""
+    platform.periods(1, "suspending")
+    platform.periods(REST)
+    assert not platform.suspended
+    platform.periods(2)
+    assert platform.suspended
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_process_that_is_only_restarted_rests_no_longer(platform: Platform, again: bool) -> None:
+    """It is told of the last period once more, or of the next one."""
+    platform.restart()
+    if again:
+        platform.tell()
+    platform.periods(2)
+    assert platform.suspended
