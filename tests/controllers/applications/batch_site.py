@@ -1,0 +1,201 @@
+"""A batch system in virtual time: its queue, its head that is told, and the daemon."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controllers.applications.elastic import Elastic
+from controllers.monitors.naming import WORKER, WorkerNames
+from controllers.monitors.queue import told
+from controllers.monitors.queues.batch import Queue, Worker
+from controllers.monitors.ssh import Said
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import ClusterTerms, Outcome, SetBids, SetSize, VmNow
+from tests.bus.rig import assignment, news
+
+FULL = {"cpu": 100.0, "memory": 512.0}
+HEAD = 1
+
+
+def cluster(name: str, least: int, most: int) -> ClusterTerms:
+    """Of VMs of one core."""
+    return ClusterTerms(
+        name=name, least=least, most=most, floor={"cpu": 10.0, "memory": 64.0}, ceiling=FULL
+    )
+
+
+class KilledError(Exception):
+    """The controller's process ends here."""
+
+
+@dataclass
+class Site:
+    """Jobs of a core, each so many periods long; the head and the daemon in one."""
+
+    price: float = 0.01
+    balance: float = 1e6
+    least: int = 0
+    parameters: dict[str, Any] = field(default_factory=dict)
+    waiting: list[int] = field(default_factory=list)
+    workers: dict[int, list[int]] = field(default_factory=dict)
+    drained: set[int] = field(default_factory=set)
+    lost: int = 0
+    """Jobs that ran on a worker when it went."""
+    bids: dict[int, Any] = field(default_factory=dict)
+    asked: list[Any] = field(default_factory=list)
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What the controller had remembered."""
+    heard: list[str] = field(default_factory=list)
+    deaf: bool = False
+    mumbles: bool = False
+    """Whether the head does as it is told, and its answer is lost."""
+    blind: bool = False
+    """Whether the monitor hears nothing of the head."""
+    period: int = 0
+    off: set[int] = field(default_factory=set)
+    """Workers that are gone out: nobody hears them."""
+    mute: set[int] = field(default_factory=set)
+    """Workers that run, and never join."""
+    made_after: int = 0
+    """Periods until a worker that was asked for is there, some up to two more;"""
+    joins_after: int = 0
+    """and until it has joined."""
+    born: dict[int, int] = field(default_factory=dict)
+    """By worker: in which period it was asked for."""
+    undrained: list[int] = field(default_factory=list)
+    """Workers that were ended though they took jobs, or were not there yet."""
+
+    hidden: set[int] = field(default_factory=set)
+    """Workers that no news name for now."""
+    clock_off_s: float = 0.0
+    """How far the clock of the daemon's machine is wrong."""
+    ends_after: int = 0
+    """Periods that an end takes;"""
+    leaving: dict[int, int] = field(default_factory=dict)
+    """and of those that end: in which period that was asked for."""
+    dies: bool = False
+    """Whether the controller is killed once a release was accepted."""
+
+    def __post_init__(self) -> None:
+        terms = (cluster("head", 1, 1), cluster("workers", self.least, 20))
+        given = replace(
+            assignment(), clusters=terms, parameters={"batch": "slurm"} | self.parameters
+        )
+        self.one = Elastic(given, self)
+        self.one.head = self  # type: ignore[assignment] # it says what a head says
+        asyncio.run(self.one.on_start())
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        self.asked.append(body)
+        if isinstance(body, Remember):
+            if self.dies and self.leaving:
+                raise KilledError
+            self.kept = json.loads(json.dumps(body.memory))
+            return Kept()
+        if isinstance(body, SetBids):
+            self.bids = dict(body.bids)
+        if isinstance(body, SetSize):
+            count = len(self.workers) - len(body.victims) if body.count is None else body.count
+            if not {*body.victims} <= self.workers.keys() - self.leaving.keys():
+                return Outcome(accepted=False, why="no such VM")
+            for vm in body.victims:
+                if self.ends_after:
+                    self.leaving[vm] = self.period
+                else:
+                    self._end(vm)
+            count += len(self.leaving)
+            for vm in sorted(self.workers)[count:]:
+                self._end(vm)
+            while len(self.workers) < count:
+                new = max([HEAD, *self.workers, *self.born]) + 1
+                self.workers[new] = []
+                self.born[new] = self.period
+        return Outcome(accepted=True)
+
+    async def say(self, command: str) -> Said | None:
+        """As the head."""
+        if self.deaf:
+            return None
+        self.heard.append(command)
+        vms = {
+            vm
+            for vm in range(100)
+            if f"one-{vm}" in command.replace(",", " ").replace("=", " ").split()
+        }
+        if "state=drain" in command:
+            self.drained |= vms
+        if "state=resume" in command:
+            self.drained -= vms
+        return None if self.mumbles else Said(0, b"", b"")
+
+    def begin_again(self) -> None:
+        """The controller was killed: another knows what this one had kept."""
+        given = replace(self.one.assignment, memory=self.kept)
+        self.one = Elastic(given, self)
+        self.one.head = self  # type: ignore[assignment] # it says what a head says
+        asyncio.run(self.one.on_start())
+
+    def _end(self, vm: int) -> None:
+        self.lost += len(self.workers.pop(vm))
+        if vm not in self.drained | self.off | self.mute:
+            self.undrained.append(vm)
+
+    def _made(self, vm: int, more: int = 0) -> bool:
+        after = self.made_after + vm % 3 + more if self.made_after else more
+        return vm not in self.born or self.period >= self.born[vm] + after
+
+    def _joined(self, vm: int) -> bool:
+        return vm not in self.off | self.mute and self._made(vm, self.joins_after)
+
+    def pass_a_period(self) -> int:
+        """Jobs run, the monitor looks, the controller decides; how many workers there are."""
+        for vm, since in list(self.leaving.items()):
+            if self.period >= since + self.ends_after:
+                del self.leaving[vm]
+                self._end(vm)
+        for vm, jobs in self.workers.items():
+            jobs[:] = [left - 1 for left in jobs if left > 1]
+            if not jobs and self.waiting and vm not in self.drained and self._joined(vm):
+                jobs.append(self.waiting.pop(0))
+        queue = Queue(
+            waiting=len(self.waiting),
+            wanted=len(self.waiting),
+            longest_s=60.0 * self.period if self.waiting else 0.0,
+            running=sum(map(len, self.workers.values())),
+            workers={
+                f"one-{vm}": Worker(name=f"one-{vm}", jobs=len(jobs), drained=vm in self.drained)
+                for vm, jobs in self.workers.items()
+                if self._joined(vm)
+            },
+        )
+        there = [vm for vm in self.workers if self._made(vm) and vm not in self.hidden]
+        clusters = {HEAD: "head"} | dict.fromkeys(there, "workers")
+        vms = tuple(
+            VmNow(
+                vm=vm,
+                cluster=name,
+                state="powered_off" if vm in self.off else "running",
+                bid=self.bids.get(vm, {"cpu": 0.0, "memory": 0.0}),
+                allocation=FULL,
+                leaving=vm in self.leaving,
+            )
+            for vm, name in clusters.items()
+        )
+        self.period += 1
+        at_s = 1_000.0 + 60.0 * self.period + self.clock_off_s
+        if not self.blind:
+            heard = Measured(cluster="head", at_s=at_s, values=told(queue, WorkerNames.of(WORKER)))
+            asyncio.run(self.one.take(heard))
+        latest = news(
+            period=self.period,
+            vms=vms,
+            balance=self.balance,
+            prices={"cpu": self.price, "memory": self.price / 10},
+            sizes={"head": 1, "workers": len(self.workers) - len(self.leaving)},
+        )
+        latest = replace(latest, at_s=latest.at_s + self.clock_off_s)
+        asyncio.run(self.one.take(latest))
+        return len(self.workers)

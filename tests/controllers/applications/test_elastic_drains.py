@@ -1,0 +1,139 @@
+"""Drains of a batch system: none is forgotten, and no job is lost to one."""
+
+import pytest
+
+from controllers.monitors.ssh import Said
+from tests.controllers.applications.batch_site import KilledError, Site
+
+
+def test_nobody_is_released_whom_the_head_was_not_told_of() -> None:
+    """It is told as soon as it hears again."""
+    site = Site(waiting=[3])
+    site.workers = {2: [], 3: [], 4: []}
+    site.deaf = True
+    assert [site.pass_a_period() for _ in range(5)][-1] == 3
+    site.deaf = False
+    for _ in range(8):
+        site.pass_a_period()
+    assert site.workers == {}
+
+
+def test_a_job_that_starts_just_before_the_drain_is_not_lost_while_another_worker_is_idle() -> None:
+    """Between the look and the drain a job comes to the worker that is chosen."""
+    site = Site(parameters={"drain_limit_s": 120.0}, least=1)
+    site.workers = {2: [], 3: []}
+    site.blind = True
+    site.pass_a_period()
+    site.blind = False
+    look = site.say
+
+    async def late(command: str) -> Said | None:
+        if "state=drain" in command and not any(site.workers.values()):
+            for vm, jobs in site.workers.items():
+                if f"one-{vm}" in command:
+                    jobs.append(20)
+        return await look(command)
+
+    site.say = late  # type: ignore[method-assign]
+    for _ in range(15):
+        site.pass_a_period()
+    assert len(site.workers) == 1
+    assert site.lost == 0
+
+
+@pytest.mark.parametrize("fate", ["killed", "answer lost"])
+def test_a_drain_whose_answer_is_lost_is_taken_back_when_there_is_work(fate: str) -> None:
+    """No worker stays closed for ever, and the queue does not stop."""
+    site = Site(least=1)
+    site.workers = {2: [], 3: []}
+    site.mumbles = True
+    site.pass_a_period()
+    assert site.drained == {3}
+    if fate == "killed":
+        site.begin_again()
+    site.mumbles = False
+    site.waiting = [4] * 12
+    for _ in range(4):
+        site.pass_a_period()
+    assert site.drained.isdisjoint(site.workers)
+    assert {2, 3} <= site.workers.keys()
+    assert site.lost == 0
+
+
+def test_a_worker_that_somebody_else_closed_keeps_no_job_waiting() -> None:
+    """Another is asked for; the closed one is nobody's to open, and goes when nothing waits."""
+    site = Site(least=1)
+    site.workers = {2: []}
+    site.drained = {2}
+    site.waiting = [3]
+    for _ in range(14):
+        site.pass_a_period()
+    assert site.waiting == []
+    assert not any("state=resume" in one for one in site.heard)
+    assert 2 not in site.workers
+
+
+@pytest.mark.parametrize("away", ["mute", "hidden"])
+def test_a_drain_is_taken_back_though_the_worker_is_away_for_a_moment(away: str) -> None:
+    """The head does not hear it for one look, or the news of one period leave it out."""
+    site = Site(least=1)
+    site.workers = {2: [], 3: []}
+    site.pass_a_period()
+    (drained,) = site.drained
+    site.waiting = [40] * 30
+    getattr(site, away).add(drained)
+    site.pass_a_period()
+    getattr(site, away).clear()
+    for _ in range(3):
+        site.pass_a_period()
+    assert drained not in site.drained
+    assert site.lost == 0
+
+
+@pytest.mark.parametrize("off_s", [-86_400.0, -3_600.0, 3_600.0])
+def test_a_clock_that_is_set_does_not_keep_an_idle_worker(off_s: float) -> None:
+    """Nobody pays an hour for a worker that is empty."""
+    site = Site(least=1)
+    site.workers = {2: [], 3: []}
+    site.pass_a_period()
+    assert site.drained
+    site.clock_off_s = off_s
+    for _ in range(4):
+        site.pass_a_period()
+    assert len(site.workers) == 1
+
+
+def test_a_clock_that_is_set_ahead_ends_no_job() -> None:
+    """A drain that is a period old is not late by an hour."""
+    site = Site(waiting=[8] * 200, balance=20_000.0, parameters={"drain_limit_s": 600.0})
+    for _ in range(20):
+        site.pass_a_period()
+    site.price = 0.05
+    for _ in range(30):
+        site.pass_a_period()
+        if site.drained & site.workers.keys():
+            break
+    assert any(site.workers[vm] for vm in site.drained & site.workers.keys())
+    site.clock_off_s = 3_600.0
+    for _ in range(6):
+        site.pass_a_period()
+    assert site.lost == 0
+
+
+def test_one_that_was_released_by_a_controller_that_died_is_not_opened_again() -> None:
+    """The next controller knows of no release; the head is told to forget the worker."""
+    site = Site(least=1, ends_after=3)
+    site.workers = {2: [], 3: []}
+    site.dies = True
+    site.pass_a_period()
+    with pytest.raises(KilledError):
+        site.pass_a_period()
+    (leaves,) = site.leaving
+    site.dies = False
+    site.begin_again()
+    site.waiting = [9] * 8
+    for _ in range(8):
+        site.pass_a_period()
+    assert not any("state=resume" in one and f"one-{leaves}" in one for one in site.heard)
+    assert any("delete nodename" in one and f"one-{leaves}" in one for one in site.heard)
+    assert site.lost == 0
