@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from controllers.policies.bound import Prices, bids_for, others_price
 from controllers.policies.deadline import Purse
@@ -72,14 +71,43 @@ def held_part(now: Standing) -> float:
 
 
 def kept(traces: Mapping[int, Sequence[Trace]]) -> dict[str, Any]:
-    """Traces for JSON, which knows nothing infinite."""
-    return {str(vm): [_finite(one) for one in rows] for vm, rows in traces.items()}
+    """Traces for JSON: of each VM one short text, as a platform may have thousands of them."""
+    return {str(vm): ";".join(map(_written, rows)) for vm, rows in traces.items()}
 
 
 def traces_of(memory: Mapping[str, Any]) -> dict[int, tuple[Trace, ...]]:
-    """The traces that were kept so."""
-    return {int(vm): tuple(Trace(**one) for one in rows) for vm, rows in memory.items()}
+    """The traces that were kept so, or by the names of their numbers as they were once."""
+    return {int(vm): tuple(map(_read, _apart(rows))) for vm, rows in memory.items()}
 
 
-def _finite(trace: Trace) -> dict[str, Any]:
-    return {name: value for name, value in asdict(trace).items() if value != math.inf}
+_ORDER: Final = ("change", "limit", "run", "market", "market_before", "short", "short_keeping")
+"""In which the numbers of a trace are written: the last ones are often not known."""
+_UNKNOWN: Final = "?"
+_BLANK: Final = Trace()
+
+
+def _written(trace: Trace) -> str:
+    """Its numbers, to three digits: they are compared by factors of 1.1 and more."""
+    words = [
+        _UNKNOWN if value in {getattr(_BLANK, name), math.inf} else f"{value:.3g}"
+        for name in _ORDER
+        for value in (getattr(trace, name),)
+    ]
+    while words and words[-1] == _UNKNOWN:
+        words.pop()
+    return " ".join(words)
+
+
+def _apart(rows: Any) -> Sequence[Any]:
+    return rows.split(";") if isinstance(rows, str) else rows
+
+
+def _read(one: Any) -> Trace:
+    if isinstance(one, Mapping):
+        return Trace(**one)
+    known = {
+        name: float(word)
+        for name, word in zip(_ORDER, one.split(), strict=False)
+        if word != _UNKNOWN
+    }
+    return Trace(**known | {"run": int(known.get("run", 0))})  # type: ignore[arg-type]

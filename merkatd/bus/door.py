@@ -27,6 +27,8 @@ _TURN = 16
 """After so many messages in a row others get the event loop,"""
 _TURN_BYTES = 1 << 14
 """or after so many bytes: a message of 256 KiB takes some 20 ms to read."""
+_REFUSED_BYTES = 1 << 20
+"""By so much a message may be too large and still be answered."""
 _LISTENING = b"\x01"
 _FILES = 32
 """Open files that the sockets need at their start, with some to spare: 10 on Linux."""
@@ -77,7 +79,7 @@ class Door:
             (zmq.SNDHWM, _WAITING),
             (zmq.RCVHWM, _WAITING),
             # Larger ones cost the connection before they cost memory.
-            (zmq.MAXMSGSIZE, 4 * LARGEST_BYTES),
+            (zmq.MAXMSGSIZE, LARGEST_BYTES + _REFUSED_BYTES),
             (zmq.HANDSHAKE_IVL, _HANDSHAKE_MS),
             (zmq.BACKLOG, 1024),
             (zmq.CURVE_SERVER, 1),

@@ -33,6 +33,8 @@ from merkatd.bus.wire import (
     Envelope,
     MalformedError,
     Packed,
+    head_of,
+    largest_bytes,
     market_topic,
     pack,
     pack_fields,
@@ -189,9 +191,10 @@ class Hub:
             return
         self._traffic.spend(heard.platform, len(heard.data))
         try:
-            envelope = unpack(heard.data, TO_DAEMON)
+            most = largest_bytes(self._desks[heard.platform].assignment.most_vms)
+            envelope = unpack(heard.data, TO_DAEMON, most)
         except MalformedError as error:
-            await self._refuse(heard, Envelope(None), str(error))
+            await self._refuse(heard, head_of(heard.data), str(error))
             return
         if isinstance(envelope.body, Hello):
             await self._greet(heard, envelope, envelope.body)

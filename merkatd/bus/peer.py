@@ -30,6 +30,7 @@ from merkatd.bus.wire import (
     Envelope,
     MalformedError,
     OtherVersionError,
+    largest_bytes,
     market_topic,
     pack,
     topic_of,
@@ -173,14 +174,23 @@ class Peer:
             for _ in range(self._tries):
                 numbers.append(self._next())
                 self._answers[numbers[-1]] = future
+                data = self._packed(replace(envelope, number=numbers[-1]))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._answer_s):
-                        await self._asking.send(pack(replace(envelope, number=numbers[-1])))
+                        await self._asking.send(data)
                         return await asyncio.shield(future)
         finally:
             for number in numbers:
                 del self._answers[number]
         raise LostError("the daemon does not answer")
+
+    def _packed(self, envelope: Envelope) -> bytes:
+        """The bytes of a message. Raises RefusedError where the daemon would not take so many."""
+        data = pack(envelope)
+        most = largest_bytes(0 if self.welcome is None else self.welcome.assignment.most_vms)
+        if len(data) > most:
+            raise RefusedError(f"{len(data)} bytes are more than the {most} that are taken")
+        return data
 
     async def _greet(self, stale: str) -> Welcome:
         """Open a new session, unless somebody has done so meanwhile."""

@@ -10,11 +10,30 @@ from typing import Any, cast
 
 from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION
 from merkatd.bus.shape import Reader, ShapeError, reader
+from merkatd.platforms.ports import MOST_VMS, longest_memory
 
-LARGEST_BYTES = 1 << 18
-"""Of what the daemon takes: a hundred bids need 6 KiB."""
-LARGEST_NEWS_BYTES = 1 << 22
-"""Of what a process takes."""
+_ENVELOPE_BYTES = 1 << 12
+"""Around what is to be remembered."""
+
+
+_PARTS, _BYTES_OF_A_PART = 60_000, 24
+"""Names and values in a message: so many, and one more for so many bytes that it may have. To read
+a short one costs the daemon as much as a long one; a bid for four goods has ten for each VM."""
+_PARTED_BY = (b",", b":", b"[", b"{")
+
+
+def largest_bytes(vms: int) -> int:
+    """How large a message to the daemon may be, of a platform of so many VMs.
+
+    What it may have remembered can be said, and is the longest that there is to say.
+    """
+    return longest_memory(vms) + _ENVELOPE_BYTES
+
+
+LARGEST_BYTES = largest_bytes(MOST_VMS)
+"""Of all that the daemon takes."""
+LARGEST_NEWS_BYTES = LARGEST_BYTES + (MOST_VMS << 10)
+"""Of what a process takes: its memory, and how each of its VMs stands in half a KiB."""
 
 
 TOPIC_END = b"/"
@@ -128,6 +147,9 @@ def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES)
     """The message that these bytes are, if it is one of these kinds; MalformedError otherwise."""
     if len(data) > largest:
         raise MalformedError(f"{len(data)} bytes are more than the {largest} that are taken")
+    parts, most = sum(map(data.count, _PARTED_BY)), _PARTS + largest // _BYTES_OF_A_PART
+    if parts > most:
+        raise MalformedError(f"{parts} names and values are more than the {most} that are taken")
     try:
         given = _DECODER.decode(data.decode())
         if _ESCAPED.search(data) is not None:
@@ -141,6 +163,15 @@ def unpack(data: bytes, kinds: Mapping[str, type], largest: int = LARGEST_BYTES)
         raise MalformedError(f"no JSON that can be taken: {str(error)[:80]}") from None
 
 
+def head_of(data: bytes) -> Envelope:
+    """The session and number of a message that can't be taken, where it begins as `pack` writes."""
+    found = _HEAD.match(data)
+    return Envelope(None) if found is None else Envelope(None, found[1].decode(), int(found[2]))
+
+
+_HEAD = re.compile(
+    rb'{"v":\d{1,9},"kind":"\w{1,40}","session":"([\w-]{0,64})","number":(\d{1,15}),'
+)
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 """The only way in which a surrogate can be written in UTF-8."""
 

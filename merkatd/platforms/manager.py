@@ -30,7 +30,14 @@ from merkatd.platforms.keeping import Circumstances, tend
 from merkatd.platforms.life import Event, State
 from merkatd.platforms.ordering import Submission, Update
 from merkatd.platforms.passing import passed
-from merkatd.platforms.ports import Action, Controllers, MarketNow, Outcome
+from merkatd.platforms.ports import (
+    MOST_VMS,
+    Action,
+    Controllers,
+    MarketNow,
+    Outcome,
+    longest_memory,
+)
 from merkatd.platforms.purses import read_all
 from merkatd.platforms.tidying import tidy
 from merkatd.platforms.turning import Happening
@@ -43,7 +50,6 @@ from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.world import World
 
 _log = Logger()
-_LONGEST_MEMORY = 1_000_000
 
 Result = TypeVar("Result")
 Told = Callable[[sa.Connection, Platform], Result]
@@ -310,8 +316,11 @@ class Manager:
 
         Raises ValueError for what can't be kept, LeaseLostError.
         """
-        if len(json.dumps(memory, allow_nan=False)) > _LONGEST_MEMORY:
-            raise ValueError(f"at most {_LONGEST_MEMORY} characters of JSON can be kept")
+        # As on the bus, which has taken no more than a platform of so many VMs needs.
+        written = json.dumps(memory, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        size, longest = len(written.encode()), longest_memory(MOST_VMS)
+        if size > longest:
+            raise ValueError(f"{size} bytes of JSON are more than the {longest} that can be kept")
         await self._acting().run(
             lambda connection: platforms.change(connection, platform, memory=memory)
         )

@@ -16,6 +16,7 @@ from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.platforms.conditions import Answer, Judged, Offer, cost_of_all, judged
 from merkatd.platforms.life import ENDS, WAITING, Event, State
 from merkatd.platforms.passing import passed
+from merkatd.platforms.ports import MOST_VMS
 from merkatd.platforms.purses import purse_of, terms_of
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import Moment, Template, TemplateError
@@ -26,8 +27,6 @@ from merkatd.scheduler.settings import Market
 
 MOST_LIVING = 100
 """Platforms of one tenant that are not over."""
-MOST_VMS = 10_000
-"""In all platforms of one tenant that are not over, as in all groups of one user."""
 
 
 class OrderError(LedgerError):

@@ -202,17 +202,17 @@ BUS = Parser(
         ),
         (
             _OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":[',
-            "{},",
+            "{}," + " " * 40,
             "0]}}",
         ),
         (
             _OURS + '"kind":"remember","session":"","number":1,"id":"","body":{"memory":{',
-            '"{n}":0,',
+            '"{n}":0,' + " " * 23,
             '"":0}}}',
         ),
         (
             _OURS + '"kind":"set_bids","session":"","number":1,"id":"a","body":{"bids":{',
-            '"{n}":{},',
+            '"{n}":{},' + " " * 37,
             '"999999999":{}}}}',
         ),
         ('{"v":', "1", ""),

@@ -1,0 +1,132 @@
+"""Controllers of the largest platforms: what they say and have remembered is taken."""
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from math import inf
+from typing import Any
+
+import pytest
+
+from controllers.applications.best_effort import BestEffort
+from controllers.applications.deadline import FullDeadline
+from controllers.applications.trading import kept, traces_of
+from controllers.controller import Controller
+from controllers.policies.vertical import Trace
+from merkatd.bus.messages import TO_DAEMON, Kept, Measured, Remember
+from merkatd.bus.wire import Envelope, largest_bytes, pack, unpack
+from merkatd.platforms.ports import MOST_VMS, ClusterTerms, Outcome, VmNow, longest_memory
+from tests.bus.rig import assignment, news
+
+GOODS = ("cpu", "memory", "network", "disk")
+FULL = dict.fromkeys(GOODS, 512.0)
+CLUSTERS = 10
+PERIODS = 3
+
+
+class Daemon:
+    """Takes what can come over the bus from a platform of so many VMs, and nothing else."""
+
+    def __init__(self, vms: int) -> None:
+        self.largest = largest_bytes(vms)
+        self.memory: Any = None
+        self.longest: dict[str, int] = {}
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As it is said on the bus."""
+        data = pack(Envelope(body, "s" * 32, 7, action_id or "i" * 32))
+        said = unpack(data, TO_DAEMON, self.largest).body
+        kind = type(said).__name__
+        self.longest[kind] = max(self.longest.get(kind, 0), len(data))
+        if isinstance(said, Remember):
+            self.memory = said.memory
+            return Kept()
+        return Outcome(accepted=True)
+
+
+def cluster(name: str, vms: int) -> ClusterTerms:
+    """Of VMs that trade all that can be traded."""
+    return ClusterTerms(name=name, least=vms, most=vms, floor={}, ceiling=FULL)
+
+
+def play(kind: type[Controller], vms: int, periods: int = PERIODS) -> Daemon:
+    """Some periods of a platform of so many VMs, at prices that move."""
+    drawn = random.Random(1)  # noqa: S311 - a test
+    each = vms // CLUSTERS
+    given = replace(
+        assignment(),
+        clusters=tuple(cluster(f"ranks{row}", each) for row in range(CLUSTERS)),
+        parameters={"steps": 10_000},
+        deadline_s=1e6,
+    )
+    daemon = Daemon(vms)
+    one = kind(given, daemon)
+    for period in range(1, periods + 1):
+        prices = {name: 0.01 * drawn.uniform(0.3, 3.0) for name in GOODS}
+        told = news(
+            period=period,
+            deadline_s=1e6,
+            balance=1e9,
+            vms=tuple(
+                VmNow(
+                    vm=1_000_000 + row,
+                    cluster=f"ranks{row % CLUSTERS}",
+                    state="running",
+                    bid={name: drawn.random() / 3 for name in GOODS},
+                    allocation={name: 512.0 * drawn.random() for name in GOODS},
+                )
+                for row in range(each * CLUSTERS)
+            ),
+            sizes={f"ranks{row}": each for row in range(CLUSTERS)},
+            prices=prices,
+            capacity=dict.fromkeys(prices, 1e9),
+        )
+        seen = Measured(cluster="ranks0", at_s=told.at_s, values={"done": 3.0 * period})
+        asyncio.run(one.take(seen))
+        asyncio.run(one.take(told))
+    return daemon
+
+
+@pytest.mark.parametrize("kind", [BestEffort, FullDeadline])
+def test_the_largest_platform_there_can_be_is_looked_after(kind: type[Controller]) -> None:
+    """Of 10,000 VMs that trade four goods; with room for what a site's own controller adds."""
+    daemon = play(kind, MOST_VMS)
+    assert daemon.longest.keys() >= {"SetBids", "Remember"}
+    assert max(daemon.longest.values()) <= 0.8 * daemon.largest
+
+
+@pytest.mark.parametrize("kind", [BestEffort, FullDeadline])
+def test_what_is_remembered_of_a_vm_is_short(kind: type[Controller]) -> None:
+    """It is said and stored after each period."""
+    daemon = play(kind, 1_000)
+    text = json.dumps(daemon.memory, separators=(",", ":"))
+    assert len(text) / 1_000 <= 50 * len(GOODS)
+    assert len(text) <= longest_memory(1_000)
+
+
+def known(traces: Sequence[Trace]) -> list[dict[str, float]]:
+    """Their numbers by name, without what is not known."""
+    return [
+        {name: value for name, value in asdict(one).items() if value is not None} for one in traces
+    ]
+
+
+def test_traces_are_kept_to_three_digits() -> None:
+    """What is not known yet, and what is infinite, comes back as it was."""
+    traces = {
+        7: (Trace(), Trace(change=-0.012345678, limit=0.5, run=2, market=0.0098765432)),
+        8: (Trace(limit=inf, short=1 / 3, short_keeping=2 / 3, market_before=1e-7 / 3),),
+    }
+    back = traces_of(json.loads(json.dumps(kept(traces))))
+    assert back.keys() == traces.keys()
+    for vm, before in traces.items():
+        for read, one in zip(known(back[vm]), known(before), strict=True):
+            assert read == pytest.approx(one, rel=6e-3)
+
+
+def test_traces_that_were_kept_by_name_are_still_read() -> None:
+    """A controller that is started by a newer daemon goes on with what it knew."""
+    before = {"7": [{"change": 0.5, "run": 2, "short": 0.1, "market": None}, {"limit": 0.25}]}
+    assert traces_of(before) == {7: (Trace(change=0.5, run=2, short=0.1), Trace(limit=0.25))}
