@@ -29,8 +29,11 @@ from merkatd.platforms.ports import ClusterTerms, News, VmNow
 HORIZON_S: Final = 86_400.0
 OLD: Final = 3.0
 """A look that is older than so many periods says too little to have more workers, or fewer."""
+SILENT: Final = 2.0
+"""More periods than so many, or rests of the monitor, between two looks are a silence."""
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
 _OFF, _ABSENT, _SEEN_S, _ASKED, _AT_S = "off", "absent", "seen_s", "asked", "at_s"
+_LOOKED_S = "looked_s"
 
 
 _UNSEEN: Final = {"waiting": 0.0, "wanted": 0.0, "longest_s": 0.0}
@@ -132,17 +135,31 @@ class Elastic(Controller):
         """Workers that have been off, or away from the batch system, for too long."""
         off = [one.vm for one in workers if one.state == OFF]
         absent = [one.vm for one in workers if one.state == "running" and one.vm not in jobs]
-        # Only the monitor's looks say who is absent: while it sees nothing, no time counts.
         looked_s = float(self.memory.get(_SEEN_S, news.at_s))
         lost: set[int] = set()
-        for key, missed, at_s, name in (
-            (_OFF, off, news.at_s, "off_limit_s"),
-            (_ABSENT, absent, looked_s, "boot_limit_s"),
+        for key, missed, since, at_s, name in (
+            (_OFF, off, self.memory.get(_OFF, {}), news.at_s, "off_limit_s"),
+            (_ABSENT, absent, self._absent_since(looked_s), looked_s, "boot_limit_s"),
         ):
             limit_s = number(self.assignment.parameters, name)
-            self.memory[key], late = overdue(missed, self.memory.get(key, {}), at_s, limit_s)
+            self.memory[key], late = overdue(missed, since, at_s, limit_s)
             lost |= {*late}
         return lost
+
+    def _absent_since(self, looked_s: float) -> dict[str, float]:
+        """Since when workers have been absent: only looks say that, and a silence counts for none.
+
+        Nothing is known of them then, and where the head itself was away none could join.
+        """
+        last_s = float(self.memory.get(_LOOKED_S, looked_s))
+        self.memory[_LOOKED_S] = looked_s
+        monitor = self._terms(self.wants.head).monitor
+        every_s = number(monitor.parameters if monitor else {}, "every_s")
+        silence_s = SILENT * max(self.assignment.interval_s, every_s)
+        most_s = 0.0 if looked_s - last_s > silence_s else math.inf
+        known = {int(vm): since_s for vm, since_s in self.memory.get(_ABSENT, {}).items()}
+        since = by_clock(known, last_s, looked_s, most_s)
+        return {str(vm): since_s for vm, since_s in since.items()}
 
     async def _scaled(
         self,

@@ -11,7 +11,7 @@ from controllers.monitors.queue import told
 from controllers.monitors.queues.batch import Queue, Worker
 from controllers.monitors.ssh import Said
 from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import ClusterTerms, Outcome, SetBids, SetSize, VmNow
+from merkatd.platforms.ports import ClusterTerms, Monitor, Outcome, SetBids, SetSize, VmNow
 from tests.bus.rig import assignment, news
 
 FULL = {"cpu": 100.0, "memory": 512.0}
@@ -35,6 +35,8 @@ class Site:
 
     price: float = 0.01
     balance: float = 1e6
+    every_s: float = 20.0
+    """How long the monitor rests between two looks."""
     least: int = 0
     parameters: dict[str, Any] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
@@ -78,7 +80,9 @@ class Site:
     """Whether the controller is killed once a release was accepted."""
 
     def __post_init__(self) -> None:
-        terms = (cluster("head", 1, 1), cluster("workers", self.least, 20))
+        looks = Monitor(kind="queue", parameters={"every_s": self.every_s})
+        head = replace(cluster("head", 1, 1), monitor=looks)
+        terms = (head, cluster("workers", self.least, 20))
         given = replace(
             assignment(), clusters=terms, parameters={"batch": "slurm"} | self.parameters
         )

@@ -94,3 +94,58 @@ def test_the_head_has_a_bid_before_anything_was_seen_of_it() -> None:
     site.pass_a_period()
     assert all(sum(site.bids[vm].values()) > 0 for vm in (HEAD, 2))
     assert set(site.workers) == {2}
+
+
+@pytest.mark.parametrize("silent", [2, 5, 10, 60])
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_silence_makes_no_worker_absent(silent: int, after: int) -> None:
+    """Workers away at the look before it and at those after it were not missed in between."""
+    site = Site(waiting=[100] * 4)
+    for _ in range(8):
+        site.pass_a_period()
+    busy = {vm for vm, jobs in site.workers.items() if jobs}
+    assert len(busy) == 4
+    site.mute = set(busy)
+    site.pass_a_period()
+    site.blind = True
+    for _ in range(silent):
+        site.pass_a_period()
+    site.blind = False
+    for _ in range(after):
+        site.pass_a_period()
+    site.mute = set()
+    for _ in range(5):
+        site.pass_a_period()
+    assert site.lost == 0
+    assert busy <= site.workers.keys()
+
+
+def test_a_worker_that_could_not_join_a_silent_head_is_not_released() -> None:
+    """It was made just before, and joins a moment after the head answers again."""
+    site = Site(waiting=[50] * 4, least=1, joins_after=2)
+    site.pass_a_period()
+    born = {*site.workers}
+    assert born
+    site.blind = True
+    site.mute = set(born)
+    for _ in range(12):
+        site.pass_a_period()
+    site.blind = False
+    for _ in range(2):
+        site.pass_a_period()
+    site.mute = set()
+    for _ in range(6):
+        site.pass_a_period()
+    assert born <= site.workers.keys()
+    assert site.lost == 0
+
+
+def test_a_worker_that_never_joins_is_released_though_looks_are_rare() -> None:
+    """Each look at the batch system counts for as long as its monitor rests between two."""
+    site = Site(waiting=[50] * 4, every_s=150.0)
+    site.workers = {2: [], 3: []}
+    site.mute = {2}
+    for period in range(12):
+        site.blind = period % 3 != 0
+        site.pass_a_period()
+    assert 2 not in site.workers
