@@ -17,6 +17,8 @@ from controllers.controller import Controller
 from controllers.monitors.head import Head, batch_of
 from controllers.monitors.naming import WORKER
 from controllers.monitors.queue import CLOSED, JOBS
+from controllers.monitors.queues.batch import left_of
+from controllers.monitors.ssh import Said
 from controllers.parameters import number
 from controllers.policies.bound import bids_for
 from controllers.policies.deadline import bid_max
@@ -29,6 +31,10 @@ from merkatd.platforms.ports import ClusterTerms, News, VmNow
 HORIZON_S: Final = 86_400.0
 OLD: Final = 3.0
 """A look that is older than so many periods says too little to have more workers, or fewer."""
+PORTION: Final = 50
+"""So many workers the head is told to forget in a period,"""
+MOST_GONE: Final = 1_000
+"""and of so many it is remembered that they are to be forgotten."""
 SILENT: Final = 2.0
 """More periods than so many, or rests of the monitor, between two looks are a silence."""
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
@@ -103,8 +109,7 @@ class Elastic(Controller):
         # A process that was killed may have released some of which it remembers no more than this.
         drained_now = {*map(int, self.memory.get(_DRAINING, ()))}
         ends = {one.vm for one in news.vms if one.leaving} & drained_now
-        gone = {*map(int, self.memory.get(_GONE, ()))} | ends
-        self.memory[_GONE] = sorted(gone)
+        gone = self._released(ends)
         workers = [
             one
             for one in news.vms
@@ -118,7 +123,7 @@ class Elastic(Controller):
                 self.wants.workers, left, victims=sorted(lost), reason="off, or never joined"
             )
             if outcome.accepted:
-                self.memory[_GONE] = sorted(gone | lost)
+                self._released(lost)
                 size = left
         there = {one.vm: jobs.get(one.vm) for one in workers if one.vm not in lost}
         return Crew(there=there, size=max(size, len(there)))
@@ -264,7 +269,8 @@ class Elastic(Controller):
         over = released.union(restored)
         await self._plan({vm: at_s for vm, at_s in going.items() if vm not in over})
         present = {one.vm for one in news.vms if one.cluster == self.wants.workers}
-        await self._forget({*map(int, self.memory.get(_GONE, ())), *released}, present)
+        self._released(released)
+        await self._forget(present)
 
     def _since(self, news: News) -> dict[int, float]:
         """When the drains began. One that no news name for now may be named again."""
@@ -285,23 +291,40 @@ class Elastic(Controller):
         self.memory[_DRAINING] = {str(vm): began_s for vm, began_s in since_s.items()}
         await self.keep()
 
-    async def _forget(self, released: set[int], present: AbstractSet[int]) -> None:
-        """Those released that are gone: one that still ends would put itself on the list again."""
-        gone = sorted(released - present)
-        left = (
-            released
-            if gone and not await self._tell(self.batch.forget, gone)
-            else (released & present)
-        )
-        self.memory[_GONE] = sorted(left)
+    def _released(self, more: AbstractSet[int] = frozenset()) -> AbstractSet[int]:
+        """Remember some more that were released; all those that the head may still know."""
+        known = dict.fromkeys([*map(int, self.memory.get(_GONE, ())), *sorted(more)])
+        self.memory[_GONE] = list(known)
+        return known.keys()
+
+    async def _forget(self, present: AbstractSet[int]) -> None:
+        """Those released that are gone: one that still ends would put itself on the list again.
+
+        What the head does not forget is told again after all others, and no more where these are
+        too many.
+        """
+        released = self._released()
+        ending = [vm for vm in released if vm in present]
+        gone = [vm for vm in released if vm not in present]
+        now, later = gone[:PORTION], gone[PORTION:]
+        said = await self._say(self.batch.forget, now)
+        left = None if said is None else left_of(said.out.decode(errors="replace"))
+        refused = [vm for vm in now if left is None or self._name(vm) in left]
+        self.memory[_GONE] = [*ending, *[*later, *refused][:MOST_GONE]]
 
     async def _tell(self, what: Any, vms: Sequence[int]) -> bool:
         """Whether the head was told, or there was nothing to tell."""
+        return not vms or await self._say(what, vms) is not None
+
+    async def _say(self, what: Any, vms: Sequence[int]) -> Said | None:
+        """What the head answers to a command for these, None where that came to nothing."""
         if not vms or self.head is None:
-            return not vms
-        name = str(self.assignment.parameters.get("worker", WORKER))
-        said = await self.head.say(what([name.replace("{vm}", str(vm)) for vm in vms]))
-        return said is not None and said.status == 0
+            return None
+        said = await self.head.say(what([self._name(vm) for vm in vms]))
+        return said if said is not None and said.status == 0 else None
+
+    def _name(self, vm: int) -> str:
+        return str(self.assignment.parameters.get("worker", WORKER)).replace("{vm}", str(vm))
 
     def _terms(self, name: str) -> ClusterTerms:
         return next(one for one in self.assignment.clusters if one.name == name)

@@ -7,7 +7,7 @@ is the head. A worker is known by the name it has in the batch system.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,10 @@ class Queue:
     workers: Mapping[str, Worker] = field(default_factory=dict)
 
 
+LEFT: Final = "--left--"
+"""The line before the names of workers that could not be forgotten."""
+
+
 class Batch(Protocol):
     """An adapter."""
 
@@ -53,7 +57,16 @@ class Batch(Protocol):
         """The command that takes that back."""
 
     def forget(self, workers: Iterable[str]) -> str:
-        """The command that takes workers that are gone off the list."""
+        """The command that takes workers that are gone off the list, and says which it left there.
+
+        Their names follow a line `LEFT`.
+        """
+
+
+def left_of(answer: str) -> frozenset[str] | None:
+    """The workers that could not be forgotten; None where the answer does not say that."""
+    _, mark, names = answer.partition(f"{LEFT}\n")
+    return frozenset(names.splitlines()) if mark else None
 
 
 def age_s(since: str, now: str) -> float:

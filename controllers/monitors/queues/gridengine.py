@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from controllers.monitors.queues.batch import Queue, Worker, age_s
+from controllers.monitors.queues.batch import LEFT, Queue, Worker, age_s
 
 _LATER: Final = "--later--"
 _NOW: Final = "--now--"
@@ -35,7 +35,7 @@ qmod -d {instances}; qmod -rj $found
 found=$(jobs); [ -z "$found" ] || qdel -f $found
 fi
 qconf -dattr hostgroup hostlist {spaced} @allhosts -ds {commas} -dh {commas} -de {commas}
-qconf -sh >/dev/null && ! qconf -sel | grep -qxF {patterns}"""
+qconf -sh >/dev/null && {{ echo {left}; qconf -sel | grep -xF {patterns}; true; }}"""
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class GridEngine:
 
         In this order: a qmaster dies of running such jobs again while their host is in no group,
         and gives more of them to a host that it does not miss yet. Most of it may be in vain, and
-        done before: what counts is that none of them is a host any more.
+        done before: what counts is which of them are hosts afterwards.
         """
         names = list(workers)
         return _FORGET.format(
@@ -109,6 +109,7 @@ class GridEngine:
             instances=_instances(names),
             listed=shlex.quote(",".join(f"*@{one}" for one in names)),
             commas=shlex.quote(",".join(names)),
+            left=LEFT,
             patterns=" ".join(f"-e {shlex.quote(one)}" for one in names),
         )
 

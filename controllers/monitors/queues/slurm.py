@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from controllers.monitors.queues.batch import Queue, Worker, age_s
+from controllers.monitors.queues.batch import LEFT, Queue, Worker, age_s
 
 _NODES: Final = "--nodes--"
 _NOW: Final = "--now--"
@@ -80,12 +80,13 @@ class Slurm:
     def forget(self, workers: Iterable[str]) -> str:
         """One that is busy, or comes back, is not deleted: Slurm refuses.
 
-        It does so for one that never joined, too: what counts is that none is there any more.
+        It does so for one that never joined, too: what counts is which are there afterwards.
         """
         names = [shlex.quote(one) for one in workers]
         deleted = "; ".join(f"scontrol delete nodename={one}" for one in names)
         patterns = " ".join(f"-e {one}" for one in names)
-        return f'{deleted}; nodes=$(sinfo -h -N -o %N) && ! echo "$nodes" | grep -qxF {patterns}'
+        there = f'echo {LEFT}; echo "$nodes" | sort -u | grep -xF {patterns}; true'
+        return f"{deleted}; nodes=$(sinfo -h -N -o %N) && {{ {there}; }}"
 
 
 def _workers(nodes: str, busy: Mapping[str, int]) -> dict[str, Worker]:

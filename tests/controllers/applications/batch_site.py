@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controllers.applications.elastic import Elastic
 from controllers.monitors.naming import WORKER, WorkerNames
 from controllers.monitors.queue import told
-from controllers.monitors.queues.batch import Queue, Worker
+from controllers.monitors.queues.batch import LEFT, Queue, Worker
 from controllers.monitors.ssh import Said
 from merkatd.bus.messages import Kept, Measured, Remember
 from merkatd.platforms.ports import ClusterTerms, Monitor, Outcome, SetBids, SetSize, VmNow
@@ -76,6 +77,10 @@ class Site:
     """Periods that an end takes;"""
     leaving: dict[int, int] = field(default_factory=dict)
     """and of those that end: in which period that was asked for."""
+    forgotten: set[int] = field(default_factory=set)
+    """Workers that the head has no more,"""
+    sticky: set[int] = field(default_factory=set)
+    """and those that it won't forget."""
     dies: bool = False
     """Whether the controller is killed once a release was accepted."""
 
@@ -124,16 +129,15 @@ class Site:
         if self.deaf:
             return None
         self.heard.append(command)
-        vms = {
-            vm
-            for vm in range(100)
-            if f"one-{vm}" in command.replace(",", " ").replace("=", " ").split()
-        }
+        vms = {int(vm) for vm in re.findall(r"\bone-(\d+)\b", command)}
         if "state=drain" in command:
             self.drained |= vms
         if "state=resume" in command:
             self.drained -= vms
-        return None if self.mumbles else Said(0, b"", b"")
+        named = {int(vm) for vm in re.findall(r"delete nodename=one-(\d+)", command)}
+        self.forgotten |= named - self.sticky
+        left = "".join(f"one-{vm}\n" for vm in sorted(named & self.sticky))
+        return None if self.mumbles else Said(0, f"{LEFT}\n{left}".encode(), b"")
 
     def begin_again(self) -> None:
         """The controller was killed: another knows what this one had kept."""

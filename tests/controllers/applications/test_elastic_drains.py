@@ -137,3 +137,41 @@ def test_one_that_was_released_by_a_controller_that_died_is_not_opened_again() -
     assert not any("state=resume" in one and f"one-{leaves}" in one for one in site.heard)
     assert any("delete nodename" in one and f"one-{leaves}" in one for one in site.heard)
     assert site.lost == 0
+
+
+def churned(site: Site, periods: int) -> None:
+    """Workers come and go."""
+    for period in range(periods):
+        if period % 5 == 0:
+            site.waiting += [1] * 10
+        site.pass_a_period()
+
+
+def test_one_worker_that_the_head_can_not_forget_keeps_no_other() -> None:
+    """Its name may be in a reservation, or that of a node that was always there."""
+    site = Site(waiting=[1] * 2, parameters={"growth": 10})
+    for _ in range(4):
+        site.pass_a_period()
+    site.sticky = {min(site.born)}
+    churned(site, 300)
+    gone = site.born.keys() - site.workers.keys()
+    assert len(gone) > 300
+    assert len(gone - site.forgotten) < 20
+    assert site.sticky <= {*site.kept["gone"]}
+    assert len(site.kept["gone"]) < 20
+    site.sticky.clear()
+    churned(site, 10)
+    assert min(site.born) in site.forgotten
+
+
+def test_what_the_head_is_told_is_short_though_it_forgets_nothing() -> None:
+    """And so is what is remembered: no worker comes back under a number that was there before."""
+    site = Site(waiting=[1] * 2, parameters={"growth": 10})
+    site.sticky = {*range(100_000)}
+    churned(site, 1_200)
+    assert len(site.born) > 1_500
+    assert not site.forgotten
+    assert max(map(len, site.heard)) < 10_000
+    assert 900 < len(site.kept["gone"]) < 1_100
+    told = [one for one in site.heard if "delete nodename" in one]
+    assert f"one-{max(site.born)};" in " ".join(told[-100:])
