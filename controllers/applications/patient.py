@@ -2,7 +2,8 @@
 
 What simulation found to keep the most deadlines (`policies/patience.py`): it says up to which
 price it would run, bids what full speed takes, and makes room as soon as those who pay as much or
-more leave it less than it needs. When to start, and to go on, the manager reads in the same book.
+more leave it less than it needs; but not within a rest of being resumed, nor with less time to
+spare than a rest. When to start, and to go on, the manager reads in the same book.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from controllers.policies.patience import (
     must_yield,
     need_of,
 )
+from controllers.policies.suspension import rested
 from controllers.policies.vertical import Standing
 from merkatd.platforms.ports import Assignment, Claim, News
 
@@ -36,7 +38,7 @@ class Patient(FullDeadline):
             await self.give_up("slo.deadline is missing: patience needs one")
 
     async def goes_on(self, scene: Scene) -> bool:
-        """While those who would pay as much leave room for it."""
+        """While those who would pay as much leave room for it, and as long as it rests."""
         news, units = scene.news, units_of(self.assignment, scene.news)
         funds, capacity = purse(self.assignment, news), news.market.capacity[CPU]
         need = need_of(funds, units, capacity, scene.work.ideal_s, scene.left_s)
@@ -45,7 +47,7 @@ class Patient(FullDeadline):
         price = clung(max(limit, before.price / TEMPER.clinging), funds, units, TEMPER)
         others = without(news.market.claims, before)
         book = Book(capacity, [*((one.price, one.units) for one in others), (price, units)])
-        if must_yield(book, price):
+        if must_yield(book, price) and rested(scene.case):
             room = max(book.room_above(price) + units, 0.0)
             await self.suspend(
                 f"who pays {price:.3g} a unit of CPU or more leaves {room:g} of {units:g}"

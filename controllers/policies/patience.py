@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controllers.policies.deadline import Purse
+from controllers.policies.suspension import REST
 
 Claim = tuple[float, float]
 """The price up to which so many units are wanted, and how many."""
@@ -56,6 +57,17 @@ def need_of(purse: Purse, units: float, capacity: float, work_s: float, left_s: 
     return Need(
         means=means, units=units, capacity=max(capacity, units), work_s=work_s, left_s=left_s
     )
+
+
+def offered(need: Need, purse: Purse, period_s: float, temper: Temper) -> float:
+    """What one that waits would pay: no more than it has for all of a rest, or of its work.
+
+    What replenishment will bring it can't pay yet: begun on that, it would have to make room before
+    its rest is over.
+    """
+    periods = min(max(need.work_s / period_s, 1.0), REST)
+    has = purse.credits / (need.units * periods)
+    return max(min(limit_price(need, period_s, temper), has), 0.0)
 
 
 def clung(limit: float, purse: Purse, units: float, temper: Temper) -> float:

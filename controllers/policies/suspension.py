@@ -114,10 +114,14 @@ def can_pay(case: Case) -> bool:
     return cost(needed, case.full, case.prices) * (1 - _EXACT) <= there / case.margin
 
 
+def rested(case: Case) -> bool:
+    """Return whether a platform that runs may be suspended, whatever its kind suspends it for."""
+    return case.since_s >= case.rest_s and case.spare_s > case.rest_s
+
+
 def suspends(case: Case) -> bool:
     """Return whether a platform that runs is to be suspended."""
-    rested = case.since_s >= case.rest_s and case.spare_s > case.rest_s
-    return rested and not can_pay(case)
+    return rested(case) and not can_pay(case)
 
 
 def rests(case: Case) -> float:

@@ -12,7 +12,7 @@ from math import ceil, inf
 
 from controllers.policies.bound import Prices
 from controllers.policies.deadline import Purse
-from controllers.policies.patience import Book, Temper, limit_price, may_start, need_of
+from controllers.policies.patience import Book, Temper, may_start, need_of, offered
 from controllers.policies.suspension import (
     Case,
     can_pay,
@@ -163,7 +163,7 @@ def limit_of(terms: Terms, offer: Offer) -> float:
         return 0.0
     left_s = terms.deadline_s - offer.now_s
     need = need_of(terms.purse, units, offer.book.capacity, terms.ideal_s, left_s)
-    return limit_price(need, offer.interval_s, TEMPER)
+    return offered(need, terms.purse, offer.interval_s, TEMPER)
 
 
 def _begin_s(terms: Terms, offer: Offer) -> float:
@@ -253,7 +253,10 @@ def _roomy(terms: Terms, offer: Offer) -> Judged | None:
         f"it would pay {credit(limit)} a unit of CPU and period now, and those who pay as much or"
         f" more leave {room:g} of the {units:g} units it needs"
     )
-    return Judged(Answer.WAIT, why, "room, or time: it offers more as its deadline comes near")
+    needs = "room, or time: it offers more as its deadline comes near"
+    if terms.purse.renewal > 0:
+        needs += ", as far as it has the credits for ten periods"
+    return Judged(Answer.WAIT, why, needs)
 
 
 def _rested(terms: Terms, offer: Offer) -> Judged | None:

@@ -1,0 +1,225 @@
+"""Patience with replenishment: daemon and controller in turn, while nothing else changes."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from controllers.applications.patient import TEMPER, Patient
+from controllers.policies.deadline import Purse
+from controllers.policies.patience import Book, clung
+from controllers.policies.suspension import REST
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.conditions import Answer, Offer, Terms, judged, limit_of
+from merkatd.platforms.ports import Claim, GiveUp, Outcome, Suspend, VmNow
+from tests.bus.rig import assignment, news
+
+INTERVAL_S = 60.0
+HOUR = 60
+"""Periods."""
+UNITS, CAPACITY = 200.0, 400.0
+FULL = {"cpu": UNITS, "memory": 512.0}
+BEGIN_S = 1_000.0
+
+
+@dataclass
+class Site:
+    """One patient platform beside claims and a price that stay as they are."""
+
+    credits: float
+    """It has, and has at most;"""
+    renewal: float
+    """so many are added every hour."""
+    left: int
+    """Periods to its deadline,"""
+    work: int
+    """and those that it takes at full speed."""
+    others: Claim
+    price: float
+
+    state: str = "suspended"
+    since: int = -1_000
+    done: int = 0
+    claim: Claim = field(default_factory=lambda: Claim(price=0.0, units=UNITS))
+    changes: list[tuple[int, str, int]] = field(default_factory=list)
+    """In which period it was suspended or resumed, and how many it had to spare then."""
+
+    def __post_init__(self) -> None:
+        self.most, self.period = self.credits, 0
+        given = assignment(controller="patient")
+        (terms,) = given.clusters
+        self.one = Patient(
+            replace(
+                given,
+                clusters=(replace(terms, floor={}, ceiling=FULL),),
+                parameters={"steps": self.work},
+                deadline_s=self._at_s(self.left),
+                ideal_s=self.work * INTERVAL_S,
+                replenishment=self.renewal,
+                replenishment_s=HOUR * INTERVAL_S,
+            ),
+            self,
+        )
+        asyncio.run(self.one.on_start())
+
+    @staticmethod
+    def _at_s(period: int) -> float:
+        return BEGIN_S + INTERVAL_S * period
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        if isinstance(body, Remember):
+            return Kept()
+        if isinstance(body, GiveUp):
+            self.state = "over"
+        if isinstance(body, Claim):
+            assert 0 <= body.price * body.units <= self.credits * (1 + 1e-9)
+            self.claim = body
+        if isinstance(body, Suspend):
+            self._change("suspended")
+        return Outcome(accepted=True)
+
+    def _change(self, state: str) -> None:
+        spare = self.left - self.period - (self.work - self.done)
+        self.state, self.since = state, self.period
+        self.changes.append((self.period, state, spare))
+
+    def _resume(self) -> None:
+        """As the daemon does where the conditions are met."""
+        purse = Purse(credits=self.credits, renewal=self.renewal, renewal_s=HOUR * INTERVAL_S)
+        terms = Terms(
+            deadline_s=self._at_s(self.left),
+            ideal_s=(self.work - self.done) * INTERVAL_S,
+            price_ceiling={},
+            full=FULL,
+            purse=purse,
+            patient=True,
+            suspended_s=self._at_s(self.since),
+        )
+        offer = Offer(
+            now_s=self._at_s(self.period),
+            interval_s=INTERVAL_S,
+            prices={"cpu": self.price, "memory": 0.0},
+            capacity={"cpu": CAPACITY, "memory": 1e6},
+            book=Book(CAPACITY, [(self.others.price, self.others.units)]),
+        )
+        if judged(terms, offer).answer is Answer.START:
+            price = clung(limit_of(terms, offer), purse, UNITS, TEMPER)
+            self.claim = Claim(price=price, units=UNITS)
+            self._change("resuming")
+
+    def pass_a_period(self) -> None:
+        """It is resumed or runs, pays, is filled up, and is told."""
+        self.period += 1
+        if self.period % HOUR == 0:
+            self.credits = min(self.credits + self.renewal, self.most)
+        if self.state == "suspended":
+            self._resume()
+        elif self.state == "resuming":
+            self.state = "running"
+        if self.state == "suspended":
+            return
+        has = UNITS if self.state == "running" else 0.0
+        price = min(self.price, self.claim.price)
+        self.done += has > 0
+        self.credits = max(self.credits - price * has, 0.0)
+        vm = VmNow(
+            vm=101,
+            cluster="workers",
+            state="running",
+            bid={"cpu": price * has, "memory": 0.0},
+            allocation={"cpu": has, "memory": 512.0},
+        )
+        told = news(
+            period=self.period,
+            deadline_s=self._at_s(self.left),
+            balance=self.credits,
+            replenishment=self.renewal,
+            vms=(vm,),
+            state=self.state,
+            claim=self.claim,
+            capacity={"cpu": CAPACITY, "memory": 1e6},
+            prices={"cpu": self.price, "memory": 0.0},
+        )
+        told = replace(told, market=replace(told.market, claims=(self.others, self.claim)))
+        seen = Measured(cluster="workers", at_s=told.at_s, values={"done": float(self.done)})
+        asyncio.run(self.one.take(seen))
+        asyncio.run(self.one.take(told))
+
+    def play(self) -> None:
+        """Until its deadline, the end of its work, or of all hope."""
+        while self.period < self.left and self.done < self.work and self.state != "over":
+            self.pass_a_period()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.floats(0.1, 200.0),
+    st.floats(0.0, 1.5),
+    st.integers(60, 400),
+    st.floats(0.1, 0.95),
+    st.floats(0.1, 3.0),
+    st.floats(0.0, 380.0),
+    st.floats(0.05, 2.0),
+)
+@example(60.0, 1.0, 240, 0.75, 1.2, 250.0, 6.0)
+@example(30.0, 1.0, 480, 0.75, 1.0, 250.0, 24.0)
+@example(60.0, 1.0, 300, 0.6, 0.6, 250.0, 6.0)
+def test_constant_prices_suspend_and_resume_it_once_in_a_rest(
+    credits_: float,
+    renewed: float,
+    left: int,
+    works: float,
+    claimed: float,
+    others: float,
+    dear: float,
+) -> None:
+    """But for the last time: work with less time to spare than a rest is resumed, and goes on."""
+    work = max(int(works * left), 1)
+    fair = credits_ / (UNITS * work)
+    site = Site(
+        credits=credits_,
+        renewal=renewed * credits_,
+        left=left,
+        work=work,
+        others=Claim(price=claimed * fair, units=others),
+        price=dear * fair,
+    )
+    site.play()
+    for (before, was, _), (later, state, spare) in pairwise(site.changes):
+        assert state != was
+        last = state == "resuming" and spare <= REST
+        assert later - before >= REST or last, site.changes
+    lasts = [
+        row
+        for row, (_, state, spare) in enumerate(site.changes)
+        if state == "resuming" and spare <= REST
+    ]
+    assert not lasts or lasts[0] == len(site.changes) - 1, site.changes
+
+
+def test_it_is_not_resumed_with_less_than_a_rest_costs() -> None:
+    """What replenishment will bring can't be spent yet, however much it is."""
+    others = Claim(price=0.001, units=250.0)
+    site = Site(credits=60.0, renewal=60.0, left=240, work=120, others=others, price=0.001)
+    site.credits = 1e-3 * UNITS
+    for _ in range(HOUR - 1):
+        site.pass_a_period()
+    assert not site.changes
+    site.pass_a_period()
+    assert [state for _, state, _ in site.changes] == ["resuming"]
+
+
+@pytest.mark.parametrize("renewal", [0.0, 60.0])
+def test_one_that_has_all_its_credits_is_resumed_at_once(renewal: float) -> None:
+    """Replenishment makes it no poorer."""
+    others = Claim(price=0.002, units=150.0)
+    site = Site(credits=60.0, renewal=renewal, left=300, work=150, others=others, price=0.0015)
+    site.play()
+    assert site.changes[0] == (1, "resuming", 149)
+    assert site.done == site.work
