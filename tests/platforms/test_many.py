@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from merkatd.platforms.ordering import OrderError
+from merkatd.platforms.ports import MOST_VMS, longest_memory
 from merkatd.platforms.vm_text import with_attributes
 from tests.platforms.site import Site
 
@@ -66,5 +67,21 @@ def test_all_platforms_of_a_tenant_have_a_bound_together() -> None:
         huge = "\n".join(cluster(f"c{number}", 1000) for number in range(16))
         with pytest.raises(OrderError, match="got 16000"):
             site.submit(owner=site._tenant("carl"), cluster=huge)
+    finally:
+        site.close()
+
+
+def test_what_the_largest_platform_remembers_is_kept() -> None:
+    """All that the bus lets its controller say, to the byte, and no more."""
+    site = Site()
+    try:
+        platform = site.submit()
+        site.until(platform, "running")
+        longest = "é" * (longest_memory(MOST_VMS) // 2 - 1)
+        site.wait(site.manager.remember(platform, longest))
+        assert site.platform(platform).memory == longest
+        with pytest.raises(ValueError, match=r"\d+ bytes of JSON are more than the \d+"):
+            site.wait(site.manager.remember(platform, longest + "x"))
+        assert site.platform(platform).memory == longest
     finally:
         site.close()
