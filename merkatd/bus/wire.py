@@ -10,7 +10,8 @@ from typing import Any, cast
 
 from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION
 from merkatd.bus.shape import Reader, ShapeError, reader
-from merkatd.platforms.ports import MOST_VMS, longest_memory
+from merkatd.platforms.memories import longest_memory
+from merkatd.platforms.ports import MOST_VMS
 
 _ENVELOPE_BYTES = 1 << 12
 """Around what is to be remembered."""

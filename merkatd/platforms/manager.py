@@ -5,7 +5,6 @@ is in the database. Controllers are started and stopped by comparing: which plat
 attended now, and which are. After a restart none is, so all are started again.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -28,16 +27,10 @@ from merkatd.platforms.failing import fail, monitor_failed
 from merkatd.platforms.fitting import Fitting, Offered, fitting
 from merkatd.platforms.keeping import Circumstances, tend
 from merkatd.platforms.life import Event, State
+from merkatd.platforms.memories import check_memory
 from merkatd.platforms.ordering import Submission, Update
 from merkatd.platforms.passing import passed
-from merkatd.platforms.ports import (
-    MOST_VMS,
-    Action,
-    Controllers,
-    MarketNow,
-    Outcome,
-    longest_memory,
-)
+from merkatd.platforms.ports import Action, Controllers, MarketNow, Outcome
 from merkatd.platforms.purses import read_all
 from merkatd.platforms.tidying import tidy
 from merkatd.platforms.turning import Happening
@@ -316,11 +309,7 @@ class Manager:
 
         Raises ValueError for what can't be kept, LeaseLostError.
         """
-        # As on the bus, which has taken no more than a platform of so many VMs needs.
-        written = json.dumps(memory, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        size, longest = len(written.encode()), longest_memory(MOST_VMS)
-        if size > longest:
-            raise ValueError(f"{size} bytes of JSON are more than the {longest} that can be kept")
+        check_memory(memory)
         await self._acting().run(
             lambda connection: platforms.change(connection, platform, memory=memory)
         )

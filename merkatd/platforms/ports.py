@@ -18,16 +18,6 @@ PAST = 10
 """Periods whose prices are told."""
 MOST_VMS = 10_000
 """VMs of all platforms of a tenant together, and so of one platform."""
-_MEMORY_BYTES, _MEMORY_BYTES_OF_A_VM = 1 << 18, 240
-"""Of JSON: for a VM that bids for four goods the controllers that come with Merkat need 150."""
-
-
-def longest_memory(vms: int) -> int:
-    """How many bytes of JSON the controller of a platform of so many VMs may have kept.
-
-    What is said on the bus is bounded by the same number, which no message needs for itself.
-    """
-    return _MEMORY_BYTES + vms * _MEMORY_BYTES_OF_A_VM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

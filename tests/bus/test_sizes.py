@@ -15,7 +15,8 @@ from merkatd.bus.wire import (
     pack,
     unpack,
 )
-from merkatd.platforms.ports import MOST_VMS, Standing, VmNow, longest_memory
+from merkatd.platforms.memories import longest_memory
+from merkatd.platforms.ports import MOST_VMS, Standing, VmNow
 from tests.bus.raw import Raw
 from tests.bus.rig import CONTROLLER, ROLES, Site, assignment, market, on_site, soon
 

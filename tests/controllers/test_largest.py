@@ -17,7 +17,8 @@ from controllers.controller import Controller
 from controllers.policies.vertical import Trace
 from merkatd.bus.messages import TO_DAEMON, Kept, Measured, Remember
 from merkatd.bus.wire import Envelope, largest_bytes, pack, unpack
-from merkatd.platforms.ports import MOST_VMS, ClusterTerms, Outcome, VmNow, longest_memory
+from merkatd.platforms.memories import longest_memory
+from merkatd.platforms.ports import MOST_VMS, ClusterTerms, Outcome, VmNow
 from tests.bus.rig import assignment, news
 
 GOODS = ("cpu", "memory", "network", "disk")

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from merkatd.platforms.memories import longest_memory
 from merkatd.platforms.ordering import OrderError
-from merkatd.platforms.ports import MOST_VMS, longest_memory
+from merkatd.platforms.ports import MOST_VMS
 from merkatd.platforms.vm_text import with_attributes
 from tests.platforms.site import Site
 
