@@ -23,8 +23,10 @@ import numpy as np
 from merkatd.cluster.arrays import Bools, Floats, Ints
 
 ENOUGH = 1 + 1e-11
-"""Tops that exceed the capacity by no more than rounding have all that they ask for. Where they come
-to just the capacity, sums in another order may say either, and the price would be another one."""
+"""Tops that exceed the capacity by no more than rounding have all that they ask for.
+
+Where they come to just the capacity, sums in another order may say either, and the price would be
+another one."""
 
 
 class Share(NamedTuple):
