@@ -30,6 +30,9 @@ class Nobody:
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
         """Nobody ends here."""
 
+    async def monitor_ended(self, platform: int, row: int, why: str) -> None:
+        """Nothing comes of it."""
+
 
 def assignment(platform: int) -> Assignment:
     """One cluster of a few VMs."""
