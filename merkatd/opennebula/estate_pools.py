@@ -151,7 +151,9 @@ def _datastore(element: Element) -> Datastore:
 
 def _network(element: Element) -> Network:
     parts = children(element)
-    ranges = parts["AR_POOL"].iterchildren("AR") if "AR_POOL" in parts else ()
+    # A text that ends its section may show another one (Note [Texts that forge]).
+    pools = list(element.iterchildren("AR_POOL"))
+    ranges = pools[0].iterchildren("AR") if len(pools) == 1 else ()
     leases = sum(counted(first(one, "SIZE")) or 0 for one in ranges)
     return Network(
         id=object_id(parts),

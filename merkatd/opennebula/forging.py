@@ -17,28 +17,35 @@ So a VM is believed only if its XML can't be anything else than what OpenNebula 
 3. Two texts may work together: the first begins an element of any name, which swallows all up to
    the second. What it swallows has parts of its own, or it ends TEMPLATE or USER_TEMPLATE; so
    neither stands inside anything, and vectors hold nothing but texts. Where the first text is that
-   of an attribute without parts, the element begins with this attribute, which also stands before
-   it. In USER_TEMPLATE that counts only beside what no owner may set: users' own vectors, such as
-   USER_INPUTS, may well have names of attributes in them.
-4. A comment, or an instruction to a program, swallows as well. OpenNebula writes none.
+   of an attribute without parts, this attribute is among the element's parts, and also stands
+   before it. In USER_TEMPLATE that counts only beside what no owner may set: users' own vectors,
+   such as USER_INPUTS, may well have names of attributes in them.
+4. A comment, or an instruction to a program, swallows as well; and in a namespace a name is another
+   one. OpenNebula writes nothing of the kind, and nothing but a name into any tag.
 
 Of any other VM OpenNebula's own record counts, which it writes before any text of an owner.
 """
 
+import re
 from collections.abc import Set as AbstractSet
 
 from merkatd.opennebula.elements import Element, UnreadableError
 
-_CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
-_SWALLOWING = (b"<!--", b"<?")
+_SECTION = re.compile(rb"<!\[CDATA\[.*?\]\]>", re.DOTALL)
+_ODD = re.compile(rb"<[!?]|<[^>]*[\s=\"']")
+"""Outside the texts: what is no tag, or a tag with more than a name."""
 _TEMPLATES = ("TEMPLATE", "USER_TEMPLATE")
 _NUMA_NODE = frozenset({"CPUS", "MEMORY", "MEMORY_NODE_ID", "NODE_ID", "TOTAL_CPUS"})
-"""Parts of a vector that OpenNebula writes; MEMORY, which stands before it, may be the first."""
+"""Parts of a vector that OpenNebula writes; MEMORY stands before it too."""
 
 
 _RESTRICTED = "USER_PRIORITY"
 """Of all that is read of USER_TEMPLATE its owner may not set this alone."""
 _NONE: AbstractSet[str] = frozenset()
+_MOST_CHECKED = 200_000
+_CHECKED: set[int] = set()
+"""Hashes of what was found well from TEMPLATE on: it changes seldom, and is read in every period.
+Python's hashes of bytes are keyed, so that no text is like another on purpose."""
 
 
 def check(vm: Element, text: bytes) -> None:
@@ -46,34 +53,50 @@ def check(vm: Element, text: bytes) -> None:
 
     `text` is the one that the element was read from.
     """
-    if _has_comment(text):
-        raise UnreadableError("there is a comment in it")
+    at = max(text.find(b"<TEMPLATE>"), 0)
+    rest = text[at:]
+    _check_tags(text[:at])
     for part in vm.iter(*_TEMPLATES):
         if len(part) and part.getparent() is not vm:
             raise UnreadableError(f"{part.tag} stands inside another part")
+    found = hash(rest)
+    if found in _CHECKED:
+        return
+    _check_tags(rest)
     for template in vm.iterchildren(*_TEMPLATES):
         _check_template(template)
+    if len(_CHECKED) >= _MOST_CHECKED:
+        _CHECKED.clear()
+    _CHECKED.add(found)
+
+
+def _check_tags(text: bytes) -> None:
+    if _ODD.search(_SECTION.sub(b"", text)):
+        raise UnreadableError("there is more in its XML than texts and tags")
 
 
 def _check_template(template: Element) -> None:
     strict = template.tag == "TEMPLATE" or template.find(_RESTRICTED) is not None
-    before, last = set[str](), ""
+    before, plain, last = set[str](), set[str](), ""
     for child in template:
         name = child.tag
         if name != last and name in before:
             raise UnreadableError(f"{name} goes on after other parts")
         parts = list(child)
         if parts:
-            _check_vector(name, parts, before if strict else _NONE)
+            _check_vector(name, parts, plain if strict else _NONE)
+        else:
+            plain.add(name)
         before.add(name)
         last = name
 
 
 def _check_vector(name: str, parts: list[Element], before: AbstractSet[str]) -> None:
+    """`before` are the attributes without parts that stand before it."""
     names = [part.tag for part in parts]
     if len(set(names)) < len(names):
         raise UnreadableError(f"{name} has {_again(names)} twice")
-    begins_anew = names[0] in before and not _is_numa_node(name, names)
+    begins_anew = not before.isdisjoint(names) and not _is_numa_node(name, names)
     if begins_anew or any(map(len, parts)):
         raise UnreadableError(f"{name} has other parts inside")
 
@@ -84,21 +107,3 @@ def _is_numa_node(name: str, names: list[str]) -> bool:
 
 def _again(names: list[str]) -> str:
     return next(name for at, name in enumerate(names) if name in names[:at])
-
-
-def _has_comment(text: bytes) -> bool:
-    """Whether there is one outside the texts, or an instruction to a program."""
-    if not any(mark in text for mark in _SWALLOWING):
-        return False
-    at = 0
-    while True:
-        section = text.find(_CDATA, at)
-        until = len(text) if section < 0 else section
-        if any(text.find(mark, at, until) >= 0 for mark in _SWALLOWING):
-            return True
-        if section < 0:
-            return False
-        end = text.find(_CDATA_END, section)
-        if end < 0:
-            return False
-        at = end + len(_CDATA_END)

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.opennebula.client import ANY_STATE, Client
 from merkatd.opennebula.elements import (
+    BrokenError,
     Element,
     UnreadableError,
     children,
@@ -21,6 +22,7 @@ from merkatd.opennebula.elements import (
     rows,
     whole,
 )
+from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.forging import check
 from merkatd.opennebula.records import last_host
 from merkatd.opennebula.waiting import Time
@@ -92,6 +94,9 @@ class Glances:
     async def _look_at(self, wanted: Mapping[int, list[Deferred[Glance]]]) -> None:
         try:
             found = await self._found(sorted(wanted))
+        except (BrokenError, UnreadableError, OneError):
+            # One of them is to blame, or its owner's texts: each is asked for by itself.
+            found = {}
         except Exception as error:  # noqa: BLE001 - it is theirs who asked
             for waiting in wanted.values():
                 for each in waiting:

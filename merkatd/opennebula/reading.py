@@ -13,7 +13,7 @@ from functools import partial
 from merkatd.opennebula.client import ANY_STATE, NOT_DONE, Client
 from merkatd.opennebula.elements import BrokenError, UnreadableError
 from merkatd.opennebula.errors import LongAnswerError, MissingError
-from merkatd.opennebula.records import Resting, read_record
+from merkatd.opennebula.records import MOST_OF_AN_OWNER, Resting, beyond, read_record
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.vm_pool import LONG, NAMELESS, GarbledError, Page, VmRow, read_page, read_vm
 from merkatd.opennebula.waiting import Time, in_parallel
@@ -21,6 +21,7 @@ from merkatd.opennebula.waiting import Time, in_parallel
 _HIGHEST = re.compile(r"<VM_POOL><VM><ID>(\d{1,18})</ID>")
 _HEAD = 1 << 8
 _LENGTH = f"its texts take more than {LONG >> 20} MiB"
+_SUM = f"the texts of its owner's VMs take more than {MOST_OF_AN_OWNER >> 20} MiB in all"
 
 _Range = tuple[int, int | None]
 """The lowest id and the highest, None: all from there on."""
@@ -132,9 +133,13 @@ class VmReader:
         """Put OpenNebula's record in the place of each VM that can't be read."""
         now_s = self._clock.seconds()
         rows = await self._executor.run(lambda: {vm.id: vm for vm in page.vms})
-        self._resting.wake_but(page.long, rows.keys())
-        for vm in sorted(page.long & rows.keys()):
-            self._resting.rest(vm, _LENGTH, now_s, rows[vm])
+        shorter = {vm: size for vm, size in page.lengths.items() if vm not in page.long}
+        too_many = beyond(rows, shorter)
+        self._resting.wake_but(page.long | too_many, rows.keys())
+        for vm in sorted((page.long | too_many) & rows.keys()):
+            self._resting.rest(vm, _SUM if vm in too_many else _LENGTH, now_s, rows[vm])
+        for vm in sorted(page.long - rows.keys()):
+            self._resting.rest(vm, page.ailing[vm], now_s, self._resting.kept(vm))
         ailing = {vm: why for vm, why in page.ailing.items() if vm not in rows}
         found = Read(rows, {vm: why for vm, why in ailing.items() if vm == NAMELESS})
         named = sorted(ailing.keys() - {NAMELESS})
@@ -194,6 +199,7 @@ def _add(found: Page, page: Page) -> None:
     found.ids += page.ids
     found.ailing |= page.ailing
     found.long |= page.long
+    found.lengths |= page.lengths
 
 
 def _around(known: Sequence[int], resting: Sequence[int], rows: int) -> Iterator[_Range]:

@@ -1,6 +1,7 @@
 """VMs whose texts are not read: what OpenNebula itself says of them, before any owner's text."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from merkatd.scheduler.ports import NO_RECORD, UNKNOWN
 from merkatd.scheduler.ports import Record as RunRecord
 
 FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
+MOST_OF_AN_OWNER = 8 << 20
+"""Bytes of the long texts of all VMs of an owner that are read each time."""
 
 _EMPTY = re.compile(r"<VM_POOL\s*/>|<VM_POOL>\s*</VM_POOL>")
 _RECORD = re.compile(
@@ -121,6 +124,20 @@ def located(vm: VmRow, charged_on: Mapping[int, list[int]]) -> VmRow:
     if not vm.by_record or vm.id not in charged_on:
         return vm
     return vm._replace(host=charged_on[vm.id][-1])
+
+
+def beyond(vms: Mapping[int, VmRow], lengths: Mapping[int, int]) -> frozenset[int]:
+    """Those of these VMs whose texts are too much for their owner, the longest of each first.
+
+    `lengths` are those of long texts, in bytes: one text is bounded, their number is not.
+    """
+    total: Counter[int] = Counter()
+    found = []
+    for vm in sorted(lengths.keys() & vms.keys(), key=lambda vm: (lengths[vm], vm)):
+        total[vms[vm].owner] += lengths[vm]
+        if total[vms[vm].owner] > MOST_OF_AN_OWNER:
+            found.append(vm)
+    return frozenset(found)
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """VMs from the text of a pool: each read by itself, so that a bad one harms no other."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -78,6 +79,11 @@ _ONCE = (
 """What OpenNebula keeps once in a template."""
 LONG = 1 << 20
 """Bytes of a VM's texts that are read each time; an ordinary VM takes 6 kB."""
+NOTED = 1 << 14
+"""Of longer ones the length is noted."""
+MOST_TAGS = 10_000
+"""A VM with more is not taken apart; an ordinary one has some hundred."""
+_ID = re.compile(rb"<VM><ID>(\d{1,18})</ID>")
 
 
 class VmRow(NamedTuple):
@@ -130,7 +136,9 @@ class Page:
     vms: list[VmRow] = field(default_factory=list)
     ailing: dict[int, str] = field(default_factory=dict)
     long: set[int] = field(default_factory=set)
-    """Whose texts are longer than `LONG`."""
+    """Whose texts are longer than `LONG`, or have more tags than `MOST_TAGS`."""
+    lengths: dict[int, int] = field(default_factory=dict)
+    """In bytes, of those that are longer than `NOTED`."""
     short: set[int] = field(default_factory=set)
     """Of which the pool showed no more than an outline, as older servers do."""
 
@@ -144,11 +152,11 @@ def read_page(pool: str) -> Page:
     cut = pieces(pool, "VM_POOL", "VM")
     if cut is not None:
         try:
-            return _read((parsed(piece), piece) for piece in cut)
+            return _read(cut)
         except BrokenError:
             pass
     try:
-        return _read((parsed(piece), piece) for piece in separate(pool, "VM_POOL", "VM"))
+        return _read(separate(pool, "VM_POOL", "VM"))
     except BrokenError as error:
         if pool.rstrip().endswith("</VM_POOL>"):
             raise GarbledError(str(error)) from None
@@ -162,9 +170,16 @@ def read_vm(vm: str) -> VmRow:
     return _row(_parts(element))
 
 
-def _read(elements: Iterable[tuple[Element, bytes]]) -> Page:
+def _read(pieces_of_pool: Iterable[bytes]) -> Page:
     page = Page()
-    for element, piece in elements:
+    for piece in pieces_of_pool:
+        if piece.count(b"<") > MOST_TAGS and (named := _ID.match(piece)) is not None:
+            vm = int(named[1])
+            page.ids.append(vm)
+            page.ailing[vm] = f"its texts have more than {MOST_TAGS:,} tags"
+            page.long.add(vm)
+            continue
+        element = parsed(piece)
         try:
             check(element, piece)
             row = _row(_parts(element))
@@ -176,6 +191,8 @@ def _read(elements: Iterable[tuple[Element, bytes]]) -> Page:
         page.ids.append(vm)
         if len(piece) > LONG:
             page.long.add(vm)
+        if len(piece) > NOTED:
+            page.lengths[vm] = len(piece)
         if next(element.iterchildren("PERMISSIONS"), None) is None:
             page.short.add(vm)
     return page

@@ -1,5 +1,6 @@
 """A VM is shown as OpenNebula keeps it, or as one that can't be read, whatever its owner wrote."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -116,6 +117,27 @@ CASES = {
     "a node of memory": {
         "early": "]]></HYPERVISOR>" + PINNED + "<NUMA_NODE><HYPERVISOR><![CDATA[",
         "late": "]]></TM_MAD_SYSTEM></NUMA_NODE><TM_MAD_SYSTEM><![CDATA[",
+    },
+    "a namespace": {
+        "context": (
+            "]]></A></CONTEXT><CPU>0.01</CPU><MEMORY>1</MEMORY></TEMPLATE><TEMPLATE xmlns='f'>"
+            "<CONTEXT><A><![CDATA["
+        ),
+    },
+    "a namespace of one part": {
+        "context": f"]]></A></CONTEXT>{PINNED}<CONTEXT xmlns='f'><A><![CDATA[",
+    },
+    "a namespace with a name": {
+        "context": f"]]></A></CONTEXT>{PINNED}<f:CONTEXT xmlns:f='f'><A><![CDATA[",
+        "early": "]]></HYPERVISOR></f:CONTEXT><HYPERVISOR><![CDATA[",
+    },
+    "an attribute behind another": {
+        "early": "]]></HYPERVISOR><MEMORY>1</MEMORY><OZ><P/><HYPERVISOR><![CDATA[",
+        "late": "]]></TM_MAD_SYSTEM></OZ><TM_MAD_SYSTEM><![CDATA[",
+    },
+    "a priority behind another": {
+        "user": "]]></N><NA>1</NA><NB><P/><N><![CDATA[",
+        "second": "]]></NOTE></NB><NOTE>z</NOTE><USER_PRIORITY>9</USER_PRIORITY><NOTE><![CDATA[",
     },
     "a priority": {
         "user": "]]></N><NA>1</NA><NB><N><![CDATA[",
@@ -238,7 +260,19 @@ contents = st.lists(
     ),
     max_size=2,
 ).map("".join)
+
+
+def begun(names: Sequence[str], spaced: bool, first: str) -> str:
+    """Elements that swallow: the outermost in a namespace, or with a part before all others."""
+    if not names:
+        return ""
+    space = " xmlns='f'" if spaced else ""
+    return f"<{names[0]}{space}>{opened(names[1:])}{first}"
+
+
 tags = st.lists(st.sampled_from(NAMES), max_size=2)
+spaces = st.integers(0, 9).map(lambda number: number == 0)
+firsts = st.sampled_from(["", "", "<P/>", "<P>1</P>"])
 
 
 @settings(max_examples=3000)
@@ -248,7 +282,8 @@ def test_one_text_shows_nothing_that_is_not_so(data: st.DataObject) -> None:
     name, around = data.draw(st.sampled_from(PLACES))
     depth = data.draw(st.integers(0, len(around)))
     inner = around[depth:]
-    text = f"]]>{closed(inner)}{data.draw(contents)}{opened(inner)}<![CDATA["
+    again = begun(inner, data.draw(spaces), "")
+    text = f"]]>{closed(inner)}{data.draw(contents)}{again}<![CDATA["
     assert believed(Texts(**{name: text})) in {None, HONEST}
 
 
@@ -267,7 +302,8 @@ def test_two_texts_show_nothing_that_is_not_so(data: st.DataObject) -> None:
     swallowing = data.draw(tags)
     texts = {
         one: (
-            f"]]>{closed(outer[depth:])}{data.draw(contents)}{opened(swallowing)}"
+            f"]]>{closed(outer[depth:])}{data.draw(contents)}"
+            f"{begun(swallowing, data.draw(spaces), data.draw(firsts))}"
             f"{opened(outer[depth:])}<![CDATA["
         ),
         other: (

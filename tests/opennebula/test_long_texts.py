@@ -9,7 +9,7 @@ import pytest
 
 from merkatd.cluster import VmState
 from merkatd.opennebula.records import FIRST_REST_S
-from merkatd.opennebula.vm_pool import LONG
+from merkatd.opennebula.vm_pool import LONG, MOST_TAGS
 
 from .worlds import SMALL, World, in_memory
 
@@ -142,3 +142,45 @@ def test_many_long_ones_are_found(world: World) -> None:
     world.transport.forget()
     world.run(one.observe())
     assert len(world.transport.calls) < 60
+
+
+def test_a_text_with_very_many_tags_is_not_taken_apart(world: World) -> None:
+    """It is far from long; like one that is, it is read around until its rest is over."""
+    whole = world.observe()
+    many = "".join(f'A{number}="1"\n' for number in range(MOST_TAGS // 2))
+    world.call("one.vm.update", 3, many, 1)
+    one = world.cloud()
+    seen = world.run(one.observe())
+    assert [row(seen, vm) for vm in range(6)] == [row(whole, vm) for vm in range(6)]
+    assert list(seen.by_record) == [3]
+    assert "tags" in seen.by_record[3]
+    world.transport.forget()
+    world.run(one.observe())
+    asked = [rest for method, rest in world.transport.calls if method == "one.vmpool.infoextended"]
+    assert [rest[1:3] for rest in asked if rest[3] == -1] == [(0, 2), (4, -1)]
+
+
+def test_all_texts_of_an_owner_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is far from long; the longest of that owner's go by record, and of no other's."""
+    monkeypatch.setattr("merkatd.opennebula.records.MOST_OF_AN_OWNER", 100_000)
+    eve = world.call("one.user.allocate", "eve", "secret", "core")
+    mine = [world.new(f'{SMALL}\nNOTE="{"x" * size}"') for size in (40_000, 45_000, 48_000, 50_000)]
+    for vm in mine:
+        world.call("one.vm.chown", vm, eve, -1)
+    other = world.new(f'{SMALL}\nNOTE="{"x" * 60_000}"')
+    one = world.cloud()
+    world.run(one.observe())
+    seen = world.run(one.observe())
+    assert sorted(seen.by_record) == [3, *mine[2:]]
+    assert other not in seen.by_record
+    assert "texts of its owner's VMs" in seen.by_record[mine[2]]
+
+
+def test_vms_that_ended_are_not_taken_apart_either(world: World) -> None:
+    """Where they have very many tags."""
+    many = "".join(f'A{number}="1"\n' for number in range(MOST_TAGS // 2))
+    world.call("one.vm.update", 3, many, 1)
+    for vm in (2, 3):
+        world.call("one.vm.recover", vm, 3)
+    world.wait()
+    assert list(world.observe().ended) == [2]

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.database.executors import Inline
-from merkatd.opennebula.errors import MissingError
+from merkatd.opennebula.elements import BrokenError
+from merkatd.opennebula.errors import LongAnswerError, MissingError
 from merkatd.opennebula.glances import Glance, Glances
 from merkatd.opennebula.present import HostsNow
 from merkatd.opennebula.states import PENDING
@@ -101,3 +102,19 @@ def test_a_look_that_fails_is_over(wide: World) -> None:
     wide.mend()
     why = wide.run(in_parallel(hosts.why_not(host, NOBODY, 0.0) for host in range(HOSTS)))
     assert why == [None] * HOSTS
+
+
+@pytest.mark.parametrize("error", [BrokenError("no XML"), LongAnswerError("infoset", "", 9, "")])
+def test_a_vm_whose_outline_cant_be_read_harms_no_other(
+    wide: World, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked for one by one then: its owner may have made it so."""
+    vms = [wide.new() for _ in range(9)]
+
+    async def vm_set(_: list[int]) -> str:
+        raise error
+
+    monkeypatch.setattr(wide.client, "vm_set", vm_set)
+    glances = Glances(wide.client, wide.clock)
+    found = wide.run(in_parallel(glances.at(vm) for vm in vms))
+    assert found == [Glance(*PENDING, -1)] * 9
