@@ -22,19 +22,26 @@ class Scheduled:
     actions: Sequence[Mapping[str, str]]
 
 
+_MOST = 200
+"""Actions that are run in a period."""
+_TURN_S = 60.0
+
+
 async def run_due(client: Client, scheduled: Sequence[Scheduled], now: float) -> None:
     """Run what is due, and write at each action what became of it. Raises UnreachableError.
 
-    An action that is refused is tried again in the next period, as OpenNebula's own does.
+    An action that is refused is tried again in the next period, as OpenNebula's own does. Of very
+    many some are run in each period, in turns: refused ones keep no others from theirs.
     """
     if (await client.dialect()).runs_scheduled_actions:
         return
-    for one in scheduled:
-        for due in due_actions(one.actions, now, one.made_s):
-            try:
-                await _run(client, one, due, now)
-            except OneError as error:
-                _log.warn("{action} of VM {vm}: {why}", action=due.name, vm=one.vm, why=str(error))
+    found = [(one, due) for one in scheduled for due in due_actions(one.actions, now, one.made_s)]
+    first = int(now / _TURN_S) * _MOST % len(found) if len(found) > _MOST else 0
+    for one, due in [*found[first:], *found[:first]][:_MOST]:
+        try:
+            await _run(client, one, due, now)
+        except OneError as error:
+            _log.warn("{action} of VM {vm}: {why}", action=due.name, vm=one.vm, why=str(error))
 
 
 async def _run(client: Client, one: Scheduled, due: Due, now: float) -> None:

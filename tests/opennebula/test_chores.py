@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from merkatd.embedded.settings import Settings
+from merkatd.opennebula import chores
 from tests.opennebula.worlds import SMALL, World, in_memory
 
 OLD, NEW = "6.6.3", "6.8.0"
@@ -74,3 +77,17 @@ def test_a_newer_server_does_it_by_itself() -> None:
     world.running(0, scheduled("suspend", "+1"))
     world.wait(10)
     assert run(world) == []
+
+
+def test_refused_ones_keep_no_others_from_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are due: some in each period, and each of them within some minutes."""
+    monkeypatch.setattr(chores, "_MOST", 4)
+    world = world_of(OLD)
+    for _ in range(10):
+        world.new(scheduled("resume", "+1"))
+    runs = world.running(0, scheduled("suspend", "+1"))
+    world.wait(10)
+    for _ in range(3):
+        assert len(run(world)) <= 8
+        world.wait(60)
+    assert world.words(runs) == "SUSPENDED"
