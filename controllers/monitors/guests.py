@@ -68,7 +68,7 @@ class Reach:
 
 
 class Guests:
-    """Those of one cluster that the cloud says run."""
+    """Those of one cluster."""
 
     def __init__(self, reach: Reach, keys: GuestKeys, hand: Hand, cluster: str) -> None:
         self._reach = reach
@@ -77,9 +77,13 @@ class Guests:
         self._cluster = cluster
         self._pool = Pool(key_of(keys.ours), reach.limits)
 
+    async def there(self) -> Mapping[int, VmNow] | None:
+        """Return all of them, as the last period saw them; None where there was no period yet."""
+        return await there(self._hand, self._cluster)
+
     async def running(self) -> Mapping[int, VmNow]:
-        """As the last period saw them."""
-        return await running(self._hand, self._cluster)
+        """Return those that run and are to stay, as the last period saw them."""
+        return running(await self.there() or {})
 
     async def ask(
         self, vms: Mapping[int, VmNow], command: Callable[[int], str]
@@ -94,13 +98,17 @@ class Guests:
         self._pool.close()
 
 
-async def running(hand: Hand, cluster: str) -> Mapping[int, VmNow]:
-    """Those of a cluster's VMs that run and are to stay, as the last period saw them."""
+async def there(hand: Hand, cluster: str) -> Mapping[int, VmNow] | None:
+    """Return a cluster's VMs as the last period saw them; None where there was no period yet."""
     latest = await hand.ask(Look())
     if not isinstance(latest, Latest) or latest.standing is None:
-        return {}
-    there = (one for one in latest.standing.vms if one.cluster == cluster)
-    return {one.vm: one for one in there if one.state == "running" and not one.leaving}
+        return None
+    return {one.vm: one for one in latest.standing.vms if one.cluster == cluster}
+
+
+def running(vms: Mapping[int, VmNow]) -> Mapping[int, VmNow]:
+    """Return those of these VMs that run and are to stay."""
+    return {vm: one for vm, one in vms.items() if one.state == "running" and not one.leaving}
 
 
 def home() -> Path:

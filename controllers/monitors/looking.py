@@ -3,12 +3,16 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from controllers.monitors.counting import Count
 from controllers.monitors.tail import Position
+from merkatd.platforms.ports import VmNow
+
+KEPT_S: Final = 3_600.0
+"""So long a VM that no news name is remembered: they may leave out one that is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,10 @@ class Known:
     position: Position = field(default_factory=Position)
     count: Count | None = None
     """None: it has no log."""
+    key: str = ""
+    """By which the VM was made: another one of the same id has another. Empty: not known yet."""
+    named_s: float = 0.0
+    """When the news last named it."""
 
     def written(self) -> dict[str, Any]:
         """For JSON."""
@@ -62,7 +70,31 @@ class Known:
             up=told["up"],
             position=Position(**told["position"]),
             count=count,
+            key=told.get("key", ""),
+            named_s=told.get("named_s", 0.0),
         )
+
+
+def remembered(
+    known: Mapping[int, Known], there: Mapping[int, VmNow], at_s: float
+) -> dict[int, Known]:
+    """Return what stays known when the news name these VMs.
+
+    One that is away was configured all the same. One that has never answered is missed from the
+    moment at which it runs again.
+    """
+    kept = {
+        vm: one
+        for vm, one in known.items()
+        if vm not in there and one.up and abs(at_s - one.named_s) <= KEPT_S
+    }
+    for vm, now in there.items():
+        before = known.get(vm)
+        if before is None or before.key not in {"", now.key}:
+            before = Known(first_s=at_s)
+        if before.up or now.state == "running":
+            kept[vm] = replace(before, key=now.key, named_s=at_s)
+    return kept
 
 
 class Notebook:

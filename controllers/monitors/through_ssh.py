@@ -1,14 +1,14 @@
 """An application's logs, read over SSH from all VMs of a cluster at once."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from controllers.monitors import signs, tail
 from controllers.monitors.counting import PATTERN, Count, Pattern, counted, pattern_of
-from controllers.monitors.guests import Guests
-from controllers.monitors.looking import Known, Notebook, Seen
+from controllers.monitors.guests import Guests, running
+from controllers.monitors.looking import Notebook, Seen, remembered
 from controllers.monitors.signs import Signs
 from controllers.monitors.ssh import Heard, Said
 from merkatd.platforms.ports import VmNow
@@ -59,19 +59,24 @@ class ThroughSsh:
 
     async def look(self) -> Seen:
         """Configure those that came up, ask for signs, read on in all logs."""
-        vms = await self._guests.running()
+        there = await self._guests.there()
         at_s = self._now()
-        self._known = {vm: self._known.get(vm, Known(first_s=at_s)) for vm in vms}
+        if there is None:
+            return Seen(at_s=at_s)
+        vms = running(there)
+        self._known = remembered(self._known, there, at_s)
         await self._configure({vm: one for vm, one in vms.items() if not self._known[vm].up})
         up = {vm: one for vm, one in vms.items() if self._known[vm].up}
         unheard, seen = await self._read(up)
         self._notebook.keep(self._known)
+        counts = self._counts(up)
+        missed = [vm for vm in vms if not self._known[vm].up]
         return Seen(
             at_s=at_s,
             # What one has done since, nobody knows: so nobody knows how far all are.
-            counts={} if unheard else self._counts(),
-            absent={vm: at_s - one.first_s for vm, one in self._known.items() if not one.up},
-            more=signs.told(seen, self._counts()),
+            counts={} if unheard else counts,
+            absent={vm: at_s - self._known[vm].first_s for vm in missed},
+            more=signs.told(seen, counts),
         )
 
     def close(self) -> None:
@@ -84,8 +89,9 @@ class ThroughSsh:
             if isinstance(one, Said) and one.status == 0:
                 self._known[vm] = replace(self._known[vm], up=True)
 
-    def _counts(self) -> dict[int, Count]:
-        return {vm: one.count for vm, one in self._known.items() if one.count is not None}
+    def _counts(self, vms: Iterable[int]) -> dict[int, Count]:
+        known = {vm: self._known[vm].count for vm in vms}
+        return {vm: count for vm, count in known.items() if count is not None}
 
     async def _read(self, vms: Mapping[int, VmNow]) -> tuple[set[int], dict[int, Signs]]:
         """Those with a log that did not answer, and the signs of those that did.
@@ -110,7 +116,7 @@ class ThroughSsh:
                 elif took:
                     more[vm] = left[vm]
             left = more
-        return unheard & self._counts().keys(), seen
+        return unheard & self._counts(vms).keys(), seen
 
     def _asked(self, vm: int, *, first: bool) -> str:
         script = tail.command(self._watched.log, self._known[vm].position)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.applications.deadline import FullDeadline
-from controllers.monitors.guests import running
+from controllers.monitors.guests import running, there
 from merkatd.bus.messages import Kept, Latest, Look, Measured, Remember
 from merkatd.platforms.ports import Monitor, News, Outcome, Report, SetSize, Standing, VmNow
 from tests.bus.rig import assignment, market, news
@@ -118,4 +118,5 @@ def test_monitors_do_not_look_at_a_vm_that_is_to_end(platform: Platform) -> None
             own = {name: getattr(whole, name) for name in Standing.__dataclass_fields__}
             return Latest(market=market(), standing=Standing(**own), published=1, priced=1)
 
-    assert sorted(asyncio.run(running(Daemon(), "workers"))) == [102, 104, 105, 106]
+    named = asyncio.run(there(Daemon(), "workers"))
+    assert sorted(running(named or {})) == [102, 104, 105, 106]

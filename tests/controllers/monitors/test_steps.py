@@ -11,7 +11,7 @@ import pytest
 
 from controllers.monitors.counting import PATTERN, Count, counted, of_guest, pattern_of, told
 from controllers.monitors.guests import Guests, Reach
-from controllers.monitors.looking import Notebook
+from controllers.monitors.looking import Known, Notebook, remembered
 from controllers.monitors.ssh import Limits
 from controllers.monitors.steps import Steps
 from controllers.monitors.through_ssh import ThroughSsh, Watched
@@ -35,6 +35,8 @@ class Daemon:
             for vm in range(1, vms + 1)
         ]
         self.measured: list[Measured] = []
+        self.silent = False
+        """Whether it has no news yet."""
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
         """As the hub answers."""
@@ -45,7 +47,8 @@ class Daemon:
         assert isinstance(body, Look)
         whole = news(vms=tuple(self.vms))
         own = {name: getattr(whole, name) for name in Standing.__dataclass_fields__}
-        return Latest(market=market(), standing=Standing(**own), published=1, priced=1)
+        standing = None if self.silent else Standing(**own)
+        return Latest(market=market(), standing=standing, published=1, priced=1)
 
 
 class Watch:
@@ -156,6 +159,101 @@ def test_vms_are_configured_once_and_those_that_never_come_up_are_told(
         assert watch.look() == {}
     finally:
         watch.way.close()
+
+
+class TestAway:
+    """A VM that is away for some looks is the same when it is back."""
+
+    @pytest.mark.parametrize("state", ["busy", "suspended", "powered_off", "pending"])
+    def test_it_is_not_configured_again(
+        self, tmp_path: Path, sshds: list[Sshd], state: str
+    ) -> None:
+        """Nor missed: its log is read on, also by the next monitor."""
+        # It fails the second time, and where it runs for a VM that works.
+        configure = f"echo x >> {tmp_path}/ran; mkdir {tmp_path}/work"
+        watch = Watch(tmp_path, sshds, 1, configure=configure)
+        try:
+            watch.look()
+            watch.write("step 1 2.0 s")
+            assert watch.look()["done"] == 1.0
+            there = watch.daemon.vms
+            watch.daemon.vms = [replace(one, state=state) for one in there]
+            for _ in range(2):
+                watch.now_s += 7200.0
+                assert watch.look() == {}
+            watch.way.close()
+            watch.start()
+            assert watch.look() == {}
+            watch.daemon.vms = there
+            watch.write("step 2 2.0 s")
+            values = watch.look()
+            assert values["done"] == 2.0
+            assert "absent/1" not in values
+            assert (tmp_path / "ran").read_text() == "x\n"
+        finally:
+            watch.way.close()
+
+    def test_news_that_leave_it_out_once_say_nothing_of_it(
+        self, tmp_path: Path, sshds: list[Sshd]
+    ) -> None:
+        """Nor does a daemon that has been started anew, and has no news yet."""
+        watch = Watch(tmp_path, sshds, 1, configure=f"echo x >> {tmp_path}/ran")
+        try:
+            watch.look()
+            there = watch.daemon.vms
+            watch.daemon.vms = []
+            assert watch.look() == {}
+            watch.daemon.silent = True
+            watch.now_s += 7200.0
+            assert watch.look() == {}
+            watch.daemon.vms, watch.daemon.silent = there, False
+            watch.look()
+            assert (tmp_path / "ran").read_text() == "x\n"
+        finally:
+            watch.way.close()
+
+    def test_another_vm_is_configured(self, tmp_path: Path, sshds: list[Sshd]) -> None:
+        """One that was made by another key, whatever its id."""
+        watch = Watch(tmp_path, sshds, 1, configure=f"echo x >> {tmp_path}/ran")
+        try:
+            watch.write("step 1 2.0 s")
+            assert watch.look()["done"] == 1.0
+            watch.daemon.vms = [replace(one, key="key-2") for one in watch.daemon.vms]
+            # The sshd at its address has the host key of the VM that was there before.
+            assert watch.look() == {"absent/1": 0.0}
+        finally:
+            watch.way.close()
+
+    def test_one_that_never_answered_is_missed_anew(
+        self, tmp_path: Path, sshds: list[Sshd]
+    ) -> None:
+        """The time in which it was suspended is no time in which it could have answered."""
+        watch = Watch(tmp_path, sshds, 1, configure="false")
+        try:
+            assert watch.look() == {"absent/1": 0.0}
+            there = watch.daemon.vms
+            watch.daemon.vms = [replace(one, state="suspended") for one in there]
+            watch.now_s += 3000.0
+            assert watch.look() == {}
+            watch.daemon.vms = there
+            watch.now_s += 3000.0
+            assert watch.look() == {"absent/1": 0.0}
+        finally:
+            watch.way.close()
+
+    def test_one_that_is_gone_is_forgotten(self) -> None:
+        """After an hour in which no news named it."""
+        known = {1: Known(first_s=0.0, up=True, key="a", named_s=1000.0)}
+        assert remembered(known, {}, 4000.0) == known
+        assert remembered(known, {}, 5000.0) == {}
+
+    def test_a_notebook_from_before_keys_were_kept_is_read(self) -> None:
+        """No VM is configured again for it."""
+        told = Known(first_s=5.0, up=True).written()
+        del told["key"], told["named_s"]
+        vm = VmNow(vm=1, cluster="workers", state="busy", bid={}, allocation={}, key="a")
+        known = remembered({1: Known.read(told)}, {1: vm}, 60.0)
+        assert known == {1: Known(first_s=5.0, up=True, key="a", named_s=60.0)}
 
 
 class TestCounting:
