@@ -138,12 +138,16 @@ class Door:
             self._warn(platform, f"to hear {topic[:40]!r}, which is not for it")
 
     def _warn(self, platform: int, what: str) -> None:
-        if self._throttle.allows(("warned", platform)):
+        if self._throttle.allows(_warned(platform)):
             _log.warn(
                 "Refused on the bus: platform {platform} wanted {what}",
                 platform=platform,
                 what=what,
             )
+
+    def forget(self, platform: int) -> None:
+        """Keep nothing of a platform that is over."""
+        self._throttle.forget(_warned(platform))
 
     async def answer(self, route: bytes, data: bytes) -> None:
         """Send this to one connection; where that takes nothing more, it is lost."""
@@ -163,6 +167,11 @@ class Door:
         self._asked.close()
         self._published.close()
         self._context.term()
+
+
+def _warned(platform: int) -> object:
+    """Return the name under which warnings of what was wanted in vain are counted."""
+    return "warned", platform
 
 
 def _check_room() -> None:

@@ -118,7 +118,8 @@ class Hub:
             self._sessions.close(platform)
             self._rates.forget(platform)
             self._traffic.forget(platform)
-            self._warnings.forget(platform)
+            self._door.forget(platform)
+            self._warnings.forget(_refused(platform))
             if desk.task is not None:
                 desk.task.cancel()
 
@@ -305,10 +306,15 @@ class Hub:
         await self._door.answer(heard.route, data)
 
     def _warn(self, platform: int, why: str) -> None:
-        if self._warnings.allows(("refused", platform)):
+        if self._warnings.allows(_refused(platform)):
             _log.warn(
                 "Refused on the bus, from platform {platform}: {why}", platform=platform, why=why
             )
+
+
+def _refused(platform: int) -> object:
+    """Return the name under which warnings of refused messages are counted."""
+    return "refused", platform
 
 
 async def _finished(work: Coroutine[Any, Any, Any]) -> Any:

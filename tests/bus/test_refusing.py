@@ -126,6 +126,24 @@ def test_a_platform_that_is_over_is_heard_no_more() -> None:
     on_site(story)
 
 
+def test_nothing_is_kept_of_a_platform_that_is_over() -> None:
+    """Of one that was refused neither: a daemon sees many platforms in its life."""
+
+    async def story(site: Site) -> None:
+        raw = Raw(site, site.hub.passport(1, CONTROLLER))
+        with capturedLogs() as logged:
+            raw.listening.subscribe(b"2")
+            assert isinstance(await raw.ask(Envelope(BIDS, "no session", 1, "a")), Refused)
+            while not any("wanted" in str(one.get("log_format")) for one in logged):
+                await asyncio.sleep(0.01)
+        assert site.hub._warnings._left
+        site.hub.dismiss(1)
+        for kept in (site.hub._rates, site.hub._traffic, site.hub._warnings):
+            assert not kept._left
+
+    on_site(story)
+
+
 def test_only_the_processes_of_a_platform_are_greeted() -> None:
     """By their roles."""
 
