@@ -11,7 +11,23 @@ from controllers.monitors.queues.batch import LEFT, Queue, Worker, age_s
 
 _NODES: Final = "--nodes--"
 _NOW: Final = "--now--"
-_RUNNING: Final = frozenset({"RUNNING", "COMPLETING", "CONFIGURING"})
+_OVER: Final = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "RECONFIG_FAIL",
+        "REVOKED",
+        "TIMEOUT",
+    }
+)
+"""A job in any other state holds the nodes that it has: also a suspended one, to go on there."""
 _HELD: Final = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit", "Assoc", "QOS")
 """Why jobs wait that no worker would help, as these words begin."""
 _DRAINED: Final = ("drain", "drng")
@@ -54,7 +70,7 @@ class Slurm:
                 waiting += jobs
                 wanted += jobs * int(processors)
                 longest_s = max(longest_s, age_s(submitted, now.strip()))
-            elif state in _RUNNING:
+            elif on and state not in _OVER:
                 running += jobs
                 found_nodes = _expanded(on)
                 names += len(found_nodes)

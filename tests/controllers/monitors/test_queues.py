@@ -70,6 +70,33 @@ def test_slurm() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("state", "jobs"),
+    [
+        ("SUSPENDED", 1),
+        ("STOPPED", 1),
+        ("SIGNALING", 1),
+        ("STAGE_OUT", 1),
+        ("RESIZING", 1),
+        ("POWER_UP_NODE", 1),
+        ("COMPLETED", 0),
+        ("TIMEOUT", 0),
+        ("NODE_FAIL", 0),
+    ],
+)
+def test_a_job_of_slurm_holds_its_node_until_it_is_over(state: str, jobs: int) -> None:
+    """Whatever its state is called: a worker that looked idle would be ended with it."""
+    queue = Slurm().read(SLURM.replace("RUNNING", state))
+    assert queue.workers["one-7"].jobs == jobs
+    assert (queue.waiting, queue.running) == (999, 1 + jobs)
+
+
+def test_a_job_of_slurm_that_is_to_begin_again_holds_no_node() -> None:
+    """It is put on hold, and no worker would help it."""
+    held = "      2 REQUEUE_HOLD|1|2026-11-22T09:00:49|JobHeldUser|\n"
+    assert Slurm().read(held + SLURM) == Slurm().read(SLURM)
+
+
 def test_grid_engine() -> None:
     """Each task of an array is a job; a parallel one counts on each host, and is one."""
     queue = GridEngine().read(GRID)
