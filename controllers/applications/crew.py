@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from controllers.monitors.naming import WORKER
+from controllers.monitors.queues.systems import BATCH, batch_of
 from controllers.parameters import number, whole
 from controllers.policies.queueing import Aim
-from merkatd.platforms.ports import Assignment
+from merkatd.platforms.ports import Assignment, Monitor
 
-_QUEUE: Final = "queue"
+QUEUE: Final = "queue"
 """The monitor that sees a batch system."""
 
 
@@ -53,7 +55,7 @@ class Wants:
         found = cls(
             head=_head(said),
             workers=_workers(said),
-            aim=Aim(said.get("aim", Aim.THROUGHPUT)),
+            aim=_aim(said),
             target_s=number(said, "target_s"),
             slots=whole(said, "slots"),
             growth=whole(said, "growth"),
@@ -66,22 +68,49 @@ class Wants:
 
 
 def unserved(
-    said: Mapping[str, Any], monitors: Mapping[str, str | None], built_in: Collection[str]
+    said: Mapping[str, Any], monitors: Mapping[str, Monitor | None], built_in: Collection[str]
 ) -> Iterator[str]:
-    """What of a template's clusters can't be served; `monitors`: the kind of each one's monitor.
+    """Say what of a template can't be served; `monitors` are those of its clusters, by name.
 
     A kind that is not built in is a site's own, and may see a batch system as well.
     """
+    for read in (_aim, batch_of):
+        try:
+            read(said)
+        except ValueError as error:
+            yield f"controller.{error}"
     head, workers = _head(said), _workers(said)
     yield from _missing(said, [*monitors])
     if head == workers:
         yield f"cluster {head!r} can't be both the head and the workers"
-    kind = monitors.get(head)
-    if head in monitors and (kind is None or kind in {*built_in} - {_QUEUE}):
-        yield f"cluster {head!r}: its monitor is to be of kind {_QUEUE}"
+    monitor = monitors.get(head)
+    if head in monitors and (monitor is None or monitor.kind in {*built_in} - {QUEUE}):
+        yield f"cluster {head!r}: its monitor is to be of kind {QUEUE}"
+    if monitor is not None and monitor.kind == QUEUE:
+        yield from _different(said, monitor.parameters, head)
     for name in monitors:
         if name not in {head, workers}:
             yield f"cluster {name!r}: elastic bids for {head!r} and {workers!r} only"
+
+
+def _different(said: Mapping[str, Any], seen: Mapping[str, Any], head: str) -> Iterator[str]:
+    """Say what the controller calls otherwise than the monitor that tells it of that."""
+    for name, usual in (("worker", WORKER), ("batch", BATCH)):
+        mine, other = str(said.get(name, usual)), str(seen.get(name, usual))
+        if mine != other:
+            yield (
+                f"controller.parameters.{name} = {mine!r}, and the monitor of cluster {head!r} has"
+                f" {other!r}: they must be the same"
+            )
+
+
+def _aim(said: Mapping[str, Any]) -> Aim:
+    """Return the aim that a template names. Raise ValueError where there is none such."""
+    name = said.get("aim", Aim.THROUGHPUT)
+    try:
+        return Aim(name)
+    except ValueError:
+        raise ValueError(f"parameters.aim = {name!r}: one of {', '.join(Aim)} is right") from None
 
 
 def _missing(said: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:

@@ -14,10 +14,11 @@ from controllers.applications.crew import Crew, Wants
 from controllers.applications.replacing import OFF, overdue
 from controllers.applications.trading import bidding, market_without, most, purse
 from controllers.controller import Controller
-from controllers.monitors.head import Head, batch_of
+from controllers.monitors.head import Head
 from controllers.monitors.naming import WORKER
 from controllers.monitors.queue import CLOSED, JOBS
 from controllers.monitors.queues.batch import left_of
+from controllers.monitors.queues.systems import batch_of
 from controllers.monitors.ssh import Said
 from controllers.parameters import number
 from controllers.policies.bound import bids_for

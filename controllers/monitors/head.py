@@ -5,20 +5,7 @@ from typing import Any
 
 from controllers.controller import Hand
 from controllers.monitors.guests import Guests, keys_here, reach_here
-from controllers.monitors.queues.batch import Batch
-from controllers.monitors.queues.gridengine import GridEngine
-from controllers.monitors.queues.slurm import Slurm
 from controllers.monitors.ssh import Said
-
-BATCHES: Mapping[str, type[Batch]] = {"slurm": Slurm, "gridengine": GridEngine}
-
-
-def batch_of(parameters: Mapping[str, Any]) -> Batch:
-    """The adapter that a template names. ValueError where there is none of that name."""
-    name = str(parameters.get("batch", "slurm"))
-    if name not in BATCHES:
-        raise ValueError(f"parameters.batch = {name!r}: one of {', '.join(BATCHES)} is right")
-    return BATCHES[name]()
 
 
 class Head:

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from controllers.monitors.head import Head, batch_of
+from controllers.monitors.head import Head
 from controllers.monitors.monitor import Monitor
 from controllers.monitors.naming import WORKER, WorkerNames
 from controllers.monitors.queues.batch import Queue
+from controllers.monitors.queues.systems import batch_of
 
 JOBS: Final = "jobs/"
 """How the number of jobs that run on a worker is named, with its VM;"""

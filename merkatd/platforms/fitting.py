@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controllers import parameters
-from controllers.applications.crew import unserved
+from controllers.applications.crew import QUEUE, unserved
 from controllers.kinds import CONTROLLERS, MONITORS
 from controllers.monitors.addresses import check_address
 from controllers.monitors.counting import pattern_of
 from controllers.monitors.naming import WORKER, WorkerNames
+from controllers.monitors.queues.systems import batch_of
 from controllers.parameters import OF_EVERY_MONITOR
 from merkatd.fields import listed
 from merkatd.platforms.ports import Kinds
@@ -61,8 +62,7 @@ def _problems(template: Template, offered: Offered) -> Iterator[str]:
         for problem in _worker_problems(template.parameters):
             yield f"controller.parameters: {problem}"
     if template.controller == ELASTIC:
-        watched = {one.name: one.monitor for one in template.clusters}
-        monitors = {name: one.kind if one else None for name, one in watched.items()}
+        monitors = {one.name: one.monitor for one in template.clusters}
         yield from unserved(template.parameters, monitors, MONITORS)
     if template.market is not None:
         yield from _unknown("market", template.market, offered.markets)
@@ -93,6 +93,8 @@ def _cluster_problems(path: str, cluster: Cluster, offered: Offered) -> Iterator
             yield f"{path}.monitor.parameters.{problem}"
         for problem in _monitor_problems(said, offered.kinds.addresses):
             yield f"{path}.monitor.parameters: {problem}"
+        if cluster.monitor.kind == QUEUE:
+            yield from _batch_problems(f"{path}.monitor", said)
     yield from _unsold(f"{path}.floor", cluster.floor, offered.goods)
     yield from _unsold(f"{path}.ceiling", cluster.ceiling, offered.goods)
 
@@ -114,6 +116,13 @@ def _worker_problems(said: Mapping[str, Any]) -> Iterator[str]:
         WorkerNames.of(str(said.get("worker", WORKER)))
     except ValueError as error:
         yield str(error)
+
+
+def _batch_problems(path: str, said: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        batch_of(said)
+    except ValueError as error:
+        yield f"{path}.{error}"
 
 
 def _unknown(key: str, given: str, there: Sequence[str]) -> Iterator[str]:

@@ -75,6 +75,9 @@ class TestBatchSystems:
     QUEUE = "[cluster.monitor]\nkind = 'queue'"
     STEPS = "[cluster.monitor]\nkind = 'steps'\nparameters = { log = 'l' }"
     MINE = "[cluster.monitor]\nkind = 'mine'"
+    MAUI = f"{QUEUE}\nparameters = {{ batch = 'maui' }}"
+    NODES = f"{QUEUE}\nparameters = {{ worker = 'node-{{vm}}' }}"
+    GRID = f"{QUEUE}\nparameters = {{ batch = 'gridengine', worker = 'node-{{vm}}' }}"
 
     @pytest.fixture
     def offering(self, site: Site) -> Site:
@@ -113,6 +116,36 @@ class TestBatchSystems:
                 'workers = "head"',
                 "'head' can't be both the head and the workers",
             ),
+            (
+                {"head": QUEUE, "workers": ""},
+                "worker = 'node-{vm}'",
+                r"^controller.parameters.worker = 'node-\{vm\}', .* 'one-\{vm\}': they must be the",
+            ),
+            (
+                {"head": NODES, "workers": ""},
+                "",
+                r"worker = 'one-\{vm\}', and the monitor of cluster 'head' has 'node-\{vm\}'",
+            ),
+            (
+                {"head": QUEUE, "workers": ""},
+                "batch = 'gridengine'",
+                "batch = 'gridengine', and the monitor of cluster 'head' has 'slurm'",
+            ),
+            (
+                {"head": MAUI, "workers": ""},
+                "batch = 'maui'",
+                "^controller.parameters.batch = 'maui': one of slurm, gridengine is right$",
+            ),
+            (
+                {"head": MAUI, "workers": ""},
+                "",
+                r"^cluster\[1\].monitor.parameters.batch = 'maui': one of slurm, gridengine",
+            ),
+            (
+                {"head": QUEUE, "workers": ""},
+                "aim = 'least wait'",
+                "^controller.parameters.aim = 'least wait': one of wait, throughput is right$",
+            ),
         ],
     )
     def test_what_it_can_not_serve_is_refused(
@@ -128,6 +161,9 @@ class TestBatchSystems:
             ({"head": QUEUE, "workers": ""}, ""),
             ({"head": MINE, "workers": STEPS}, ""),
             ({"master": QUEUE, "nodes": ""}, 'head = "master", workers = "nodes"'),
+            ({"head": GRID, "workers": ""}, "batch = 'gridengine', worker = 'node-{vm}'"),
+            ({"head": QUEUE, "workers": ""}, "batch = 'slurm', aim = 'wait'"),
+            ({"head": MINE, "workers": ""}, "batch = 'gridengine'"),
         ],
     )
     def test_what_it_can_is_taken(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from controllers.monitors.head import BATCHES
 from controllers.monitors.queues.batch import Queue
+from controllers.monitors.queues.systems import BATCHES
 from merkatd.database import fleets
 from merkatd.opennebula.vm_pool import VmRow
 from tests.real.applications.site import GATEWAY, LOGIN, NETWORK, Containers, containers, say
