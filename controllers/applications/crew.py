@@ -1,6 +1,7 @@
 """What a batch system's template says, and the workers that a platform has."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +23,10 @@ class Crew:
     """By VM: how many jobs run on it; None where it has not joined the batch system yet."""
     size: int
     """All of them, with those that are still being made."""
+    roomless: AbstractSet[int] = frozenset()
+    """Those that have never had a host."""
+    away: AbstractSet[int] = frozenset()
+    """Those that have been away for too long to be waited for."""
 
     @property
     def coming(self) -> int:
@@ -29,9 +34,12 @@ class Crew:
         return self.size - len(self.there)
 
     @property
-    def joined(self) -> int:
-        """How many the batch system has."""
-        return sum(one is not None for one in self.there.values())
+    def settled(self) -> bool:
+        """Whether none is still coming: the batch system has all that are not away for long."""
+        return (
+            all(jobs is not None or vm in self.away for vm, jobs in self.there.items())
+            and not self.coming
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

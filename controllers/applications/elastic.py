@@ -1,8 +1,8 @@
 """A batch system whose cluster of workers grows and shrinks with its queue and the price.
 
 Algorithm 4 with care: few workers are asked for at once, none right after some had to be released
-because they became too dear, none while some are still coming; and a worker is drained before
-it is released, so that no job is lost. The head is always paid for first.
+because they became too dear, none while some are still coming in good time; and a worker is
+drained before it is released, so that no job is lost. The head is always paid for first.
 """
 
 import math
@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from controllers.applications.crew import Crew, Wants
-from controllers.applications.replacing import OFF, overdue
+from controllers.applications.joining import Joining
 from controllers.applications.trading import bidding, market_without, most, purse
 from controllers.controller import Controller
 from controllers.monitors.head import Head
@@ -27,7 +27,7 @@ from controllers.policies.draining import by_clock, drained
 from controllers.policies.horizontal import Fleet, Scaled, scale
 from controllers.policies.queueing import Aim, Load, judged
 from merkatd.bus.messages import Measured
-from merkatd.platforms.ports import ClusterTerms, News, VmNow
+from merkatd.platforms.ports import ClusterTerms, News
 
 HORIZON_S: Final = 86_400.0
 OLD: Final = 3.0
@@ -39,8 +39,7 @@ MOST_GONE: Final = 1_000
 SILENT: Final = 2.0
 """More periods than so many, or rests of the monitor, between two looks are a silence."""
 _SEEN, _WAITING, _DRAINING, _GONE = "seen", "waiting", "draining", "gone"
-_OFF, _ABSENT, _SEEN_S, _ASKED, _AT_S = "off", "absent", "seen_s", "asked", "at_s"
-_LOOKED_S = "looked_s"
+_SEEN_S, _ASKED, _AT_S = "seen_s", "asked", "at_s"
 
 
 _UNSEEN: Final = {"waiting": 0.0, "wanted": 0.0, "longest_s": 0.0}
@@ -117,7 +116,9 @@ class Elastic(Controller):
             if one.cluster == self.wants.workers and one.vm not in gone and not one.leaving
         ]
         size = max(self._size(news), len(workers))
-        lost = self._lost(news, workers, jobs)
+        looked_s = float(self.memory.get(_SEEN_S, news.at_s))
+        missing = self._joining().missing(news, workers, jobs, looked_s)
+        lost = missing.lost
         if lost:
             left = max(size - len(lost), self._terms(self.wants.workers).least)
             outcome = await self.set_size(
@@ -127,7 +128,12 @@ class Elastic(Controller):
                 self._released(lost)
                 size = left
         there = {one.vm: jobs.get(one.vm) for one in workers if one.vm not in lost}
-        return Crew(there=there, size=max(size, len(there)))
+        return Crew(
+            there=there,
+            size=max(size, len(there)),
+            roomless=missing.roomless,
+            away=missing.away,
+        )
 
     def _size(self, news: News) -> int:
         """How many there are to be; news that were made before the last order do not know it."""
@@ -135,37 +141,11 @@ class Elastic(Controller):
         known = news.sizes.get(self.wants.workers, 0)
         return max(known, int(asked)) if news.period <= period + 1 else known
 
-    def _lost(
-        self, news: News, workers: Sequence[VmNow], jobs: Mapping[int, int]
-    ) -> AbstractSet[int]:
-        """Workers that have been off, or away from the batch system, for too long."""
-        off = [one.vm for one in workers if one.state == OFF]
-        absent = [one.vm for one in workers if one.state == "running" and one.vm not in jobs]
-        looked_s = float(self.memory.get(_SEEN_S, news.at_s))
-        lost: set[int] = set()
-        for key, missed, since, at_s, name in (
-            (_OFF, off, self.memory.get(_OFF, {}), news.at_s, "off_limit_s"),
-            (_ABSENT, absent, self._absent_since(looked_s), looked_s, "boot_limit_s"),
-        ):
-            limit_s = number(self.assignment.parameters, name)
-            self.memory[key], late = overdue(missed, since, at_s, limit_s)
-            lost |= {*late}
-        return lost
-
-    def _absent_since(self, looked_s: float) -> dict[str, float]:
-        """Since when workers have been absent: only looks say that, and a silence counts for none.
-
-        Nothing is known of them then, and where the head itself was away none could join.
-        """
-        last_s = float(self.memory.get(_LOOKED_S, looked_s))
-        self.memory[_LOOKED_S] = looked_s
+    def _joining(self) -> Joining:
         monitor = self._terms(self.wants.head).monitor
         every_s = number(monitor.parameters if monitor else {}, "every_s")
         silence_s = SILENT * max(self.assignment.interval_s, every_s)
-        most_s = 0.0 if looked_s - last_s > silence_s else math.inf
-        known = {int(vm): since_s for vm, since_s in self.memory.get(_ABSENT, {}).items()}
-        since = by_clock(known, last_s, looked_s, most_s)
-        return {str(vm): since_s for vm, since_s in since.items()}
+        return Joining(self.memory, self.assignment.parameters, silence_s)
 
     async def _scaled(
         self,
@@ -202,7 +182,7 @@ class Elastic(Controller):
             least=terms.least,
             most=terms.most,
             size=most(terms, names),
-            growth=self.wants.growth if crew.joined == crew.size else 0,
+            growth=self.wants.growth if crew.settled else 0,
             waiting=int(self.memory.get(_WAITING, 0)),
         )
         how = judged(load, self.wants.aim, crew.size, self.wants.target_s)
@@ -245,6 +225,7 @@ class Elastic(Controller):
             news.at_s,
             limit_s,
             coming=crew.coming,
+            roomless=crew.roomless,
             forced=scaled.forced,
             waiting=waiting,
             looked_s=looked_s,

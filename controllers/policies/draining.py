@@ -4,7 +4,7 @@ A worker that is to go takes no more jobs (it is drained) and goes when its last
 that had to be released because it can't be paid for goes at the latest after a limit. A worker
 that is wanted again before it went takes jobs again: also one that was given a job just before it
 was drained, where another has none and may go instead. A worker that is being made, or boots,
-counts; it is drained once it has joined.
+counts; it is drained once it has joined. One that has no host yet goes first, and at once.
 """
 
 import math
@@ -33,6 +33,7 @@ def drained(
     limit_s: float,
     *,
     coming: int = 0,
+    roomless: AbstractSet[int] = frozenset(),
     forced: int = 0,
     waiting: int = 0,
     looked_s: float = math.inf,
@@ -41,19 +42,20 @@ def drained(
     """One step. `jobs` are those that run on each worker, None on one that has not joined yet.
 
     `surplus` of all workers are not wanted, of which `coming` are still being made, and `forced` of
-    them can't be paid for. `waiting` jobs have no worker yet: one of those is on its way to any
-    worker that was seen without one. `closed` are
-    those of which the batch system said, when it showed the jobs, that they take no more: one that
-    was idle before it was drained may have been given a job meanwhile. It showed them at
-    `looked_s`: a look from before the drain says nothing, as jobs may have begun in between, and
-    one from after `shown_s` is of a clock that was set back since.
+    them can't be paid for. Those that are `roomless` have no host. `waiting` jobs have no worker
+    yet: one of those is on its way to any worker that was seen without one. `closed` are those of
+    which the batch system said, when it showed the jobs, that they take no more: one that was idle
+    before it was drained may have been given a job meanwhile. It showed them at `looked_s`: a look
+    from before the drain says nothing, as jobs may have begun in between, and one from after
+    `shown_s` is of a clock that was set back since.
     """
     leaving = [vm for vm in since_s if vm in jobs]
     # Those that have been at it longest are nearest to being empty.
     leaving.sort(key=lambda vm: (jobs[vm] or 0, since_s[vm], vm))
     number = max(min(surplus, len(leaving)), surplus - coming, 0)
     others = sorted(jobs.keys() - set(leaving), key=lambda vm: _use(vm, jobs[vm], vm in closed))
-    chosen = [*leaving, *others]
+    unused = [vm for vm in others if vm in roomless]
+    chosen = [*unused, *leaving, *(vm for vm in others if vm not in roomless)]
     if not waiting:
         chosen.sort(key=lambda vm: bool(jobs[vm]))
     chosen = chosen[:number]
@@ -63,7 +65,8 @@ def drained(
         vm for vm in kept if vm in closed and jobs[vm] == 0 and since_s[vm] < looked_s <= shown_s
     ]
     late = [vm for vm in kept if vm not in empty and now_s - since_s[vm] >= limit_s]
-    release = (*empty, *late[: max(forced - len(empty), 0)])
+    at_once = [*(vm for vm in chosen if vm in roomless), *empty]
+    release = (*at_once, *late[: max(forced - len(at_once), 0)])
     going = {vm: since_s[vm] for vm in kept} | dict.fromkeys(new, now_s)
     return Draining(
         drain=tuple(new),

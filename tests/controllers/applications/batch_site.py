@@ -16,6 +16,7 @@ from merkatd.platforms.ports import ClusterTerms, Monitor, Outcome, SetBids, Set
 from tests.bus.rig import assignment, news
 
 FULL = {"cpu": 100.0, "memory": 512.0}
+NOTHING = dict.fromkeys(FULL, 0.0)
 HEAD = 1
 
 
@@ -60,6 +61,14 @@ class Site:
     """Workers that are gone out: nobody hears them."""
     mute: set[int] = field(default_factory=set)
     """Workers that run, and never join."""
+    states: dict[int, str] = field(default_factory=dict)
+    """What the news say of workers that do not run."""
+    roomless: set[int] = field(default_factory=set)
+    """Workers for which no host has room."""
+    placed: set[int] = field(default_factory=set)
+    """The other workers."""
+    room: int | None = None
+    """For how many workers there is room; None: for all."""
     made_after: int = 0
     """Periods until a worker that was asked for is there, some up to two more;"""
     joins_after: int = 0
@@ -148,15 +157,29 @@ class Site:
 
     def _end(self, vm: int) -> None:
         self.lost += len(self.workers.pop(vm))
-        if vm not in self.drained | self.off | self.mute:
+        if vm not in self.drained | self.off | self.mute | self.roomless:
             self.undrained.append(vm)
+
+    def _state(self, vm: int) -> str:
+        if vm in self.roomless:
+            return "pending"
+        return "powered_off" if vm in self.off else self.states.get(vm, "running")
+
+    def _place(self) -> None:
+        """One that has a host keeps it; of the others the oldest have what room there is."""
+        self.placed &= self.workers.keys()
+        left = len(self.workers) if self.room is None else self.room - len(self.placed)
+        wait = sorted(self.workers.keys() - self.placed)
+        self.placed |= {*wait[: max(left, 0)]}
+        self.roomless = self.workers.keys() - self.placed
 
     def _made(self, vm: int, more: int = 0) -> bool:
         after = self.made_after + vm % 3 + more if self.made_after else more
         return vm not in self.born or self.period >= self.born[vm] + after
 
     def _joined(self, vm: int) -> bool:
-        return vm not in self.off | self.mute and self._made(vm, self.joins_after)
+        there = vm not in self.off | self.mute | self.roomless
+        return there and self._made(vm, self.joins_after)
 
     def pass_a_period(self) -> int:
         """Jobs run, the monitor looks, the controller decides; how many workers there are."""
@@ -164,6 +187,7 @@ class Site:
             if self.period >= since + self.ends_after:
                 del self.leaving[vm]
                 self._end(vm)
+        self._place()
         for vm, jobs in self.workers.items():
             jobs[:] = [left - 1 for left in jobs if left > 1]
             if not jobs and self.waiting and vm not in self.drained and self._joined(vm):
@@ -185,9 +209,9 @@ class Site:
             VmNow(
                 vm=vm,
                 cluster=name,
-                state="powered_off" if vm in self.off else "running",
+                state=self._state(vm),
                 bid=self.bids.get(vm, {"cpu": 0.0, "memory": 0.0}),
-                allocation=FULL,
+                allocation=NOTHING if vm in self.roomless else FULL,
                 leaving=vm in self.leaving,
             )
             for vm, name in clusters.items()

@@ -74,6 +74,16 @@ class TestDraining:
         assert (plan.drain, plan.restore, plan.since_s) == ((), (), {2: 0.0})
         assert drained({1: 0, 2: 1}, NONE, 2, {}, 0.0, 600.0, coming=1).drain == (1,)
 
+    def test_a_worker_without_a_host_goes_first_and_at_once(self) -> None:
+        """No job can be on it; one that is being drained takes jobs again in its place."""
+        jobs = {1: 2, 2: 0, 3: None, 4: None}
+        plan = drained(jobs, NONE, 1, {}, 0.0, 600.0, roomless={3})
+        assert (plan.drain, plan.release, plan.since_s) == ((), (3,), {})
+        plan = drained(jobs, {1}, 1, {1: 0.0}, 900.0, 600.0, forced=1, waiting=5, roomless={3})
+        assert (plan.restore, plan.release, plan.since_s) == ((1,), (3,), {})
+        plan = drained(jobs, {1}, 2, {1: 0.0}, 900.0, 600.0, forced=1, waiting=5, roomless={3})
+        assert (plan.restore, plan.release, plan.since_s) == ((), (3,), {1: 0.0})
+
     def test_who_is_gone_is_forgotten(self) -> None:
         """Whoever ended it."""
         assert drained({1: 0}, NONE, 0, {2: 0.0}, 100.0, 600.0).since_s == {}

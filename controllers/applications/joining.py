@@ -1,0 +1,113 @@
+"""Workers that their batch system does not show: those that are lost, wait for room, or are away.
+
+One that is off is released after `off_limit_s`; one that runs, or is on its way and has never
+joined, after `boot_limit_s`. One that waits for room holds nothing and runs no job: another in its
+place would wait as well, so it stays while there is work, and can go at once when there is none.
+Any other, as one that is moved or was suspended, may come back with its jobs.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+
+from controllers.applications.replacing import OFF, overdue
+from controllers.parameters import number
+from controllers.policies.draining import by_clock
+from merkatd.platforms.ports import News, VmNow
+
+_OFF, _ABSENT, _LOOKED_S = "off", "absent", "looked_s"
+_JOINED, _AWAY = "joined", "away"
+_ON_ITS_WAY: Final = frozenset({"busy", "pending"})
+"""Also a pending one has a host once the last period found room for it."""
+_KEPT: Final = 1_000
+"""Of so many workers that are gone, or not named for now, it is remembered that they joined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """Workers that the batch system does not show."""
+
+    lost: AbstractSet[int]
+    """Off, or not joined, for too long: they are to be released."""
+    roomless: AbstractSet[int]
+    """Those that have never had a host: no job can be on them."""
+    away: AbstractSet[int]
+    """Away for so long that no others are held up for them."""
+
+
+class Joining:
+    """Keeps in a controller's memory which workers have joined, and since when others have not."""
+
+    def __init__(
+        self, memory: dict[str, Any], parameters: Mapping[str, Any], silence_s: float
+    ) -> None:
+        """`silence_s` is the time between two looks from which on nothing is known in between."""
+        self._memory = memory
+        self._parameters = parameters
+        self._silence_s = silence_s
+
+    def missing(
+        self, news: News, workers: Sequence[VmNow], jobs: Mapping[int, int], looked_s: float
+    ) -> Missing:
+        """Judge by the news, and by the look at `looked_s`, which showed the workers of `jobs`."""
+        joined = self._joined(workers, jobs)
+        unseen = [one for one in workers if one.vm not in jobs and one.state != OFF]
+        roomless = {one.vm for one in unseen if _waits(one) and one.vm not in joined}
+        absent = [
+            one.vm
+            for one in unseen
+            if one.state == "running"
+            or (one.state in _ON_ITS_WAY and one.vm not in joined | roomless)
+        ]
+        off = [one.vm for one in workers if one.state == OFF]
+        others = {one.vm for one in unseen} - {*absent}
+        since = self._absent_since(looked_s)
+        return Missing(
+            lost={
+                *self._late(_OFF, off, self._memory.get(_OFF, {}), news.at_s, "off_limit_s"),
+                *self._late(_ABSENT, absent, since, looked_s, "boot_limit_s"),
+            },
+            roomless=roomless,
+            away=self._away(others, news.at_s),
+        )
+
+    def _joined(self, workers: Iterable[VmNow], jobs: Mapping[int, int]) -> AbstractSet[int]:
+        """Remember which were shown once, also of those that no news name for now."""
+        known = {*map(int, self._memory.get(_JOINED, ())), *jobs}
+        here = known & {one.vm for one in workers}
+        self._memory[_JOINED] = [*sorted(known - here)[-_KEPT:], *sorted(here)]
+        return here
+
+    def _late(
+        self, key: str, missed: Iterable[int], since: Mapping[str, float], at_s: float, limit: str
+    ) -> Sequence[int]:
+        limit_s = number(self._parameters, limit)
+        self._memory[key], late = overdue(missed, since, at_s, limit_s)
+        return late
+
+    def _absent_since(self, looked_s: float) -> dict[str, float]:
+        """Since when workers have been absent: only looks say that, and a silence counts for none.
+
+        Nothing is known of them then, and where the head itself was away none could join.
+        """
+        last_s = float(self._memory.get(_LOOKED_S, looked_s))
+        self._memory[_LOOKED_S] = looked_s
+        most_s = 0.0 if looked_s - last_s > self._silence_s else math.inf
+        known = {int(vm): since_s for vm, since_s in self._memory.get(_ABSENT, {}).items()}
+        since = by_clock(known, last_s, looked_s, most_s)
+        return {str(vm): since_s for vm, since_s in since.items()}
+
+    def _away(self, others: AbstractSet[int], at_s: float) -> AbstractSet[int]:
+        """Those that are away for as long as a worker may take to join."""
+        before = self._memory.get(_AWAY, {})
+        since = {vm: float(before.get(str(vm), at_s)) for vm in sorted(others)}
+        self._memory[_AWAY] = {str(vm): since_s for vm, since_s in since.items()}
+        limit_s = number(self._parameters, "boot_limit_s")
+        return {vm for vm, since_s in since.items() if abs(at_s - since_s) >= limit_s}
+
+
+def _waits(worker: VmNow) -> bool:
+    """Whether it has no host, and the last period found none for it."""
+    return worker.state == "pending" and not any(worker.allocation.values())
