@@ -43,6 +43,7 @@ NUMBERS: Final[Mapping[str, Number]] = {
     "every_s": Number(20.0, 1.0, _DAY_S),
     "boot_limit_s": Number(300.0, 10.0, 30 * _DAY_S),
     "off_limit_s": Number(60.0, 0.0, 30 * _DAY_S),
+    "unknown_limit_s": Number(900.0, 0.0, 30 * _DAY_S),
     "horizon_s": Number(_DAY_S, 60.0, 3_660 * _DAY_S),
     "target_s": Number(60.0, 1.0, 366 * _DAY_S),
     "drain_limit_s": Number(600.0, 0.0, 30 * _DAY_S),

@@ -15,7 +15,7 @@ from typing import Final
 
 from controllers.applications.parts import Parts, slowest
 from controllers.applications.progress import Progress
-from controllers.applications.replacing import OFF, Absent, overdue
+from controllers.applications.replacing import Absent, to_make_anew
 from controllers.applications.scene import Scene, in_words, too_late, usable_s
 from controllers.applications.trading import (
     LEAST_BID,
@@ -28,7 +28,7 @@ from controllers.applications.trading import (
     traces_of,
 )
 from controllers.controller import Controller
-from controllers.parameters import number, whole
+from controllers.parameters import whole
 from controllers.policies.bound import Prices
 from controllers.policies.deadline import reference_s
 from controllers.policies.minimum import least_part, worthwhile
@@ -53,7 +53,7 @@ for a part worth having of each, those that start together would bid each other 
 may spend, and then be suspended for a price that they made."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
 _LOST = "lost"
-_ABSENT, _OFF, _RESUMED, _HEARD = "absent", "off", "resumed_in", "heard"
+_ABSENT, _RESUMED, _HEARD = "absent", "resumed_in", "heard"
 _SUSPENDING: Final = "suspending"
 
 
@@ -152,22 +152,11 @@ class Iterative(Controller):
         return {name for name in watched - heard if news.sizes.get(name, 0)}
 
     async def _replace(self, news: News) -> None:
-        """Have VMs made anew that are said to run but were never reached, or that went out."""
-        absent = Absent.of(self.memory.get(_ABSENT, {}))
-        # While a platform starts or resumes one that went out would keep it from ever running.
-        up = news.state in {"starting", "running", "resuming"}
-        off = [one.vm for one in news.vms if one.state == OFF and up and not one.leaving]
-        limit_s = number(self.assignment.parameters, "off_limit_s")
-        self.memory[_OFF], out = overdue(off, self.memory.get(_OFF, {}), news.at_s, limit_s)
-        for terms in self.assignment.clusters:
-            mine = {one.vm for one in news.vms if one.cluster == terms.name}
-            size = news.sizes.get(terms.name, len(mine))
-            for gone, why in (
-                (absent.to_replace(terms, news.vms), "never answered"),
-                (tuple(vm for vm in out if vm in mine), "was found to be off"),
-            ):
-                if gone:
-                    await self.set_size(terms.name, size, victims=gone, reason=why)
+        """Have VMs made anew that are of no use."""
+        for order in to_make_anew(self.assignment, news, self.memory):
+            there = sum(one.cluster == order.cluster for one in news.vms)
+            size = news.sizes.get(order.cluster, there)
+            await self.set_size(order.cluster, size, victims=order.vms, reason=order.why)
 
     def _standings(self, vms: list[VmNow], market: Prices, news: News) -> dict[int, Standing]:
         terms = self._terms()

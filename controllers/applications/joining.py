@@ -1,7 +1,7 @@
 """Workers that their batch system does not show: those that are lost, wait for room, or are away.
 
-One that is off is released after `off_limit_s`; one that runs, or is on its way and has never
-joined, after `boot_limit_s`. One that waits for room holds nothing and runs no job: another in its
+One that is off is released after `off_limit_s`; one that runs, is out of OpenNebula's sight, or is
+on its way and has never joined, after `boot_limit_s`. One that waits for room holds nothing and runs no job: another in its
 place would wait as well, so it stays while there is work, and can go at once when there is none.
 Any other, as one that is moved or was suspended, may come back with its jobs.
 """
@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controllers.applications.replacing import OFF, overdue
+from controllers.applications.replacing import OFF, SEEN, overdue
 from controllers.parameters import number
 from controllers.policies.draining import by_clock
 from merkatd.platforms.ports import News, VmNow
@@ -58,7 +58,7 @@ class Joining:
         absent = [
             one.vm
             for one in unseen
-            if one.state == "running"
+            if one.state in SEEN
             or (one.state in _ON_ITS_WAY and one.vm not in joined | roomless)
         ]
         off = [one.vm for one in workers if one.state == OFF]

@@ -1,17 +1,31 @@
-"""VMs that are of no use: those that never answered their monitor, and those that went out."""
+"""VMs that are of no use: those that never answered their monitor, and those that went out.
 
-from collections.abc import Iterable, Mapping
+One that is out of OpenNebula's sight may compute on, and is back once its host is seen again: it is
+of no use only where that lasts far longer.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from controllers.parameters import number
-from merkatd.platforms.ports import ClusterTerms, VmNow
+from merkatd.platforms.ports import Assignment, ClusterTerms, News, VmNow
 
 ABSENT: Final = "absent/"
 """How a monitor names what it tells of such a VM: for how many seconds it has run unanswering."""
 OFF: Final = "powered_off"
+UNKNOWN: Final = "unknown"
+SEEN: Final = frozenset({"running", UNKNOWN})
+"""States in which a worker may be at work, so that its batch system says whether it is there."""
 MOST: Final = 2
-"""So many of a cluster are replaced at once: where none answers, VMs are not what is broken."""
+"""So many of a cluster are replaced in a period for the same reason."""
+_ABSENT: Final = "absent"
+_GONE: Final = {
+    "off": (OFF, "off_limit_s", "was found to be off"),
+    "unknown": (UNKNOWN, "unknown_limit_s", "has been out of OpenNebula's sight for too long"),
+}
+"""By the word in a controller's memory: a state, the parameter with the longest time, and what is
+told of a VM that is in it for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +70,35 @@ class Absent:
             if seconds >= limit_s and int(vm) in running
         }
         return tuple(sorted(late, key=lambda vm: (-late[vm], vm))[:MOST])
+
+
+class Order(NamedTuple):
+    """VMs of a cluster that are to be made anew, and why."""
+
+    cluster: str
+    vms: tuple[int, ...]
+    why: str
+
+
+def to_make_anew(given: Assignment, news: News, memory: dict[str, Any]) -> Iterator[Order]:
+    """Those that are said to run but were never reached, and those that are gone for too long.
+
+    Since when they are is remembered.
+    """
+    # While a platform starts or resumes one that went out would keep it from ever running.
+    up = news.state in {"starting", "running", "resuming"}
+    gone = []
+    for word, (state, limit, why) in _GONE.items():
+        missed = [one.vm for one in news.vms if one.state == state and up and not one.leaving]
+        limit_s = number(given.parameters, limit)
+        memory[word], late = overdue(missed, memory.get(word, {}), news.at_s, limit_s)
+        gone.append((late, why))
+    absent = Absent.of(memory.get(_ABSENT, {}))
+    for terms in given.clusters:
+        mine = {one.vm for one in news.vms if one.cluster == terms.name}
+        found = [(absent.to_replace(terms, news.vms), "never answered")]
+        found += [(tuple(vm for vm in late if vm in mine), why) for late, why in gone]
+        yield from (Order(terms.name, vms, why) for vms, why in found if vms)
 
 
 def overdue(

@@ -19,8 +19,10 @@ from merkatd.platforms.claims import claim_of, claims_of
 from merkatd.platforms.life import ATTENDED, State
 from merkatd.platforms.ports import BEYOND, PAST, Assignment, Claim, MarketNow, Standing, VmNow
 from merkatd.platforms.purses import wanted_by
+from merkatd.platforms.replacing import OUT_OF_SIGHT
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import NOBODY
+from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.world import World
@@ -201,7 +203,7 @@ def vms_now(members: Sequence[Member], announcement: Announcement) -> list[VmNow
             VmNow(
                 vm=one.vm,
                 cluster=one.cluster,
-                state=VmState(int(vms.state[row])).name.lower(),
+                state=_state(announcement.seen, row),
                 bid=_amounts(snapshot.resources, vms.bid[row].tolist()),
                 allocation=_amounts(snapshot.resources, allocations[row].tolist()),
                 key=one.key,
@@ -209,6 +211,19 @@ def vms_now(members: Sequence[Member], announcement: Announcement) -> list[VmNow
             )
         )
     return found
+
+
+def _state(seen: Seen, row: int) -> str:
+    """What a controller is told of a VM; for the market two of these states are as good as off.
+
+    One that has no guest yet, as its disks are copied or it boots, is busy; one that is out of
+    OpenNebula's sight is unknown.
+    """
+    state, shown = VmState(int(seen.snapshot.vms.state[row])), seen.observation
+    if state is VmState.POWERED_OFF and shown.vm_state[row] != state:
+        state = VmState.BUSY
+    unknown = state is VmState.POWERED_OFF and shown.vm_words[row] == OUT_OF_SIGHT
+    return "unknown" if unknown else state.name.lower()
 
 
 def _amounts(names: Sequence[str], values: Sequence[float]) -> Mapping[str, float]:

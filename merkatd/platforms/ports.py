@@ -170,7 +170,8 @@ class VmNow:
     vm: int
     cluster: str
     state: str
-    """`pending`, `running`, `busy`, `suspended`, or another of the daemon's words."""
+    """`pending`, `running`, `busy`, `suspended`, `powered_off`, or another of the daemon's words;
+    `unknown`: OpenNebula has lost sight of it, and its guest may compute on."""
     bid: Amounts
     allocation: Amounts
     key: str = ""

@@ -49,6 +49,9 @@ OFF_THEIR_HOSTS = frozenset({"STOPPED", "UNDEPLOYED"})
 """What OpenNebula calls a VM that is off and has no host. The daemon brings those of owners there
 that do not pay."""
 
+OUT_OF_SIGHT = "UNKNOWN"
+"""What OpenNebula calls a VM of which it hears nothing: its guest may compute on."""
+
 
 def failing(state: VmState, words: str) -> bool:
     """Whether a VM is of no use, and will not be of any by itself."""

@@ -59,6 +59,8 @@ class Site:
     period: int = 0
     off: set[int] = field(default_factory=set)
     """Workers that are gone out: nobody hears them."""
+    unseen: set[int] = field(default_factory=set)
+    """Workers of which OpenNebula hears nothing: their jobs run on."""
     mute: set[int] = field(default_factory=set)
     """Workers that run, and never join."""
     states: dict[int, str] = field(default_factory=dict)
@@ -180,6 +182,11 @@ class Site:
     def _joined(self, vm: int) -> bool:
         there = vm not in self.off | self.mute | self.roomless
         return there and self._made(vm, self.joins_after)
+
+    def _state(self, vm: int) -> str:
+        if vm in self.unseen:
+            return "unknown"
+        return "powered_off" if vm in self.off else "running"
 
     def pass_a_period(self) -> int:
         """Jobs run, the monitor looks, the controller decides; how many workers there are."""

@@ -18,16 +18,23 @@ FULL, NOTHING = {"cpu": 100.0, "memory": 512.0}, {"cpu": 0.0, "memory": 0.0}
 class Platform:
     """Four VMs in a cluster; one that is to end stays for as long as the test lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, **parameters: float) -> None:
         plain = assignment()
         terms = replace(plain.clusters[0], monitor=Monitor(kind="steps"))
-        given = replace(plain, clusters=(terms,), parameters={"steps": 100}, deadline_s=1_000_000.0)
+        given = replace(
+            plain,
+            clusters=(terms,),
+            parameters={"steps": 100, **parameters},
+            deadline_s=1_000_000.0,
+        )
         self._one = FullDeadline(given, self)
         self.orders: list[tuple[int, ...]] = []
         self.reports: list[Report] = []
         self.period = 0
         self.leaving: set[int] = set()
         self.off: set[int] = set()
+        self.unknown: set[int] = set()
+        self.clock_off_s = 0.0
         self.absent: dict[int, float] = {}
 
     async def ask(self, body: Any, action_id: str = "") -> Any:
@@ -46,14 +53,20 @@ class Platform:
             VmNow(
                 vm=vm,
                 cluster="workers",
-                state="powered_off" if vm in self.off else "running",
+                state=self._state(vm),
                 bid=FULL,
                 allocation=NOTHING if vm in self.leaving else FULL,
                 leaving=vm in self.leaving,
             )
             for vm in range(101, 105 + len(self.leaving))
         )
-        return news(period=self.period, balance=1e5, vms=vms, sizes={"workers": 4})
+        latest = news(period=self.period, balance=1e5, vms=vms, sizes={"workers": 4})
+        return replace(latest, at_s=latest.at_s + self.clock_off_s)
+
+    def _state(self, vm: int) -> str:
+        if vm in self.unknown:
+            return "unknown"
+        return "powered_off" if vm in self.off else "running"
 
     def periods(self, count: int) -> None:
         """An iteration is made in each."""

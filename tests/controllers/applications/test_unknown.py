@@ -1,0 +1,101 @@
+"""VMs of which OpenNebula hears nothing compute on: none is ended as one that is off would be."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from merkatd.embedded.states import Lcm
+from merkatd.platforms.ports import SetSize
+from tests.controllers.applications.batch_site import Site as BatchSite
+from tests.controllers.applications.live import Live
+from tests.controllers.applications.test_deadline import finished, submitted
+from tests.controllers.applications.test_leaving import Platform
+
+
+@pytest.fixture
+def site() -> Iterator[Live]:
+    """One host of four cores."""
+    one = Live(hosts=1)
+    yield one
+    one.close()
+
+
+def lose_sight(site: Live, platform: int, periods: int) -> list[set[str]]:
+    """For so many periods OpenNebula hears nothing of a platform's VMs; what is told of them."""
+    rows = [site.cloud.world.vms.rows[vm] for vm in site.vms(platform)]
+    told = []
+    for _ in range(periods):
+        for row in rows:
+            row.lcm = Lcm.UNKNOWN
+            site.cloud.world.changed("vm", row.id)
+        site.periods(1)
+        told.append({one.state for news in site.notes.news for one in news.vms})
+    for row in rows:
+        row.lcm = Lcm.RUNNING
+        site.cloud.world.changed("vm", row.id)
+    return told
+
+
+def test_vms_that_are_out_of_sight_for_minutes_end_their_work(site: Live) -> None:
+    """They are the same ones until it is done."""
+    platform = submitted(site, 1_800.0)
+    site.until(platform, "running")
+    site.periods(5)
+    vms = site.vms(platform)
+    assert lose_sight(site, platform, 5) == [{"unknown"}] * 5
+    assert site.vms(platform) == vms
+    assert finished(site, platform)[0] == "done"
+    assert not site.said(platform, SetSize)
+
+
+def test_a_vm_that_boots_for_long_is_not_off(site: Live) -> None:
+    """Its disks are copied, say: another one would begin with that anew."""
+    platform = submitted(site, 1_800.0)
+    site.until(platform, "running")
+    rows = [site.cloud.world.vms.rows[vm] for vm in site.vms(platform)]
+    for _ in range(3):
+        for row in rows:
+            row.lcm = Lcm.PROLOG
+            site.cloud.world.changed("vm", row.id)
+        site.periods(1)
+        assert {one.state for news in site.notes.news for one in news.vms} == {"busy"}
+    assert not site.said(platform, SetSize)
+
+
+def test_one_that_stays_out_of_sight_is_replaced_in_the_end() -> None:
+    """After a limit of its own; one that is off is sooner."""
+    platform = Platform()
+    platform.periods(2)
+    platform.unknown = {101}
+    platform.periods(15)
+    assert platform.orders == []
+    platform.off = {102}
+    platform.periods(2)
+    assert platform.orders == [(101,), (102,)]
+
+
+def test_time_out_of_sight_is_no_time_off() -> None:
+    """What was unknown, and is found to be off, has its limit from then on."""
+    platform = Platform()
+    platform.unknown = {101}
+    platform.periods(5)
+    platform.unknown, platform.off = set(), {101}
+    platform.periods(1)
+    assert platform.orders == []
+    platform.periods(1)
+    assert platform.orders == [(101,)]
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_worker_that_the_batch_system_shows_stays(seen: bool) -> None:
+    """Whatever OpenNebula knows of it; one that neither shows is released."""
+    site = BatchSite(waiting=[200] * 4)
+    for _ in range(12):
+        site.pass_a_period()
+    workers = {*site.workers}
+    site.unseen = {*workers}
+    site.mute = set() if seen else {*workers}
+    for _ in range(10):
+        site.pass_a_period()
+    assert (workers <= {*site.workers}) == seen
+    assert (site.lost == 0) == seen
