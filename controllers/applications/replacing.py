@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from controllers.parameters import number
+from controllers.policies.draining import by_clock
 from merkatd.platforms.ports import Assignment, ClusterTerms, News, VmNow
 
 ABSENT: Final = "absent/"
@@ -26,6 +27,7 @@ _GONE: Final = {
 }
 """By the word in a controller's memory: a state, the parameter with the longest time, and what is
 told of a VM that is in it for longer."""
+_GONE_S: Final = "gone_at_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,16 @@ def to_make_anew(given: Assignment, news: News, memory: dict[str, Any]) -> Itera
     """
     # While a platform starts or resumes one that went out would keep it from ever running.
     up = news.state in {"starting", "running", "resuming"}
+    last_s, most_s = float(memory.get(_GONE_S, news.at_s)), 2 * given.interval_s
+    memory[_GONE_S] = news.at_s
     gone = []
     for word, (state, limit, why) in _GONE.items():
         missed = [one.vm for one in news.vms if one.state == state and up and not one.leaving]
+        since = {int(vm): since_s for vm, since_s in memory.get(word, {}).items()}
+        counted = by_clock(since, last_s, news.at_s, most_s)
         limit_s = number(given.parameters, limit)
-        memory[word], late = overdue(missed, memory.get(word, {}), news.at_s, limit_s)
+        kept = {str(vm): since_s for vm, since_s in counted.items()}
+        memory[word], late = overdue(missed, kept, news.at_s, limit_s)
         gone.append((late, why))
     absent = Absent.of(memory.get(_ABSENT, {}))
     for terms in given.clusters:

@@ -133,3 +133,17 @@ def test_monitors_do_not_look_at_a_vm_that_is_to_end(platform: Platform) -> None
 
     named = asyncio.run(there(Daemon(), "workers"))
     assert sorted(running(named or {})) == [102, 104, 105, 106]
+
+
+def test_a_clock_that_is_set_makes_no_vm_off_for_long() -> None:
+    """What is off for a moment may be on again: at most two periods count as passed."""
+    platform = Platform(off_limit_s=600.0)
+    platform.off = {101}
+    platform.periods(2)
+    platform.clock_off_s = 86_400.0
+    platform.periods(2)
+    platform.clock_off_s = -86_400.0
+    platform.periods(9)
+    assert platform.orders == []
+    platform.periods(3)
+    assert platform.orders == [(101,)]
