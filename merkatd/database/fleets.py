@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
@@ -42,6 +42,16 @@ class Member:
     leaving: bool = False
     """Whether it is to be ended."""
     gone_s: float | None = None
+
+
+class Refusals(NamedTuple):
+    """Of the creation of one VM."""
+
+    times: int = 0
+    why: str = ""
+    """The newest answer,"""
+    period: int = 0
+    """and the period in which that came."""
 
 
 def add(connection: sa.Connection, members: Iterable[Member]) -> None:
@@ -151,15 +161,17 @@ def numbers(connection: sa.Connection) -> dict[int, int]:
     return {platform: number for platform, number in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
-def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, tuple[int, str]]:
+def refusals(connection: sa.Connection, keys: Iterable[str]) -> dict[str, Refusals]:
     """By key: how often the creation of its VM was refused, and the newest answer."""
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, Refusals] = {}
     for some in chunks(sorted(keys)):
-        query = sa.select(STEPS.c.create_key, STEPS.c.reply).order_by(STEPS.c.period)
+        query = sa.select(STEPS.c.create_key, STEPS.c.reply, STEPS.c.period)
+        query = query.order_by(STEPS.c.period)
         query = query.where(STEPS.c.create_key.in_(some), STEPS.c.state == StepState.REFUSED)
-        for key, reply in connection.execute(query):
+        for key, reply, period in connection.execute(query):
             if key is not None:
-                found[key] = (found.get(key, (0, ""))[0] + 1, reply or "")
+                times = found.get(key, Refusals()).times + 1
+                found[key] = Refusals(times, reply or "", period)
     return found
 
 

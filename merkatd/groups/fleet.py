@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from merkatd.cluster import Create, Step, Terminate, VmState
+from merkatd.database.fleets import Refusals
 from merkatd.database.group_vms import GroupVm
 from merkatd.database.groups import Group
 
@@ -23,7 +24,7 @@ class Sight:
     """VMs that are there, but can't be read."""
     creating: AbstractSet[str]
     """Keys of the VMs whose creation is under way."""
-    refused: Mapping[str, tuple[int, str]]
+    refused: Mapping[str, Refusals]
     """By key: how often a creation was refused, and with what answer."""
     deaf: AbstractSet[int] = frozenset()
     """VMs whose guests go on, however often they are asked to end."""
@@ -38,8 +39,8 @@ class Sight:
 
     def why_never(self, one: GroupVm) -> str | None:
         """Why OpenNebula will not make it; None where it may yet."""
-        times, why = self.refused.get(one.create_key, (0, ""))
-        return why if one.vm is None and times >= MOST_REFUSALS else None
+        refused = self.refused.get(one.create_key, Refusals())
+        return refused.why if one.vm is None and refused.times >= MOST_REFUSALS else None
 
 
 @dataclass(frozen=True, slots=True)

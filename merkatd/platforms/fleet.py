@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
-from merkatd.database.fleets import Member
+from merkatd.database.fleets import Member, Refusals
 from merkatd.platforms.life import ENDS, UP_OR_COMING, State
 
 MOST_REFUSALS = 3
-"""After so many refusals a VM is not asked for again."""
+"""After so many refusals a platform does not start, and one that runs grows no more."""
+LONGEST_REST_S = 600.0
+"""The longest wait between two attempts to make a VM."""
+_NONE = Refusals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +28,32 @@ class Sight:
     """VMs that are there, but can't be read."""
     creating: AbstractSet[str] = frozenset()
     """Keys of the VMs whose creation is under way."""
-    refused: Mapping[str, tuple[int, str]] | None = None
-    """By key: how often a creation was refused, and with what answer."""
+    refused: Mapping[str, Refusals] = field(default_factory=dict)
+    """By key, of VMs that are not made yet."""
+    longest_rest: int = 10
+    """In periods, between two attempts to make a VM."""
     failed: Mapping[int, str] = field(default_factory=dict)
     """By id, VMs that have failed or are held, and what OpenNebula calls that."""
     stopped: AbstractSet[int] = frozenset()
     """Ids of VMs that were off, and have given their hosts back."""
     deaf: AbstractSet[int] = frozenset()
     """Ids of VMs whose guests go on, however often they are asked to end."""
+
+    def refused_to(self, one: Member) -> Refusals:
+        """The refusals to make it; none once it is there, or while it is asked for."""
+        waits = one.vm is None and one.key not in self.creating
+        return self.refused.get(one.key, _NONE) if waits else _NONE
+
+    def rest(self, one: Member) -> int:
+        """In how many periods it is asked for again: one after a refusal, then two, four, ...
+
+        No more than `longest_rest` lie between two attempts.
+        """
+        refused = self.refused_to(one)
+        if not refused.times:
+            return 0
+        rest = min(1 << min(refused.times - 1, 16), self.longest_rest)
+        return max(refused.period + rest - self.period, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +90,15 @@ def counts(members: Sequence[Member], sight: Sight) -> Counts:
     kept = [one for one in members if not one.leaving]
     running = [one for one in kept if _state(one, sight) is VmState.RUNNING]
     active = [one for one in members if _is_active(one, sight)]
+    # A quota counts those that end for as long as they are there: others wait for that.
+    ends = {one.cluster for one in members if one.leaving and one.vm is not None}
+    refused = [sight.refused_to(one) for one in kept if one.cluster not in ends]
     return Counts(
         running=Counter(one.cluster for one in running),
         kept=Counter(one.cluster for one in kept),
         active=len(active),
         left=len(members),
-        trouble=next((why for one in kept if (why := _why_refused(one, sight))), ""),
+        trouble=next((one.why for one in refused if one.times >= MOST_REFUSALS), ""),
     )
 
 
@@ -156,8 +180,7 @@ def _too_few(
 
 
 def _is_to_make(one: Member, sight: Sight) -> bool:
-    refused = (sight.refused or {}).get(one.key, (0, ""))[0]
-    return one.vm is None and one.key not in sight.creating and refused < MOST_REFUSALS
+    return one.vm is None and one.key not in sight.creating and not sight.rest(one)
 
 
 def _resume(one: Member, sight: Sight) -> Step | None:
@@ -198,8 +221,3 @@ def _is_active(one: Member, sight: Sight) -> bool:
         return one.key in sight.creating
     state = _state(one, sight)
     return state is None or state in {VmState.PENDING, VmState.RUNNING, VmState.BUSY}
-
-
-def _why_refused(one: Member, sight: Sight) -> str:
-    times, why = (sight.refused or {}).get(one.key, (0, ""))
-    return why if one.vm is None and times >= MOST_REFUSALS else ""

@@ -17,7 +17,7 @@ from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
 from merkatd.platforms.claims import capacities, claimed_at_start
 from merkatd.platforms.conditions import Offer, Terms, limit_of
-from merkatd.platforms.fleet import Sight, counts, ending, lost, orders
+from merkatd.platforms.fleet import LONGEST_REST_S, Sight, counts, ending, lost, orders
 from merkatd.platforms.life import ENDS, UP_OR_COMING, Event, State
 from merkatd.platforms.making import bids_by_cluster, created, numbered
 from merkatd.platforms.passing import passed
@@ -200,6 +200,7 @@ def _scene(
         ailing=seen.observation.ailing.keys(),
         creating=frozenset(creating),
         refused=fleets.refusals(connection, unmade),
+        longest_rest=max(int(LONGEST_REST_S // now.interval_s), 1),
         failed={vm: said for (vm, one), said in words if failing(one, said)},
         stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),
         deaf=decisions.deaf(
@@ -242,6 +243,9 @@ def _tend_one(
     members = [one for one in known if one.key not in gone]
     if asking is None:
         return _Done(_end_one(connection, platform, members, scene, now))
+    if any(one.vm is not None for one in known if one.key in gone):
+        # It leaves room: what was refused before is asked for at once.
+        scene = replace(scene, sight=replace(scene.sight, refused={}))
     return _go_on(connection, platform, asking, members, scene, now)
 
 
@@ -283,7 +287,9 @@ def _go_on(
     )
     platform = passed(connection, platform, happening(standing, offer), now.at_s)
     platform, claim = claimed_at_start(connection, platform, standing.state, terms, offer)
-    platform, members = without_refused(connection, platform, members, counted, sight, now.at_s)
+    platform, members = without_refused(
+        connection, platform, template, members, counted, sight, now.at_s
+    )
     bids: Mapping[str, Mapping[str, float]] = {}
     if State(platform.state) in UP_OR_COMING:
         bids = bids_by_cluster(

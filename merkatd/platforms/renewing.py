@@ -13,6 +13,7 @@ from merkatd.platforms.fleet import MOST_REFUSALS, Counts, Sight
 from merkatd.platforms.life import UP_OR_COMING, State
 from merkatd.platforms.passing import MANAGER, resized
 from merkatd.platforms.replacing import Failures, exhausted, replaced
+from merkatd.platforms.template import Template
 
 
 def failures_of(
@@ -61,23 +62,27 @@ def made_anew(
 def without_refused(
     connection: sa.Connection,
     platform: Platform,
+    template: Template,
     members: Sequence[Member],
     counted: Counts,
     sight: Sight,
     at_s: float,
 ) -> tuple[Platform, Sequence[Member]]:
-    """One that runs goes on without the VMs that OpenNebula refuses to make."""
-    if not counted.trouble or State(platform.state) not in UP_OR_COMING:
+    """One that runs grows no more where OpenNebula refuses that; what it began with it keeps.
+
+    Those that it keeps are asked for again and again, and its tenant reads why.
+    """
+    if State(platform.state) not in UP_OR_COMING:
         return platform, members
-    refused = sight.refused or {}
-    given_up = [
-        one
-        for one in members
-        if one.vm is None and refused.get(one.key, (0, ""))[0] >= MOST_REFUSALS
-    ]
-    fleets.lose(connection, [one.key for one in given_up], at_s)
-    fewer = Counter(one.cluster for one in given_up if not one.leaving)
-    sizes = {name: max(size - fewer[name], 0) for name, size in platform.sizes.items()}
+    given_up = _given_up(platform, template, members, sight) if counted.trouble else []
+    keys = {one.key for one in given_up}
+    left = [one for one in members if one.key not in keys]
+    _tell_refused(connection, platform, left, sight, at_s)
+    if not given_up:
+        return platform, left
+    fleets.lose(connection, keys, at_s)
+    fewer = Counter(one.cluster for one in given_up)
+    sizes = {name: size - fewer[name] for name, size in platform.sizes.items()}
     doing = Doing(
         platform=platform.id,
         at_s=at_s,
@@ -86,9 +91,51 @@ def without_refused(
         text=f"goes on without {len(given_up)} VMs: {counted.trouble}",
         refused=True,
     )
-    keys = {one.key for one in given_up}
-    left = [one for one in members if one.key not in keys]
     return resized(connection, platform, sizes, doing), left
+
+
+def _given_up(
+    platform: Platform, template: Template, members: Sequence[Member], sight: Sight
+) -> list[Member]:
+    """The newest of each cluster, down to as many as it needs and began with."""
+    found: list[Member] = []
+    for cluster in template.clusters:
+        spare = platform.sizes.get(cluster.name, 0) - max(cluster.least, cluster.initial)
+        refused = [
+            one
+            for one in members
+            if one.cluster == cluster.name
+            and not one.leaving
+            and sight.refused_to(one).times >= MOST_REFUSALS
+        ]
+        found += refused[max(len(refused) - max(spare, 0), 0) :]
+    return found
+
+
+def _tell_refused(
+    connection: sa.Connection,
+    platform: Platform,
+    members: Sequence[Member],
+    sight: Sight,
+    at_s: float,
+) -> None:
+    refused = [one for one in members if sight.refused_to(one).times]
+    if not refused:
+        return
+    worst = max(refused, key=lambda one: sight.refused_to(one).times)
+    times, why, _ = sight.refused_to(worst)
+    rest = sight.rest(worst)
+    again = f"in {rest} period{'s' * (rest > 1)}" if rest else "now"
+    text = f"VM {worst.number} in {worst.cluster} was refused {times} times"
+    text += f", and {len(refused) - 1} more were" if len(refused) > 1 else ""
+    doing = Doing(
+        platform=platform.id,
+        at_s=at_s,
+        who=MANAGER,
+        what="refused",
+        text=f"{text}; it is asked for again {again}: {why}",
+    )
+    doings.replace(connection, doing)
 
 
 def _failed(members: Sequence[Member], sight: Sight) -> dict[str, list[tuple[str, int, str]]]:
