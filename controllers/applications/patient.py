@@ -47,7 +47,7 @@ class Patient(FullDeadline):
         price = clung(max(limit, before.price / TEMPER.clinging), funds, units, TEMPER)
         others = without(news.market.claims, before)
         book = Book(capacity, [*((one.price, one.units) for one in others), (price, units)])
-        if must_yield(book, price) and rested(scene.case):
+        if units > 0 and must_yield(book, price) and rested(scene.case):
             room = max(book.room_above(price) + units, 0.0)
             await self.suspend(
                 f"who pays {price:.3g} a unit of CPU or more leaves {room:g} of {units:g}"

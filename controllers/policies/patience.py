@@ -78,9 +78,9 @@ def clung(limit: float, purse: Purse, units: float, temper: Temper) -> float:
 def limit_price(need: Need, period_s: float, temper: Temper) -> float:
     """Credits for a unit and period that are worth paying now.
 
-    No less than a period is paid for at a time.
+    No less than a period is paid for at a time; without a unit that it needs there is no price.
     """
-    if need.left_s <= 0:
+    if need.left_s <= 0 or need.units <= 0:
         return 0.0
     work_s = min(need.work_s, need.left_s)
     whole = need.means / (need.units * max(work_s / period_s, 1.0))

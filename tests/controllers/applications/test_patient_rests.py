@@ -15,7 +15,7 @@ from controllers.policies.patience import Book, clung
 from controllers.policies.suspension import REST
 from merkatd.bus.messages import Kept, Measured, Remember
 from merkatd.platforms.conditions import Answer, Offer, Terms, judged, limit_of
-from merkatd.platforms.ports import Claim, GiveUp, Outcome, Suspend, VmNow
+from merkatd.platforms.ports import Claim, GiveUp, Outcome, SetBids, Suspend, VmNow
 from tests.bus.rig import assignment, news
 
 INTERVAL_S = 60.0
@@ -223,3 +223,32 @@ def test_one_that_has_all_its_credits_is_resumed_at_once(renewal: float) -> None
     site.play()
     assert site.changes[0] == (1, "resuming", 149)
     assert site.done == site.work
+
+
+@pytest.mark.parametrize("others", [0.0, 2 * CAPACITY])
+def test_one_that_can_use_no_cpu_runs(others: float) -> None:
+    """It claims none, and needs none of the room that others leave."""
+    asked: list[Any] = []
+
+    class Daemon:
+        """Takes everything."""
+
+        async def ask(self, body: Any, action_id: str = "") -> Any:
+            """As the daemon."""
+            assert not action_id
+            asked.append(body)
+            return Kept() if isinstance(body, Remember) else Outcome(accepted=True)
+
+    given = assignment(controller="patient")
+    (terms,) = given.clusters
+    terms = replace(terms, ceiling={"cpu": 0.0, "memory": 512.0})
+    given = replace(given, clusters=(terms,), parameters={"steps": 5}, deadline_s=1e6, ideal_s=60.0)
+    one = Patient(given, Daemon())
+    for period in range(1, 20):
+        told = news(period=period, deadline_s=1e6, claim=Claim(price=0.0, units=0.0))
+        claims = (Claim(price=1.0, units=others),)
+        asyncio.run(one.take(replace(told, market=replace(told.market, claims=claims))))
+    bids = [body.bids[101] for body in asked if isinstance(body, SetBids)]
+    assert len(bids) == 19
+    assert all(bid["memory"] > bid["cpu"] for bid in bids)
+    assert not any(isinstance(body, Suspend) for body in asked)
