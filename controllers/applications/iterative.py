@@ -7,7 +7,7 @@ daemon resumes (`controllers/policies/suspension.py`).
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import inf
@@ -17,6 +17,7 @@ from controllers.applications.parts import Parts, slowest
 from controllers.applications.progress import Progress
 from controllers.applications.replacing import Absent, to_make_anew
 from controllers.applications.scene import Scene, in_words, too_late, usable_s
+from controllers.applications.shares import Shares
 from controllers.applications.trading import (
     LEAST_BID,
     bidding,
@@ -54,6 +55,7 @@ may spend, and then be suspended for a price that they made."""
 _PROGRESS, _TRACES, _DEAR, _DEADLINE = "progress", "traces", "dear", "deadline"
 _LOST = "lost"
 _ABSENT, _RESUMED, _HEARD = "absent", "resumed_in", "heard"
+_SHARES: Final = "shares"
 _SUSPENDING: Final = "suspending"
 
 
@@ -93,12 +95,14 @@ class Iterative(Controller):
         self.memory[_PROGRESS] = parts.kept()
         absent = Absent.of(self.memory.get(_ABSENT, {}))
         self.memory[_ABSENT] = absent.after(measured.cluster, measured.values).kept()
+        shares = self._shares().after(measured.cluster, measured.values, self.steps)
+        self.memory[_SHARES] = shares.kept()
 
     async def on_price(self, news: News) -> None:
         """Bid, suspend, end; and say how it goes."""
         self._hear(news)
         parts = self._parts()
-        if await self._ended(parts.counting(self._unheard(news)), news):
+        if await self._ended(self._counting(parts, news)):
             return
         if news.state == _SUSPENDING:  # nothing of it bids any more
             return
@@ -130,20 +134,29 @@ class Iterative(Controller):
         self.memory[_HEARD] = news.period, news.state
         self._hears = True
 
-    async def _ended(self, parts: Sequence[Progress], news: News) -> bool:
+    async def _ended(self, parts: Mapping[str, Progress]) -> bool:
         """Whether one of its parts has failed, or all of them are over, and its tenant told so."""
-        exits = [one.exit for one in parts if one.exit is not None]
+        exits = [one.exit for one in parts.values() if one.exit is not None]
         code = max(exits, key=abs, default=0)
         if code:
             await self.give_up(f"the application ended with code {code}")
             return True
-        done, over = min(one.done for one in parts), all(one.over(self.steps) for one in parts)
-        # A VM that is away may have more to do than those of which its monitor tells.
-        if not (done >= self.steps or (over and _all_run(news))):
+        if not all(one.over(self.steps) for one in parts.values()):
             return False
+        done = min(one.done for one in parts.values())
         ended = f"the application has ended well, with {done} of {self.steps} iterations seen"
         await self.done(ended if exits else f"all {self.steps} iterations are made")
         return True
+
+    def _counting(self, parts: Parts, news: News) -> Mapping[str, Progress]:
+        """Those that have a part in the work, with what VMs that are away have to do."""
+        absent = Absent.of(self.memory.get(_ABSENT, {}))
+        counting = parts.counting(self._unheard(news))
+        whole = _all_run(news)
+        return self._shares().counted(counting, absent, news, self.steps, whole=whole)
+
+    def _shares(self) -> Shares:
+        return Shares.of(self.memory.get(_SHARES, {}))
 
     def _unheard(self, news: News) -> AbstractSet[str]:
         """Clusters whose monitors have told nothing yet."""
@@ -153,7 +166,10 @@ class Iterative(Controller):
 
     async def _replace(self, news: News) -> None:
         """Have VMs made anew that are of no use."""
-        for order in to_make_anew(self.assignment, news, self.memory):
+        shares = self._shares()
+        self.memory[_SHARES] = shares.kept({one.vm for one in news.vms})
+        spared = shares.over(news, self.steps)
+        for order in to_make_anew(self.assignment, news, self.memory, spared):
             there = sum(one.cluster == order.cluster for one in news.vms)
             size = news.sizes.get(order.cluster, there)
             await self.set_size(order.cluster, size, victims=order.vms, reason=order.why)
@@ -203,7 +219,7 @@ class Iterative(Controller):
         most_s = 2 * self.assignment.interval_s
         parts = parts.told_of_vms(news.at_s, held, most_s, whole=whole)
         self.memory[_PROGRESS] = parts.kept()
-        counting = parts.counting(self._unheard(news))
+        counting = self._counting(parts, news).values()
         progress = slowest(counting, self.steps, self.assignment.ideal_s)
         work = progress.work(self.steps, self.assignment.ideal_s)
         case = self._case(work.ideal_s, market, news)

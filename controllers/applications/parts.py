@@ -3,7 +3,7 @@
 Effort is counted for all of them together: it is what the VMs of the whole platform have.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import inf
@@ -45,14 +45,15 @@ class Parts:
         before = self.by_cluster.get(cluster, Progress())
         return Parts({**self.by_cluster, cluster: before.after(at_s, values, most_s)})
 
-    def counting(self, unheard: AbstractSet[str]) -> Sequence[Progress]:
-        """Those that have a part in the work: an `unheard` monitor may tell of one too.
+    def counting(self, unheard: AbstractSet[str]) -> Mapping[str, Progress]:
+        """By cluster, those that have a part in the work: an `unheard` monitor may tell of one too.
 
         Where a monitor was heard and tells of no iterations there are none, as where no VM of a
         cluster has a log.
         """
-        told = [one for name, one in self.by_cluster.items() if one.told or name in unheard]
-        return told or list(self.by_cluster.values())
+        now = self.by_cluster.items()
+        told = {name: one for name, one in now if one.told or name in unheard}
+        return told or self.by_cluster
 
 
 def slowest(parts: Iterable[Progress], steps: int, ideal_run_s: float | None) -> Progress:

@@ -5,6 +5,7 @@ of no use only where that lasts far longer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -82,10 +83,12 @@ class Order(NamedTuple):
     why: str
 
 
-def to_make_anew(given: Assignment, news: News, memory: dict[str, Any]) -> Iterator[Order]:
+def to_make_anew(
+    given: Assignment, news: News, memory: dict[str, Any], spared: AbstractSet[int] = frozenset()
+) -> Iterator[Order]:
     """Those that are said to run but were never reached, and those that are gone for too long.
 
-    Since when they are is remembered.
+    Since when they are is remembered. Those `spared` have nothing to do any more.
     """
     # While a platform starts or resumes one that went out would keep it from ever running.
     up = news.state in {"starting", "running", "resuming"}
@@ -93,7 +96,11 @@ def to_make_anew(given: Assignment, news: News, memory: dict[str, Any]) -> Itera
     memory[_GONE_S] = news.at_s
     gone = []
     for word, (state, limit, why) in _GONE.items():
-        missed = [one.vm for one in news.vms if one.state == state and up and not one.leaving]
+        missed = [
+            one.vm
+            for one in news.vms
+            if one.state == state and up and not one.leaving and one.vm not in spared
+        ]
         since = {int(vm): since_s for vm, since_s in memory.get(word, {}).items()}
         counted = by_clock(since, last_s, news.at_s, most_s)
         limit_s = number(given.parameters, limit)

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import re2
 
 from controllers.applications.replacing import ABSENT
+from controllers.applications.shares import MADE
 
 PATTERN: Final = r"\bstep\s+(?P<step>\d+)\b.*?(?P<seconds>\d+(?:\.\d+)?)\s*s\b"
 """A line of a log that tells of an iteration, unless the template says otherwise."""
@@ -137,6 +138,7 @@ def told(
 ) -> dict[str, float]:
     """What the controller is to know: an application is where its slowest part is."""
     values = {f"{ABSENT}{vm}": seconds for vm, seconds in absent.items()}
+    values |= {f"{MADE}{vm}": float(one.done) for vm, one in counts.items()}
     if counts:
         slowest = min(counts.values(), key=lambda one: one.done)
         values["done"] = float(slowest.done)

@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from controllers.applications.shares import ENDED
+
 _DIGITS = 10
 _UNREADABLE = 255
 """What counts as the exit code where the file holds a longer number: it has failed."""
@@ -46,7 +48,7 @@ def read(line: bytes) -> Signs:
 def told(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, float]:
     """What a controller is to know of all those that answered; `logs`: VMs that have a log.
 
-    It has ended well when it has in each of these.
+    It has ended well when it has in each of these; which have is told too.
     """
     there = list(signs.values())
     loads = [one.load for one in there if one.load is not None]
@@ -58,4 +60,6 @@ def told(signs: Mapping[int, Signs], logs: Collection[int]) -> dict[str, float]:
     if any(exits) or (exits and not working):
         # One that failed has failed them all.
         more["exit"] = float(max(exits, key=abs))
+    if not any(exits):
+        more |= {f"{ENDED}{vm}": 0.0 for vm in logs if vm in signs and signs[vm].exit == 0}
     return more

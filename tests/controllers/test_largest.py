@@ -43,6 +43,7 @@ class Daemon:
         self.longest[kind] = max(self.longest.get(kind, 0), len(data))
         if isinstance(said, Remember):
             self.memory = said.memory
+        if isinstance(said, Remember | Measured):
             return Kept()
         return Outcome(accepted=True)
 
@@ -84,8 +85,12 @@ def play(kind: type[Controller], vms: int, periods: int = PERIODS) -> Daemon:
             prices=prices,
             capacity=dict.fromkeys(prices, 1e9),
         )
-        seen = Measured(cluster="ranks0", at_s=told.at_s, values={"done": 3.0 * period})
-        asyncio.run(one.take(seen))
+        for name in sorted({vm.cluster for vm in told.vms}):
+            made = {f"made/{vm.vm}": 3.0 * period for vm in told.vms if vm.cluster == name}
+            values = {"done": 3.0 * period} | made
+            seen = Measured(cluster=name, at_s=told.at_s, values=values)
+            asyncio.run(daemon.ask(seen))
+            asyncio.run(one.take(seen))
         asyncio.run(one.take(told))
     return daemon
 

@@ -74,4 +74,8 @@ def test_it_has_ended_well_when_it_has_in_all_vms_that_have_a_log(
 ) -> None:
     """A VM without one does a part of the work of another; one that does not answer may go on."""
     there = {vm: Signs(None, code) for vm, code in codes.items()}
-    assert signs.told(there, logs).get("exit") == (0.0 if ended else None)
+    told = signs.told(there, logs)
+    assert told.get("exit") == (0.0 if ended else None)
+    assert {vm for vm in codes if f"ended/{vm}" in told} == {
+        vm for vm in logs if codes.get(vm) == 0
+    }

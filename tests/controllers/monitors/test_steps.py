@@ -265,6 +265,8 @@ class TestCounting:
         }
         assert told(counts, {3: 60.0}, 100.0) == {
             "absent/3": 60.0,
+            "made/1": 7.0,
+            "made/2": 5.0,
             "done": 5.0,
             "waiting_s": 20.0,
             "step_s": 3.0,

@@ -1,0 +1,179 @@
+"""Work is done once each VM with a share of it has made that, also one that is away."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.applications.deadline import FullDeadline
+from merkatd.bus.messages import Kept, Measured, Remember
+from merkatd.platforms.ports import Done, Monitor, Outcome, SetSize, VmNow
+from tests.bus.rig import assignment, news
+from tests.controllers.applications.live import Live
+from tests.controllers.applications.test_deadline import STEPS as LIVE_STEPS
+from tests.controllers.applications.test_deadline import submitted
+from tests.scheduler.frontend import SESSION
+
+STEPS = 100
+FULL = {"cpu": 100.0, "memory": 512.0}
+AWAY = ["powered_off", "unknown", "pending", "busy"]
+
+
+class Platform:
+    """Two VMs, each with a share of the work; its daemon takes whatever it is asked."""
+
+    def __init__(self) -> None:
+        plain = assignment(controller="deadline")
+        terms = replace(plain.clusters[0], monitor=Monitor(kind="steps"))
+        given = replace(
+            plain, clusters=(terms,), parameters={"steps": STEPS}, deadline_s=1_000_000.0
+        )
+        self._one = FullDeadline(given, self)
+        self.asked: list[Any] = []
+        self.period = 0
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """As the daemon."""
+        assert not action_id
+        if isinstance(body, Remember):
+            return Kept()
+        self.asked.append(body)
+        return Outcome(accepted=True)
+
+    def pass_a_period(
+        self, values: dict[str, float], first: str = "running", second: str = "running"
+    ) -> None:
+        """The VMs are in these states; then their monitor tells something, if anything."""
+        self.period += 1
+        vms = tuple(
+            VmNow(vm=vm, cluster="workers", state=state, bid=FULL, allocation=FULL)
+            for vm, state in ((101, first), (102, second))
+            if state != "unmade"
+        )
+        latest = news(
+            period=self.period, deadline_s=1e6, vms=vms, sizes={"workers": 2}, balance=1e6
+        )
+        if values:
+            told = Measured(cluster="workers", at_s=latest.at_s, values=values)
+            asyncio.run(self._one.take(told))
+        asyncio.run(self._one.take(latest))
+
+    def is_done(self) -> bool:
+        """Whether its controller said so."""
+        return any(isinstance(one, Done) for one in self.asked)
+
+    @property
+    def victims(self) -> list[int]:
+        """VMs that were to be replaced."""
+        return [vm for one in self.asked if isinstance(one, SetSize) for vm in one.victims]
+
+
+@pytest.fixture
+def platform() -> Platform:
+    """At its beginning."""
+    return Platform()
+
+
+@pytest.fixture
+def site() -> Iterator[Live]:
+    """One host of four cores."""
+    one = Live(hosts=1)
+    yield one
+    one.close()
+
+
+def made(**counts: int) -> dict[str, float]:
+    """What a monitor tells of the VMs that run."""
+    told = {f"made/{name.removeprefix('vm')}": float(count) for name, count in counts.items()}
+    return {"done": min(told.values()), **told}
+
+
+@pytest.mark.parametrize("away", [*AWAY, "unmade"])
+def test_one_that_is_away_may_have_more_to_do(platform: Platform, away: str) -> None:
+    """Its half of the work is not made."""
+    platform.pass_a_period(made(vm101=50, vm102=49))
+    platform.pass_a_period(made(vm101=99, vm102=50))
+    for _ in range(3):
+        platform.pass_a_period(made(vm101=STEPS), second=away)
+    assert not platform.is_done()
+    platform.pass_a_period(made(vm101=STEPS, vm102=60))
+    assert not platform.is_done()
+    platform.pass_a_period(made(vm101=STEPS, vm102=STEPS))
+    assert platform.is_done()
+
+
+@pytest.mark.parametrize("away", AWAY)
+def test_nor_is_it_where_a_monitor_tells_nothing_of_each_vm(platform: Platform, away: str) -> None:
+    """As one of a site's own."""
+    platform.pass_a_period({"done": 49.0})
+    platform.pass_a_period({"done": float(STEPS)}, second=away)
+    assert not platform.is_done()
+    platform.pass_a_period({"done": float(STEPS)})
+    assert platform.is_done()
+
+
+@pytest.mark.parametrize("away", ["powered_off", "busy"])
+def test_programs_may_power_their_vms_off_at_the_end(platform: Platform, away: str) -> None:
+    """One sooner than the other, and for longer than a VM may be off otherwise."""
+    platform.pass_a_period(made(vm101=90, vm102=40))
+    platform.pass_a_period(made(vm101=STEPS, vm102=50))
+    for count in range(51, 90, 4):
+        platform.pass_a_period(made(vm102=count), first=away)
+    assert not platform.is_done()
+    platform.pass_a_period(made(vm102=STEPS), first=away)
+    assert platform.is_done()
+    assert platform.victims == []
+
+
+def test_what_is_made_between_two_looks_counts_for_one_that_goes_off(platform: Platform) -> None:
+    """It makes ten iterations from one look to the next, and had made 92 at the last one."""
+    platform.pass_a_period(made(vm101=82, vm102=82))
+    platform.pass_a_period(made(vm101=92, vm102=92))
+    platform.pass_a_period(made(vm102=STEPS), first="powered_off")
+    assert platform.is_done()
+
+
+def test_all_may_be_off_before_the_news(platform: Platform) -> None:
+    """Their monitor had seen that all was made."""
+    platform.pass_a_period(made(vm101=STEPS - 1, vm102=STEPS - 2))
+    platform.pass_a_period(made(vm101=STEPS, vm102=STEPS), "powered_off", "powered_off")
+    assert platform.is_done()
+
+
+@pytest.mark.parametrize("second", ["running", "powered_off", "unknown"])
+def test_a_vm_without_a_log_has_no_share(platform: Platform, second: str) -> None:
+    """One tells for both."""
+    platform.pass_a_period(made(vm101=50))
+    platform.pass_a_period(made(vm101=STEPS), second=second)
+    assert platform.is_done()
+
+
+def test_one_that_has_not_answered_yet_has_not_ended(platform: Platform) -> None:
+    """Nor has one that answers, and has no log in the place of one that had."""
+    ended = {"ended/101": 0.0, "exit": 0.0}
+    platform.pass_a_period(made(vm101=50, vm102=50))
+    platform.pass_a_period(made(vm101=60) | ended | {"absent/102": 5.0})
+    platform.pass_a_period(made(vm101=60) | ended)
+    assert not platform.is_done()
+    platform.pass_a_period(made(vm101=60, vm102=55) | ended | {"ended/102": 0.0})
+    assert platform.is_done()
+
+
+def test_a_platform_waits_for_the_vm_that_was_lost(site: Live) -> None:
+    """Another one makes its share, while those that are ready wait."""
+    platform = submitted(site, 6_000.0)
+    site.until(platform, "running")
+    site.periods(8)
+    lost = max(site.vms(platform))
+    site.wait(site.transport.call("one.vm.action", SESSION, "terminate-hard", lost))
+    made_s = []
+    for _ in range(60):
+        if site.said(platform, Done):
+            break
+        made_s = [len(one.log) for vm in site.vms(platform) if (one := site.guest(vm))]
+        site.periods(1)
+    assert site.said(platform, Done)
+    assert len(made_s) == 2
+    assert min(made_s) >= LIVE_STEPS - 4
