@@ -1,9 +1,9 @@
 """Workers that their batch system does not show: those that are lost, wait for room, or are away.
 
 One that is off is released after `off_limit_s`; one that runs, is out of OpenNebula's sight, or is
-on its way and has never joined, after `boot_limit_s`. One that waits for room holds nothing and runs no job: another in its
-place would wait as well, so it stays while there is work, and can go at once when there is none.
-Any other, as one that is moved or was suspended, may come back with its jobs.
+on its way and has never joined, after `boot_limit_s`. One that waits for room holds nothing and
+runs no job: another in its place would wait as well, so it stays while there is work, and can go at
+once when there is none. Any other, as one that is moved or was suspended, may come back with its jobs.
 """
 
 import math
@@ -18,7 +18,7 @@ from controllers.policies.draining import by_clock
 from merkatd.platforms.ports import News, VmNow
 
 _OFF, _ABSENT, _LOOKED_S = "off", "absent", "looked_s"
-_JOINED, _AWAY = "joined", "away"
+_JOINED, _AWAY, _TOLD_S = "joined", "away", "told_s"
 _ON_ITS_WAY: Final = frozenset({"busy", "pending"})
 """Also a pending one has a host once the last period found room for it."""
 _KEPT: Final = 1_000
@@ -58,15 +58,14 @@ class Joining:
         absent = [
             one.vm
             for one in unseen
-            if one.state in SEEN
-            or (one.state in _ON_ITS_WAY and one.vm not in joined | roomless)
+            if one.state in SEEN or (one.state in _ON_ITS_WAY and one.vm not in joined | roomless)
         ]
         off = [one.vm for one in workers if one.state == OFF]
         others = {one.vm for one in unseen} - {*absent}
         since = self._absent_since(looked_s)
         return Missing(
             lost={
-                *self._late(_OFF, off, self._memory.get(_OFF, {}), news.at_s, "off_limit_s"),
+                *self._late(_OFF, off, self._off_since(news.at_s), news.at_s, "off_limit_s"),
                 *self._late(_ABSENT, absent, since, looked_s, "boot_limit_s"),
             },
             roomless=roomless,
@@ -86,6 +85,14 @@ class Joining:
         limit_s = number(self._parameters, limit)
         self._memory[key], late = overdue(missed, since, at_s, limit_s)
         return late
+
+    def _off_since(self, at_s: float) -> dict[str, float]:
+        """Since when workers have been off; a clock that is set makes none off for long."""
+        last_s = float(self._memory.get(_TOLD_S, at_s))
+        self._memory[_TOLD_S] = at_s
+        known = {int(vm): since_s for vm, since_s in self._memory.get(_OFF, {}).items()}
+        since = by_clock(known, last_s, at_s, self._silence_s)
+        return {str(vm): since_s for vm, since_s in since.items()}
 
     def _absent_since(self, looked_s: float) -> dict[str, float]:
         """Since when workers have been absent: only looks say that, and a silence counts for none.

@@ -165,6 +165,8 @@ class Site:
     def _state(self, vm: int) -> str:
         if vm in self.roomless:
             return "pending"
+        if vm in self.unseen:
+            return "unknown"
         return "powered_off" if vm in self.off else self.states.get(vm, "running")
 
     def _place(self) -> None:
@@ -182,11 +184,6 @@ class Site:
     def _joined(self, vm: int) -> bool:
         there = vm not in self.off | self.mute | self.roomless
         return there and self._made(vm, self.joins_after)
-
-    def _state(self, vm: int) -> str:
-        if vm in self.unseen:
-            return "unknown"
-        return "powered_off" if vm in self.off else "running"
 
     def pass_a_period(self) -> int:
         """Jobs run, the monitor looks, the controller decides; how many workers there are."""
