@@ -3,7 +3,8 @@
 One that is off is released after `off_limit_s`; one that runs, is out of OpenNebula's sight, or is
 on its way and has never joined, after `boot_limit_s`. One that waits for room holds nothing and
 runs no job: another in its place would wait as well, so it stays while there is work, and can go at
-once when there is none. Any other, as one that is moved or was suspended, may come back with its jobs.
+once when there is none. Any other, as one that is moved or was suspended, may come back with its
+jobs.
 """
 
 import math
