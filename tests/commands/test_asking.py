@@ -36,7 +36,8 @@ class TestExplain:
     def test_a_pending_vm_is_told_what_it_waits_for(self, asked: Shell) -> None:
         """In the first line."""
         first = asked.ok("explain big").lines[0]
-        assert first.startswith("VM 5 (big) waits for a host: needs 10,000 memory as its floor")
+        assert first.startswith("VM 5 (big) waits for a host: no host of market default that takes")
+        assert "(a host with 20,000 memory, with which it starts)" in first
 
     def test_the_bid_that_is_said_to_get_all_gets_all(self, daemon: Daemon, shell: Shell) -> None:
         """As long as nobody else changes theirs, and the VM stays where it is."""

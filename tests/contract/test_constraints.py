@@ -38,12 +38,12 @@ def test_hosts_that_take_no_vms(endpoint: Endpoint, merkat: Merkat) -> None:
 
 
 def test_what_is_reserved_is_not_the_markets(endpoint: Endpoint, merkat: Merkat) -> None:
-    """RESERVED_MEM and RESERVED_CPU: a VM whose floor needs it waits."""
+    """RESERVED_MEM and RESERVED_CPU: a VM whose floor, or whose guest at its start, needs it waits."""
     for host in (0, 1):
         say(endpoint, host, f'RESERVED_MEM="{6000 * 1024}"')
     assert merkat.places(MOST_OF_A_HOST, "") == [2, 0]
     assert merkat.why(MOST_OF_A_HOST).startswith(
-        f"needs {HOST_MIB - 5000:,} memory as its floor; of 3 hosts that may take it"
+        f"needs {HOST_MIB - 5000:,} memory as its floor; of 1 hosts that may take it"
     )
     for host in range(3):
         say(endpoint, host, f'RESERVED_CPU="{HOST_CPU - 100}"')
