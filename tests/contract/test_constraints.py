@@ -38,7 +38,7 @@ def test_hosts_that_take_no_vms(endpoint: Endpoint, merkat: Merkat) -> None:
 
 
 def test_what_is_reserved_is_not_the_markets(endpoint: Endpoint, merkat: Merkat) -> None:
-    """RESERVED_MEM and RESERVED_CPU: a VM whose floor, or whose guest at its start, needs it waits."""
+    """RESERVED_MEM and RESERVED_CPU: a VM waits that needs it for its floor, or at its start."""
     for host in (0, 1):
         say(endpoint, host, f'RESERVED_MEM="{6000 * 1024}"')
     assert merkat.places(MOST_OF_A_HOST, "") == [2, 0]
