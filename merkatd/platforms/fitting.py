@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controllers import parameters
-from controllers.applications.crew import QUEUE, unserved
+from controllers.batch_terms import QUEUE, batch_name, unserved
 from controllers.kinds import CONTROLLERS, MONITORS
 from controllers.monitors.addresses import check_address
 from controllers.monitors.counting import pattern_of
 from controllers.monitors.naming import WORKER, WorkerNames
-from controllers.monitors.queues.systems import batch_of
 from controllers.parameters import OF_EVERY_MONITOR
 from merkatd.fields import listed
 from merkatd.platforms.ports import Kinds
@@ -120,7 +119,7 @@ def _worker_problems(said: Mapping[str, Any]) -> Iterator[str]:
 
 def _batch_problems(path: str, said: Mapping[str, Any]) -> Iterator[str]:
     try:
-        batch_of(said)
+        batch_name(said)
     except ValueError as error:
         yield f"{path}.{error}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from controllers.monitors.queues.batch import Queue
-from controllers.monitors.queues.systems import BATCHES
+from controllers.monitors.queues.systems import batch_of
 from merkatd.database import fleets
 from merkatd.opennebula.vm_pool import VmRow
 from tests.real.applications.site import GATEWAY, LOGIN, NETWORK, Containers, containers, say
@@ -177,7 +177,7 @@ class Batch:
 
     def look(self) -> Queue:
         """What a controller is told of it."""
-        batch = BATCHES[self.system.KIND]()
+        batch = batch_of({"batch": self.system.KIND})
         return batch.read(self.say("sh", "-c", batch.look()) or "")
 
     def nodes(self) -> int:
