@@ -63,7 +63,7 @@ def test_who_can_wait_makes_room_and_all_are_in_time(site: Live) -> None:
     assert not site.said(near, Suspend)
     assert not site.said(urgent, Suspend)
     site.periods(1)
-    assert "who pay as much or more leave" in site.platform(far).why
+    assert "bids of at least as much leave" in site.platform(far).why
     states = [finished(site, one, 200)[0] for one in (urgent, near, far)]
     assert states == ["done", "done", "done"]
 
