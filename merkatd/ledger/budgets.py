@@ -157,7 +157,7 @@ def _checked(initial: int, replenishment: int) -> None:
     for what, amount in (("a budget", initial), ("a replenishment", replenishment)):
         if not 0 <= amount <= LARGEST:
             raise LedgerError(
-                f"{amount / MICRO:g} credits can't be {what}: from 0 to {LARGEST // MICRO} is right"
+                f"{what}: expected 0 to {LARGEST // MICRO} credits, not {amount / MICRO:g}"
             )
 
 

@@ -99,8 +99,8 @@ def _check_amounts(bids_: Mapping[int, Amounts], goods: Sequence[str]) -> None:
         for name, amount in amounts.items():
             if name not in goods or not 0 <= amount <= MOST:
                 raise ActionError(
-                    f"VM {vm} can't bid {amount!r} for {name!r}: a number from 0 to {MOST:g} for"
-                    f" {', '.join(goods)} is right"
+                    f"VM {vm} can't bid {amount!r} for {name!r}: expected a number from 0 to"
+                    f" {MOST:g} for {', '.join(goods)}"
                 )
 
 

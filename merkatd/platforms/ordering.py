@@ -279,7 +279,8 @@ def vm_templates(template: Template, given: Mapping[str, str]) -> dict[str, str]
 
 def _credits(template: Template) -> str:
     budget = template.budget
-    return f"{credit(budget.credits)} credits, replenishment {credit(budget.replenishment)}"
+    replenishment = credit(budget.replenishment)
+    return f"{credit(budget.credits)} credits, replenishment {replenishment}"
 
 
 def _note(

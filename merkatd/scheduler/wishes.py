@@ -39,7 +39,7 @@ def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
             value = amount(attributes[name])
             if value is None:
                 problems.append(
-                    f"{name} = {attributes[name][:40]!r}: a number from 0 to {MOST:g} is right"
+                    f"{name} = {attributes[name][:40]!r}: expected a number from 0 to {MOST:g}"
                 )
             else:
                 found[what][resource] = value

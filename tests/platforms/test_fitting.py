@@ -304,7 +304,7 @@ class TestGoods:
             (vm, _) = site.vms(starts)
             assert site.act(starts, SetBids(bids={vm: {"disk": 2.0}}), "disk").accepted
             refused = site.act(starts, SetBids(bids={vm: {"network": 2.0}}), "network")
-            assert "for cpu, memory, disk is right" in refused.why
+            assert "for cpu, memory, disk" in refused.why
         finally:
             site.close()
 

@@ -76,9 +76,7 @@ def _whole(text: str, at: int) -> int:
     # A shorter text can't be outside; a far longer one is not worth converting.
     number = int(text) if len(text) <= 12 else MOST + 1
     if not LEAST <= number <= MOST:
-        raise RequirementError(
-            f"at character {at}: {text[:20]} is too large; from {LEAST} to {MOST} is right"
-        )
+        raise RequirementError(f"at character {at}: expected {LEAST} to {MOST}, not {text[:20]}")
     return number
 
 

@@ -152,8 +152,8 @@ class TestDatastores:
         ]
         estate = Estate(datastores=stores)
 
-        def chosen(**wants: str) -> int:
-            return judge([Vm(wants=Wants(**wants))], HOSTS[:1], estate).datastore_of(0, 0)  # type: ignore[arg-type]
+        def chosen(**wants: Any) -> int:
+            return judge([Vm(wants=Wants(**wants))], HOSTS[:1], estate).datastore_of(0, 0)
 
         assert chosen() == 2
         assert chosen(rank_ds="SPEED") == 1
