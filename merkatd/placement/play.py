@@ -12,11 +12,11 @@ import numpy as np
 from merkatd.cluster import Decision, Deploy, Floats, Ints, Migrate, Plan, Snapshot
 from merkatd.cluster.steps import Step
 from merkatd.market.price import price, price_of_whole_bids
-from merkatd.market.view import NOWHERE, MarketView
+from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.placement.game import Game, start
 from merkatd.placement.halves import without_harmful_halves
 from merkatd.placement.order import Orderly
-from merkatd.placement.settle import Settled, settle
+from merkatd.placement.settle import settle
 from merkatd.placement.strategy import Pricing
 
 
@@ -43,18 +43,29 @@ def play(
             found = without_harmful_halves(game, found, harm, as_planned=as_planned)
         settled = settle(game, found)
         allocations[game.view.vms] = settled.allocations
-        prices[market] = _price(snapshot, game.view, settled, pricing)
+        prices[market] = _price(snapshot, game.view, settled.place, pricing)
         steps.extend(settled.steps)
         reasons.update(settled.reasons)
         snapshot = with_arrivals(snapshot, settled.steps)
     return Decision(Plan.ordered(steps), allocations, prices, reasons)
 
 
-def _price(snapshot: Snapshot, view: MarketView, settled: Settled, pricing: Pricing) -> Floats:
+def stay(snapshot: Snapshot, market: int, pricing: Pricing, why: str) -> Decision:
+    """Divide the hosts of one market as they are. New VMs wait, and `why` is told of them."""
+    view = view_of(snapshot, market)
+    allocations = np.zeros_like(snapshot.vms.bid)
+    prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
+    allocations[view.vms] = view.on_hosts(view.place).allocation
+    prices[market] = _price(snapshot, view, view.place, pricing)
+    waiting = snapshot.vms.id[view.vms[view.place == NOWHERE]].tolist()
+    return Decision(Plan(()), allocations, prices, dict.fromkeys(waiting, why))
+
+
+def _price(snapshot: Snapshot, view: MarketView, place: Ints, pricing: Pricing) -> Floats:
     reserve = pricing.reserve_prices(snapshot.resources)
     if pricing.whole_bids:
-        return price_of_whole_bids(view.bid[settled.place != NOWHERE], view.total, reserve)
-    return price(view.price_level(pricing.rule, settled.place), reserve)
+        return price_of_whole_bids(view.bid[place != NOWHERE], view.total, reserve)
+    return price(view.price_level(pricing.rule, place), reserve)
 
 
 def with_arrivals(snapshot: Snapshot, steps: Iterable[Step]) -> Snapshot:

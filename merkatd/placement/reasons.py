@@ -104,8 +104,16 @@ def why_pending(
         return f"no host of market {market} takes VMs now"
     by_requirement = game.rules.by_requirement(vm)
     if not by_requirement.any():
-        requirement = game.snapshot.requirements.name[game.snapshot.vms.requirement[row]]
-        return f"no host of market {market} that takes VMs meets its requirements ({requirement})"
+        # A VM that is to leave its host looks for another one.
+        other = "other " if game.rules.leaving[vm] else ""
+        kind = int(game.snapshot.vms.requirement[row])
+        if kind == NOWHERE:
+            return f"no {other}host of market {market} takes VMs now"
+        requirement = game.snapshot.requirements.name[kind]
+        return (
+            f"no {other}host of market {market} that takes VMs meets its requirements"
+            f" ({requirement})"
+        )
     allowed = game.rules.allowed(vm, board.place)
     if not allowed.any():
         role = game.snapshot.roles.name[game.snapshot.vms.role[row]]

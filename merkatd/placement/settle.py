@@ -1,6 +1,8 @@
 """From a placement that can be reached to what everybody gets, and the steps with reasons."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ParamSpec
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from merkatd.placement.reasons import (
     why_stays,
     why_stuck,
 )
+
+Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,12 +53,20 @@ def settle(game: Game, orderly: Orderly) -> Settled:
     board = Board(view, place)
     steps = tuple(_step(game, orderly, vm, outcome, board, stakes) for vm in orderly.moves)
     running = [vm for vm in orderly.stuck if view.place[vm] != NOWHERE]
-    reasons = {game.vm_id(vm): why_stuck(game, vm, orderly) for vm in running}
+    reasons = {game.vm_id(vm): said(why_stuck, game, vm, orderly) for vm in running}
     for vm in np.flatnonzero(place == NOWHERE).tolist():
-        reasons.setdefault(game.vm_id(vm), why_pending(game, vm, board))
+        reasons.setdefault(game.vm_id(vm), said(why_pending, game, vm, board))
     for vm in np.flatnonzero(must_leave(game) & (place == view.place)).tolist():
-        reasons.setdefault(game.vm_id(vm), why_stays(game, vm, board))
+        reasons.setdefault(game.vm_id(vm), said(why_stays, game, vm, board))
     return Settled(place, outcome.after, steps, reasons)
+
+
+def said(why: Callable[Given, str], *given: Given.args, **named: Given.kwargs) -> str:
+    """Return the reason, or that there is none: a text that fails costs no decision."""
+    try:
+        return why(*given, **named)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with a text, the steps are right
+        return f"the reason for it can't be told ({type(error).__name__}: {error})"
 
 
 def _step(
@@ -71,7 +83,7 @@ def _step(
             vm=game.vm_id(vm),
             host=game.host_id(host),
             after=after,
-            reason=why_deployed(game, vm, outcome),
+            reason=said(why_deployed, game, vm, outcome),
         )
     return Migrate(
         period=period,
@@ -80,7 +92,7 @@ def _step(
         host=game.host_id(host),
         after=after,
         gain=_gain(board, stakes, vm, source),
-        reason=why_migrated(game, vm, outcome),
+        reason=said(why_migrated, game, vm, outcome),
     )
 
 

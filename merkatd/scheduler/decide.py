@@ -16,12 +16,9 @@ from merkatd.database import accounts, allocations, journal, periods, prices
 from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
-from merkatd.placement import strategy_named
-from merkatd.placement.onehost import SUM_OF_SHORTFALLS
-from merkatd.placement.order import in_order
-from merkatd.placement.play import play, with_arrivals
 from merkatd.scheduler import holding, looks, restarts
-from merkatd.scheduler.afford import beside, suspensions
+from merkatd.scheduler.afford import beside
+from merkatd.scheduler.by_market import NOWHERE, decide_markets
 from merkatd.scheduler.contended import contended
 from merkatd.scheduler.creations import in_turn
 from merkatd.scheduler.elapsed import columns_of
@@ -33,13 +30,11 @@ from merkatd.scheduler.membership import outside
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import most_owed, terms_of
 from merkatd.scheduler.scarce import within_memory, within_stock
-from merkatd.scheduler.settings import ALL_GOODS, Goods, Market
+from merkatd.scheduler.settings import ALL_GOODS, Goods
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.using import CPU, by_use, kept
 from merkatd.scheduler.world import World
-
-NOWHERE = -1
 
 _log = Logger()
 
@@ -128,10 +123,10 @@ def _worked_out(
     snapshot, rules = seen.snapshot, seen.observation.constraints
     decision = within_stock(
         snapshot,
-        lambda one: _decide_markets(world, one, memory, unpaid, proposed),
+        lambda one: decide_markets(world, one, seen.in_force, memory, unpaid, proposed),
         None if rules is None else rules.stock,
     )
-    decision = replace(decision, reasons=_why(world, seen, decision))
+    decision = replace(decision, reasons=_reasons(world, seen, decision))
     topologies = world.hypervisors.topologies()
     charged = by_use(world.markets, snapshot.vms.market)
     rate = np.where(charged, snapshot.vms.bid[:, CPU], np.nan)
@@ -163,6 +158,15 @@ def left_alone(seen: Seen, proposed: Sequence[Step]) -> Seen:
     return replace(seen, snapshot=replace(seen.snapshot, vms=vms))
 
 
+def _reasons(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
+    """Return what owners are told; texts that fail cost no decision."""
+    try:
+        return _why(world, seen, decision)
+    except Exception:  # noqa: BLE001 - the decision is right without them
+        _log.failure("Not all reasons can be told; what is decided is done all the same")
+        return decision.reasons
+
+
 def _why(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
     """Why VMs wait, or shrink; a requirement's own words say more than a strategy can."""
     rules = seen.observation.constraints
@@ -173,36 +177,6 @@ def _why(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
         said |= beside(said, uses)
     said |= failing_to_leave(seen.snapshot, seen.moves)
     return {**said, **outside(seen.observation, seen.snapshot.vms.market, world.markets)}
-
-
-def _decide_markets(
-    world: World,
-    snapshot: Snapshot,
-    memory: Mapping[str, Any],
-    unpaid: AbstractSet[int],
-    proposed: Sequence[Step],
-) -> Decision:
-    """Every market by its own strategy."""
-    parts: list[Decision] = []
-    later = snapshot
-    for row, market in enumerate(world.markets):
-        parts.append(_decide_market(later, row, market, world, memory.get(market.name, {})))
-        later = with_arrivals(later, parts[-1].plan)
-    own = [
-        *(step for part in parts for step in part.plan),
-        *suspensions(snapshot, unpaid, world.money.unpaid_periods),
-    ]
-    known = {step.id for step in own}
-    return Decision(
-        plan=Plan.ordered([*own, *(step for step in proposed if step.id not in known)]),
-        allocations=sum((part.allocations for part in parts), np.zeros_like(snapshot.vms.bid)),
-        prices=np.stack([part.prices[row] for row, part in enumerate(parts)]),
-        reasons={vm: reason for part in parts for vm, reason in part.reasons.items()},
-        failed={market: why for part in parts for market, why in part.failed.items()},
-        memory={
-            market.name: part.memory for market, part in zip(world.markets, parts, strict=True)
-        },
-    )
 
 
 def _on_hosts_that_answer(limits: Limits, seen: Seen) -> Limits:
@@ -222,38 +196,6 @@ def _on_hosts_that_answer(limits: Limits, seen: Seen) -> Limits:
         if not isinstance(step, OnHost) or not (step.vm in vms or arrivals & set(step.after))
     ]
     return replace(limits, plan=Plan(tuple(kept)))
-
-
-def _decide_market(
-    snapshot: Snapshot, row: int, market: Market, world: World, memory: Mapping[str, Any]
-) -> Decision:
-    """One market's decision; the others' hosts and VMs are not there for it."""
-    entry = strategy_named(market.strategy)
-    settings = world.strategies.get(market.strategy, entry.settings)
-    settings = replace(settings, pricing=market.pricing)
-    if len(snapshot.markets) > 1:
-        hosts, vms = snapshot.hosts, snapshot.vms
-        snapshot = replace(
-            snapshot,
-            hosts=replace(hosts, market=np.where(hosts.market == row, row, NOWHERE)),
-            vms=replace(vms, market=np.where(vms.market == row, row, NOWHERE)),
-        )
-    try:
-        return entry.decide(snapshot, world.rng, memory, settings)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one market, others go on
-        _log.failure(
-            "Strategy {strategy} failed: nothing is placed or moved in market {market}",
-            strategy=market.strategy,
-            market=market.name,
-        )
-        # What it remembers may be the reason: the next period begins without that.
-        stay = play(
-            snapshot,
-            market.pricing,
-            lambda game: in_order(game.view, game.rules, game.view.place),
-            SUM_OF_SHORTFALLS,
-        )
-        return replace(stay, failed={market.name: f"{type(error).__name__}: {error}"})
 
 
 def _of_this_period(plan: Plan) -> list[Step]:

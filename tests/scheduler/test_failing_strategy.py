@@ -6,7 +6,10 @@ import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.cluster import Decision
+from merkatd.placement import settle
 from merkatd.placement.registry import STRATEGIES, Entry
+from merkatd.scheduler import by_market
+from merkatd.scheduler import decide as deciding
 from merkatd.scheduler.settings import Market
 from tests.scheduler.frontend import Frontend
 
@@ -28,15 +31,25 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     return now
 
 
-def test_vms_stay_and_pay_and_other_markets_go_on(failing: dict[str, bool]) -> None:
-    """In the market of the strategy nothing is placed or moved, until it works again."""
+def two_markets() -> Frontend:
+    """Host 0 is in the default market, host 1 in another one, with another strategy."""
     other = Market(name="other", strategy="paper", cluster_names=frozenset({"other"}))
-    markets = (Market(), other)
-    frontend = Frontend(hosts=2, markets=markets)
+    frontend = Frontend(hosts=2, markets=(Market(), other))
     bench = frontend.bench
     cluster = bench.ok("one.cluster.allocate", "other")
     bench.ok("one.cluster.adddatastore", cluster, 0)
     bench.ok("one.cluster.addhost", cluster, 1)
+    return frontend
+
+
+def broken(*_given: Any) -> Any:
+    """Fail, whatever is asked."""
+    raise ValueError("broken")
+
+
+def test_vms_stay_and_pay_and_other_markets_go_on(failing: dict[str, bool]) -> None:
+    """In the market of the strategy nothing is placed or moved, until it works again."""
+    frontend = two_markets()
     here = frontend.vm(SCHED_REQUIREMENTS="ID = 0")
     frontend.periods(2)
     assert frontend.host_of(here) == 0
@@ -50,6 +63,7 @@ def test_vms_stay_and_pay_and_other_markets_go_on(failing: dict[str, bool]) -> N
     row = latest.seen.snapshot.vm_row(here)
     assert latest.decided.decision.allocations[row, 0] > 0
     assert latest.decided.decision.failed == {"default": "IndexError: 3 is out of bounds"}
+    assert "strategy of market default failed" in latest.decided.decision.reasons[waits]
     assert sum(one.get("market") == "default" for one in logs) == 3
     failing["fails"] = False
     latest = frontend.periods(2)
@@ -75,4 +89,105 @@ def test_no_strategy_fails_where_no_host_is_left(name: str) -> None:
     frontend.bench.ok("one.host.status", 0, _ENABLED)
     frontend.periods(3)
     assert frontend.state(waits) == "RUNNING"
+    frontend.close()
+
+
+def test_where_hosts_cannot_be_divided_vms_keep_their_limits(
+    failing: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The strategy and the division without it fail in one market; the other goes on."""
+    frontend = two_markets()
+    cheap, dear = (frontend.vm(bid, SCHED_REQUIREMENTS="ID = 0", VCPU=4) for bid in (1, 3))
+    frontend.periods(4)
+    before = [frontend.limits(vm) for vm in (cheap, dear)]
+    assert before[0].vcpu_quota == 25_000
+    there = frontend.vm(SCHED_REQUIREMENTS="ID = 1")
+    waits = frontend.vm(SCHED_REQUIREMENTS="ID = 0")
+    failing["fails"] = True
+    with monkeypatch.context() as patch, capturedLogs() as logs:
+        patch.setattr(by_market, "stay", broken)
+        latest = frontend.periods(3)
+    assert frontend.state(there) == "RUNNING"
+    assert frontend.state(waits) == "PENDING"
+    assert [frontend.limits(vm) for vm in (cheap, dear)] == before
+    decision, snapshot = latest.decided.decision, latest.seen.snapshot
+    given = [decision.allocations[snapshot.vm_row(vm), 0] for vm in (cheap, dear)]
+    assert given == pytest.approx([100.0, 300.0])
+    assert decision.failed == {"default": "IndexError: 3 is out of bounds; then ValueError: broken"}
+    assert sum("can't be divided" in str(one.get("log_format")) for one in logs) == 3
+    failing["fails"] = False
+    frontend.periods(2)
+    assert frontend.state(waits) == "RUNNING"
+    frontend.close()
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("text", ["why_pending", "why_stays", "why_deployed", "why_migrated"])
+def test_a_reason_that_fails_costs_no_decision(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is decided is done; the text says that there is no reason."""
+    frontend = Frontend(hosts=2, markets=(Market(strategy=name),))
+    stays, leaves = frontend.vm(SCHED_REQUIREMENTS="ID = 0"), frontend.vm()
+    frontend.periods(2)
+    source = frontend.host_of(leaves)
+    monkeypatch.setattr(settle, text, broken)
+    for vm in (stays, leaves):
+        frontend.bench.ok("one.vm.action", "resched", vm)
+    large = frontend.vm(MEMORY=99_999, MERKAT_MIN_MEMORY=99_999)
+    new = frontend.vm()
+    latest = frontend.periods(1)
+    decision = latest.decided.decision
+    assert decision.failed == {}
+    assert (decision.reasons[large].endswith("(ValueError: broken)")) == (text == "why_pending")
+    frontend.periods(1)
+    assert frontend.state(new) == "RUNNING"
+    assert frontend.host_of(leaves) != source
+    frontend.close()
+
+
+def test_other_texts_that_fail_cost_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log has the failure."""
+    frontend = Frontend(hosts=1)
+    monkeypatch.setattr(deciding, "outside", broken)
+    new = frontend.vm()
+    with capturedLogs() as logs:
+        frontend.periods(2)
+    assert frontend.state(new) == "RUNNING"
+    assert sum("Not all reasons" in str(one.get("log_format")) for one in logs) == 2
+    frontend.close()
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("disabled", [False, True], ids=["one host", "one open host"])
+@pytest.mark.parametrize("classes", [False, True], ids=["without classes", "with a stranger's"])
+def test_a_vm_that_is_to_leave_the_only_open_host_stays(
+    name: str, disabled: bool, classes: bool
+) -> None:
+    """Its reason names no other VM's requirement, and new VMs start."""
+    frontend = Frontend(hosts=2 if disabled else 1, markets=(Market(strategy=name),))
+    stays = frontend.vm()
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.action", "resched", stays)
+    if disabled:
+        frontend.bench.ok("one.host.status", 1 - frontend.host_of(stays), 1)
+    if classes:
+        frontend.vm(SCHED_REQUIREMENTS="ID = 77")
+    new = frontend.vm()
+    latest = frontend.periods(2)
+    assert latest.decided.decision.failed == {}
+    assert "no other host of market default takes VMs now" in latest.decided.decision.reasons[stays]
+    assert frontend.state(new) == "RUNNING"
+    frontend.close()
+
+
+def test_a_vm_that_is_to_leave_the_only_host_that_it_requires_stays() -> None:
+    """Its own requirement is named, and that it asks for another host."""
+    frontend = Frontend(hosts=2)
+    stays = frontend.vm(SCHED_REQUIREMENTS="ID = 0")
+    frontend.periods(2)
+    frontend.bench.ok("one.vm.action", "resched", stays)
+    reason = frontend.periods(2).decided.decision.reasons[stays]
+    assert "no other host of market default that takes VMs meets its requirements" in reason
+    assert "ID = 0" in reason
     frontend.close()
