@@ -14,7 +14,8 @@ class Decision:
 
     plan: Plan
     allocations: Floats
-    """[vms, resources]: what each VM gets on the host that the plan gives it."""
+    """[vms, resources]: what each VM gets on the host that the plan gives it. As long as its
+    migration is not begun, a VM gets of all but memory what it has on the host where it is."""
     prices: Floats
     """[markets, resources]: credits per unit and period; infinite where no price clears."""
     reasons: Mapping[int, str] = field(default_factory=dict)

@@ -6,6 +6,7 @@ are told anything, and those that the plan starts.
 """
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +53,7 @@ def decide(
     rate: Floats | None = None,
     keeps: Floats | None = None,
     coming: Mapping[int, int] = NOBODY_COMES,
+    later: AbstractSet[int] = frozenset(),
 ) -> Limits:
     """What hosts are told so that everybody gets what the decision gives them.
 
@@ -59,6 +61,8 @@ def decide(
     not. `rate` is [vms]: what VMs spend for cores, NaN where shares alone say who has which.
     `keeps` is [vms]: the most MiB that each keeps because it uses them, NaN where it keeps all.
     `coming`: by VM id, the hosts where balloons make room for VMs that the plan does not bring yet.
+    `later`: the ids of VMs that the plan moves, but not in this period: their cores, networks and
+    disks are limited on the hosts where they are.
     Limits of a resource that the snapshot does not have are left alone.
     """
     rates = np.full(len(snapshot.vms), np.nan) if rate is None else rate
@@ -78,7 +82,8 @@ def decide(
         holding = _holding(snapshot, scene, stock, settings.memory)
     steps: list[Step] = list(room.steps)
     limited: list[Step] = []
-    scene = scene.without([snapshot.vm_row(vm) for vm in room.postponed if vm >= 0])
+    stay = later | {vm for vm in room.postponed if vm >= 0}
+    scene = scene.without([snapshot.vm_row(vm) for vm in sorted(stay)])
     if CPU in snapshot.resources:
         cpu = decision.allocations[:, snapshot.resources.index(CPU)]
         cores = wanted_pins(snapshot, scene, cpu, in_force, topologies, settings.pins, rates)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.cluster import Decision, Snapshot
+from merkatd.cluster import Decision, Floats, Snapshot
 from merkatd.placement.groups import GroupSettings, groups
+from merkatd.placement.groups.computing import computing, with_leftovers
 from merkatd.placement.onehost import LARGEST_LACK, SUM_OF_SHORTFALLS
 from merkatd.placement.paper import paper
 from merkatd.placement.strategy import MarketSettings, Strategy
@@ -31,6 +32,12 @@ class Entry:
     """By the settings: the measure by which halves of plans are judged."""
     as_planned: bool = False
     """Whether a half may do as much harm as the whole plan, which has another measure."""
+    scene: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot
+    """Returns the cloud as the strategy sees it: by that its plans are judged, whole or in part."""
+    shares: Callable[[Snapshot, Decision], Floats] = lambda _snapshot, decision: (
+        decision.allocations
+    )
+    """Returns what VMs get, where the decision has what the market gives them in that scene."""
 
     def decide(
         self,
@@ -68,6 +75,8 @@ STRATEGIES: Mapping[str, Entry] = {
             groups,
             by_use=True,
             as_planned=True,
+            scene=computing,
+            shares=with_leftovers,
         ),
     )
 }

@@ -76,13 +76,7 @@ def _decide_market(
     entry = strategy_named(market.strategy)
     settings = world.strategies.get(market.strategy, entry.settings)
     settings = replace(settings, pricing=market.pricing)
-    if len(snapshot.markets) > 1:
-        hosts, vms = snapshot.hosts, snapshot.vms
-        snapshot = replace(
-            snapshot,
-            hosts=replace(hosts, market=np.where(hosts.market == row, row, NOWHERE)),
-            vms=replace(vms, market=np.where(vms.market == row, row, NOWHERE)),
-        )
+    snapshot = alone(snapshot, row)
     try:
         return entry.decide(snapshot, world.rng, memory, settings)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one market, others go on
@@ -103,6 +97,18 @@ def _decide_market(
         why = f"{why}; then {_words(error)}"
         found = _as_they_are(snapshot, row, market, world, in_force)
     return replace(found, failed={market.name: why})
+
+
+def alone(snapshot: Snapshot, row: int) -> Snapshot:
+    """Return the cloud as one market sees it: without the others' hosts and VMs."""
+    if len(snapshot.markets) <= 1:
+        return snapshot
+    hosts, vms = snapshot.hosts, snapshot.vms
+    return replace(
+        snapshot,
+        hosts=replace(hosts, market=np.where(hosts.market == row, row, NOWHERE)),
+        vms=replace(vms, market=np.where(vms.market == row, row, NOWHERE)),
+    )
 
 
 def _words(error: Exception) -> str:

@@ -34,6 +34,7 @@ from merkatd.scheduler.settings import ALL_GOODS, Goods
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.trying import Trying
 from merkatd.scheduler.using import CPU, by_use, kept
+from merkatd.scheduler.withheld import meanwhile, withheld
 from merkatd.scheduler.world import World
 
 _log = Logger()
@@ -126,7 +127,12 @@ def _worked_out(
         lambda one: decide_markets(world, one, seen.in_force, memory, unpaid, proposed),
         None if rules is None else rules.stock,
     )
-    decision = replace(decision, reasons=_reasons(world, seen, decision))
+    later = withheld(world, snapshot, decision.plan)
+    decision = replace(
+        decision,
+        reasons=_reasons(world, seen, decision),
+        allocations=meanwhile(world, snapshot, decision, later),
+    )
     topologies = world.hypervisors.topologies()
     charged = by_use(world.markets, snapshot.vms.market)
     rate = np.where(charged, snapshot.vms.bid[:, CPU], np.nan)
@@ -139,6 +145,7 @@ def _worked_out(
         rate,
         None if seen.in_use is None else seen.in_use.keeps,
         coming,
+        later,
     )
     return decision, _on_hosts_that_answer(limits, seen)
 

@@ -1,8 +1,10 @@
 """Waves: migrations are sent so that whatever is refused leaves no market worse than it is.
 
 See Note [Halves of plans] in `placement/halves.py`. What waits for memory or was not approved is
-missing like what OpenNebula refuses. Migrations off hosts where VMs must not stay are sent first;
-what they make of the cloud is what the others are judged against.
+missing like what OpenNebula refuses. All is judged in the scene in which the strategy decided: in
+another one its plan may look harmful, and no step of it would be sent, in any period. Migrations
+off hosts where VMs must not stay are sent first; what they make of the cloud is what the others
+are judged against.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +18,7 @@ from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.placement import strategy_named
 from merkatd.placement.halves import Remaining, ordered
 from merkatd.placement.onehost import stakes_of
+from merkatd.scheduler.by_market import alone
 from merkatd.scheduler.world import World
 
 
@@ -61,12 +64,16 @@ def waves(world: World, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]) -
     if len(moves) <= 1 and len(plan.of(Migrate)) <= 1:
         return []
     found = []
+    moved = snapshot.vms.market[[snapshot.vm_row(step.vm) for step in moves]]
     for row, market in enumerate(world.markets):
+        if row not in moved:
+            continue
         settings = world.strategies.get(market.strategy)
         entry = strategy_named(market.strategy)
         harm = entry.harm(entry.settings if settings is None else settings)
         planned = plan.of(Migrate) if entry.as_planned else ()
-        one = of_market(view_of(snapshot, row), snapshot, harm, ready, planned)
+        scene = entry.scene(alone(snapshot, row))
+        one = of_market(view_of(scene, row), scene, harm, ready, planned)
         if one.judged:
             found.append(one)
     return found

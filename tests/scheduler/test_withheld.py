@@ -1,0 +1,121 @@
+"""Migrations that are planned and not begun: hosts are divided as they are for as long."""
+
+import numpy as np
+import pytest
+
+from merkatd.cluster import Migrate
+from merkatd.embedded.cloud import HostSize
+from merkatd.placement import STRATEGIES, strategy_named
+from merkatd.scheduler.settings import Market
+from merkatd.scheduler.waves import waves
+from merkatd.scheduler.withheld import withheld
+from tests.placement.test_halves import tight
+from tests.scheduler.frontend import Frontend
+
+CORES = 400.0
+ROUNDING = 1.02
+"""A limit stays in force while it is within this part of the wanted one."""
+
+WAITING = {"tabu": (5, 13, 17), "paper": (0, 8, 12), "groups": (7, 12, 16)}
+"""In these clouds migrations wait, and what they were to leave would be given away."""
+
+CLOUDS = (50, 54, 66, 107, 140, 165, 238, *range(20))
+"""In the first of these parts of a regrouping do more harm than all that is left of it."""
+
+
+def quota(frontend: Frontend, vm: int) -> float:
+    """What the VM's quota leaves it, in percent of a core."""
+    vcpus: int = frontend.bench.vm(vm).vcpus
+    return float(frontend.limits(vm).vcpu_quota) * vcpus / 1000.0
+
+
+def crowded(seed: int, strategy: str) -> tuple[Frontend, list[int]]:
+    """Hosts whose memory is nearly full, so that migrations wait for each other."""
+    rng = np.random.default_rng(seed)
+    hosts = int(rng.integers(2, 4))
+    frontend = Frontend(hosts=hosts, markets=(Market(strategy=strategy),))
+    vms = []
+    for _ in range(hosts * 4):
+        memory = int(rng.choice([1024, 2048, 3072]))
+        vm = frontend.vm(
+            cpu_bid=round(float(rng.lognormal()), 2),
+            VCPU=int(rng.integers(1, 5)),
+            MEMORY=memory,
+            MERKAT_MIN_MEMORY=int(memory * 0.9),
+            MERKAT_BID_MEMORY=0.1,
+        )
+        frontend.bench.raw("one.vm.deploy", vm, int(rng.integers(hosts)))
+        vms.append(vm)
+    frontend.clock.advance(60)
+    return frontend, vms
+
+
+def withheld_periods(seed: int, strategy: str) -> int:
+    """Play some periods in which bids change; check the quotas on hosts of VMs that wait."""
+    frontend, vms = crowded(seed, strategy)
+    rng, found = np.random.default_rng(seed + 1000), 0
+    for number in range(8):
+        latest = frontend.period()
+        moves = [step for step in latest.decided.steps if isinstance(step, Migrate)]
+        waits = [step for step in moves if step.id in latest.acted.not_done]
+        gone = {step.vm for step in moves} - {step.vm for step in waits}
+        found += bool(waits)
+        for host in {host for step in waits for host in (step.source, step.host)}:
+            there = [vm for vm in vms if frontend.host_of(vm) == host and vm not in gone]
+            assert sum(quota(frontend, vm) for vm in there) <= CORES * ROUNDING
+        frontend.clock.advance(60)
+        if number % 3 == 2:
+            for vm in rng.choice(vms, 2, replace=False).tolist():
+                bid = f"MERKAT_BID_CPU={rng.lognormal(0.0, 1.5):.2f}"
+                frontend.bench.ok("one.vm.update", vm, bid, 1)
+    frontend.agree()
+    frontend.close()
+    return found
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_quotas_never_pass_a_host_while_migrations_wait(name: str) -> None:
+    """Neighbours of a VM that stays get no part of what it was to leave."""
+    assert sum(withheld_periods(seed, name) for seed in WAITING[name]) >= 3
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_each_migration_that_waits_for_no_other_one_is_in_a_wave(name: str) -> None:
+    """So no plan is made in each period and never begun."""
+    entry = strategy_named(name)
+    frontend = Frontend(hosts=1, markets=(Market(strategy=name),))
+    world, plans = frontend.scheduler.world, 0
+    for seed in CLOUDS:
+        snapshot = tight(seed)
+        plan = entry.decide(snapshot, np.random.default_rng(0)).plan
+        late = {step.vm for step in plan.of(Migrate) if step.after}
+        assert withheld(world, snapshot, plan) == late
+        plans += len(waves(world, snapshot, plan, [step for step in plan if not step.after]))
+    assert plans >= 5
+    frontend.close()
+
+
+@pytest.mark.parametrize("seed", [6, 8, 35])
+def test_a_regrouping_of_idle_vms_is_carried_out(seed: int) -> None:
+    """It is judged by what VMs used lately, when it is planned and when it is sent."""
+    rng = np.random.default_rng(seed)
+    market = Market(strategy="groups")
+    frontend = Frontend(hosts=2, size=HostSize(400, 16384), markets=(market,))
+    vms = []
+    for _ in range(6):
+        vcpus, bid = int(rng.integers(1, 5)), float(rng.choice([0.5, 1, 2, 4]))
+        embedded = f'EMBEDDED=[WORK="1000000",DEMAND="{rng.choice([0.1, 1])}",MEMORY_USE="256"]'
+        text = f'CPU=1\nVCPU="{vcpus}"\nMEMORY=1024\nMERKAT_BID_CPU="{bid}"\n{embedded}'
+        vms.append(frontend.bench.new(text))
+    frontend.periods(4)
+    edit = f"MERKAT_BID_CPU={float(rng.choice([0.2, 8]))}"
+    frontend.bench.ok("one.vm.update", vms[0], edit, 1)
+    begun = [frontend.periods(1) for _ in range(12)]
+    planned = [one.decided.decision.plan.of(Migrate) for one in begun]
+    assert any(planned)
+    assert not planned[-1]
+    assert not any(one.acted.not_done for one in begun)
+    for host in (0, 1):
+        there = [vm for vm in vms if frontend.host_of(vm) == host]
+        assert sum(quota(frontend, vm) for vm in there) <= CORES * ROUNDING
+    frontend.close()
