@@ -39,7 +39,7 @@ class Form:
         """A column of so many rows of which nothing is known but the default."""
         if self.what == "scores" or (self.what == "vector" and self.later):
             return np.zeros((rows, 0))
-        return np.full(rows, self.default)
+        return np.full(rows, -1 if self.what == "reference" else self.default)
 
 
 def whole(default: Any = MISSING) -> Any:
@@ -75,9 +75,9 @@ def vector(default: Any = MISSING, *, later: bool = False) -> Any:
     return _column(Form("vector", default, later=later))
 
 
-def reference(target: str, default: Any = None) -> Any:
+def reference(target: str, default: Any = None, *, later: bool = False) -> Any:
     """A row of another table, -1 where there is none."""
-    return field(metadata={"form": Form("reference", default, None, target)})
+    return _column(Form("reference", default, None, target, later))
 
 
 def members(target: str) -> Any:

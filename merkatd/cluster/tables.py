@@ -119,6 +119,9 @@ class Vms(Table):
     """Must be moved away from its host, as far as the limits allow."""
     stays: Bools = flag(default=False, later=True)
     """Of a busy VM: it runs on its host under the operation, and gets limits there."""
+    source: Ints = reference("hosts", later=True)
+    """Of a VM that is being migrated: the host that it comes from. It stands on the host that it
+    goes to already, and holds its memory on both until it has arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
