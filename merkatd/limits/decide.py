@@ -113,7 +113,8 @@ def _balloons(snapshot: Snapshot, scene: Scene, stock: Stock, room: Room) -> Ite
 
 
 def _overfull(snapshot: Snapshot, stock: Stock) -> dict[int, str]:
-    rows = np.flatnonzero(stock.needed > np.maximum(stock.room, 0)).tolist()
+    room = np.maximum(stock.room + stock.leaving, 0)
+    rows = np.flatnonzero(stock.needed > room).tolist()
     return {int(snapshot.hosts.id[row]): words.why_overfull(snapshot, stock, row) for row in rows}
 
 

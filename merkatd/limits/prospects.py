@@ -3,11 +3,12 @@
 # Note [Prospects]
 
 A VM that waits will have its memory if balloons can give it, or VMs that leave. Balloons give down
-to the least of their VMs. A VM that leaves gives all that it holds, but it may itself wait for
-memory, so this is asked again for as long as it changes something. Example: VM 2 is to go to host
-0 and waits for VM 4, which is to go from host 0 to host 1 and waits for a balloon there. VM 4 has
-prospects, so VM 2 has them as well. VMs that wait for each other in a ring have none, unless
-balloons can make room for one of them beside the other. Used by `room.py`.
+to the least of their VMs. A VM on its way to another host gives what it holds once it has gone. A
+VM that the plan takes away gives all that it holds, but it may itself wait for memory, so this is
+asked again for as long as it changes something. Example: VM 2 is to go to host 0 and waits for VM
+4, which is to go from host 0 to host 1 and waits for a balloon there. VM 4 has prospects, so VM 2
+has them as well. VMs that wait for each other in a ring have none, unless balloons can make room
+for one of them beside the other. Used by `room.py`.
 """
 
 from collections.abc import Mapping
@@ -53,7 +54,8 @@ def without_prospects(
     for row, amount in left.items():
         later[row] = amount
     here = scene.now != NOWHERE
-    there = np.bincount(scene.now[here], later[here], len(stock.free)).astype(np.int64)
+    balloons = np.bincount(scene.now[here], later[here], len(stock.free)).astype(np.int64)
+    there = balloons + stock.leaving
     able = set[int]()
     while True:
         found = {
@@ -73,7 +75,8 @@ def without_prospects(
 def hosts_without_room(wanted: Mapping[int, int], scene: Scene, stock: Stock) -> Mapping[int, Ints]:
     """Return the hosts where each of these VMs finds no room, whatever balloons give.
 
-    `wanted`, by row, is where a VM was to go: that host is one of them.
+    `wanted`, by row, is where a VM was to go: that host is one of them. A host has no room either
+    while VMs that are on their way to others still hold it.
     """
     least = np.where(stock.adjustable | scene.starting, stock.least, stock.holds)
     here = scene.now != NOWHERE

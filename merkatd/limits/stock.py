@@ -15,7 +15,7 @@ from merkatd.market.view import NOWHERE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stock:
-    """[vms], but for `free`, `room` and `needed`, which are [hosts]; in whole MiB."""
+    """[vms], but for `free`, `room`, `needed` and `leaving`, which are [hosts]; in whole MiB."""
 
     guests: Guests
     holds: Ints
@@ -34,6 +34,9 @@ class Stock:
     """What those VMs can't do without; the host is overfull where that is more than the room."""
     brings: Ints
     """[vms]: what a VM holds as soon as the plan resumes it, 0 for all others."""
+    leaving: Ints
+    """What VMs hold there that are on their way to other hosts, beyond what is reserved for them.
+    It is neither in `free` nor in `room`, and will be once they have gone."""
 
     def unpaid(self, vm: int) -> bool:
         """Whether the VM in this row has to give back what it uses and does not pay for."""
@@ -55,7 +58,9 @@ def stock_of(
 
     A VM whose target can't be chosen, because it has no balloon or is in the middle of an
     operation, counts with what it holds. One that is about to start counts with its floor, one
-    that is about to be resumed with what it holds from its first moment on.
+    that is about to be resumed with what it holds from its first moment on. One that is being
+    migrated counts on both hosts: its memory stays where it comes from until it has arrived, and
+    for longer if the migration fails.
     """
     guests = _guests(snapshot, share, in_force, keeps)
     starting = scene.starting
@@ -66,7 +71,8 @@ def stock_of(
     need = np.where(starting, floor, least(guests, settings))
 
     capacity = np.floor(snapshot.hosts.capacity[:, snapshot.resources.index(MEMORY)])
-    whole = capacity.astype(np.int64)
+    leaving = _leaving(snapshot, holds)
+    whole = capacity.astype(np.int64) - leaving
     free = whole - _by_host(scene.now, holds, len(whole))
     least_each = np.where(chosen, need, holds)
     brings = _brought(scene, guests, holds, whole - _by_host(scene.then, least_each, len(whole)))
@@ -99,6 +105,7 @@ def stock_of(
         room=room,
         needed=_by_host(np.where(scene.told, scene.then, NOWHERE), least_each, len(whole)),
         brings=brings,
+        leaving=leaving,
     )
 
 
@@ -123,6 +130,14 @@ def _held_by_all(snapshot: Snapshot, guests: Guests, floor: Ints) -> Ints:
     holds = np.where(vms.market == NOWHERE, size, holdings(guests))
     reserving = np.isin(vms.state, RESTING) & (vms.market != NOWHERE)
     return np.where(reserving, floor, holds)
+
+
+def _leaving(snapshot: Snapshot, holds: Ints) -> Ints:
+    """[hosts]: what VMs that leave hold there; the capacity is less what is reserved for them."""
+    vms, column = snapshot.vms, snapshot.resources.index(MEMORY)
+    reserved = np.where(vms.market == NOWHERE, vms.cap[:, column], vms.floor[:, column])
+    beyond = np.maximum(holds - np.floor(reserved).astype(np.int64), 0)
+    return _by_host(vms.source, beyond, len(snapshot.hosts))
 
 
 def _brought(scene: Scene, guests: Guests, holds: Ints, spare: Ints) -> Ints:

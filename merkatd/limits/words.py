@@ -80,7 +80,7 @@ def why_overfull(snapshot: Snapshot, stock: Stock, host: int) -> str:
     return (
         f"{snapshot.hosts.name[host]} is overfull: its VMs can't do without"
         f" {_n(float(stock.needed[host]))} MiB of memory, and it has"
-        f" {_n(max(float(stock.room[host]), 0.0))} for them"
+        f" {_n(max(float(stock.room[host] + stock.leaving[host]), 0.0))} for them"
     )
 
 
