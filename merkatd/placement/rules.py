@@ -5,6 +5,8 @@ fit is judged on the board, as it changes with every move.
 
 A VM group has members that take no part in this market: unmanaged ones, failed ones, those of other
 markets, those on hosts that are not reached. They stay where they are, and count like all others.
+A member that is being migrated counts on the host that it goes to. VMs that must be apart from it
+don't come to the host that it leaves either, until it has gone.
 """
 
 import numpy as np
@@ -14,6 +16,8 @@ from merkatd.market.view import NOWHERE, MarketView
 
 ELSEWHERE = -2
 """In place of a host that is none of the market's."""
+
+_NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Rules:
@@ -45,6 +49,7 @@ class Rules:
         self._apart, self._together = _bonds(snapshot)
         self._members = _members(self._role)
         self._outside = _outside(snapshot, view) if self._apart or self._together else {}
+        self._left = _left(snapshot, view) if self._apart else {}
 
     @property
     def outsiders(self) -> dict[int, Ints]:
@@ -86,6 +91,8 @@ class Rules:
         mask = mask.copy()
         rivals = self._hosts_of(self._apart.get(role, ()), vm, place)
         mask[rivals[rivals != ELSEWHERE]] = False
+        for rival in self._apart.get(role, ()):
+            mask[self._left.get(rival, _NONE)] = False
         together = self._together.get(role, ())
         partners = self._hosts_of(together, vm, place)
         if len(partners) and self._going[vm]:
@@ -126,7 +133,7 @@ class Rules:
             others = others[others != vm]
             hosts = place[others if out is None else others[~out[others]]]
             found.append(hosts[hosts != NOWHERE])
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+        return np.concatenate(found) if found else _NONE
 
 
 def _bonds(
@@ -170,10 +177,24 @@ def _outside(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
     rows = np.flatnonzero(out)
     if not len(rows):
         return {}
+    host = _local(snapshot, view)[vms.host[rows]]
+    return {role: host[at] for role, at in _members(vms.role[rows]).items()}
+
+
+def _left(snapshot: Snapshot, view: MarketView) -> dict[int, Ints]:
+    """By role: this market's hosts from which members are being migrated, and may come back to."""
+    vms = snapshot.vms
+    rows = np.flatnonzero((vms.role != NOWHERE) & (vms.source != NOWHERE))
+    host = _local(snapshot, view)[vms.source[rows]]
+    here = host != ELSEWHERE
+    return {role: host[here][at] for role, at in _members(vms.role[rows[here]]).items()}
+
+
+def _local(snapshot: Snapshot, view: MarketView) -> Ints:
+    """[hosts of the snapshot]: their rows in this market, ELSEWHERE for those of others."""
     local = np.full(len(snapshot.hosts), ELSEWHERE)
     local[view.hosts] = np.arange(len(view.hosts))
-    host = local[vms.host[rows]]
-    return {role: host[at] for role, at in _members(vms.role[rows]).items()}
+    return local
 
 
 def _members(role: Ints) -> dict[int, Ints]:

@@ -1,5 +1,7 @@
 """Hard constraints are never traded, by no strategy, and a plan can be carried out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from merkatd.cluster import (
     RolePolicy,
     Roles,
     Snapshot,
+    VmState,
 )
 from merkatd.cluster.tables import RolePairs
 from merkatd.market.view import view_of
@@ -218,6 +221,39 @@ def test_members_that_must_be_apart_are_on_whichever_host_the_first_one_is(
     )
     after = placed(snapshot, strategy_named(strategy).decide(snapshot, RNG))
     assert after[1] not in {after[0], -1}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize(("policy", "host"), [(RolePolicy.APART, 2), (RolePolicy.TOGETHER, 1)])
+def test_a_member_that_is_being_migrated_keeps_others_from_both_hosts(
+    strategy: str, running: bool, policy: RolePolicy, host: int
+) -> None:
+    """It goes from the best host to the next one. VMs that must be with it follow it there."""
+    capacity = np.array([[1_000.0] * 2, [200.0] * 2, [100.0] * 2, [70.0] * 2])
+    alike = np.full((2, 2), 60.0)
+    snapshot = cloud(
+        hosts_table(capacity),
+        vms_table(
+            [1, 3 if running else -1],
+            alike / 60,
+            alike,
+            state=np.array(
+                [int(VmState.BUSY), int(VmState.RUNNING if running else VmState.PENDING)]
+            ),
+            role=np.zeros(2, int),
+            source=np.array([0, -1]),
+            requirement=np.array([-1, 0]),
+        ),
+        requirements=Requirements(
+            name=("no host of 70",), allowed=np.array([[True] * 3 + [False]])
+        ),
+        roles=Roles(name=("db",), policy=np.array([policy])),
+    )
+    drained = np.array([int(HostState.ON)] * 3 + [int(HostState.DRAINED)])
+    snapshot = replace(snapshot, hosts=replace(snapshot.hosts, state=drained))
+    after = placed(snapshot, strategy_named(strategy).decide(snapshot, RNG))
+    assert after.tolist() == [1, host]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
