@@ -124,6 +124,8 @@ class _Place(NamedTuple):
     host: int
     stays: bool = False
     idle: bool = False
+    coming: int = NOWHERE
+    """The host that it is about to change to."""
 
 
 def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
@@ -145,8 +147,9 @@ def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
     if not sources:
         return _Place(seen.state, seen.words, vm.host, seen.stays, seen.idle)
     if seen.state not in _STILL:
-        return _Place(seen.state, seen.words, sources[0], idle=seen.idle)
-    return _Place(VmState.BUSY, f"{seen.words}, about to change its host", sources[0])
+        return _Place(seen.state, seen.words, sources[0], idle=seen.idle, coming=vm.host)
+    words = f"{seen.words}, about to change its host"
+    return _Place(VmState.BUSY, words, sources[0], coming=vm.host)
 
 
 def _charges(hosts: Iterable[HostRow]) -> Mapping[int, list[int]]:
@@ -208,6 +211,7 @@ def _observation(
         vm_leaves=np.array([vm.leaves for vm in vms], dtype=bool),
         vm_stays=np.array([place.stays for place in places], dtype=bool),
         vm_idle=np.array([place.idle for place in places], dtype=bool),
+        vm_coming=_ints(place.coming for place in places),
         messages=messages,
         vm_error={vm.id: vm.error for vm in vms if vm.error},
         by_record={vm.id: vm.by_record for vm in vms if vm.by_record},

@@ -101,10 +101,11 @@ def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
     kinds = np.array([one.bids_bound for one in world.markets])
     snapshot = claims_on_hosts(waiting, claims.kept, kinds)
     vms, floor = snapshot.vms, snapshot.vms.floor
-    capacity = reserved_again(seen.observation, snapshot, seen.verdicts.waiting, floor)
+    capacity = reserved_again(seen.observation, snapshot, floor)
     hosts = snapshot.hosts
-    if hosts.reserved.shape[1]:
-        reserved = kept_from(hosts.capacity + hosts.reserved, capacity)
+    if capacity is not hosts.capacity:
+        whole = hosts.capacity + hosts.reserved if hosts.reserved.shape[1] else hosts.capacity
+        reserved = kept_from(whole, capacity)
         hosts = replace(hosts, capacity=capacity, reserved=reserved)
     kept = replace(snapshot, vms=replace(vms, floor=floor), hosts=hosts)
     return replace(seen, snapshot=kept, in_use=uses, claims=claims)

@@ -78,26 +78,23 @@ class _Rooms:
         vms = snapshot.vms
         outside = (vms.market < 0)[:, np.newaxis]
         self._amount: Floats = np.where(outside, vms.cap, vms.floor)[:, own]
-        held = self._amount.copy()  # what no balloon has given back yet can't be given away
-        held[:, MEMORY] = np.fmax(held[:, MEMORY], vms.held[:, MEMORY])
+        self._held = self._amount.copy()  # what no balloon has given back can't be given away
+        self._held[:, MEMORY] = np.fmax(self._held[:, MEMORY], vms.held[:, MEMORY])
         self._host = vms.host
         self._left: Floats = seen.observation.host_capacity[:, own].copy()
         holds = (vms.host >= 0) & (vms.state != VmState.PENDING)
         holds[failed] = False
-        np.subtract.at(self._left, vms.host[holds], held[holds])
-        under_way = [stored.step for stored in seen.verdicts.waiting]
-        for step in (*decided, *under_way):
+        for host, there in ((vms.host, holds), (vms.source, holds & (vms.source >= 0))):
+            np.subtract.at(self._left, host[there], self._held[there])
+        for step in decided:
             if isinstance(step, Deploy | Migrate) and step.vm in vms.id:
                 self._reserve(seen, step)
 
     def _reserve(self, seen: Seen, step: Deploy | Migrate) -> None:
-        """Count a VM that comes to a host beside the host that it is on."""
-        row = seen.snapshot.vm_row(step.vm)
-        on = {step.host, step.source} if isinstance(step, Migrate) else {step.host}
-        for host in on & set(seen.snapshot.hosts.id.tolist()):
-            at = seen.snapshot.host_row(host)
-            if at != self._host[row]:
-                self._left[at] -= self._amount[row]
+        """Count a VM that comes to a host beside the host that it is on, with what it brings."""
+        row, at = seen.snapshot.vm_row(step.vm), seen.snapshot.host_row(step.host)
+        if at != self._host[row]:
+            self._left[at] -= (self._held if isinstance(step, Migrate) else self._amount)[row]
 
     def take(self, row: int) -> bool:
         """Reserve the floor of the VM in this row on its host, if it fits there."""

@@ -115,6 +115,8 @@ class Observation:
     """[vms]: is busy, and runs on its host all the while"""
     vm_idle: Bools | None = None
     """[vms]: is busy on a host, and has no guest there"""
+    vm_coming: Ints | None = None
+    """[vms]: while it migrates, the id of the host that it comes to, -1 where that is none"""
     messages: Mapping[int, str] = field(default_factory=dict)
     """By VM id: what is shown to its owner now, where that is anything."""
     cluster_name: Mapping[int, str] = field(default_factory=dict)

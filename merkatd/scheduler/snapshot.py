@@ -1,7 +1,8 @@
 """From what was seen to a snapshot: markets, bids, floors, and the steps still under way.
 
 A VM with a step under way is left alone by the strategies: it is BUSY, and stands where the
-step takes it. While a migration is under way the host it leaves keeps its floor too. A VM that
+step takes it. While a migration is under way, our own or another, the host it leaves keeps its
+floor too; what it holds there beyond that is given to no balloon (`limits/stock.py`). A VM that
 failed keeps its floor on the host that OpenNebula charges for it while the daemon starts it again
 there; one that waits for an administrator keeps none.
 """
@@ -38,7 +39,14 @@ from merkatd.scheduler.goods import completed, widened
 from merkatd.scheduler.membership import NOWHERE, bids, markets_of_hosts, markets_of_vms
 from merkatd.scheduler.ports import Observation, Use
 from merkatd.scheduler.settings import RESOURCES, Goods, Market
-from merkatd.scheduler.under_way import failed_on_hosts, kept_from, less, rows_of, under_way
+from merkatd.scheduler.under_way import (
+    failed_on_hosts,
+    kept_from,
+    less,
+    on_sources,
+    rows_of,
+    under_way,
+)
 from merkatd.scheduler.wishes import Wishes
 
 MEMORY = RESOURCES.index("memory")
@@ -79,7 +87,7 @@ def snapshot_of(
     goods = goods or Goods()
     host_market = markets_of_hosts(seen, markets)
     host = rows_of(seen.host_id, seen.vm_host)
-    state, host, leaving = under_way(seen, host, known.waiting)
+    state, host, source = under_way(seen, host, known.waiting)
     idle = _idle(seen, state, known)
     state[idle] = VmState.POWERED_OFF
     market = markets_of_vms(seen, host, host_market, markets)
@@ -93,7 +101,7 @@ def snapshot_of(
     cap, floor = _caps_and_floors(seen, use, known, markets, market, holds, goods.resources)
     lost = [row for row, _ in failed if market[row] != NOWHERE and seen.vm_id[row] in known.lost]
     floor[lost] = 0.0
-    reserved = [*leaving, *failed]
+    reserved = [*on_sources(source), *failed]
     capacity = less(
         seen.host_capacity, reserved, np.where((market == NOWHERE)[:, np.newaxis], cap, floor)
     )
@@ -104,7 +112,10 @@ def snapshot_of(
             resources=goods.resources,
             markets=_markets(markets, goods.resources),
             hosts=_hosts(seen, host_market, capacity),
-            vms=_vms(seen, use, known, markets, market, host, state, cap, floor, goods.resources),
+            vms=replace(
+                _vms(seen, use, known, markets, market, host, state, cap, floor, goods.resources),
+                source=source,
+            ),
             history=history,
             **_rules(seen.constraints),
         )

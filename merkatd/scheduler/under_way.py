@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from merkatd.cluster import Deploy, Floats, Ints, Migrate, Snapshot, VmState
+from merkatd.cluster import Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
 from merkatd.database.steps import StoredStep
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.ports import Observation
@@ -22,26 +22,49 @@ def rows_of(ids: Ints, wanted: Ints) -> Ints:
 
 def under_way(
     seen: Observation, host: Ints, waiting: Sequence[StoredStep]
-) -> tuple[Ints, Ints, list[tuple[int, int]]]:
-    """States and hosts with the steps under way, and the VMs that keep a floor where they leave."""
-    state, host = seen.vm_state.copy(), host.copy()
-    leaving = []
+) -> tuple[Ints, Ints, Ints]:
+    """[vms]: states and hosts with all that is under way, and the hosts that VMs come from.
+
+    A migration that others ordered, or that was given up and goes on, is one like our own. Where
+    the cloud shows a VM between two hosts that counts, whatever our own steps are about.
+    """
+    state, (host, source) = seen.vm_state.copy(), _between_hosts(seen, host)
     for stored in waiting:
         step = stored.step
         row = int(rows_of(seen.vm_id, np.array([step.vm]))[0])
-        if row == NOWHERE:
+        if row == NOWHERE or source[row] != NOWHERE:
             continue
         if isinstance(step, Deploy | Migrate):
             target = int(rows_of(seen.host_id, np.array([step.host]))[0])
             if target != NOWHERE:
                 host[row] = target
         if isinstance(step, Migrate):
-            source = int(rows_of(seen.host_id, np.array([step.source]))[0])
-            if source not in {NOWHERE, int(host[row])}:
-                leaving.append((row, source))
+            left = int(rows_of(seen.host_id, np.array([step.source]))[0])
+            source[row] = NOWHERE if left == host[row] else left
         if state[row] in {VmState.PENDING, VmState.RUNNING} and host[row] != NOWHERE:
             state[row] = VmState.BUSY
-    return state, host, leaving
+    return state, host, source
+
+
+def _between_hosts(seen: Observation, host: Ints) -> tuple[Ints, Ints]:
+    """[vms]: the host that each goes to, as the cloud shows it, and the one that it comes from.
+
+    A VM that goes to a host that can't be reached stays where it is for now.
+    """
+    source = np.full(len(host), NOWHERE)
+    if seen.vm_coming is None:
+        return host.copy(), source
+    coming = rows_of(seen.host_id, seen.vm_coming)
+    reached = np.append(seen.host_state, HostState.OFF)[coming] != HostState.OFF
+    goes = reached & (seen.vm_state == VmState.BUSY) & (host != NOWHERE) & (host != coming)
+    source[goes] = host[goes]
+    return np.where(goes, coming, host), source
+
+
+def on_sources(source: Ints) -> list[tuple[int, int]]:
+    """Return the VMs that are being migrated, each with the host that it comes from."""
+    rows = np.flatnonzero(source != NOWHERE)
+    return list(zip(rows.tolist(), source[rows].tolist(), strict=True))
 
 
 def failed_on_hosts(state: Ints, host: Ints) -> list[tuple[int, int]]:
@@ -67,15 +90,13 @@ def kept_from(whole: Floats, left: Floats) -> Floats:
     return found if found.any() else np.zeros((len(whole), 0))
 
 
-def reserved_again(
-    seen: Observation, snapshot: Snapshot, waiting: Sequence[StoredStep], floor: Floats
-) -> Floats:
+def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floats:
     """Return the capacity of hosts less what VMs keep there that leave them, or failed, by `floor`.
 
     A VM that is migrated keeps on the host that it leaves what it pays for, and no claim beyond.
     """
     vms = snapshot.vms
-    _, _, leaving = under_way(seen, rows_of(seen.host_id, seen.vm_host), waiting)
+    leaving = on_sources(vms.source)
     found = snapshot.hosts.capacity
     if not leaving:
         return found

@@ -323,6 +323,9 @@ def test_hosts_tell_where_a_vm_comes_from(
     pools = Pools([read_vm(text)], [], {}, read_hosts(f"<HOST_POOL>{hosts}</HOST_POOL>"), {})
     seen = observed(pools, 0.0).observation
     assert (VmState(int(seen.vm_state[0])), int(seen.vm_host[0])) == (state, where)
+    goes = state is VmState.BUSY and where == 2
+    assert seen.vm_coming is not None
+    assert seen.vm_coming.tolist() == [4 if goes else -1]
 
 
 def user(number: int, text: str) -> str:

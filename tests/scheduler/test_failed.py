@@ -1,11 +1,13 @@
 """Failed VMs: what OpenNebula charges their hosts for stays theirs, and a retry finds its room."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from merkatd.cluster import Migrate
 from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.settings import Delays
 from merkatd.scheduler.settings import Rhythm
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.test_acting import careful_settings
@@ -146,6 +148,32 @@ def test_while_a_migration_is_under_way_the_floor_stays_at_its_source() -> None:
     latest = frontend.period()
     assert second in latest.decided.decision.reasons
     assert frontend.state(second) == "PENDING"
+    frontend.close()
+
+
+def test_a_retry_waits_for_the_memory_of_a_vm_that_leaves() -> None:
+    """The VM on its way has a floor of 3,000 and holds 6,000 until it has gone."""
+    frontend = hosts_of(2)
+    world = frontend.cloud.world
+    world.settings = replace(world.settings, delays=Delays(memory_mib_s=30.0))
+    first = heavy(frontend, SCHED_REQUIREMENTS="ID=0")
+    fail_boots(frontend, 1)
+    frontend.period()
+    frontend.clock.advance(60)
+    other = frontend.vm(MEMORY=6000, MERKAT_MIN_MEMORY=3000)
+    frontend.bench.ok("one.vm.deploy", other, 0)
+    frontend.clock.advance(60)
+    frontend.bench.ok("one.vm.action", "resched", other)
+    frontend.period()
+    frontend.clock.advance(60)
+    assert frontend.state(other) == "MIGRATE"
+    while frontend.state(other) == "MIGRATE":
+        assert frontend.cloud.guests.read([other])[other].balloon_mib == 6000
+        frontend.period()
+        assert frontend.state(first) == "BOOT_FAILURE"
+        frontend.clock.advance(60)
+    frontend.periods(3)
+    assert [frontend.state(vm) for vm in (first, other)] == ["RUNNING", "RUNNING"]
     frontend.close()
 
 
