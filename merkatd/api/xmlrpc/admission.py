@@ -9,6 +9,8 @@ of them, and their calls count for the address. Wrong passwords make the same us
 same address (`wrong`).
 Example: 200 wrong logins a second from 10.0.0.9 use up that address's calls and four of eight
 turns. A user with a session at 10.0.0.9 goes on; a user who signs in from 10.0.0.8 gets a turn.
+So it is where 10.0.0.9 has all places of those that wait: the user takes none while a turn is
+free, and else the place of the newest of 10.0.0.9, which is refused.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,6 +31,7 @@ from merkatd.api.xmlrpc.wrong import WrongPasswords
 _REFUSED_LOGIN = 10.0
 """So many calls a refused login counts as."""
 _WAITING_STRANGERS = 64
+"""So many wait, at both doors together."""
 REFUSED_EVERY_S = 0.5
 """The answer to a wrong password waits for the next multiple of this time, counted from its call:
 OpenNebula refuses an unknown user sooner than one whom a directory knows."""

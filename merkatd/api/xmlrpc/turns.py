@@ -6,14 +6,18 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.api.xmlrpc.words import TooManyRefusal
 
 Result = TypeVar("Result")
 _Waiting = Deferred[None]
 
 
 class FairTurns:
-    """A bounded number of turns; no key holds more than its part, nor waits behind one's queue."""
+    """A bounded number of turns; no key holds more than its part, nor waits behind one's queue.
+
+    So many may wait. Beyond that one of the key with the most is refused, its newest. Where
+    several have as many, it is the newcomer.
+    """
 
     def __init__(self, total: int, *, per_key: int, waiting: int = 10_000) -> None:
         self._free = total
@@ -21,14 +25,16 @@ class FairTurns:
         self._most_waiting = waiting
         self._held: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[_Waiting]] = OrderedDict()
+        self._number_waiting = 0
+        self._came_last: Hashable = None
         self._handing_out = False
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Return what the work returns, once it is this key's turn. Raises Refusal."""
-        if sum(map(len, self._waiting.values())) >= self._most_waiting:
-            raise Refusal(Code.ACTION, "Too many calls wait already: try again in a moment.")
+        """Return what the work returns, once it is this key's turn. Raises TooManyRefusal."""
         turn: _Waiting = Deferred(lambda _: self._leave(key, turn))
         self._waiting.setdefault(key, deque()).append(turn)
+        self._number_waiting += 1
+        self._came_last = key
         self._hand_out()
         await turn
         try:
@@ -41,20 +47,23 @@ class FairTurns:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """Begin what can begin; a turn that ends at once does not nest."""
+        """Begin all that can, then refuse all beyond the bound; short work does not nest."""
         if self._handing_out:
             return
         self._handing_out = True
         try:
-            while (key := self._next()) is not None:
-                turns = self._waiting[key]
-                turn = turns.popleft()
-                self._waiting.move_to_end(key)
-                if not turns:
-                    del self._waiting[key]
-                self._free -= 1
-                self._held[key] += 1
-                turn.callback(None)
+            while True:
+                if (key := self._next()) is not None:
+                    turn = self._waiting[key][0]
+                    self._waiting.move_to_end(key)
+                    self._leave(key, turn)
+                    self._free -= 1
+                    self._held[key] += 1
+                    turn.callback(None)
+                elif self._number_waiting > self._most_waiting:
+                    self._refuse_one()
+                else:
+                    break
         finally:
             self._handing_out = False
 
@@ -63,10 +72,18 @@ class FairTurns:
             return None
         return next((key for key in self._waiting if self._held[key] < self._per_key), None)
 
+    def _refuse_one(self) -> None:
+        """Refuse the newest of the key with the most; of several the one that came last."""
+        key = max(self._waiting, key=lambda one: (len(self._waiting[one]), one == self._came_last))
+        turn = self._waiting[key][-1]
+        self._leave(key, turn)
+        turn.errback(TooManyRefusal("Too many calls wait already: try again in a moment."))
+
     def _leave(self, key: Hashable, turn: _Waiting) -> None:
-        """Stop waiting: the caller has gone."""
+        """Stop waiting: it begins, it is refused, or the caller has gone."""
         turns = self._waiting.get(key)
         if turns is not None and turn in turns:
             turns.remove(turn)
+            self._number_waiting -= 1
             if not turns:
                 del self._waiting[key]

@@ -1,6 +1,7 @@
 """Limits by user and by address: no attacker and no neighbour keeps the right user out."""
 
 import gc
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -17,7 +18,7 @@ from merkatd.api.xmlrpc.identity import Logins
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller
 from merkatd.api.xmlrpc.turns import FairTurns
-from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.api.xmlrpc.words import Code, Refusal, TooManyRefusal
 from merkatd.api.xmlrpc.wrong import WrongPasswords
 
 GOOD = {"ann:right": 2, "bob:right": 3}
@@ -299,6 +300,46 @@ class TestWhileOpenNebulaHangs:
         assert said.count(None) == 66
         assert said.count(Code.ACTION) == 134
 
+    @pytest.mark.parametrize("web", [False, True])
+    def test_an_address_that_fills_the_queue_keeps_no_turn_from_another(self, web: bool) -> None:
+        """However many of its calls wait: while a turn is free, another address begins at once.
+
+        At the web page as well: both doors have one queue.
+        """
+        scene = Scene()
+        scene.one.hangs = True
+        for number in range(100):
+            scene.come(f"x{number}:y", EVIL)
+        scene.one.hangs = False
+        if web:
+            scene.admission = scene.admission.apart()
+        assert scene.come("ann:right", HOME) == "ann"
+
+    def test_an_address_that_fills_the_queue_makes_room_in_it(self) -> None:
+        """Where all turns are taken too, another's call waits, and its newest is refused."""
+        scene = Scene(unknown_in_flight=2)
+        scene.one.hangs = True
+        said: list[object] = []
+        for number in range(60):
+            self._come(scene, f"x{number}:y", EVIL, said)
+        assert scene.come("y:y", CAFE) is None
+        for number in range(60, 64):
+            self._come(scene, f"x{number}:y", EVIL, said)
+        assert said == []
+        assert scene.come("bob:right", HOME) is None
+        for _ in range(3):
+            self._come(scene, "x:y", EVIL, said)
+        assert [type(one) for one in said] == [TooManyRefusal] * 3
+        scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
+        scene.one.waiting.pop(0).callback([False, "[one.user.info] wrong", 256, -1, -1])
+        assert "bob:right" in scene.one.asked
+
+    @staticmethod
+    def _come(scene: Scene, session: str, address: str, said: list[object]) -> None:
+        """Call, and note the error that the call ends with, at once or later."""
+        door = scene.admission.admitted(session, address, _nothing)
+        Deferred.fromCoroutine(door).addErrback(lambda failure: said.append(failure.value))
+
 
 class TestTurns:
     @given(
@@ -341,6 +382,35 @@ class TestTurns:
         while running:
             running.pop()[1].callback(None)
         assert not waiting
+
+    @given(
+        keys=st.lists(st.integers(0, 5), max_size=60),
+        waiting=st.integers(0, 12),
+    )
+    def test_the_places_of_those_that_wait_are_shared(self, keys: list[int], waiting: int) -> None:
+        """A key that was refused waits with as many as any other, or with one fewer."""
+        turns = FairTurns(2, per_key=1, waiting=waiting)
+        begun: list[int] = []
+        refused: list[int] = []
+        hanging: list[Deferred[None]] = []
+
+        def come(key: int) -> None:
+            async def hang() -> None:
+                begun.append(key)
+                hanging.append(Deferred())
+                await hanging[-1]
+
+            running = Deferred.fromCoroutine(turns.run(key, hang))
+            running.addErrback(lambda _: refused.append(key))
+
+        for key in keys:
+            come(key)
+        left = Counter(keys)
+        left.subtract(begun)
+        left.subtract(refused)
+        assert left.total() == min(len(keys) - len(begun), waiting)
+        assert all(left[key] >= max(left.values()) - 1 for key in refused)
+        assert len(begun) == min(len(set(keys)), 2)
 
     def test_ten_thousand_at_once_do_not_nest(self) -> None:
         """Work that ends at once is done one after the other."""
