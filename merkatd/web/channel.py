@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import CancelledError, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.api.xmlrpc.channel import Call, Channel
+from merkatd.api.xmlrpc.call import MANY_AT_ONCE, Call
+from merkatd.api.xmlrpc.channel import Channel
 from merkatd.api.xmlrpc.dispatch import printable
 from merkatd.web.answers import HEADERS, Answer, Asked, Live
 from merkatd.web.forms import MOST_LONG_BYTES, Form, decoded
@@ -31,6 +32,8 @@ class Visit(Call):
 
     def process(self) -> None:
         """All of it is there."""
+        if self._answered:
+            return
         refused = self._refused()
         if refused is not None:
             self.send(refused)
@@ -121,6 +124,15 @@ class Visit(Call):
             return
         self._answered = True
         self.startedWriting = 1
+        self.channel.transport.write(self._response(answer, last=not self.channel.persistent))
+        self.finish()
+
+    def turned_away(self) -> bytes:
+        """Return the response where its address has as many requests in hand as it may."""
+        page = wrong_page(MANY_AT_ONCE, HTTPStatus.TOO_MANY_REQUESTS)
+        return self._response(page, last=True)
+
+    def _response(self, answer: Answer, *, last: bool) -> bytes:
         body = answer.body
         cached = "private, max-age=3600" if answer.cacheable else "no-store"
         head = self._head(
@@ -130,11 +142,10 @@ class Visit(Call):
                 ("Content-Length", str(len(body))),
                 ("Cache-Control", cached),
                 *answer.headers,
-                *(() if self.channel.persistent else (("Connection", "close"),)),
+                *((("Connection", "close"),) if last else ()),
             ],
         )
-        self.channel.transport.write(head if self.method == b"HEAD" else head + body)
-        self.finish()
+        return head if self.method == b"HEAD" else head + body
 
     def _listen(self, live: Live) -> None:
         """Keep the connection, and write what happens."""

@@ -4,7 +4,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.web.answers import Answer, Asked
-from tests.web.visits import HOST, Visits
+from tests.web.visits import ADDRESS, HOST, Visits
 
 FORM = (
     b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16\r\n\r\npassword=hush123"
@@ -47,3 +47,25 @@ def test_an_answer_that_is_late_is_no_failure() -> None:
     assert transport.value().startswith(b"HTTP/1.1 504 ")
     assert b"<!doctype html>" in transport.value()
     assert logged == []
+
+
+def test_an_address_behind_a_proxy_has_so_many_requests_in_hand() -> None:
+    """The next one is told so in a page, and nothing is done for it; others are served."""
+    asked: list[str] = []
+
+    async def never(visit: Asked) -> Answer:
+        asked.append(visit.address)
+        waiting: Deferred[Answer] = Deferred()
+        hanging.append(waiting)
+        return await waiting
+
+    hanging: list[Deferred[Answer]] = []
+    visits = Visits(never, [ADDRESS], connections_per_address=2)
+    head = b"GET / HTTP/1.1\r\n" + HOST + b"X-Forwarded-For: 203.0.113.%d\r\n\r\n"
+    said = [visits.say(head % 5) for _ in range(3)]
+    assert said[:2] == [b"", b""]
+    assert said[2].startswith(b"HTTP/1.1 429 ")
+    assert b"\r\nConnection: close\r\n" in said[2]
+    assert b"Too many calls of this address at a time" in said[2]
+    assert visits.say(head % 6) == b""
+    assert asked == ["203.0.113.5", "203.0.113.5", "203.0.113.6"]

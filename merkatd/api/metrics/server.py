@@ -8,7 +8,8 @@ from twisted.internet.error import CannotListenError
 
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import Health
-from merkatd.api.xmlrpc.channel import Call, Channel
+from merkatd.api.xmlrpc.call import Call
+from merkatd.api.xmlrpc.channel import Channel
 from merkatd.api.xmlrpc.forwarded import Proxies
 from merkatd.api.xmlrpc.server import CallFactory
 from merkatd.api.xmlrpc.settings import Settings as Bounds

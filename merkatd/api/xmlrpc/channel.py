@@ -1,150 +1,20 @@
-"""One connection and its calls: what is too large is let go by, what is too slow is ended."""
+"""One connection: its calls come one after the other, each within a time."""
 
 from collections.abc import Callable
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.logger import Logger
-from twisted.web.http import HTTPChannel, Request
+from twisted.web.http import HTTPChannel
 
-from merkatd.api.xmlrpc import encoding
-from merkatd.api.xmlrpc.held import HELD_S, Held
-from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault
+from merkatd.api.xmlrpc.call import Call
+from merkatd.api.xmlrpc.held import HELD_S
 
 if TYPE_CHECKING:
     from merkatd.api.xmlrpc.server import CallFactory
 
-_PATHS = frozenset({b"/RPC2", b"/"})
 _LENGTH_DIGITS = 18
 """A longer Content-Length is none: Python refuses to read numbers of thousands of digits."""
-_LET_BY = 64
-"""A call so many times too large is read to its end, to be answered; a larger one is cut off."""
-
 _IN_A_ROW = 4
 """So many calls of one connection are begun before others have their turn."""
-
-_log = Logger()
-_Request: Any = Request  # Twisted's web has no types
-
-
-class Call(_Request):  # type: ignore[misc]  # so it is
-    """One request."""
-
-    content: BytesIO
-    channel: "Channel"
-
-    def __init__(self, channel: "Channel", _queued: object) -> None:
-        # A call is no form: looking whether it is one would cost as much as the rest of HTTP.
-        super().__init__(channel, parsePOSTFormSubmission=False)
-
-    def gotLength(self, length: int | None) -> None:  # noqa: N802 - Twisted's name
-        """The body begins; it never touches a disk."""
-        self.content = BytesIO()
-        self.size = 0
-        self._running: Deferred[None] | None = None
-        self._answered = False
-        if length is not None and length > _LET_BY * self.channel.factory.body_bytes:
-            self._cut_off()
-
-    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """A piece of the body: kept as long as the whole is not too large."""
-        self.size += len(data)
-        limit = self.channel.factory.body_bytes
-        if self.size <= limit:
-            self.content.write(data)
-        elif self.size > _LET_BY * limit:
-            self._cut_off()
-
-    def process(self) -> None:
-        """All of it is there."""
-        if self.path not in _PATHS:
-            self._say(404, b"text/plain", b"XML-RPC is spoken at /RPC2\n")
-        elif self.method != b"POST":
-            said = b"XML-RPC is spoken here, by POST\n"
-            self._say(_NOT_ALLOWED, b"text/plain", said, b"Allow: POST\r\n")
-        elif self.size > (most := self.channel.factory.body_bytes):
-            text = f"a call may have {most} bytes at most"
-            self.answer(encoding.fault(RpcFault(FaultCode.TOO_LARGE, text)))
-        else:
-            self._running = ensureDeferred(self._run(self.content.getvalue()))
-            self._running.addErrback(self._broken)
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether there was an answer, or the caller has gone."""
-        return self._answered
-
-    def answer(self, body: bytes) -> None:
-        """Send the answer, unless there was one or nobody is there any more."""
-        self._say(200, b"text/xml; charset=utf-8", body)
-
-    def late(self) -> None:
-        """It takes too long: say so; what was begun may be done all the same."""
-        text = "No answer in time: what was asked for may have been done or not."
-        self.answer(encoding.refused("merkat", Refusal(Code.INTERNAL, text)))
-        if self._running is not None:
-            self._running.cancel()
-
-    def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
-        """The caller has gone."""
-        self._answered = True
-        super().connectionLost(reason)
-
-    async def _run(self, body: bytes) -> None:
-        said = await self.channel.factory.answer(body, self.caller())
-        if isinstance(said, Held):
-            self.channel.hold(self, said.body)
-        else:
-            self.answer(said)
-
-    def caller(self) -> str:
-        """Return the address that limits count."""
-        said = self.requestHeaders.getRawHeaders(b"x-forwarded-for") or []
-        caller: str = self.channel.factory.proxies.caller(self.channel.address, said)
-        return caller
-
-    def _broken(self, failure: Any) -> None:
-        if not self._answered:
-            _log.failure("A call could not be answered", failure=failure)
-            text = "the daemon failed to answer; its log says why"
-            self.answer(encoding.refused("merkat", Refusal(Code.INTERNAL, text)))
-
-    def _say(self, code: int, kind: bytes, body: bytes, more: bytes = b"") -> None:
-        """The whole response at once: nothing in it needs what Twisted would do for headers."""
-        if self._answered:
-            return
-        self._answered = True
-        self.startedWriting = 1
-        last = b"" if self.channel.persistent else b"Connection: close\r\n"
-        head = b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s%s\r\n" % (
-            code,
-            _REASONS[code],
-            kind,
-            len(body),
-            more,
-            last,
-        )
-        self.channel.transport.write(head if self.method == b"HEAD" else head + body)
-        self.finish()
-
-    def _cut_off(self) -> None:
-        if not self._answered:
-            self._answered = True
-            self.channel.transport.write(
-                b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-            )
-            self.channel.abort_after_writing()
-
-
-_NOT_ALLOWED = 405
-_REASONS = {
-    200: b"OK",
-    404: b"Not Found",
-    _NOT_ALLOWED: b"Method Not Allowed",
-    413: b"Content Too Large",
-    503: b"Service Unavailable",
-}
 
 
 class Channel(HTTPChannel):
@@ -163,6 +33,8 @@ class Channel(HTTPChannel):
         """Under which it is counted."""
         self.trusted = False
         """Whether it is a trusted proxy's."""
+        self.caller: str | None = None
+        """The address whose call is in hand on it, where it is."""
         self._seconds = seconds
         self.heard_s = seconds()
         """When something came last, or was read."""
@@ -218,10 +90,26 @@ class Channel(HTTPChannel):
         return read
 
     def _refuse(self, status: bytes) -> bool:
-        head = b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n" % status
-        self.transport.write(head)
-        self.abort_after_writing()
+        self.end_with(b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n" % status)
         return False
+
+    def takes(self, caller: str) -> bool:
+        """Count a call for the address that the proxy names; False where it has enough in hand.
+
+        A proxy that names none is no caller's address: it has no such bound.
+        """
+        callers = self.factory.callers
+        if caller != self.name and callers.has_enough(caller):
+            return False
+        self.caller = caller
+        callers.take(caller, self)
+        return True
+
+    def _leaves(self) -> None:
+        """Its call is no longer in hand."""
+        caller, self.caller = self.caller, None
+        if caller is not None:
+            self.factory.callers.leave(caller, self)
 
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Take a piece of a body, or of the calls that come after the present one.
@@ -246,7 +134,12 @@ class Channel(HTTPChannel):
         elif self._in_a_row >= _IN_A_ROW and self.persistent:
             self._later = self.factory.clock.callLater(0, self._go_on, request)
         else:
-            super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
+            self._next(request)
+
+    def _next(self, request: Any) -> None:
+        if self.persistent:
+            self._leaves()
+        super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
 
     def _go_on(self, request: Any) -> None:
         self._later, self._in_a_row = None, 0
@@ -268,7 +161,7 @@ class Channel(HTTPChannel):
         super().resumeProducing()  # type: ignore[no-untyped-call]  # so it is
         request, self._answered_call = self._answered_call, None
         if request is not None:
-            super().requestDone(request)  # type: ignore[no-untyped-call]  # so it is
+            self._next(request)
 
     @property
     def at_work(self) -> bool:
@@ -278,12 +171,12 @@ class Channel(HTTPChannel):
     @property
     def is_unread(self) -> bool:
         """Whether its caller has not read what was answered."""
-        return self._answered_call is not None
+        return self._answered_call is not None or self._is_ending
 
     def look_at_the_clock(self, now_s: float) -> None:
         """End what has taken too long."""
         settings = self.factory.settings
-        if self._answered_call is not None:
+        if self.is_unread:
             if now_s - self.heard_s > settings.idle_s:
                 self.abort()
         elif self._handlingRequest:
@@ -295,6 +188,11 @@ class Channel(HTTPChannel):
         elif now_s - self.heard_s > settings.idle_s:
             self.abort()
 
+    def end_with(self, response: bytes) -> None:
+        """Write this, and end it."""
+        self.transport.write(response)
+        self.abort_after_writing()
+
     def abort_after_writing(self) -> None:
         """End it; what arrives meanwhile is not read."""
         self.loseConnection()
@@ -302,6 +200,7 @@ class Channel(HTTPChannel):
     def loseConnection(self) -> None:  # noqa: N802 - Twisted's name
         """End it, as Twisted asks for too. TLS goes on handing over what arrives."""
         self._is_ending = True
+        self.heard_s = self._seconds()
         super().loseConnection()  # type: ignore[no-untyped-call]  # so it is
 
     def abort(self) -> None:
@@ -313,5 +212,6 @@ class Channel(HTTPChannel):
         if self._later is not None:
             self._later.cancel()
             self._later = None
+        self._leaves()
         self.factory.gone(self)
         super().connectionLost(reason)  # type: ignore[no-untyped-call]  # so it is

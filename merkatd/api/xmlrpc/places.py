@@ -6,16 +6,13 @@ from typing import Any
 from merkatd.api.xmlrpc.known import KnownAddresses
 
 
-class Places:
-    """Who has them, by address."""
+class ByAddress:
+    """Connections, counted by address."""
 
-    def __init__(self, most: int, most_of_one: int, known: KnownAddresses, clock: Any) -> None:
-        self._most = most
+    def __init__(self, most_of_one: int) -> None:
         self._most_of_one = most_of_one
-        self._known = known
-        self._clock = clock
         self._of: dict[str, dict[Any, None]] = {}
-        """Connections by address, each address's in the order in which they came."""
+        """Each address's in the order in which they came."""
         self._taken = 0
 
     def __iter__(self) -> Iterator[Any]:
@@ -46,12 +43,23 @@ class Places:
             if not channels:
                 del self._of[name]
 
+
+class Places(ByAddress):
+    """All of a door, by the address that each comes from."""
+
+    def __init__(self, most: int, most_of_one: int, known: KnownAddresses, clock: Any) -> None:
+        super().__init__(most_of_one)
+        self._most = most
+        self._known = known
+        self._clock = clock
+
     def makes_room(self, name: str, *, trusted: bool) -> bool:
         """Return whether there is a place for this address; where all are taken, make one free.
 
         A connection ends whose caller does not read its answers, or that waits for a call, of the
         address that has the most. Strangers' addresses come first. Nobody loses one to an address
-        that has as many, unless it is a stranger's and the other is known.
+        that has as many, unless it is a stranger's and the other is known. Among a trusted proxy's
+        own it is one of the caller with the most behind it, so that the others go on.
         """
         if self._taken < self._most:
             return True
@@ -59,15 +67,29 @@ class Places:
         known = trusted or not self._is_strange(name)
         ranks = sorted(self._of, key=lambda one: (strange[one], self.held(one)), reverse=True)
         for theirs in ranks:
-            if not ((known and strange[theirs]) or self.held(theirs) > self.held(name)):
+            own = trusted and theirs == name
+            if not (own or (known and strange[theirs]) or self.held(theirs) > self.held(name)):
                 continue
             waiting = [one for one in self._of[theirs] if not one.at_work]
+            if own:
+                # The proxy may use the others for its next calls.
+                waiting = [one for one in waiting if one.caller is not None]
             if waiting:
-                victim = min(waiting, key=_worth)
+                victim = min(self._of_one_caller(waiting), key=_worth)
                 self.leave(theirs, victim)
                 victim.abort()
                 return True
         return False
+
+    def _of_one_caller(self, waiting: list[Any]) -> list[Any]:
+        """Return those of the caller with the most, where a trusted proxy brought any."""
+        of: dict[str, list[Any]] = {}
+        for one in waiting:
+            if one.caller is not None:
+                of.setdefault(one.caller, []).append(one)
+        if not of:
+            return waiting
+        return of[max(of, key=lambda name: (self._is_strange(name), len(of[name])))]
 
     def _is_strange(self, name: str) -> bool:
         if any(one.trusted for one in self._of.get(name, ())):

@@ -94,6 +94,8 @@ user waits at the same address, a second at first and at most a minute; from oth
 with a login that was good within the last hour, there is no wait. A wrong password is answered
 after half a second or a multiple of it: the time does not tell whether there is such a user. Behind
 a proxy, name it in `api.trusted_proxies`: its `X-Forwarded-For` then says which address counts.
+Of each address there at most `api.connections_per_address` calls are in hand at a time: the next
+one is refused at once, and its connection closed.
 """
 
 _METHODS = """\

@@ -14,7 +14,7 @@ from merkatd.api.xmlrpc.dispatch import Dispatch
 from merkatd.api.xmlrpc.forwarded import Proxies, counted
 from merkatd.api.xmlrpc.handshakes import Handshakes, guard
 from merkatd.api.xmlrpc.known import KnownAddresses
-from merkatd.api.xmlrpc.places import Places
+from merkatd.api.xmlrpc.places import ByAddress, Places
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.tls import CertificateError, ServerContext
 
@@ -148,6 +148,8 @@ class CallFactory(HTTPFactory):
         self.places = Places(
             settings.connections, settings.connections_per_address, self.known, reactor
         )
+        self.callers = ByAddress(settings.connections_per_address)
+        """Connections of trusted proxies, by the address whose call is in hand on each."""
         self._sweeping: Any = None
 
     def startFactory(self) -> None:  # noqa: N802 - Twisted's name

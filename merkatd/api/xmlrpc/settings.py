@@ -33,7 +33,8 @@ class Settings:
     connections: int = 512
     """The most connections at a time,"""
     connections_per_address: int = 128
-    """and from one address."""
+    """and from one address. Behind a trusted proxy so many calls of one address are in hand at a
+    time; the next one is refused at once."""
     in_flight: int = 64
     """The most calls that are worked on at a time; others wait."""
     call_s: float = 10.0

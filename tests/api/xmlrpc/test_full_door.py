@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from merkatd.api.xmlrpc.forwarded import Proxies
+from merkatd.api.xmlrpc.held import Held
 from merkatd.api.xmlrpc.known import KnownAddresses
 from merkatd.api.xmlrpc.server import CallFactory
 from merkatd.api.xmlrpc.settings import Settings
@@ -19,6 +20,16 @@ ROOM = 24
 HONEST = "192.0.2.1"
 PROXY = "192.0.2.200"
 CALL = b"POST /RPC2 HTTP/1.1\r\nContent-Length: 1\r\n\r\nx"
+
+
+def _for(caller: str) -> bytes:
+    return b"X-Forwarded-For: " + caller.encode()
+
+
+def _call_for(caller: str) -> bytes:
+    return CALL.replace(b"\r\n\r\n", b"\r\n%s\r\n\r\n" % _for(caller))
+
+
 _Transport: Any = StringTransport  # Twisted's testing has no types
 
 
@@ -31,9 +42,13 @@ class Full:
         settings = Settings(connections=ROOM, connections_per_address=ROOM // 2)
         proxies = Proxies([PROXY])
         self.waiting: list[Deferred[bytes]] = []
+        self.held_back = False
+        """Whether each call is over its caller's limits."""
         self.factory = CallFactory(self.clock, settings, self._answer, proxies, self.known)
 
-    async def _answer(self, _body: bytes, _address: str) -> bytes:
+    async def _answer(self, _body: bytes, _address: str) -> bytes | Held:
+        if self.held_back:
+            return Held(b"")
         self.waiting.append(Deferred())
         return await self.waiting[-1]
 
@@ -47,6 +62,13 @@ class Full:
         transport.abortConnection = transport.loseConnection
         channel.makeConnection(transport)
         transport.protocol = channel
+        return transport
+
+    def call(self, caller: str) -> Any:
+        """A call over the trusted proxy for this address: its connection's transport, or None."""
+        transport = self.come(PROXY)
+        if transport is not None:
+            transport.protocol.dataReceived(_call_for(caller))
         return transport
 
     def held(self, host: str) -> int:
@@ -135,6 +157,132 @@ def test_a_caller_that_does_not_read_its_answers_makes_room_first(full: Full) ->
     came = [full.come(HONEST) for _ in range(ROOM // 2)]
     assert None not in came
     assert idle in full.factory.places
+
+
+def test_the_door_goes_on_where_a_caller_that_closes_does_not_read() -> None:
+    """Its connection ends after a time, or makes room; the clock looks after the others."""
+    full = Full()
+    full.factory.startFactory()
+    transport = full.come(HONEST)
+    transport.protocol.dataReceived(CALL.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    transport.protocol.pauseProducing()
+    transport.abortConnection = lambda: transport.protocol.connectionLost(None)
+    full.waiting.pop().callback(b"answer")
+    assert transport.disconnecting
+    assert not transport.protocol.at_work
+    full.clock.pump([1.0] * 100)
+    assert len(full.factory.places) == 0
+
+
+class TestBehindAProxy:
+    """Each address there has as many calls in hand as one may have connections."""
+
+    EVIL, ANN = "198.51.100.7", "198.51.100.8"
+
+    def test_one_too_many_is_answered_at_once_and_its_connection_ends(self) -> None:
+        """It is not asked for, whatever its answer would be; others' are."""
+        full = Full()
+        for _ in range(ROOM // 2):
+            assert b"HTTP" not in full.call(self.EVIL).value()
+        refused = full.call(self.EVIL)
+        assert b"Connection: close\r\n" in refused.value()
+        assert b"Too many calls of this address at a time" in refused.value()
+        assert refused.disconnecting
+        empty = full.come(PROXY)
+        empty.protocol.dataReceived(_call_for(self.EVIL).replace(b"Length: 1", b"Length: 0")[:-1])
+        assert b"Too many calls of this address at a time" in empty.value()
+        assert len(full.waiting) == ROOM // 2
+        assert not full.call(self.ANN).disconnecting
+        assert len(full.waiting) == ROOM // 2 + 1
+
+    @pytest.mark.parametrize("how", ["answered", "gone", "body"])
+    def test_a_call_counts_until_it_is_answered_or_its_connection_has_ended(self, how: str) -> None:
+        """From its headers on: a body that never comes is a call in hand."""
+        full = Full()
+        some = [full.call(self.EVIL) for _ in range(ROOM // 2 - 1)]
+        slow = full.come(PROXY)
+        head = b"POST /RPC2 HTTP/1.1\r\nContent-Length: 9\r\n%s\r\n\r\n" % _for(self.EVIL)
+        slow.protocol.dataReceived(head)
+        assert full.call(self.EVIL).disconnecting
+        if how == "answered":
+            full.waiting[0].callback(b"")
+        elif how == "gone":
+            some[0].protocol.connectionLost(None)
+        else:
+            slow.protocol.connectionLost(None)
+        assert not full.call(self.EVIL).disconnecting
+        assert full.call(self.EVIL).disconnecting
+        for channel in full.factory.places:
+            channel.connectionLost(None)
+        assert len(full.factory.callers) == 0
+
+    def test_calls_of_several_addresses_on_one_connection_count_for_each(self) -> None:
+        """A proxy keeps its connections."""
+        full = Full()
+        kept = full.come(PROXY)
+        for caller in (self.EVIL, self.ANN) * ROOM:
+            kept.protocol.dataReceived(_call_for(caller))
+            assert [full.factory.callers.held(one) for one in (self.EVIL, self.ANN)] == [
+                caller == self.EVIL,
+                caller == self.ANN,
+            ]
+            full.waiting.pop().callback(b"")
+            full.clock.advance(0)
+        assert not kept.disconnecting
+
+    def test_a_proxy_that_names_no_address_has_no_such_bound(self) -> None:
+        """Its connections are everybody's."""
+        full = Full()
+        for _ in range(ROOM):
+            transport = full.come(PROXY)
+            transport.protocol.dataReceived(CALL)
+            assert not transport.disconnecting
+
+    @pytest.mark.parametrize("slow", [False, True])
+    def test_a_full_door_ends_calls_of_the_address_with_the_most(self, slow: bool) -> None:
+        """Those whose answers are held back, or that do not arrive; others' calls go on."""
+        full = Full()
+        full.held_back = True
+        callers = [self.EVIL] * 11 + ["203.0.113.5"] * 8 + ["203.0.113.6"] * 4
+        calls = [full.call(caller) for caller in callers]
+        if slow:
+            head = b"POST /RPC2 HTTP/1.1\r\nContent-Length: 9\r\n%s\r\n\r\n"
+            for transport in calls:
+                transport.protocol.connectionLost(None)
+            calls = [full.come(PROXY) for _ in callers]
+            for transport, caller in zip(calls, callers, strict=True):
+                transport.protocol.dataReceived(head % _for(caller))
+        full.held_back = False
+        ann = full.call(self.ANN)
+        assert len(full.factory.places) == ROOM
+        bob = full.call("203.0.113.8")
+        assert bob is not None
+        assert not ann.disconnecting
+        ended = [caller for caller, one in zip(callers, calls, strict=True) if one.disconnecting]
+        assert ended == [self.EVIL]
+        assert len(full.factory.places) == ROOM
+
+    def test_a_full_door_ends_strangers_calls_before_those_of_known_addresses(self) -> None:
+        """A user over the limits at an address that was here before has more of them."""
+        full = Full()
+        full.held_back = True
+        full.known.note("203.0.113.5", 3, full.clock.seconds())
+        known = [full.call("203.0.113.5") for _ in range(ROOM // 2)]
+        for _ in range(4):
+            full.call(self.EVIL)
+        full.held_back = False
+        for _ in range(ROOM // 2):
+            assert full.call(self.ANN) is not None
+        assert not any(one.disconnecting for one in known)
+
+    def test_a_full_door_at_work_for_all_lets_none_in(self) -> None:
+        """Nor does it end connections that the proxy may use for its next call."""
+        full = Full()
+        for number in range(ROOM - 1):
+            full.call(f"203.0.113.{number}")
+        kept = full.come(PROXY)
+        assert full.come(PROXY) is None
+        assert not kept.disconnecting
 
 
 @given(st.lists(st.integers(0, 40), max_size=300))
