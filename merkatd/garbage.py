@@ -73,19 +73,27 @@ class Garbage:
 
     def after_period(self, _announcement: object = None) -> None:
         """Collect all garbage if that is due: now the next period is far away."""
-        size = self._resident()
+        size = self._now_resident()
         if self._size is None:
             self._size = size
         old = self._seconds() - self._whole_s >= WHOLE_EVERY_S
-        if self._frozen and (old or size > GROWTH * self._size):
+        grown = size is not None and self._size is not None and size > GROWTH * self._size
+        if self._frozen and (old or grown):
             self._collect_all()
+
+    def _now_resident(self) -> int | None:
+        """Return the size of the process; None where no more files can be opened."""
+        try:
+            return self._resident()
+        except OSError:
+            return None
 
     def _collect_all(self) -> None:
         began_s = self._seconds()
         gc.unfreeze()
         found = gc.collect()
         gc.freeze()
-        self._whole_s, self._frozen, self._size = self._seconds(), False, self._resident()
+        self._whole_s, self._frozen, self._size = self._seconds(), False, self._now_resident()
         _log.info(
             "A whole collection of garbage freed {found} objects in {took_s:.2f} s",
             found=found,

@@ -1,5 +1,6 @@
 """Collections of garbage are short in a large cloud, and memory stays flat all the same."""
 
+import errno
 import gc
 import weakref
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ class Times:
         self.now_s = 0.0
         self.each_s = 0.0
         self.size = 1_000
+        self.told = True
+        """Whether the file that tells it can be opened."""
         self._cpu_s = 0.0
 
     def seconds(self) -> float:
@@ -29,6 +32,8 @@ class Times:
 
     def resident(self) -> int:
         """The size of the process."""
+        if not self.told:
+            raise OSError(errno.EMFILE, "Too many open files")
         return self.size
 
 
@@ -135,3 +140,28 @@ def test_nothing_stays_behind_after_the_end(times: Times) -> None:
     made.stop()
     assert gc.callbacks == before
     assert gc.get_threshold() == thresholds
+
+
+def test_without_a_file_to_open_collections_go_by_the_clock(times: Times, garbage: Garbage) -> None:
+    """A process that has all its files open does not fail; its size counts again later."""
+    times.each_s = 2 * SHORT_S
+
+    def frozen() -> "weakref.ref[Circle]":
+        circle = Circle()
+        gc.collect()
+        return weakref.ref(circle)
+
+    times.told = False
+    first = frozen()
+    garbage.after_period()
+    assert first() is not None
+    times.now_s = WHOLE_EVERY_S
+    garbage.after_period()
+    assert first() is None
+    second = frozen()
+    times.told = True
+    garbage.after_period()
+    assert second() is not None
+    times.size = int(GROWTH * 1_000) + 1
+    garbage.after_period()
+    assert second() is None
