@@ -13,6 +13,7 @@ from twisted.logger import (
     textFileLogObserver,
 )
 
+from merkatd.commands.sparing import Sparing
 from merkatd.config.model import Config
 
 
@@ -27,7 +28,8 @@ class Written:
     def begin(self) -> None:
         """Write all events from now on."""
         file: Any = textFileLogObserver(self)  # type: ignore[arg-type]  # Twisted's interfaces
-        observer: Any = FilteringLogObserver(file, [self._predicate])  # have no types
+        sparing: Any = Sparing(file)  # have no types
+        observer: Any = FilteringLogObserver(sparing, [self._predicate])
         globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
 
     def again(self, config: Config) -> None:

@@ -1,0 +1,42 @@
+"""Fewer lines: of those about connections that could not be taken, one a minute is enough."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+_EVERY_S = 60.0
+_NAMESPACE = "twisted.internet.tcp"
+"""Where open files are short, Twisted says so at each turn of the reactor: thousands a second."""
+
+
+class Sparing:
+    """Hands events on; it counts those that it leaves out, and the next line says how many."""
+
+    def __init__(
+        self, observer: Callable[[Any], None], seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._observer = observer
+        self._seconds = seconds
+        self._said: dict[str, tuple[float, int]] = {}
+        """By its words: when a line it was written last, and how many were left out since."""
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """An event."""
+        said = event.get("log_format")
+        if said is None or not _is_twisteds(event):
+            self._observer(event)
+            return
+        now_s = self._seconds()
+        at_s, left_out = self._said.get(said, (now_s - _EVERY_S, 0))
+        if now_s - at_s < _EVERY_S:
+            self._said[said] = at_s, left_out + 1
+            return
+        self._said[said] = now_s, 0
+        if left_out:
+            more = f"{said} ({left_out} more since the last such line)"
+            event = event | {"log_format": more}
+        self._observer(event)
+
+
+def _is_twisteds(event: dict[str, Any]) -> bool:
+    return str(event.get("log_namespace")).startswith(_NAMESPACE) and "log_failure" not in event
