@@ -38,6 +38,7 @@ from benchmarks.figures import Figures
 from merkatd.bus.hub import Hub
 from merkatd.bus.keys import Passport, fresh
 from merkatd.bus.settings import Settings
+from merkatd.bus.where import LOOPBACK
 from merkatd.platforms.processes.pacing import AT_ONCE
 
 HOSTED = 2
@@ -152,7 +153,8 @@ async def reached(hub: Hub, board: Board) -> tuple[float, float]:
 
 async def measured(figures: Figures, processes: int, what: str) -> None:
     """All figures, with the peers in so many processes, which are told by a word what they are."""
-    hub = Hub(fresh(), Nobody(), time.monotonic, Settings(messages=1e6, messages_at_once=10**6))
+    settings = Settings(endpoint=LOOPBACK, messages=1e6, messages_at_once=10**6)
+    hub = Hub(fresh(), Nobody(), time.monotonic, settings)
     for platform in range(1, PLATFORMS + 2):
         hub.admit(assignment(platform), frozenset(ROLES))
     passports = [

@@ -15,6 +15,7 @@ from merkatd.bus.allowing import DOMAIN, Allowing
 from merkatd.bus.kept import Tasks
 from merkatd.bus.keys import KeyPair
 from merkatd.bus.throttle import Throttle
+from merkatd.bus.where import ASKED, PUBLISHED, handshake_ms, socket_at
 from merkatd.bus.wire import LARGEST_BYTES
 
 _log = Logger()
@@ -22,7 +23,6 @@ _log = Logger()
 _USER = "User-Id"
 _WAITING = 100
 """Messages that wait for one peer, each way; what comes on top is not sent to it."""
-_HANDSHAKE_MS = 10_000
 _TURN = 16
 """After so many messages in a row others get the event loop,"""
 _TURN_BYTES = 1 << 14
@@ -62,17 +62,18 @@ class Door:
         _check_room()
         self._context = zmq.asyncio.Context()
         self.allowing = Allowing(self._context, throttle, tasks)
-        self._asked = self._socket(zmq.ROUTER, keys)
-        self._published = self._socket(zmq.XPUB, keys)
+        limit_ms = handshake_ms(endpoint)
+        self._asked = self._socket(zmq.ROUTER, keys, limit_ms)
+        self._published = self._socket(zmq.XPUB, keys, limit_ms)
         self._published.set(zmq.XPUB_MANUAL, 1)
-        self.asking = self._bound(self._asked, endpoint)
-        self.listening = self._bound(self._published, endpoint)
+        self.asking = self._bound(self._asked, socket_at(endpoint, ASKED))
+        self.listening = self._bound(self._published, socket_at(endpoint, PUBLISHED))
         self._tasks = [
             tasks.start("hearing", self._hear),
             tasks.start("letting listen", self._let_listen),
         ]
 
-    def _socket(self, kind: int, keys: KeyPair) -> zmq.asyncio.Socket:
+    def _socket(self, kind: int, keys: KeyPair, limit_ms: int) -> zmq.asyncio.Socket:
         socket = self._context.socket(kind)
         for option, value in (
             (zmq.LINGER, 0),
@@ -80,7 +81,7 @@ class Door:
             (zmq.RCVHWM, _WAITING),
             # Larger ones cost the connection before they cost memory.
             (zmq.MAXMSGSIZE, LARGEST_BYTES + _REFUSED_BYTES),
-            (zmq.HANDSHAKE_IVL, _HANDSHAKE_MS),
+            (zmq.HANDSHAKE_IVL, limit_ms),
             (zmq.BACKLOG, 1024),
             (zmq.CURVE_SERVER, 1),
         ):

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from merkatd.bus.hub import Hub
 from merkatd.bus.keys import daemon_keys
 from merkatd.bus.peer import CONTROLLER
 from merkatd.bus.settings import Settings
+from merkatd.bus.where import endpoint_in
 from merkatd.platforms.ports import Assignment, Attendant, Kinds, MarketNow, Standing
 from merkatd.platforms.processes.backoff import Patience
 from merkatd.platforms.processes.last_words import last_words
@@ -133,11 +135,12 @@ class PlatformProcesses:
             if self._attendant is None:
                 raise RuntimeError("nobody attends to the controllers")
             keys = daemon_keys(self._home)
+            endpoint = self._settings.endpoint or endpoint_in(self._home)
             self._hub = Hub(
                 keys,
                 self._attendant,
                 self._clock.seconds,
-                self._settings,
+                replace(self._settings, endpoint=endpoint),
                 lambda platform, role: self._supervisor.heard(_name(platform, role)),
             )
             self._look = self._clock.callLater(self._settings.silence_s / 4, self._find_silent)

@@ -8,8 +8,12 @@ from pathlib import Path
 class Settings:
     """Controllers and monitors: how they are reached, and how they are kept."""
 
-    endpoint: str = "tcp://127.0.0.1:*"
-    """Where the daemon listens for them; * stands for a port that is free."""
+    endpoint: str = ""
+    """Where the daemon listens for them. Empty: at sockets in the state directory, in the folder
+    `bus`, which only the daemon's user may enter. Else a port of this machine, such as
+    "tcp://127.0.0.1:*"; * stands for one that is free. All users of the machine can connect to
+    that, and use up the daemon's open files. Where the path of the folder is too long for a socket
+    (more than 97 bytes) it is such a port too."""
     controllers: Path = Path("controllers")
     """The folder of tenants' controllers and monitors: kind "mine" is the file mine.py there. They
     run as the daemon's user: whoever may write here may do what that user may."""

@@ -69,9 +69,9 @@ class Web(web.Settings):
 
 
 def _bus_endpoint(value: str) -> str | None:
-    if re.fullmatch(r"tcp://(127\.\d+\.\d+\.\d+|\[::1\]):\*", value, re.ASCII):
+    if not value or re.fullmatch(r"tcp://(127\.\d+\.\d+\.\d+|\[::1\]):\*", value, re.ASCII):
         return None
-    return 'must be a loopback address and any port, such as "tcp://127.0.0.1:*"'
+    return 'must be empty, or a loopback address and any port, such as "tcp://127.0.0.1:*"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from merkatd.bus.hub import Hub
 from merkatd.bus.keys import Passport, fresh
 from merkatd.bus.peer import Peer
 from merkatd.bus.settings import Settings
+from merkatd.bus.where import LOOPBACK
 from merkatd.platforms.ports import (
     Action,
     Assignment,
@@ -161,7 +162,9 @@ class Site:
     def __init__(self, stack: AsyncExitStack, platforms: int = 2, **settings: Any) -> None:
         self.notes = Notes()
         self.stack = stack
-        self.hub = Hub(fresh(), self.notes, time.monotonic, replace(Settings(), **settings))
+        self.hub = Hub(
+            fresh(), self.notes, time.monotonic, replace(Settings(endpoint=LOOPBACK), **settings)
+        )
         stack.callback(self.hub.close)
         for platform in range(1, platforms + 1):
             self.hub.admit(assignment(platform), ROLES)

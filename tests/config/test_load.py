@@ -164,6 +164,16 @@ def test_all_problems_are_reported_with_their_lines() -> None:
                 " 'http://127.0.0.1:2633/RPC2'"
             ),
         ),
+        *(
+            (
+                f'[bus]\nendpoint = "{value}"',
+                (
+                    f'line 2: bus.endpoint = "{value}": must be empty, or a loopback address and'
+                    ' any port, such as "tcp://127.0.0.1:*"'
+                ),
+            )
+            for value in ("tcp://0.0.0.0:*", "tcp://127.0.0.1:5555", "ipc:///tmp/bus")
+        ),
         (
             '[strategy.tabu]\nm_max_part = "101%"',
             'line 2: strategy.tabu.m_max_part = "101%": must be at most 100%',
