@@ -1,4 +1,9 @@
-"""Bids: the newest word on each VM wins, wherever it came from; older words are kept."""
+"""Bids: the newest word on each VM wins, wherever it came from; older words are kept.
+
+Words are in the order in which they were stored, whatever a clock says. Only a template's word may
+come late: it is as old as the look that found it, so it does not count where another word was said
+since that look began.
+"""
 
 import json
 import math
@@ -67,26 +72,35 @@ class Bid:
                 )
 
 
-def say(connection: sa.Connection, words: Sequence[Bid]) -> frozenset[int]:
+def newest(connection: sa.Connection) -> int:
+    """The number of the newest word on any VM, 0 before the first."""
+    return connection.scalar(sa.select(sa.func.max(WORDS.c.id))) or 0
+
+
+def say(
+    connection: sa.Connection, words: Sequence[Bid], began: int | None = None
+) -> frozenset[int]:
     """Keep these words, at most one a VM; the VMs whose bid they are from now on.
 
-    A word older than the present one is kept for the record and changes nothing, but for
-    the hash of the template it was read from.
+    `began` is the number of the newest word when the look began from which templates' words are. A
+    template's word on a VM of which another was said since is kept for the record and changes
+    nothing. Its text counts as read: that it is read again would only take back the later word.
     """
     by_vm = {word.vm: word for word in words}
     if len(by_vm) != len(words):
         raise ValueError("at most one word a VM can be said at a time")
     present = current(connection, by_vm)
+    late = _overtaken(connection, words, began)
     new = [word for vm, word in by_vm.items() if vm not in present]
     known = [word for vm, word in by_vm.items() if vm in present]
-    newest = [word for word in known if word.at_s >= present[word.vm].at_s]
+    heard = [word for word in known if word.vm not in late]
     if words:
         connection.execute(sa.insert(WORDS), [_row(word) for word in words])
     if new:
         _insert(connection, [_row(w) | {"template_hash": w.template_hash} for w in new])
-    _replace(connection, newest)
+    _replace(connection, heard)
     read_templates(connection, {w.vm: w.template_hash for w in known if w.template_hash})
-    return frozenset(word.vm for word in (*new, *newest))
+    return frozenset(word.vm for word in (*new, *heard))
 
 
 def read_templates(connection: sa.Connection, hashes: Mapping[int, str]) -> None:
@@ -132,7 +146,7 @@ def amounts(connection: sa.Connection) -> dict[int, Mapping[str, float]]:
 def history(connection: sa.Connection, vm: int, limit: int = 50) -> tuple[Bid, ...]:
     """The words on a VM, newest first."""
     query = sa.select(WORDS).where(WORDS.c.vm == vm)
-    query = query.order_by(WORDS.c.at_s.desc(), WORDS.c.id.desc()).limit(limit)
+    query = query.order_by(WORDS.c.id.desc()).limit(limit)
     return tuple(_bid(row) for row in connection.execute(query))
 
 
@@ -140,6 +154,17 @@ def forget(connection: sa.Connection, vms: Iterable[int]) -> None:
     """Drop the present bids of VMs that are gone; the words stay on record."""
     for some in chunks(sorted(vms)):
         connection.execute(sa.delete(BIDS).where(BIDS.c.vm.in_(some)))
+
+
+def _overtaken(
+    connection: sa.Connection, words: Sequence[Bid], began: int | None
+) -> frozenset[int]:
+    """Of VMs of which a template speaks: those of which another word was said since."""
+    if began is None:
+        return frozenset()
+    vms = {word.vm for word in words if word.source is BidSource.TEMPLATE}
+    since = connection.scalars(sa.select(WORDS.c.vm).where(WORDS.c.id > began))
+    return frozenset(vms.intersection(since))
 
 
 def _insert(connection: sa.Connection, rows: list[dict[str, Any]]) -> None:

@@ -133,9 +133,11 @@ def seen_from(
 
 async def observe(world: World) -> Seen:
     """Read everything, and store that it was read: from here on the period has a number."""
+    # Read first: what is said while the look goes on is newer than what templates say.
+    began = await world.database.read(bids.newest)
     looked = await look(world)
     await world.executor.run(partial(world.recent.met, looked.observation, looked.use))
-    stored = await world.database.run(lambda connection: _store(connection, world, looked))
+    stored = await world.database.run(lambda connection: _store(connection, world, looked, began))
     _report(looked.observation, stored.verdicts)
     seen = await world.executor.run(
         lambda: seen_from(
@@ -169,7 +171,7 @@ class _Stored:
     lost: frozenset[int]
 
 
-def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
+def _store(connection: sa.Connection, world: World, looked: Look, began: int) -> _Stored:
     """One transaction: verdicts on steps, new words from templates, the period's number.
 
     Run again, it comes to the same: what it has ended counts as outstanding still.
@@ -181,7 +183,7 @@ def _store(connection: sa.Connection, world: World, looked: Look) -> _Stored:
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
-    bids.say(connection, new_words(connection, looked))
+    bids.say(connection, new_words(connection, looked), began)
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
     unattended = fleets.bind(connection, observation.keys, owners)
     bids.say(connection, _silence(unattended, world.goods.resources, at_s))

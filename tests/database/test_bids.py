@@ -31,12 +31,34 @@ def test_the_newest_word_wins_wherever_it_came_from(connection: sa.Connection) -
     assert (found.bid, found.source, found.at_s) == ({"cpu": 3.0}, BidSource.CONTROLLER, 20.0)
 
 
-def test_an_older_word_arriving_late_is_only_kept(connection: sa.Connection) -> None:
-    """It is on record and changes nothing."""
+def test_a_template_s_word_that_was_overtaken_is_only_kept(connection: sa.Connection) -> None:
+    """It is on record and changes nothing: another word was said since the look began."""
+    bids.say(connection, [word(1, 1.0, 0.0), word(2, 1.0, 0.0)])
+    began = bids.newest(connection)
     assert bids.say(connection, [word(1, 2.0, 10.0)]) == {1}
-    assert bids.say(connection, [word(1, 9.0, 5.0)]) == frozenset()
+    assert bids.say(connection, [read(1, 9.0, 20.0, "a"), read(2, 9.0, 20.0, "a")], began) == {2}
+    assert bids.amounts(connection) == {1: {"cpu": 2.0}, 2: {"cpu": 9.0}}
+    assert [one.bid["cpu"] for one in bids.history(connection, 1)] == [9.0, 2.0, 1.0]
+
+
+def test_only_a_template_s_word_can_be_overtaken(connection: sa.Connection) -> None:
+    """All others count in the order in which they are said."""
+    bids.say(connection, [word(1, 2.0, 10.0)])
+    for source in (BidSource.XMLRPC, BidSource.CONTROLLER, BidSource.DEFAULT):
+        assert bids.say(connection, [word(1, 3.0, 20.0, source)], 0) == {1}
+        assert bids.current(connection)[1].source == source
+
+
+@pytest.mark.parametrize("source", list(BidSource))
+def test_a_clock_that_is_set_back_makes_no_word_older(
+    connection: sa.Connection, source: BidSource
+) -> None:
+    """Words are in the order in which they were said, also in what is shown of them."""
+    bids.say(connection, [word(1, 30.0, 7_200.0, source)])
+    began = bids.newest(connection)
+    assert bids.say(connection, [word(1, 2.0, 10.0, source)], began) == {1}
     assert bids.current(connection)[1].bid == {"cpu": 2.0}
-    assert [one.bid["cpu"] for one in bids.history(connection, 1)] == [2.0, 9.0]
+    assert [one.bid["cpu"] for one in bids.history(connection, 1)] == [2.0, 30.0]
 
 
 def test_of_two_words_at_the_same_time_the_later_one_counts(connection: sa.Connection) -> None:
@@ -66,10 +88,10 @@ def test_a_text_without_a_bid_is_remembered_as_read(connection: sa.Connection) -
     assert bids.current(connection)[1].bid == {"cpu": 2.0}
 
 
-def test_an_older_template_word_still_counts_as_read(connection: sa.Connection) -> None:
-    """Otherwise the same text would be read in every period."""
+def test_an_overtaken_template_word_still_counts_as_read(connection: sa.Connection) -> None:
+    """Otherwise the same text would take back the later word in the next period."""
     bids.say(connection, [word(1, 2.0, 10.0)])
-    bids.say(connection, [read(1, 1.0, 5.0, "a")])
+    bids.say(connection, [read(1, 1.0, 15.0, "a")], 0)
     assert bids.changed_templates(connection, {1: "a"}) == frozenset()
     assert bids.current(connection)[1].bid == {"cpu": 2.0}
 

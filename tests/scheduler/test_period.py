@@ -2,6 +2,7 @@
 
 import os
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,6 +130,48 @@ class TestBids:
         assert self.bid(frontend, vm) == 7.0
         frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="4"', 1)
         assert self.bid(frontend, vm) == 4.0
+
+    def test_a_word_said_during_the_look_is_newer_than_the_template(
+        self, frontend: Frontend
+    ) -> None:
+        """What the look finds was written before, and is not read again."""
+        vm = frontend.vm(2.0)
+        assert self.bid(frontend, vm) == 2.0
+        frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="4"', 1)
+        real = frontend.scheduler.world.cloud.observe
+
+        async def observe() -> Any:
+            seen = await real()
+            word = Bid(vm=vm, bid={"cpu": 7.0, "memory": 1.0}, source=BidSource.XMLRPC,
+                       at_s=0.0)  # fmt: skip
+            frontend.read(lambda c: say(c, [word]))
+            return seen
+
+        frontend.scheduler.world.cloud.observe = observe  # type: ignore[method-assign]
+        assert self.bid(frontend, vm) == 7.0
+        frontend.scheduler.world.cloud.observe = real  # type: ignore[method-assign]
+        assert self.bid(frontend, vm) == 7.0
+        frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="5"', 1)
+        assert self.bid(frontend, vm) == 5.0
+
+    def test_a_clock_that_is_set_back_leaves_bids_to_their_owners(self) -> None:
+        """A template that is changed afterwards counts."""
+        off_s = 0.0
+        frontend = Frontend(hosts=1)
+        try:
+            frontend.clock.seconds = lambda: frontend.clock.rightNow + off_s  # type: ignore[method-assign]
+            frontend.start_daemon()
+            vm = frontend.vm(2.0)
+            off_s = 7_200.0
+            assert self.bid(frontend, vm) == 2.0
+            frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="30"', 1)
+            assert self.bid(frontend, vm) == 30.0
+            off_s = 0.0
+            assert self.bid(frontend, vm) == 30.0
+            frontend.bench.ok("one.vm.update", vm, 'MERKAT_BID_CPU="3"', 1)
+            assert self.bid(frontend, vm) == 3.0
+        finally:
+            frontend.close()
 
     def test_a_vm_nobody_spoke_of_bids_the_default(self, frontend: Frontend) -> None:
         """So that a mixed cloud works."""

@@ -48,10 +48,9 @@ def offered(now: Present, row: int, arguments: Arguments, word: Bid | None) -> O
     return Offer(vm, old, old | said, bool(said))
 
 
-def keep(connection: sa.Connection, offer: Offer, at_s: float) -> bool:
-    """Store the new word; false where somebody has said a newer one meanwhile."""
-    word = Bid(vm=offer.vm, bid=offer.new, source=BidSource.XMLRPC, at_s=at_s)
-    return offer.vm in bids.say(connection, [word])
+def keep(connection: sa.Connection, offer: Offer, at_s: float) -> None:
+    """Store the new word: it is the newest."""
+    bids.say(connection, [Bid(vm=offer.vm, bid=offer.new, source=BidSource.XMLRPC, at_s=at_s)])
 
 
 def expected(prepared: Prepared, row: int, offer: Offer) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from merkatd.api.questions.prepared import Preparing
 from merkatd.api.questions.present import Present
 from merkatd.api.questions.purses import Purses, purses
 from merkatd.api.questions.quoting import new_subject, quoted, vm_subject
-from merkatd.api.questions.words import Arguments, NotNowError, vm_row
+from merkatd.api.questions.words import Arguments, vm_row
 from merkatd.currency import MICRO
 from merkatd.database import bids, decisions
 from merkatd.scheduler.period import Scheduler
@@ -63,15 +63,14 @@ class PresentQuestions:
         row = vm_row(now.snapshot, arguments)
         vm = int(now.snapshot.vms.id[row])
 
-        def say(connection: sa.Connection) -> tuple[bidding.Offer, bool]:
+        def say(connection: sa.Connection) -> bidding.Offer:
             word = bids.current(connection, [vm]).get(vm)
             offer = bidding.offered(now, row, arguments, word)
-            stored = not offer.changes or bidding.keep(connection, offer, world.now())
-            return offer, stored
+            if offer.changes:
+                bidding.keep(connection, offer, world.now())
+            return offer
 
-        offer, stored = await world.database.run(say)
-        if not stored:
-            raise NotNowError(f"VM {vm}: somebody has said a newer word on its bid; look again")
+        offer = await world.database.run(say)
         return {
             "id": vm,
             "name": now.snapshot.vms.name[row],
