@@ -30,6 +30,9 @@ class RoundColumns(TypedColumns):
 
 ROUNDS = table("rounds", RoundColumns)
 
+_DRIFT_S = 5.0
+"""By so much clocks differ that are right: those of two daemons, or one that is being adjusted."""
+
 
 def newest(connection: sa.Connection, kind: RoundKind) -> tuple[int, float] | None:
     """The number of the newest round, and when it was done."""
@@ -53,6 +56,20 @@ def due(connection: sa.Connection, kind: RoundKind, at_s: float, interval_s: flo
     """Whether an interval has passed since the newest round, or there was none.
 
     A round that is dated an interval ahead was done while the clock was wrong: it stops none now.
+    One that is dated less far ahead gets the present date, so the next one is an interval away,
+    and not further. Each round takes an interval by which the clock moves, forward or back.
     """
     before = newest(connection, kind)
-    return before is None or abs(at_s - before[1]) >= interval_s
+    if before is None:
+        return True
+    number, done_s = before
+    if done_s - at_s >= interval_s:
+        return True
+    if done_s - at_s > _DRIFT_S:
+        _date(connection, kind, number, at_s)
+    return at_s - done_s >= interval_s
+
+
+def _date(connection: sa.Connection, kind: RoundKind, number: int, at_s: float) -> None:
+    one = (ROUNDS.c.kind == kind) & (ROUNDS.c.number == number)
+    connection.execute(sa.update(ROUNDS).where(one).values(at_s=at_s))
