@@ -18,7 +18,7 @@ class Sparing:
         self._observer = observer
         self._seconds = seconds
         self._said: dict[str, tuple[float, int]] = {}
-        """By its words: when a line it was written last, and how many were left out since."""
+        """By its words: when a line was written last, and how many were left out since."""
 
     def __call__(self, event: dict[str, Any]) -> None:
         """An event."""
