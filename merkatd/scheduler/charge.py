@@ -8,22 +8,22 @@ what is due to everybody is done: the supply, renewals, replenishment.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.cluster import Floats, Ints
+from merkatd.cluster import Ints
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations, arrears, fleets, periods
-from merkatd.database import prices as stored_prices
 from merkatd.database.periods import Period
 from merkatd.database.retrying import LostRaceError, is_of_data
 from merkatd.ledger import Bill, Person
 from merkatd.limits.cpu import UNITS_PER_CORE
 from merkatd.scheduler import holding
+from merkatd.scheduler.books import Books
 from merkatd.scheduler.elapsed import (
     begun_anew_by,
     columns_of,
@@ -32,7 +32,6 @@ from merkatd.scheduler.elapsed import (
     running,
     running_at_end,
     seconds_charged,
-    started,
 )
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import (
@@ -41,30 +40,23 @@ from merkatd.scheduler.owed import (
     most_owed,
     owed_for,
     resting_costs,
-    start_prices,
     whole,
     with_use,
 )
-from merkatd.scheduler.ports import Histories, Observation
-from merkatd.scheduler.restarts import beyond_mib
+from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import ALL_GOODS
-from merkatd.scheduler.snapshot import MEMORY
+from merkatd.scheduler.unlimited import owed_before_limits
 from merkatd.scheduler.using import (
     CPU,
-    NOTHING_COMPUTED,
+    NOTHING_LIMITED,
     Computed,
     Limited,
-    beyond,
-    by_use,
     core_periods,
-    units,
 )
 from merkatd.scheduler.world import World
 
 NOBODY = -1
 """The application of a VM that belongs to none, and the payer where nobody has an account yet."""
-
-NOTHING_LIMITED = Limited()
 
 _log = Logger()
 
@@ -89,18 +81,6 @@ class Purse:
     """Of the period before, where it is known: the columns that it kept."""
 
 
-class _Books(NamedTuple):
-    """The records that a charge reads, and those that it writes."""
-
-    connection: sa.Connection
-    world: World
-    seen: Seen
-    histories: Histories
-    limited: Limited
-    at_s: float
-    """When they are written: the sign of what this charge has done, where it is run again."""
-
-
 async def charge(world: World, seen: Seen, limited: Limited = NOTHING_LIMITED) -> Purse:
     """Charge every earlier period that is not yet charged; return the balance of each payer.
 
@@ -109,14 +89,14 @@ async def charge(world: World, seen: Seen, limited: Limited = NOTHING_LIMITED) -
     histories = await read_histories(world, seen)
     at_s = world.now()
     taken, purse = await world.database.run(
-        lambda connection: _charge(_Books(connection, world, seen, histories, limited, at_s))
+        lambda connection: _charge(Books(connection, world, seen, histories, limited, at_s))
     )
     if taken:
         _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
     return purse
 
 
-def _charge(books: _Books) -> tuple[int, Purse]:
+def _charge(books: Books) -> tuple[int, Purse]:
     connection, world, seen, _, _, at_s = books
     accounts.lock_books(connection)
     owners = seen.observation.vm_owner.tolist()
@@ -136,7 +116,7 @@ def _charge(books: _Books) -> tuple[int, Purse]:
     return taken, replace(purse, unpaid=purse.unpaid & short)
 
 
-def _guarded(books: _Books, period: Period, end: Period | None) -> int:
+def _guarded(books: Books, period: Period, end: Period | None) -> int:
     """Charge one period; one that can't be charged goes into quarantine, and later ones go on."""
     connection = books.connection
     attempt = connection.begin_nested()
@@ -214,7 +194,7 @@ def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> 
     return {account: amount / MICRO for account, amount in found.items()}
 
 
-def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
+def _charge_one(books: Books, period: Period, end: Period | None) -> int:
     """Charge one period up to the next one that came as far, or up to now."""
     connection, world, seen, histories, _, at_s = books
     arrays = allocations.load(connection, period.number)
@@ -244,7 +224,7 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
         used = core_periods(arrays, rows, now, elapsed, interval_s, over, anew, cores, unread_s)
         owed, given = with_use(arrays, rows, owed, given, used, elapsed)
         owed = owed + idle(arrays, rows, by_good[:, CPU] - elapsed)
-    owed = owed + _beyond(books, period, (end, after), arrays, rows, elapsed)
+    owed = owed + owed_before_limits(books, period, (end, after), arrays, rows, elapsed)
     if rested.any():
         off = rested[rows] / world.rhythm.interval_s
         owed = owed + whole(resting_costs(arrays, rows, world.markets) * off[:, np.newaxis])
@@ -264,43 +244,6 @@ def _charge_one(books: _Books, period: Period, end: Period | None) -> int:
     result = ledger.settle(connection, bill, at_s)
     periods.charged(connection, period.number, at_s)
     return result.taken
-
-
-def _beyond(
-    books: _Books,
-    period: Period,
-    until: tuple[Period | None, Mapping[str, Any] | None],
-    arrays: Mapping[str, Any],
-    rows: Ints,
-    elapsed: Floats,
-) -> Ints:
-    """[rows, resources]: what is owed for cores that guests had before they had limits.
-
-    And for memory that guests had beyond their shares, of owners that start them again and again.
-
-    At the rate where use is charged: there the counter of the last guest is charged anyway.
-    """
-    world, seen = books.world, books.seen
-    owed = np.zeros((len(rows), arrays["price"].shape[1]))
-    found = started(seen, period, arrays, until, books.histories)
-    newest = until[0] is None
-    more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
-    if not (found or more_mib.any()):
-        return whole(owed)
-    before = stored_prices.load(books.connection, period.number - 1)
-    prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
-    owed[:, MEMORY] = more_mib * elapsed * prices[:, MEMORY]
-    now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
-    limited = books.limited if newest else NOTHING_LIMITED
-    most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
-    used = by_use(world.markets, arrays["market"])
-    found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
-    core_s = beyond(arrays, found, now, limited, most_s)[rows]
-    price = prices[:, CPU]
-    if "rate" in arrays:
-        price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
-    owed[:, CPU] = units(core_s, np.full(len(rows), world.rhythm.interval_s)) * price
-    return whole(owed)
 
 
 def _payers(connection: sa.Connection, world: World, arrays: Mapping[str, Any], rows: Ints) -> Ints:

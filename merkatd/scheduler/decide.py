@@ -16,7 +16,7 @@ from merkatd.database import accounts, allocations, journal, periods, prices
 from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
-from merkatd.scheduler import holding, looks, restarts
+from merkatd.scheduler import holding, looks, restarts, unlimited
 from merkatd.scheduler.afford import beside
 from merkatd.scheduler.by_market import NOWHERE, decide_markets
 from merkatd.scheduler.contended import contended
@@ -293,4 +293,5 @@ def _kept(
         **_goods(world.goods),
         **terms_of(world.markets, seen.snapshot.resources),
         **restarts.kept(seen),
+        **unlimited.kept(seen),
     }

@@ -52,6 +52,9 @@ class Seen:
     """What VMs claim and have whatever they bid, once floors are those that bids pay for."""
     restarted: frozenset[int] = frozenset()
     """VMs that pay for memory beyond their shares (Note [Memory of guests that start])."""
+    started_often: frozenset[int] = frozenset()
+    """VMs that pay for what they have before they have limits (Note [Network and disk of guests
+    that start])."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ from merkatd.cluster import Bools, Floats, Ints, VmState
 from merkatd.limits.in_force import MEMORY
 from merkatd.market.view import NOWHERE
 from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.ports import UNKNOWN, Record, Use
+from merkatd.scheduler.ports import NO_RECORD, UNKNOWN, Record, Use
 from merkatd.scheduler.snapshot import MEMORY as COLUMN
 from merkatd.scheduler.under_way import rows_of
 
@@ -41,7 +41,8 @@ class _Guests(NamedTuple):
     vm: Ints
     run: Ints
     host: Ints
-    """[guests]: rows ascend by VM id."""
+    seq: Ints
+    """[guests]: the number of the last record of each. Rows ascend by VM id."""
     idle: Mapping[int, tuple[int, Record]]
     """By id of each VM without a guest: its owner, and its last record."""
     hidden: AbstractSet[int]
@@ -57,11 +58,13 @@ class Restarts:
         """By owner: when which VM was started."""
         self.started: frozenset[int] = frozenset()
         """VMs whose guests began anew before the last look, and not because they were moved."""
+        self.often: frozenset[int] = frozenset()
+        """VMs of owners with as many starts of guests that run no more, squeezed or not."""
 
     def note(self, seen: Seen) -> frozenset[int]:
         """Take in which guests started; return the VMs that pay for memory beyond their shares."""
         at_s, vms = seen.observation.at_s, seen.snapshot.vms
-        self.started = frozenset()
+        self.started = self.often = frozenset()
         now = _guests(seen)
         if now is None:
             return frozenset()
@@ -72,7 +75,13 @@ class Restarts:
                 self._starts.setdefault(owner, []).append((at_s, vm))
         self._before = now
         self._forget(at_s)
-        run_on = set(now.vm.tolist()) - set(vms.id[_is_squeezed(seen)].tolist())
+        run_on = set(now.vm.tolist())
+        self.often = self._of_many_starts(seen, run_on)
+        return self._of_many_starts(seen, run_on - set(vms.id[_is_squeezed(seen)].tolist()))
+
+    def _of_many_starts(self, seen: Seen, run_on: AbstractSet[int]) -> frozenset[int]:
+        """Return the VMs of owners with too many starts; the last one of each of these is free."""
+        vms = seen.snapshot.vms
         found: set[int] = set()
         for owner, starts in self._starts.items():
             begun = {vm for _, vm in starts}
@@ -111,24 +120,29 @@ def _guests(seen: Seen) -> _Guests | None:
         )
         for row in rows
     }
-    return _Guests(use.vm_id, use.run, host, idle, observation.by_record.keys())
+    seq = np.append(records.seq, UNKNOWN)[rows_of(observation.vm_id, use.vm_id)]
+    return _Guests(use.vm_id, use.run, host, seq, idle, observation.by_record.keys())
 
 
 def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, int]]:
     """Yield the owner and the id of each VM whose guest began anew between two periods.
 
-    A guest that was migrated did not. One that began and ended in between left a record; of a VM
-    whose texts are too long its number is known.
+    As often as it did: each start has a record. A guest that was migrated did not begin anew. One
+    that began and ended in between left a record; of a VM whose texts are too long its number is
+    known.
     """
     vms = seen.snapshot.vms
     at = rows_of(before.vm, now.vm)
     known = at != NOWHERE
     same_host = np.append(before.host, NOWHERE)[at] == now.host
     anew = ~known | ((np.append(before.run, -1)[at] != now.run) & same_host)
-    for vm in now.vm[anew].tolist():
-        row = int(rows_of(vms.id, np.array([vm]))[0])
-        if row != NOWHERE:
-            yield int(vms.owner[row]), vm
+    old = np.append(before.seq, UNKNOWN)[at]
+    rows = rows_of(vms.id, now.vm)
+    for guest in np.flatnonzero(anew & (rows != NOWHERE)).tolist():
+        vm = int(now.vm[guest])
+        was = before.idle[vm][1].seq if vm in before.idle else int(old[guest])
+        for _ in range(_count(was, int(now.seq[guest]))):
+            yield int(vms.owner[rows[guest]]), vm
     hidden = before.hidden | now.hidden
     for vm, (owner, record) in before.idle.items():
         new = now.idle[vm][1] if vm in now.idle else seen.observation.ended.get(vm)
@@ -136,7 +150,18 @@ def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, i
             continue
         ran = new.seq != record.seq or new.seq == UNKNOWN
         if ran if vm in hidden else new.ran_from_s > 0 and new[:2] != record[:2]:
-            yield owner, vm
+            for _ in range(_count(record.seq, new.seq)):
+                yield owner, vm
+    for vm, seq in zip(before.vm.tolist(), before.seq.tolist(), strict=True):
+        owner, last = now.idle.get(vm, (NOWHERE, NO_RECORD))
+        if seq >= 0 and last.ran_from_s > 0:
+            for _ in range(last.seq - seq):
+                yield owner, vm
+
+
+def _count(before: int, now: int) -> int:
+    """How many starts there were, by the numbers of a VM's last records."""
+    return max(now - before, 1) if min(before, now) >= 0 else 1
 
 
 def _boots_with(seen: Seen) -> Floats:

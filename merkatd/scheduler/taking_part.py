@@ -28,7 +28,8 @@ class TakingPart:
         """Return the cloud to decide about."""
         restarted = self._restarts.note(seen)
         said = dict(self.barred.note(world, seen, purse, self._restarts.started))
-        found = self._unplaced.affordable(world, replace(seen, restarted=restarted), purse)
+        scene = replace(seen, restarted=restarted, started_often=self._restarts.often)
+        found = self._unplaced.affordable(world, scene, purse)
         if not restarted and not said:
             return found
         said = dict.fromkeys(restarted & set(seen.snapshot.vms.id.tolist()), _SAID) | said

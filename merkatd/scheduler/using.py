@@ -58,6 +58,18 @@ class Limited:
     """By host: the longest time in which it was not asked. No guest ran for longer unseen."""
 
 
+NOTHING_LIMITED = Limited()
+"""No host was asked, or what was found is not known any more."""
+
+
+def longest_s(limited: Limited, host: int, most_s: float) -> float:
+    """For how long a guest can have run on the host without being seen.
+
+    For `most_s` where it did not answer.
+    """
+    return limited.gap_s.get(host, math.inf) if host in limited.looked else most_s
+
+
 def by_use(markets: Sequence[Market], market: Ints) -> Bools:
     """[vms]: is in a market that charges for use."""
     found: Bools = np.array([*(one.by_use for one in markets), False])[market]
@@ -199,7 +211,6 @@ def beyond(
     counters = now.of(arrays["vm"][rows]).tolist()
     hosts = (arrays["host"][rows] if "host" in arrays else np.full(len(rows), -1)).tolist()
     for row, share, counter, host in zip(rows.tolist(), shares, counters, hosts, strict=True):
-        answered = host in limited.looked
         last_s, earlier_s = found[row]
         room = max(float(arrays["vcpus"][row]) - share, 0.0)
         seen = list(limited.core_s.get(int(arrays["vm"][row]), ()))
@@ -211,8 +222,8 @@ def beyond(
             total[row] = min(max(used, 0.0), room * last_s)
         unseen_s = _unseen_s(earlier_s, seen, float(arrays["vcpus"][row]))
         known = [max(one - share * most_s, 0.0) for one in seen]
-        longest_s = limited.gap_s.get(host, math.inf) if answered else most_s
-        total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest_s) for s in unseen_s)
+        longest = longest_s(limited, host, most_s)
+        total[row] += sum(known[: len(earlier_s)]) + room * sum(min(s, longest) for s in unseen_s)
     return total
 
 
