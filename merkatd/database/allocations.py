@@ -23,7 +23,11 @@ ALLOCATIONS = table("allocations", AllocationColumns)
 
 
 def store(connection: sa.Connection, period: int, arrays: Arrays) -> None:
-    """Keep the arrays of a period, rows in the order in which they are given."""
+    """Keep the arrays of a period, rows in the order in which they are given.
+
+    In place of those that it had.
+    """
+    connection.execute(sa.delete(ALLOCATIONS).where(ALLOCATIONS.c.period == period))
     connection.execute(sa.insert(ALLOCATIONS), {"period": period, "data": pack(arrays)})
 
 
@@ -31,3 +35,8 @@ def load(connection: sa.Connection, period: int) -> dict[str, npt.NDArray[Any]] 
     """The arrays of a period; None where it has none or they were forgotten."""
     data = connection.scalar(sa.select(ALLOCATIONS.c.data).where(ALLOCATIONS.c.period == period))
     return None if data is None else unpack(data)
+
+
+def newest(connection: sa.Connection) -> int | None:
+    """The number of the newest period that has any."""
+    return connection.scalar(sa.select(sa.func.max(ALLOCATIONS.c.period)))

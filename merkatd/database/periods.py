@@ -21,6 +21,8 @@ class PeriodState(StrEnum):
     """How far a period came."""
 
     OBSERVED = "observed"
+    CONTINUED = "continued"
+    """The one before was charged: until this one decides, it is charged by what that one gave."""
     DECIDED = "decided"
     ACTED = "acted"
     CHARGED = "charged"
@@ -31,21 +33,19 @@ class PeriodState(StrEnum):
     """It could not be charged: later ones are, until an administrator makes it void."""
 
 
+_CHARGEABLE: Final = frozenset(
+    {PeriodState.CONTINUED, PeriodState.DECIDED, PeriodState.ACTED},
+)
+
 _BEFORE: Final[Mapping[PeriodState, frozenset[PeriodState]]] = {
-    PeriodState.DECIDED: frozenset({PeriodState.OBSERVED}),
+    PeriodState.CONTINUED: frozenset({PeriodState.OBSERVED}),
+    PeriodState.DECIDED: frozenset({PeriodState.OBSERVED, PeriodState.CONTINUED}),
     PeriodState.ACTED: frozenset({PeriodState.DECIDED}),
     # A daemon that dies while it acts leaves VMs that ran and got their shares.
-    PeriodState.CHARGED: frozenset({PeriodState.DECIDED, PeriodState.ACTED}),
+    PeriodState.CHARGED: _CHARGEABLE,
     PeriodState.WATCHED: frozenset({PeriodState.OBSERVED}),
-    PeriodState.QUARANTINED: frozenset({PeriodState.DECIDED, PeriodState.ACTED}),
-    PeriodState.FAILED: frozenset(
-        {
-            PeriodState.OBSERVED,
-            PeriodState.DECIDED,
-            PeriodState.ACTED,
-            PeriodState.QUARANTINED,
-        },
-    ),
+    PeriodState.QUARANTINED: _CHARGEABLE,
+    PeriodState.FAILED: _CHARGEABLE | {PeriodState.OBSERVED, PeriodState.QUARANTINED},
 }
 
 
@@ -137,6 +137,11 @@ def decided_at(connection: sa.Connection, number: int, at_s: float) -> bool:
     return found is not None and found.state in states and found.decided_s == at_s
 
 
+def continued(connection: sa.Connection, number: int) -> None:
+    """Store that what the one before gave goes on; belongs into the transaction of its charge."""
+    _advance(connection, number, PeriodState.CONTINUED)
+
+
 def decided(
     connection: sa.Connection,
     number: int,
@@ -171,6 +176,21 @@ def failed(connection: sa.Connection, number: int, at_s: float, why: str) -> Non
     _advance(connection, number, PeriodState.FAILED, failed_s=at_s, failure=why)
 
 
+def give_up(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
+    """Store why the period ended, unless it decided.
+
+    One in which an earlier one goes on is still to be charged, and stays what it is.
+    """
+    present = get(connection, number)
+    if present is None:
+        return
+    if present.state is PeriodState.OBSERVED:
+        failed(connection, number, at_s, why)
+    elif present.state is PeriodState.CONTINUED:
+        changed = sa.update(PERIODS).where(PERIODS.c.number == number)
+        connection.execute(changed.values(failed_s=at_s, failure=why))
+
+
 def quarantine(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
     """Store that the period could not be charged, and why."""
     _advance(connection, number, PeriodState.QUARANTINED, failed_s=at_s, failure=why)
@@ -188,11 +208,7 @@ def close_quarantine(connection: sa.Connection, number: int, at_s: float, why: s
 def waits_for_charge(connection: sa.Connection, number: int) -> bool:
     """Whether the period began and may still be charged."""
     present = get(connection, number)
-    return present is not None and present.state in {
-        PeriodState.OBSERVED,
-        PeriodState.DECIDED,
-        PeriodState.ACTED,
-    }
+    return present is not None and present.state in _CHARGEABLE | {PeriodState.OBSERVED}
 
 
 def first_from(connection: sa.Connection, number: int) -> Period | None:
@@ -211,7 +227,7 @@ def to_charge(connection: sa.Connection, before: int) -> tuple[Period, ...]:
     """The periods before this one that are still to be charged, oldest first."""
     due = [
         period
-        for state in (PeriodState.DECIDED, PeriodState.ACTED)
+        for state in sorted(_CHARGEABLE)
         for period in recent(connection, 100, state)
         if period.number < before
     ]

@@ -16,8 +16,12 @@ from merkatd.ledger import debts
 
 
 def reserve(connection: sa.Connection, period: int, most: Mapping[int, int]) -> None:
-    """Reserve what a period can cost each account at most, as far as it has that free."""
+    """Reserve what a period can cost each account at most, as far as it has that free.
+
+    In place of an earlier reservation for it.
+    """
     accounts.lock_books(connection)
+    reservations.release(connection, period)
     held = accounts.lock(connection, most)
     possible = {
         account: min(amount, max(held[account].free, 0))

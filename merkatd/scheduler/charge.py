@@ -17,8 +17,8 @@ from twisted.logger import Logger
 from merkatd import ledger
 from merkatd.cluster import Ints
 from merkatd.currency import MICRO
-from merkatd.database import accounts, allocations, arrears, fleets, periods
-from merkatd.database.periods import Period
+from merkatd.database import accounts, allocations, arrears, fleets, periods, reservations
+from merkatd.database.periods import Period, PeriodState
 from merkatd.database.retrying import LostRaceError, is_of_data
 from merkatd.ledger import Bill, Person
 from merkatd.limits.cpu import UNITS_PER_CORE
@@ -33,6 +33,7 @@ from merkatd.scheduler.elapsed import (
     running_at_end,
     seconds_charged,
 )
+from merkatd.scheduler.going_on import go_on
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.owed import (
     idle,
@@ -81,22 +82,27 @@ class Purse:
     """Of the period before, where it is known: the columns that it kept."""
 
 
-async def charge(world: World, seen: Seen, limited: Limited = NOTHING_LIMITED) -> Purse:
+async def charge(
+    world: World, seen: Seen, limited: Limited = NOTHING_LIMITED, *, goes_on: bool = True
+) -> Purse:
     """Charge every earlier period that is not yet charged; return the balance of each payer.
 
+    `goes_on`: whether what was charged last is paid for until another decision is stored.
     Raises UnreachableError where OpenNebula does not say when VMs ran.
     """
     histories = await read_histories(world, seen)
     at_s = world.now()
     taken, purse = await world.database.run(
-        lambda connection: _charge(Books(connection, world, seen, histories, limited, at_s))
+        lambda connection: _charge(
+            Books(connection, world, seen, histories, limited, at_s), goes_on=goes_on
+        )
     )
     if taken:
         _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
     return purse
 
 
-def _charge(books: Books) -> tuple[int, Purse]:
+def _charge(books: Books, *, goes_on: bool) -> tuple[int, Purse]:
     connection, world, seen, _, _, at_s = books
     accounts.lock_books(connection)
     owners = seen.observation.vm_owner.tolist()
@@ -111,9 +117,21 @@ def _charge(books: Books) -> tuple[int, Purse]:
     if paid:
         _log.info("A renewal paid out {credits:.6f} credits", credits=paid / MICRO)
     ledger.replenish(connection, world.money.replenishment_s, at_s)
-    purse = purse_of(connection, world, seen.observation)
+    purse = purse_of(connection, world, seen.observation, deciding=seen.period)
+    if goes_on and due:
+        _go_on(books, due[-1].number)
     short = ledger.short_at(connection, at_s)
     return taken, replace(purse, unpaid=purse.unpaid & short)
+
+
+def _go_on(books: Books, newest: int) -> None:
+    """What the newest period gave goes on, if it could be charged up to now."""
+    present = periods.get(books.connection, newest)
+    if present is None or present.state is not PeriodState.CHARGED:
+        return  # its columns are not known, or damaged
+    arrays = allocations.load(books.connection, newest)
+    if arrays is not None:
+        go_on(books, arrays)
 
 
 def _guarded(books: Books, period: Period, end: Period | None) -> int:
@@ -152,12 +170,17 @@ def _people(seen: Observation) -> dict[int, Person]:
 
 
 def purse_of(
-    connection: sa.Connection, world: World, seen: Observation, *, charged: bool = True
+    connection: sa.Connection,
+    world: World,
+    seen: Observation,
+    *,
+    charged: bool = True,
+    deciding: int | None = None,
 ) -> Purse:
     """Who pays for the VMs that were seen, and with what.
 
     `charged`: whether the newest period was charged before. Where it was not, what it costs is
-    taken off.
+    taken off. The reservation of the period that is `deciding` is free for its decision.
     """
     vms = seen.vm_id.tolist()
     of_platforms = fleets.applications(connection)
@@ -167,7 +190,8 @@ def purse_of(
     last = None if newest is None else columns_of(connection, newest)
     cost = _cost(last, world, seen)
     concerned = accounts.get(connection, payer).values()
-    held = {one.id: one.free for one in concerned}
+    own = {} if deciding is None else reservations.of_period(connection, deciding)
+    held = {one.id: one.free + own.get(one.id, 0) for one in concerned}
     if not charged:
         held = {
             one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0) for one in concerned

@@ -268,7 +268,7 @@ def _kept(
     runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
     placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
     payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
-    newest = periods.newest_decided(connection) if by_use(world.markets, market).any() else None
+    newest = allocations.newest(connection) if by_use(world.markets, market).any() else None
     last = None if newest is None else columns_of(connection, newest)
     return {
         "vm": vms.id,

@@ -11,14 +11,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
-import sqlalchemy as sa
 from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.database import orders, periods, plans
+from merkatd.database import orders, plans
 from merkatd.database.lease import LeaseLostError
 from merkatd.database.orders import Mode, Order
-from merkatd.database.periods import PeriodState
 from merkatd.scheduler.arrivals import arrivals
 from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.charge import charge
@@ -26,6 +24,7 @@ from merkatd.scheduler.doing import Done, carry_out, watch
 from merkatd.scheduler.draining import Draining
 from merkatd.scheduler.following import Following
 from merkatd.scheduler.foreign import NOWHERE, Foreign
+from merkatd.scheduler.giving_up import give_up
 from merkatd.scheduler.handing import Asking, Handed, Wanted
 from merkatd.scheduler.leading import Leading
 from merkatd.scheduler.leave import Leave, Quiet
@@ -151,7 +150,8 @@ class Scheduler:
         # What goes through all VMs runs beside the reactor, which answers others meanwhile.
         await world.executor.run(lambda: self._look_for_others(seen, leave))
         try:
-            purse = await charge(world, seen, self._following.found)
+            found, goes_on = self._following.found, not leave.mode.watches
+            purse = await charge(world, seen, found, goes_on=goes_on)
             self._following.limited.clear()
             affordable = self._taking_part.affordable
             paid_for = await world.executor.run(lambda: affordable(world, seen, purse))
@@ -166,7 +166,7 @@ class Scheduler:
                 if self._taking_part.note(seen, done.acted.unplaced):
                     self._beat.wake()  # their neighbours made room for nothing
         except Exception as error:
-            await self._give_up(world, seen, error)
+            await give_up(world, seen, error)
             raise
         await self._after(world, leave.mode, done)
         self._quiet.end()
@@ -203,24 +203,6 @@ class Scheduler:
         if leading is None:
             return world
         return replace(world, database=leading.fenced(world.database), certain=leading.certain)
-
-    async def _give_up(self, world: World, seen: Seen, error: Exception) -> None:
-        """Say in the database why the period ended, unless it decided: then it is charged."""
-        why, at_s = f"{type(error).__name__}: {error}", world.now()
-
-        def store(connection: sa.Connection) -> None:
-            present = periods.get(connection, seen.period)
-            if present is not None and present.state is PeriodState.OBSERVED:
-                periods.failed(connection, seen.period, at_s, why)
-
-        if isinstance(error, LeaseLostError):
-            return
-        try:
-            await world.database.run(store)
-        except Exception:  # noqa: BLE001 - the first error is raised; this one follows from it, or is logged
-            _log.failure(
-                "Period {period} failed, and its failure could not be stored", period=seen.period
-            )
 
     async def between_periods(
         self, work: Callable[[], Awaitable[Result]], patience_s: float

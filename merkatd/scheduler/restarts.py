@@ -191,9 +191,15 @@ def kept(seen: Seen) -> Mapping[str, Any]:
     again = np.isin(vms.id, list(seen.restarted))
     if not again.any():
         return {}
-    size, held = _boots_with(seen), vms.held[:, COLUMN]
-    begins = np.where(_may_start(vms.state) | np.isnan(held), size, held)
+    begins, size = begins_with(seen)
     return {"begins_mib": np.where(again, begins, np.nan), "size_mib": size}
+
+
+def begins_with(seen: Seen) -> tuple[Floats, Floats]:
+    """[vms]: MiB that each holds now or will start with, and what it has after another start."""
+    vms = seen.snapshot.vms
+    size, held = _boots_with(seen), vms.held[:, COLUMN]
+    return np.where(_may_start(vms.state) | np.isnan(held), size, held), size
 
 
 def beyond_mib(

@@ -5,9 +5,9 @@ But for one question: what the period before charged.
 # Note [Network and disk of guests that start]
 
 A guest starts without limits, and has them some seconds later (`following.py`). Until then it can
-have all of its host's network and disk. Hosts count cores, not bytes, so nobody knows what of that
-it had. Once, that is the way of all guests. But a VM that is off as soon as it is limited, and is
-resumed at once, had half of a host's network for a five-hundredth of the price.
+have all of its host's network and disk. Hosts count cores, not bytes, so it is not known how much
+of that it had. Once, that is the way of all guests. But a VM that is off as soon as it is limited,
+and is resumed at once, had a fifth of a host's network for a five-hundredth of the price.
 
 So starts are counted by owner, for an hour, as they are for memory (Note [Memory of guests that
 start] in `restarts.py`), and a start counts for nothing as long as its guest runs. The guests of an

@@ -202,7 +202,7 @@ def _unsettled(connection: sa.Connection) -> str:
             return f"{row.kind} of VM {row.vm} is {row.state} after {age_s:.2f} s"
     due = connection.scalar(
         sa.select(sa.func.count()).where(
-            PERIODS.c.state.in_([PeriodState.DECIDED, PeriodState.ACTED])
+            PERIODS.c.state.in_([PeriodState.CONTINUED, PeriodState.DECIDED, PeriodState.ACTED])
         )
     )
     return f"{due} periods are still to be charged" if due and due > 1 else ""

@@ -78,7 +78,7 @@ def test_a_failed_period_keeps_its_reason_and_ends_there(connection: sa.Connecti
     found = periods.newest(connection)
     assert found is not None
     assert (found.state, found.failure) == (PeriodState.FAILED, "the server did not answer")
-    with pytest.raises(PeriodStateError, match="period 1 is failed; only one that is observed"):
+    with pytest.raises(PeriodStateError, match="period 1 is failed; only one that is continued"):
         periods.decided(connection, number, 6.0, "tabu", {})
 
 

@@ -1,0 +1,289 @@
+"""What a period gave is paid for until another one decides, whatever fails between the two."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from merkatd import ledger
+from merkatd.currency.settings import Money
+from merkatd.database import Database, details, periods, reservations
+from merkatd.database.orders import Mode
+from merkatd.database.periods import PeriodState
+from merkatd.embedded.cloud import HostSize
+from merkatd.ledger import LedgerError
+from merkatd.scheduler.charge import purse_of
+from merkatd.scheduler.settings import Acting, Market
+from tests.scheduler.frontend import PAPER_MARKET, Frontend, entries_by_reference
+
+MONEY = Money(supply=1e6, starting_credits=1e5)
+COST = 20.0
+"""Of each VM and period: under the paper's rule a VM pays what it bids, for CPU alone here."""
+
+
+class Failing(Database):
+    """A database whose transactions can fail, before they are committed or after it."""
+
+    fails: Callable[[], str | None] = staticmethod(lambda: None)
+
+    async def run(self, work: Any, *arguments: Any, **more: Any) -> Any:
+        """As the daemon calls it."""
+        how = type(self).fails()
+        if how == "before":
+            raise RuntimeError("the disk is full")
+        result = await super().run(work, *arguments, **more)
+        if how == "after":
+            raise RuntimeError("it was killed")
+        return result
+
+
+class Breaking(Frontend):
+    """A frontend with such a database."""
+
+    database = Failing
+
+
+@pytest.fixture
+def frontend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Frontend]:
+    """A host that is large enough for the VMs of two tenants, which run."""
+    monkeypatch.setattr(Failing, "fails", staticmethod(lambda: None))
+    made = Breaking(hosts=1, size=HostSize(400, 16384), markets=(PAPER_MARKET,), money=MONEY)
+    for name in ("ann", "bob"):
+        made.vm(COST, owner=made.user(name), MERKAT_BID_MEMORY=0)
+    made.periods(4)
+    yield made
+    made.agree()
+    made.close()
+
+
+def balance(frontend: Frontend) -> float:
+    """Of both tenants."""
+    return sum(credits_ for owner, credits_ in frontend.balances().items() if owner)
+
+
+def lost_decision(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A period that charges, and fails as it decides; it takes an interval."""
+    with monkeypatch.context() as patched:
+        patched.setattr("merkatd.scheduler.decide.worked_out", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            frontend.period()
+    frontend.clock.advance(60)
+
+
+@pytest.mark.parametrize("lost", [1, 2, 5])
+def test_time_after_a_lost_decision_is_paid_for(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """Each period is charged up to the next one, also if several decide nothing in a row."""
+    frontend.period()
+    frontend.clock.advance(60)
+    before = balance(frontend)
+    for _ in range(lost):
+        lost_decision(frontend, monkeypatch)
+    frontend.periods(1)
+    assert before - balance(frontend) == pytest.approx(2 * COST * (lost + 1))
+
+
+def test_a_period_without_a_decision_says_why_and_can_be_void(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its charge stands under its own number."""
+    frontend.periods(1)
+    lost_decision(frontend, monkeypatch)
+    found = frontend.read(periods.newest)
+    assert (found.state, found.failure) == (
+        PeriodState.CONTINUED,
+        "ZeroDivisionError: division by zero",
+    )
+    void = lambda c: ledger.void(c, found.number, "a fault", "root", frontend.clock.seconds())  # noqa: E731
+    with pytest.raises(LedgerError, match="not charged yet"):
+        frontend.read(void)
+    frontend.periods(1)
+    assert frontend.read(lambda c: periods.get(c, found.number)).state is PeriodState.CHARGED
+    assert frontend.read(void) == round(2 * COST * 1e6)
+
+
+def test_a_quarantined_one_that_is_void_stays_so(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not charged later, though its columns are kept."""
+    frontend.periods(1)
+    lost_decision(frontend, monkeypatch)
+    number = frontend.read(periods.newest).number
+    frontend.read(lambda c: periods.quarantine(c, number, 1.0, "why"))
+    frontend.read(lambda c: ledger.release(c, number, 1.0))
+    frontend.read(lambda c: ledger.void(c, number, "a fault", "root", 2.0))
+    before = balance(frontend)
+    frontend.periods(1)
+    assert balance(frontend) == before
+    frontend.periods(1)
+    assert before - balance(frontend) == pytest.approx(2 * COST)
+
+
+def test_its_cost_is_reserved(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a decision: no tenant can move its credits away before the charge."""
+    frontend.periods(1)
+
+    def reserved() -> dict[int, int]:
+        number = frontend.read(periods.newest).number
+        found: dict[int, int] = frontend.read(lambda c: reservations.of_period(c, number))
+        return found
+
+    decided = reserved()
+    lost_decision(frontend, monkeypatch)
+    assert reserved() == decided
+    assert len(decided) == 2
+    frontend.periods(1)
+    assert reserved() == decided
+
+
+def test_a_reservation_is_free_for_the_decision_of_its_own_period(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its charge is run again, as no answer came: else its bids would be lowered."""
+    frontend.periods(1)
+    lost_decision(frontend, monkeypatch)
+    number = frontend.read(periods.newest).number
+    world, seen = frontend.scheduler.world, frontend.result(observed(frontend))
+
+    def free(deciding: int | None) -> float:
+        purse = frontend.read(lambda c: purse_of(c, world, seen, deciding=deciding))
+        return float(sum(purse.free.values()) / 1e6)
+
+    assert free(number) == pytest.approx(balance(frontend))
+    assert free(None) == pytest.approx(balance(frontend) - 2 * 2 * COST)
+
+
+def observed(frontend: Frontend) -> Any:
+    """What the cloud shows."""
+    return ensureDeferred(frontend.scheduler.world.cloud.observe())
+
+
+def test_a_poor_tenant_owes_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that could pay for some periods only, and bids less as soon as a period decides."""
+    money = Money(supply=1e6, starting_credits=100)
+    made = Frontend(hosts=1, size=HostSize(400, 16384), markets=(PAPER_MARKET,), money=money)
+    made.vm(COST, owner=made.user("ann"), MERKAT_BID_MEMORY=0)
+    made.periods(2)
+    number = made.read(periods.newest).number
+    (most,) = made.read(lambda c: reservations.of_period(c, number)).values()
+    made.period()
+    made.clock.advance(60)
+    before = balance(made)
+    for _ in range(11):
+        lost_decision(made, monkeypatch)
+    made.period()
+    (debt,) = made.read(ledger.debts_of).values()
+    assert before - balance(made) + debt / 1e6 == pytest.approx(12 * most / 2e6)
+    assert balance(made) == 0
+    made.agree()
+    made.close()
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_wherever_a_period_breaks_each_second_is_paid_once(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """It fails or is killed at each of its transactions in turn; a new daemon goes on."""
+    count = turn = 0
+    broke = True
+
+    def fails() -> str | None:
+        nonlocal count, broke
+        count += 1
+        broke = broke or count == turn
+        return how if count == turn else None
+
+    frontend.periods(1)
+    before, first = balance(frontend), frontend.read(periods.newest).number
+    rounds = 0
+    while broke:
+        turn, count, broke = turn + 1, 0, False
+        with monkeypatch.context() as patched:
+            patched.setattr(Failing, "fails", staticmethod(fails))
+            try:
+                frontend.period()
+            except RuntimeError:
+                frontend.start_daemon()
+        frontend.clock.advance(60)
+        frontend.periods(1)
+        rounds += 2
+    assert turn > 6
+    frontend.period()
+    assert before - balance(frontend) == pytest.approx(2 * COST * (rounds + 1))
+    references = frontend.read(entries_by_reference)
+    assert len(references) == len(set(references))
+    assert frontend.read(periods.newest).number > first
+
+
+def test_what_vms_do_meanwhile_is_charged_for_as_it_was(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is off and on again before a lost decision, the other after it: each second counts once.
+
+    That a VM began anew is charged for once, too.
+    """
+    first, second = sorted(frontend.cloud.world.vms.rows)
+    frontend.periods(1)
+    since = frontend.read(periods.newest).number
+
+    def off_and_on(vm: int) -> None:
+        frontend.bench.ok("one.vm.action", "poweroff-hard", vm)
+        frontend.clock.advance(20)
+        frontend.bench.ok("one.vm.action", "resume", vm)
+        frontend.clock.advance(20)
+
+    off_and_on(first)
+    lost_decision(frontend, monkeypatch)
+    lost_decision(frontend, monkeypatch)
+    off_and_on(second)
+    lost_decision(frontend, monkeypatch)
+    frontend.period()
+    until = frontend.clock.seconds()
+    began = frontend.read(lambda c: periods.get(c, since)).observed_s
+    seconds: dict[int, float] = {first: 0.0, second: 0.0}
+    for number in range(since, frontend.read(periods.newest).number):
+        detail = frontend.read(lambda c, number=number: details.load(c, number))
+        for vm, some in zip(detail.vm.tolist(), detail.seconds.tolist(), strict=True):
+            seconds[vm] += some
+    for vm in (first, second):
+        ran = 0.0
+        for record in frontend.bench.vm(vm).history:
+            ended = record.retime or until
+            ran += max(min(ended, until) - max(record.rstime, began), 0.0)
+        assert seconds[vm] == pytest.approx(ran, abs=2)
+
+
+def test_use_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where use is charged the counters of the look count, in which nothing was decided."""
+    paid = []
+    for loses in (False, True):
+        made = Frontend(hosts=1, markets=(Market(strategy="groups"),), money=MONEY)
+        made.vm(3.0, owner=made.user("ann"))
+        made.periods(4)
+        before = balance(made)
+        for turn in range(4):
+            if loses and turn % 2:
+                lost_decision(made, monkeypatch)
+            else:
+                made.periods(1)
+        made.period()
+        paid.append(before - balance(made))
+        made.agree()
+        made.close()
+    assert paid[0] > 0
+    assert paid[1] == pytest.approx(paid[0])
+
+
+def test_where_nothing_is_carried_out_nothing_goes_on(
+    frontend: Frontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon only looks on now: the last period that acted is charged, and nothing else."""
+    frontend.periods(1)
+    frontend.world_settings |= {"acting": Acting(mode=Mode.DRY)}
+    frontend.start_daemon()
+    before = balance(frontend)
+    lost_decision(frontend, monkeypatch)
+    frontend.periods(2)
+    assert before - balance(frontend) == pytest.approx(2 * COST)
