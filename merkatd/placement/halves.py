@@ -201,7 +201,7 @@ def _harmless(game: Game, wanted: Ints, harm: int, safe: Ints, *, as_planned: bo
         orderly = in_order(game.view, game.rules, wanted)
         harmful = list(_harmful(game, harm, orderly, free, planned))
         if planned is not None and not harmful:
-            # What is sent is judged by the plan that is left.
+            # Waves judge each step by the plan that is left.
             harmful = list(_harmful(game, harm, orderly, free, orderly.place))
         stuck = [vm for vm in orderly.stuck if safe[vm] not in (game.view.place[vm], wanted[vm])]
         if not harmful and not stuck:

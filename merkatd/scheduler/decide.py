@@ -170,7 +170,7 @@ def _reasons(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
     try:
         return _why(world, seen, decision)
     except Exception:  # noqa: BLE001 - the decision is right without them
-        _log.failure("Not all reasons can be told; what is decided is done all the same")
+        _log.failure("Not all reasons can be told; all that was decided is done")
         return decision.reasons
 
 
