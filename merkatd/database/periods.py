@@ -249,6 +249,13 @@ def newest(connection: sa.Connection) -> Period | None:
     return _one(connection, sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(1))
 
 
+def observed(connection: sa.Connection, before: int, limit: int) -> tuple[float, ...]:
+    """When the last periods before this one observed the cloud, oldest first."""
+    query = sa.select(PERIODS.c.observed_s).where(PERIODS.c.number < before)
+    rows = connection.scalars(query.order_by(PERIODS.c.number.desc()).limit(limit))
+    return tuple(reversed(rows.all()))
+
+
 def newest_decided(connection: sa.Connection) -> int | None:
     """The number of the newest period that came as far as a decision."""
     query = sa.select(PERIODS.c.number).where(PERIODS.c.decided_s.is_not(None))

@@ -51,23 +51,24 @@ def news_of(world: World, announcement: Announcement, connection: sa.Connection)
     """What all in each market are told, and each platform's controller."""
     if not platforms.living(connection):
         return PeriodNews()
-    markets, interval_s, apart = world.markets, world.rhythm.interval_s, Apart(connection)
-    renewal_s = world.money.replenishment_s
-    found = attended(connection, announcement, markets, interval_s, renewal_s, apart)
+    apart = Apart(connection)
+    found = attended(connection, announcement, world, apart)
     claims = claims_of(connection, announcement, world, apart=apart)
-    now = markets_now(connection, announcement, markets, interval_s, claims)
+    now = markets_now(connection, announcement, world.markets, world.rhythm.interval_s, claims)
     return PeriodNews(found, now, apart.failed)
 
 
 def attended(
     connection: sa.Connection,
     announcement: Announcement,
-    markets: Sequence[Market],
-    interval_s: float,
-    replenishment_s: float,
+    world: World,
     apart: Apart,
 ) -> dict[int, Attended]:
-    """By id, all platforms that are to be attended now, but those that fail."""
+    """By id, all platforms that are to be attended now, but those that fail.
+
+    While the wall clock is ahead, so are the deadlines that controllers are told: the time that is
+    left is the believed one, and all times that they compare are of one clock.
+    """
     living = [one for one in platforms.living(connection) if State(one.state) in ATTENDED]
     if not living:
         return {}
@@ -75,16 +76,15 @@ def attended(
     for one in fleets.present(connection):
         members.get(one.platform, []).append(one)
     held = {one.application: one for one in budgets.open_ones(connection)}
+    ahead_s = world.believed.ahead_s
 
     def look(platform: Platform) -> Attended | None:
         template = parsed(platform.template)
         if template.controller == NOBODY:
             return None
         budget = None if platform.account is None else held.get(platform.account)
-        standing = _standing(platform, members[platform.id], budget, announcement)
-        assignment = _assignment(
-            platform, market_of(template, markets).name, standing, interval_s, replenishment_s
-        )
+        standing = _standing(platform, members[platform.id], budget, announcement, ahead_s)
+        assignment = _assignment(platform, standing, world)
         return Attended(assignment, standing, template.grace_s)
 
     found = {one.id: apart.look(one.id, partial(look, one), None) for one in living}
@@ -93,17 +93,15 @@ def attended(
 
 def _assignment(
     platform: Platform,
-    market: str,
     standing: Standing,
-    interval_s: float,
-    replenishment_s: float,
+    world: World,
 ) -> Assignment:
     template = parsed(platform.template)
     return Assignment(
         platform=platform.id,
         name=platform.name,
         owner=platform.owner,
-        market=market,
+        market=market_of(template, world.markets).name,
         controller=template.controller,
         parameters=template.parameters,
         clusters=tuple(
@@ -113,10 +111,10 @@ def _assignment(
         ideal_s=template.goal.ideal_s,
         performance=standing.performance,
         started_s=platform.started_s,
-        interval_s=interval_s,
+        interval_s=world.rhythm.interval_s,
         budget=standing.budget,
         replenishment=standing.replenishment,
-        replenishment_s=replenishment_s,
+        replenishment_s=world.money.replenishment_s,
         give_up=template.goal.give_up,
         memory=platform.memory,
     )
@@ -127,6 +125,7 @@ def _standing(
     members: Sequence[Member],
     budget: Budget | None,
     announcement: Announcement,
+    ahead_s: float,
 ) -> Standing:
     return Standing(
         platform=platform.id,
@@ -137,7 +136,7 @@ def _standing(
         balance=0.0 if budget is None else budget.balance / MICRO,
         budget=0.0 if budget is None else budget.initial / MICRO,
         replenishment=0.0 if budget is None else budget.replenishment / MICRO,
-        deadline_s=platform.deadline_s,
+        deadline_s=None if platform.deadline_s is None else platform.deadline_s + ahead_s,
         performance=wanted_performance(platform),
         sizes=platform.sizes,
         claim=claim_of(platform),

@@ -28,7 +28,7 @@ from merkatd.database.platforms import Platform
 from merkatd.market.view import view_of
 from merkatd.platforms.conditions import CPU, TEMPER, Offer, Terms, limit_of
 from merkatd.platforms.life import UP_OR_COMING, State
-from merkatd.platforms.ports import Amounts, Claim
+from merkatd.platforms.ports import Amounts, Claim, MarketNow
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import PATIENT
 from merkatd.scheduler.settings import Market
@@ -112,6 +112,16 @@ def book_without(
     said = claims_of(connection, announcement, world, apart_from=one.id)[market.name]
     capacity = float(total[snapshot.resources.index(CPU)])
     return Book(capacity, ((each.price, each.units) for each in said))
+
+
+def books_of(published: Sequence[MarketNow]) -> dict[str, Book]:
+    """By market, as they were published last; none before that."""
+    return {
+        one.name: Book(
+            one.capacity.get(CPU, 0.0), ((claim.price, claim.units) for claim in one.claims)
+        )
+        for one in published
+    }
 
 
 def capacities(snapshot: Snapshot, markets: Sequence[Market]) -> dict[str, Amounts]:

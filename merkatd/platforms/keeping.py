@@ -39,6 +39,9 @@ class Circumstances:
     """What is the same for all platforms in a period."""
 
     at_s: float
+    """The wall clock's time, which is written down,"""
+    now_s: float
+    """and the time that is believed, by which deadlines are judged."""
     interval_s: float
     replenishment_s: float
     markets: Sequence[Market]
@@ -159,7 +162,7 @@ def _asking(
     purse = purse_of(budget, now.replenishment_s)
     market = market_of(template, now.markets).name
     offer = Offer(
-        now_s=now.at_s,
+        now_s=now.now_s,
         interval_s=now.interval_s,
         prices=None if scene.prices is None else scene.prices.get(market),
         capacity=scene.capacities.get(market),
@@ -298,7 +301,7 @@ def _go_on(
             offer.prices,
             scene.past.get(market.name, {}),
             market.default_bid,
-            most_per_vm(platform, purse, now.at_s, now.interval_s),
+            most_per_vm(platform, purse, now.now_s, now.interval_s),
         )
     result = orders(
         State(platform.state),

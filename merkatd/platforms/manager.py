@@ -15,14 +15,13 @@ import sqlalchemy as sa
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from controllers.policies.patience import Book
 from merkatd.cluster import Step
 from merkatd.database import platforms
 from merkatd.database.platforms import Platform
 from merkatd.platforms import ordering
 from merkatd.platforms.acting import act
 from merkatd.platforms.announcing import Attended, news_of
-from merkatd.platforms.conditions import CPU
+from merkatd.platforms.claims import books_of
 from merkatd.platforms.failing import fail, monitor_failed
 from merkatd.platforms.fitting import Fitting, Offered, fitting
 from merkatd.platforms.keeping import Circumstances, tend
@@ -99,26 +98,18 @@ class Manager:
             self._has_read = True
         now = Circumstances(
             at_s=world.now(),
+            now_s=await world.believed.look(world, database, seen.period),
             interval_s=world.rhythm.interval_s,
             replenishment_s=world.money.replenishment_s,
             markets=world.markets,
             entropy=self._rng.bytes(32),
             handed=self._handed,
-            books=self._books(),
+            books=books_of(self._published),
             new_vms=world.rhythm.new_vms,
         )
         tended = await database.run(partial(tend, seen=seen, now=now))
         world.troubles.note(Kind.PLATFORM, "looked after", tended.failed)
         return tended.steps
-
-    def _books(self) -> dict[str, Book]:
-        """By market, as they were published last; none before that."""
-        return {
-            one.name: Book(
-                one.capacity.get(CPU, 0.0), ((claim.price, claim.units) for claim in one.claims)
-            )
-            for one in self._published
-        }
 
     def told(self, announcement: Announcement) -> None:
         """Bring everybody the news of a period; nobody waits for it."""
@@ -139,6 +130,7 @@ class Manager:
         if not self._may_act():  # since the period ended another daemon took over
             return
         world = self._world
+        await world.believed.look(world, world.database, announcement.period)
         found = await world.database.read(partial(news_of, world, announcement))
         now, markets, failed = found.attended, found.markets, found.failed
         world.troubles.note(Kind.PLATFORM, "announced", failed)

@@ -44,7 +44,7 @@ def shown(
         world.rhythm.interval_s,
         world.money.replenishment_s,
         world.markets,
-        world.now(),
+        world.believed.now(world),
         book_without(connection, one, latest, world),
         None if latest is None else capacities(latest.seen.snapshot, world.markets),
     )

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from merkatd.cluster import Step
 from merkatd.currency.settings import Money
 from merkatd.limits import LimitsSettings
+from merkatd.scheduler.believed import Believed
 from merkatd.scheduler.ports import Answer, Cloud, Hypervisors, Reply
 from merkatd.scheduler.recent import RecentUse
 from merkatd.scheduler.settings import Acting, Goods, Market, Rhythm
@@ -92,6 +93,8 @@ class World:
     """Whether OpenNebula carries out deployments and migrations, when its driver asks for them."""
     recent: RecentUse = field(default_factory=RecentUse)
     troubles: Troubles = field(default_factory=Troubles)
+    believed: Believed = field(default_factory=Believed)
+    """The time by which deadlines are judged."""
     certain: Callable[[], Awaitable[None]] = _nothing
     """Raises LeaseLostError where another daemon may be acting already."""
     why_not_on: Callable[[int, AbstractSet[int], float], Awaitable[str | None]] = _no_reason

@@ -76,15 +76,19 @@ class Frontend:
         client = self.client = Client(self.transport, SESSION, self.clock)
         rng = np.random.default_rng(3)
         world = World(
-            cloud=OpenNebulaCloud(client, self.clock, Inline()),
+            cloud=OpenNebulaCloud(client, self.clock, Inline(), now=self.wall_s),
             hypervisors=EmbeddedHypervisors(client),
             database=self.database(self.engine, Inline(), self.clock, rng),
             clock=self.clock,
             executor=Inline(),
             rng=rng,
-            now=self.clock.seconds,
+            now=self.wall_s,
         )
         self.scheduler = Scheduler(replace(world, **self.world_settings))
+
+    def wall_s(self) -> float:
+        """What the daemon's wall clock says; nothing sets it here."""
+        return self.clock.seconds()
 
     def vm(self, cpu_bid: float = 1.0, owner: str = SESSION, **attributes: Any) -> int:
         """A pending VM of two cores and 2 GiB that bids, and burns what it gets."""
