@@ -41,12 +41,12 @@ def patience_s(interval_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What is known of the time at a look."""
+    """The time that was believed at a look, and why."""
 
     steady_s: float
     """On the clock that can't be set: when it was looked,"""
     time_s: float
-    """and what is believed: the wall clock's time, or an earlier one."""
+    """and the time that is believed: the wall clock's time, or an earlier one."""
     ahead_s: float = 0.0
     """By how much the wall clock is ahead of that; 0 where it is believed."""
     since_s: float = 0.0
@@ -54,7 +54,7 @@ class Belief:
 
 
 def looked(before: Belief | None, wall_s: float, steady_s: float, held_s: float) -> Belief:
-    """What is believed now. `held_s` is how long a new time has to hold."""
+    """The belief after a look. `held_s` is how long a new time has to hold."""
     if before is None:
         return Belief(steady_s, wall_s)
     passed_s = max(steady_s - before.steady_s, 0.0)
@@ -72,7 +72,7 @@ def looked(before: Belief | None, wall_s: float, steady_s: float, held_s: float)
 
 
 def resumed(past: Sequence[float], wall_s: float, steady_s: float, held_s: float) -> Belief:
-    """What is believed at the first look, after observations at these times, oldest first.
+    """The belief after the first look, behind observations at these times, oldest first.
 
     From one to the next as much time passed as they say, but none in a gap that is too long.
     """
@@ -88,7 +88,7 @@ def resumed(past: Sequence[float], wall_s: float, steady_s: float, held_s: float
 
 
 class Believed:
-    """Remembers what is believed, and tells the log where the wall clock is not."""
+    """Remembers the belief, and tells the log where the wall clock is not."""
 
     def __init__(self) -> None:
         self._belief: Belief | None = None

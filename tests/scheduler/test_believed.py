@@ -68,7 +68,7 @@ def test_a_clock_that_is_set_anew_has_to_hold_anew() -> None:
 
 
 @given(st.lists(st.tuples(STEPS, JUMPS), max_size=60))
-def test_what_is_believed_lies_between_the_time_that_passed_and_the_clock(
+def test_the_believed_time_lies_between_the_time_that_passed_and_the_clock(
     steps: list[tuple[float, float]],
 ) -> None:
     """Never later than the clock says, and never slower than time."""
@@ -108,7 +108,7 @@ def test_a_clock_that_is_adjusted_is_believed_throughout(parts: list[tuple[float
 def test_a_jump_is_never_gone_along_with_at_once(
     steps: list[tuple[float, float]], last_s: float
 ) -> None:
-    """What is believed goes no further than a moment beyond the time that passed."""
+    """The believed time goes no further than a moment beyond the time that passed."""
     looks = played([*steps, (last_s, 1e6)])
     before, after = looks[-2][2], looks[-1][2]
     assert after.time_s - before.time_s <= last_s * 1.1 + MOMENT_S
