@@ -71,7 +71,7 @@ def test_a_clock_that_is_set_anew_has_to_hold_anew() -> None:
 def test_the_believed_time_lies_between_the_time_that_passed_and_the_clock(
     steps: list[tuple[float, float]],
 ) -> None:
-    """Never later than the clock says, and never slower than time."""
+    """Never later than the clock says, and slower than time by a moment at most."""
     looks = played(steps)
     for steady_s, wall_s, belief in looks:
         assert belief.time_s <= wall_s
@@ -79,7 +79,7 @@ def test_the_believed_time_lies_between_the_time_that_passed_and_the_clock(
         assert belief.steady_s == steady_s
     for (before_s, _, before), (after_s, wall_s, after) in pairwise(looks):
         went_s = after.time_s - before.time_s
-        assert went_s >= after_s - before_s - 1e-5 or after.time_s == wall_s
+        assert went_s >= 0.9 * (after_s - before_s) - MOMENT_S - 1e-5 or after.time_s == wall_s
 
 
 @given(st.lists(st.tuples(STEPS, JUMPS), max_size=40), st.lists(STEPS, min_size=1, max_size=60))
