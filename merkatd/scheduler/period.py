@@ -85,12 +85,9 @@ class Scheduler:
 
     async def period(self) -> Announcement:
         """One period from beginning to end."""
-        await self._turn.acquire()
-        try:
+        async with self._turn:
             await self._obey()
             return await self._period(None)
-        finally:
-            self._turn.release()
 
     async def places(self, wanted: Wanted, waits: Callable[[], bool]) -> Handed:
         """A plan for OpenNebula, from a period that begins for its sake and goes on behind it.
@@ -257,22 +254,16 @@ class Scheduler:
 
     async def _due(self) -> None:
         """A period that is due."""
-        await self._turn.acquire()
-        try:
+        async with self._turn:
             await self._guarded(None)
-        finally:
-            self._turn.release()
 
     async def _for(self, asking: Asking) -> None:
         """A period for OpenNebula's sake."""
-        await self._turn.acquire()
-        try:
+        async with self._turn:
             if self._beat.stopping or not asking.waits():
                 asking.fail(NotActingError("it ends, or OpenNebula has given up waiting"))
             else:
                 await self._guarded(asking)
-        finally:
-            self._turn.release()
 
     async def _guarded(self, asking: Asking | None) -> None:
         """A period where one may begin; whatever becomes of it, the next goes on."""

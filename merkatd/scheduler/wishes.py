@@ -38,9 +38,8 @@ def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
         if name in attributes:
             value = amount(attributes[name])
             if value is None:
-                problems.append(
-                    f"{name} = {attributes[name][:40]!r}: expected a number from 0 to {MOST:g}"
-                )
+                said = f"{name} = {attributes[name][:40]!r}"
+                problems.append(f"{said}: expected a number from 0 to {MOST:g}")
             else:
                 found[what][resource] = value
     for resource, least in list(found["MIN"].items()):

@@ -96,7 +96,11 @@ def test_a_period_without_a_decision_says_why_and_can_be_void(
         PeriodState.CONTINUED,
         "ZeroDivisionError: division by zero",
     )
-    void = lambda c: ledger.void(c, found.number, "a fault", "root", frontend.clock.seconds())  # noqa: E731
+
+    def void(connection: Any) -> int:
+        at_s = frontend.clock.seconds()
+        return ledger.void(connection, found.number, "a fault", "root", at_s)
+
     with pytest.raises(LedgerError, match="not charged yet"):
         frontend.read(void)
     frontend.periods(1)
