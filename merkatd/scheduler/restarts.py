@@ -35,6 +35,15 @@ FREE = 3
 REMEMBERED_S = 3600.0
 
 
+class _Start(NamedTuple):
+    """One start of a guest."""
+
+    at_s: float
+    vm: int
+    first: bool
+    """Whether its VM had never run before."""
+
+
 class _Guests(NamedTuple):
     """The guests that ran in a period, and the VMs that had none."""
 
@@ -54,8 +63,8 @@ class Restarts:
 
     def __init__(self) -> None:
         self._before: _Guests | None = None
-        self._starts: dict[int, list[tuple[float, int]]] = {}
-        """By owner: when which VM was started."""
+        self._starts: dict[int, list[_Start]] = {}
+        """By owner."""
         self.started: frozenset[int] = frozenset()
         """VMs whose guests began anew before the last look, and not because they were moved."""
         self.often: frozenset[int] = frozenset()
@@ -70,22 +79,29 @@ class Restarts:
             return frozenset()
         if self._before is not None:
             started = list(_started(seen, self._before, now))
-            self.started = frozenset(vm for _, vm in started)
-            for owner, vm in started:
-                self._starts.setdefault(owner, []).append((at_s, vm))
+            self.started = frozenset(vm for _, vm, _ in started)
+            for owner, vm, first in started:
+                self._starts.setdefault(owner, []).append(_Start(at_s, vm, first))
         self._before = now
         self._forget(at_s)
         run_on = set(now.vm.tolist())
-        self.often = self._of_many_starts(seen, run_on)
+        self.often = self._of_many_starts(seen, run_on, only_first=True)
         return self._of_many_starts(seen, run_on - set(vms.id[_is_squeezed(seen)].tolist()))
 
-    def _of_many_starts(self, seen: Seen, run_on: AbstractSet[int]) -> frozenset[int]:
-        """Return the VMs of owners with too many starts; the last one of each of these is free."""
+    def _of_many_starts(
+        self, seen: Seen, run_on: AbstractSet[int], *, only_first: bool = False
+    ) -> frozenset[int]:
+        """Return the VMs of owners with too many starts; the last one of each of these is free.
+
+        `only_first`: where it is the first boot of its VM. Memory beyond the share goes back to the
+        host while a guest runs on; what it sent before it had limits does not.
+        """
         vms = seen.snapshot.vms
         found: set[int] = set()
         for owner, starts in self._starts.items():
-            begun = {vm for _, vm in starts}
-            if len(starts) - len(begun & run_on) > FREE:
+            begun = {one.vm for one in starts}
+            free = {one.vm for one in starts if one.first} if only_first else begun
+            if len(starts) - len(free & run_on) > FREE:
                 idle = vms.id[(vms.owner == owner) & _may_start(vms.state)]
                 found |= begun | set(idle.tolist())
         return frozenset(found)
@@ -93,7 +109,7 @@ class Restarts:
     def _forget(self, at_s: float) -> None:
         """Also what a clock dated ahead."""
         for owner, starts in list(self._starts.items()):
-            kept = [one for one in starts if abs(at_s - one[0]) <= REMEMBERED_S]
+            kept = [one for one in starts if abs(at_s - one.at_s) <= REMEMBERED_S]
             if kept:
                 self._starts[owner] = kept
             else:
@@ -124,8 +140,8 @@ def _guests(seen: Seen) -> _Guests | None:
     return _Guests(use.vm_id, use.run, host, seq, idle, observation.by_record.keys())
 
 
-def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, int]]:
-    """Yield the owner and the id of each VM whose guest began anew between two periods.
+def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, int, bool]]:
+    """Yield owner and id of each VM whose guest began anew, and whether it never had run before.
 
     As often as it did: each start has a record. A guest that was migrated did not begin anew. One
     that began and ended in between left a record; of a VM whose texts are too long its number is
@@ -141,8 +157,11 @@ def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, i
     for guest in np.flatnonzero(anew & (rows != NOWHERE)).tolist():
         vm = int(now.vm[guest])
         was = before.idle[vm][1].seq if vm in before.idle else int(old[guest])
-        for _ in range(_count(was, int(now.seq[guest]))):
-            yield int(vms.owner[rows[guest]]), vm
+        starts = _count(was, int(now.seq[guest]))
+        unheard = vm not in before.idle and not known[guest]
+        first = now.seq[guest] == 0 or (now.seq[guest] < 0 and unheard)
+        for count in range(starts):
+            yield int(vms.owner[rows[guest]]), vm, bool(first and count == 0)
     hidden = before.hidden | now.hidden
     for vm, (owner, record) in before.idle.items():
         new = now.idle[vm][1] if vm in now.idle else seen.observation.ended.get(vm)
@@ -151,12 +170,12 @@ def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, i
         ran = new.seq != record.seq or new.seq == UNKNOWN
         if ran if vm in hidden else new.ran_from_s > 0 and new[:2] != record[:2]:
             for _ in range(_count(record.seq, new.seq)):
-                yield owner, vm
+                yield owner, vm, False
     for vm, seq in zip(before.vm.tolist(), before.seq.tolist(), strict=True):
         owner, last = now.idle.get(vm, (NOWHERE, NO_RECORD))
         if seq >= 0 and last.ran_from_s > 0:
             for _ in range(last.seq - seq):
-                yield owner, vm
+                yield owner, vm, False
 
 
 def _count(before: int, now: int) -> int:

@@ -66,7 +66,7 @@ class Site:
         """The next period is due."""
         self.woken = True
 
-    def vm(self, owner: str, bid: float | None = None) -> int:
+    def vm(self, owner: str, bid: float | None = None, **size: float) -> int:
         """A VM of this owner."""
         amount = self.bids[owner] if bid is None else bid
         made = self.frontend.vm(
@@ -74,6 +74,7 @@ class Site:
             owner=self.sessions[owner],
             MERKAT_BID_NETWORK=amount,
             MERKAT_BID_DISK=amount,
+            **size,
         )
         self.vms[made] = owner
         return made
@@ -182,6 +183,38 @@ def test_no_way_of_starting_gives_network_or_disk_for_less(name: str) -> None:
         assert bought > host * PERIODS, "it had a second of the whole host in each period"
         assert paid >= LEAST * each * bought, (good, paid / bought / each)
     site.frontend.agree()
+    site.frontend.close()
+
+
+def test_a_restart_of_each_of_many_vms_gives_nothing_for_less() -> None:
+    """Each begins anew once within an hour, and runs on with its limits."""
+    site = Site()
+    site.vm("ann")
+    size = {"CPU": 0.01, "VCPU": 1, "MEMORY": 64}
+    vms = [site.vm("eve", 0.001, **size) for _ in range(24)]
+    site.run(4)
+    waiting, seconds = iter(vms), iter(range(10**6))
+    off: list[int] = []
+
+    def move(_second: int) -> None:
+        if off and site.frontend.state(off[0]) == "POWEROFF":
+            site.act(off.pop(), "resume")
+        elif next(seconds) % 24 == 0 and (vm := next(waiting, None)) is not None:
+            site.act(vm, "poweroff-hard")
+            off.append(vm)
+
+    site.run(2, move)
+    site.had.clear()
+    before = {owner: site.paid(owner) for owner in ("ann", "eve")}
+    site.run(8, move)
+    site.frontend.period()
+    after = {owner: site.paid(owner) for owner in ("ann", "eve")}
+    for good, host in HOST.items():
+        each = (after["ann"][good] - before["ann"][good]) / site.had["ann", good]
+        bought = site.had["eve", good] - len(vms) * 8 * PERIOD_S
+        paid = after["eve"][good] - before["eve"][good]
+        assert bought > 16 * host, "it had a second of the whole host at each restart"
+        assert paid >= LEAST * each * bought, (good, paid / bought / each)
     site.frontend.close()
 
 
