@@ -94,7 +94,8 @@ class Restarts:
         """Return the VMs of owners with too many starts; the last one of each of these is free.
 
         `only_first`: where it is the first boot of its VM. Memory beyond the share goes back to the
-        host while a guest runs on; what it sent before it had limits does not.
+        host while a guest runs on; what it sent before it had limits does not. Then any VM of the
+        owner may be the next, also one that runs.
         """
         vms = seen.snapshot.vms
         found: set[int] = set()
@@ -102,8 +103,8 @@ class Restarts:
             begun = {one.vm for one in starts}
             free = {one.vm for one in starts if one.first} if only_first else begun
             if len(starts) - len(free & run_on) > FREE:
-                idle = vms.id[(vms.owner == owner) & _may_start(vms.state)]
-                found |= begun | set(idle.tolist())
+                next_ = (vms.owner == owner) & (only_first | _may_start(vms.state))
+                found |= begun | set(vms.id[next_].tolist())
         return frozenset(found)
 
     def _forget(self, at_s: float) -> None:
