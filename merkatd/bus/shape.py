@@ -8,6 +8,8 @@ from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
+from merkatd.platforms.ports import MOST_VMS
+
 Reader = Callable[[Any], Any]
 
 
@@ -104,6 +106,8 @@ def _mapping(key: type, element: Any) -> Reader:
     read_key = _id if key is int else reader(key)
 
     def read_all(value: Any) -> Any:
+        if key is int and len(checked(value)) > MOST_VMS:
+            raise ShapeError(f"must name at most {MOST_VMS} VMs")
         found = {}
         for name, one in checked(value).items():
             try:
@@ -117,7 +121,7 @@ def _mapping(key: type, element: Any) -> Reader:
 
 def _id(name: str) -> int:
     """JSON's keys are texts: a number has one way to be written."""
-    if name.isascii() and name.isdigit() and len(name) < 16 and name == str(int(name)):
+    if name.isascii() and name.isdigit() and len(name) < 16 and (name[0] != "0" or name == "0"):
         return int(name)
     raise ShapeError("must be named by a whole number")
 

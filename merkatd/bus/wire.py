@@ -221,6 +221,8 @@ def _short(value: Any, name: str) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if not pairs:
+        return {}
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ShapeError("names a key twice")

@@ -107,6 +107,10 @@ def test_any_body_at_all_is_one_of_its_kind_or_refused(kind: str, body: Any) -> 
         (written(kind="hello", body={"role": 3}), "body.role must be a text"),
         (written(kind="set_bids", body={"bids": {"1": {"cpu": "2"}}}), "body.bids.1.cpu must be"),
         (written(kind="set_bids", body={"bids": {"01": {}}}), "named by a whole number"),
+        (
+            written(kind="set_bids", body={"bids": {str(vm): {} for vm in range(10_001)}}),
+            "at most 10000 VMs",
+        ),
         (written(kind="set_bids", body={"bids": {"1": {"cpu": True}}}), "must be a number"),
         (written(kind="set_size", body={"cluster": "a", "victims": [1.5]}), "victims.0 must be"),
         (written(kind="remember").replace(b"{}", b'{"memory":NaN}'), "NaN is no JSON"),
