@@ -15,13 +15,14 @@ from merkatd.database.entries import Posting, TransactionKind
 from merkatd.ledger import debts
 
 
-def reserve(connection: sa.Connection, period: int, most: Mapping[int, int]) -> None:
+def reserve(connection: sa.Connection, period: int, most: Mapping[int, int], at_s: float) -> None:
     """Reserve what a period can cost each account at most, as far as it has that free.
 
-    In place of an earlier reservation for it.
+    In place of an earlier reservation for it: what an application held by that one alone, and is
+    over, goes to its tenant.
     """
     accounts.lock_books(connection)
-    reservations.release(connection, period)
+    freed = reservations.release(connection, period)
     held = accounts.lock(connection, most)
     possible = {
         account: min(amount, max(held[account].free, 0))
@@ -29,6 +30,7 @@ def reserve(connection: sa.Connection, period: int, most: Mapping[int, int]) -> 
         if account in held
     }
     reservations.store(connection, period, possible)
+    return_closed(connection, freed, f"reserve/{period}", at_s)
 
 
 def release(connection: sa.Connection, period: int, at_s: float) -> None:

@@ -21,13 +21,12 @@ from merkatd.cluster.steps import Step
 from merkatd.limits.cpu import Quotas
 from merkatd.limits.in_force import CPU, MEMORY, InForce
 from merkatd.limits.throttle import PER_UNIT
+from merkatd.market.view import NOWHERE
 from merkatd.placement import strategy_named
 from merkatd.placement.play import stay, with_arrivals
 from merkatd.scheduler.afford import suspensions
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.world import World
-
-NOWHERE = -1
 
 _log = Logger()
 

@@ -16,9 +16,10 @@ from merkatd.database import accounts, allocations, journal, periods, prices
 from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
+from merkatd.market.view import NOWHERE
 from merkatd.scheduler import holding, looks, restarts, unlimited
 from merkatd.scheduler.afford import beside
-from merkatd.scheduler.by_market import NOWHERE, decide_markets
+from merkatd.scheduler.by_market import decide_markets
 from merkatd.scheduler.contended import contended
 from merkatd.scheduler.creations import in_turn
 from merkatd.scheduler.elapsed import columns_of
@@ -253,7 +254,7 @@ def _store(
         periods.watched(connection, seen.period, at_s, label)
     else:
         most = most_owed(arrays, world.markets, world.rhythm.most_periods_charged)
-        ledger.reserve(connection, seen.period, most)
+        ledger.reserve(connection, seen.period, most, at_s)
         arrays = with_means(connection, world, arrays)
         periods.decided(connection, seen.period, at_s, label, decision.memory)
     allocations.store(connection, seen.period, arrays)

@@ -50,7 +50,7 @@ def go_on(books: Books, arrays: Mapping[str, Any]) -> None:
         _log.failure("Until period {period} decides, nothing is charged", period=number)
         return
     allocations.store(connection, number, found)
-    ledger.reserve(connection, number, most)
+    ledger.reserve(connection, number, most, world.now())
     periods.continued(connection, number)
 
 

@@ -33,6 +33,9 @@ from merkatd.scheduler.under_way import rows_of
 FREE = 3
 """So many starts within the time below cost nothing, of guests that run no more or are squeezed."""
 REMEMBERED_S = 3600.0
+DAY_S = 86_400.0
+"""Within it each VM has one start, besides its first boot, that counts for neither network nor disk
+while its guest runs: guests crash, and platforms are suspended and resumed."""
 
 
 class _Start(NamedTuple):
@@ -40,8 +43,8 @@ class _Start(NamedTuple):
 
     at_s: float
     vm: int
-    first: bool
-    """Whether its VM had never run before."""
+    free: bool
+    """Whether it counts for nothing, as long as its guest runs."""
 
 
 class _Guests(NamedTuple):
@@ -65,6 +68,9 @@ class Restarts:
         self._before: _Guests | None = None
         self._starts: dict[int, list[_Start]] = {}
         """By owner."""
+        self._restarted: dict[int, float] = {}
+        """By VM: when the start was that it had for nothing, but for its first boot."""
+        self._forgot_s = 0.0
         self.started: frozenset[int] = frozenset()
         """VMs whose guests began anew before the last look, and not because they were moved."""
         self.often: frozenset[int] = frozenset()
@@ -81,34 +87,48 @@ class Restarts:
             started = list(_started(seen, self._before, now))
             self.started = frozenset(vm for _, vm, _ in started)
             for owner, vm, first in started:
-                self._starts.setdefault(owner, []).append(_Start(at_s, vm, first))
+                free = first or self._is_first_of_the_day(vm, at_s)
+                self._starts.setdefault(owner, []).append(_Start(at_s, vm, free))
         self._before = now
         self._forget(at_s)
         run_on = set(now.vm.tolist())
-        self.often = self._of_many_starts(seen, run_on, only_first=True)
+        self.often = self._of_many_starts(seen, run_on, limits=True)
         return self._of_many_starts(seen, run_on - set(vms.id[_is_squeezed(seen)].tolist()))
 
+    def _is_first_of_the_day(self, vm: int, at_s: float) -> bool:
+        """Whether a VM that ran before may start for nothing; from now on it has done so."""
+        if abs(at_s - self._restarted.get(vm, -DAY_S)) < DAY_S:
+            return False
+        self._restarted[vm] = at_s
+        return True
+
     def _of_many_starts(
-        self, seen: Seen, run_on: AbstractSet[int], *, only_first: bool = False
+        self, seen: Seen, run_on: AbstractSet[int], *, limits: bool = False
     ) -> frozenset[int]:
         """Return the VMs of owners with too many starts; the last one of each of these is free.
 
-        `only_first`: where it is the first boot of its VM. Memory beyond the share goes back to the
-        host while a guest runs on; what it sent before it had limits does not. Then any VM of the
-        owner may be the next, also one that runs.
+        `limits`: it is about what guests have before they have limits. Memory beyond the share
+        goes back to the host while a guest runs on; what it sent does not. So only a VM's first
+        boot and one more start a day are free, and any VM may be the next, also one that runs.
         """
         vms = seen.snapshot.vms
         found: set[int] = set()
         for owner, starts in self._starts.items():
             begun = {one.vm for one in starts}
-            free = {one.vm for one in starts if one.first} if only_first else begun
-            if len(starts) - len(free & run_on) > FREE:
-                next_ = (vms.owner == owner) & (only_first | _may_start(vms.state))
+            for_nothing = len(begun & run_on)
+            if limits:
+                for_nothing = sum(one.free and one.vm in run_on for one in starts)
+            if len(starts) - for_nothing > FREE:
+                next_ = (vms.owner == owner) & (limits | _may_start(vms.state))
                 found |= begun | set(vms.id[next_].tolist())
         return frozenset(found)
 
     def _forget(self, at_s: float) -> None:
         """Also what a clock dated ahead."""
+        if abs(at_s - self._forgot_s) > REMEMBERED_S:
+            self._forgot_s = at_s
+            there = self._restarted.items()
+            self._restarted = {vm: was_s for vm, was_s in there if abs(at_s - was_s) < DAY_S}
         for owner, starts in list(self._starts.items()):
             kept = [one for one in starts if abs(at_s - one.at_s) <= REMEMBERED_S]
             if kept:

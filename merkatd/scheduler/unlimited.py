@@ -10,9 +10,10 @@ of that it had. Once, that is the way of all guests. But a VM that is off as soo
 and is resumed at once, had a fifth of a host's network for a five-hundredth of the price.
 
 So starts are counted by owner, for an hour, as they are for memory (Note [Memory of guests that
-start] in `restarts.py`), and a start counts for nothing as long as its guest runs. The guests of an
-owner with more than three others pay, for each start, for what their host has beyond their shares:
-for as long as they can have been without limits, at the price of such a start. An example: a host
+start] in `restarts.py`). A VM's first boot and one more start a day count for nothing as long as
+its guest runs. The guests of an owner with more than three other starts pay, for each start, for
+what their host has beyond their shares: for as long as they can have been without limits, at the
+price of such a start. An example: a host
 of 1,000 Mbit/s at 0.02 credits for one, and a guest with a share of 1 that ran for 12 s and was
 found within 5. It pays for 999 Mbit/s for 5 s: 999 * 0.02 * 5 / 60 = 1.67 credits.
 

@@ -14,9 +14,9 @@ import numpy as np
 from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
 from merkatd.limits.in_force import MEMORY
 from merkatd.market.explain import hosts_after
-from merkatd.market.view import view_of
+from merkatd.market.view import NOWHERE, view_of
 from merkatd.placement import strategy_named
-from merkatd.scheduler.by_market import NOWHERE, alone
+from merkatd.scheduler.by_market import alone
 from merkatd.scheduler.waves import waves
 from merkatd.scheduler.world import World
 

@@ -200,7 +200,7 @@ class Books(RuleBasedStateMachine):
         number = self.decided()
         wanted = data.draw(st.dictionaries(st.sampled_from([p.id for p in payers]), AMOUNTS))
         before = {one.id: one.free for one in payers}
-        reserve(self.connection, number, wanted)
+        reserve(self.connection, number, wanted, self.at_s)
         self.reserved[number] = Counter(
             {account: min(amount, before[account]) for account, amount in wanted.items()}
         )

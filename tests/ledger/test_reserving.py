@@ -1,0 +1,45 @@
+"""A reservation that takes the place of another one leaves nothing behind."""
+
+import sqlalchemy as sa
+
+from merkatd.currency.settings import Money
+from merkatd.database import accounts, service
+from merkatd.database.audit import audit
+from merkatd.database.engine import make_engine
+from merkatd.database.periods import begin
+from merkatd.database.tables import METADATA
+from merkatd.ledger import (
+    MICRO,
+    end_application,
+    keep_supply,
+    met,
+    open_application,
+    reserve,
+    tenant,
+)
+
+MONEY = Money(supply=0.0, starting_credits=100.0)
+OWNER = 5
+
+
+def test_an_application_that_ended_meanwhile_keeps_nothing() -> None:
+    """It ended between the two: what the first one held goes to its tenant."""
+    engine = make_engine("sqlite://")
+    METADATA.create_all(engine)
+
+    def reserved(connection: sa.Connection) -> tuple[int, int]:
+        met(connection, [OWNER], MONEY, 0.0)
+        keep_supply(connection, MONEY, 0.0)
+        app = open_application(connection, OWNER, "web", 30 * MICRO, 0, 0.0).application
+        period = begin(connection, 1.0, 1.0, 1, 1)
+        reserve(connection, period, {app: 20 * MICRO}, 1.0)
+        end_application(connection, app, 2.0)
+        return app, period
+
+    app, period = service.transaction(engine, reserved)
+    assert service.transaction(engine, lambda c: accounts.get(c, [app]))[app].balance == 20 * MICRO
+    service.transaction(engine, lambda c: reserve(c, period, {}, 3.0))
+    assert service.transaction(engine, lambda c: accounts.get(c, [app]))[app].balance == 0
+    assert service.transaction(engine, lambda c: tenant(c, OWNER)).balance == 100 * MICRO
+    assert service.transaction(engine, audit).sound
+    engine.dispose()
