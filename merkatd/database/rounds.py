@@ -31,7 +31,7 @@ class RoundColumns(TypedColumns):
 ROUNDS = table("rounds", RoundColumns)
 
 _DRIFT_S = 5.0
-"""By so much clocks differ that are right: those of two daemons, or one that is being adjusted."""
+"""The most by which the clocks of two daemons differ, or one clock while NTP adjusts it."""
 
 
 def newest(connection: sa.Connection, kind: RoundKind) -> tuple[int, float] | None:

@@ -62,11 +62,11 @@ def settle(game: Game, orderly: Orderly) -> Settled:
 
 
 def said(why: Callable[Given, str], *given: Given.args, **named: Given.kwargs) -> str:
-    """Return the reason, or that there is none: a text that fails costs no decision."""
+    """Return the reason, or a substitute if it raises: no decision depends on its text."""
     try:
         return why(*given, **named)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with a text, the steps are right
-        return f"the reason for it can't be told ({type(error).__name__}: {error})"
+    except Exception as error:  # noqa: BLE001 - no step depends on a text
+        return f"no reason is available ({type(error).__name__}: {error})"
 
 
 def _step(

@@ -170,7 +170,7 @@ def _reasons(world: World, seen: Seen, decision: Decision) -> Mapping[int, str]:
     """Return what owners are told; texts that fail cost no decision."""
     try:
         return _why(world, seen, decision)
-    except Exception:  # noqa: BLE001 - the decision is right without them
+    except Exception:  # noqa: BLE001 - the decision does not depend on them
         _log.failure("Not all reasons can be told; all that was decided is done")
         return decision.reasons
 

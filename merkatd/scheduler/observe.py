@@ -136,7 +136,7 @@ def seen_from(
 
 async def observe(world: World) -> Seen:
     """Read everything, and store that it was read: from here on the period has a number."""
-    # Read first: what is said while the look goes on is newer than what templates say.
+    # Read first: bids that arrive during the observation are newer than those of templates.
     began = await world.database.read(bids.newest)
     looked = await look(world)
     await world.executor.run(partial(world.recent.met, looked.observation, looked.use))

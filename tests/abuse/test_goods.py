@@ -177,7 +177,7 @@ def test_no_way_of_starting_gives_network_or_disk_for_less(name: str) -> None:
     after = {owner: site.paid(owner) for owner in ("ann", "eve")}
     for good, host in HOST.items():
         each = (after["ann"][good] - before["ann"][good]) / site.had["ann", good]
-        # A Mbit/s and a MiB/s are left to everybody.
+        # Each limit leaves a VM at least 1 Mbit/s and 1 MiB/s.
         bought = site.had["eve", good] - PERIODS * PERIOD_S
         paid = after["eve"][good] - before["eve"][good]
         assert bought > host * PERIODS, "it had a second of the whole host in each period"

@@ -37,7 +37,7 @@ def between(holds: float = 6144.0, stays: float = 4096.0, **columns: Any) -> Sna
 
 
 def on_host_0(snapshot: Snapshot, *steps: Deploy, used: float = 500.0) -> Any:
-    """The limits where the VMs on host 0 are due all that there is without the VM that leaves."""
+    """The limits where the VMs on host 0 are due its whole memory less that of the leaving VM."""
     decision = given(snapshot, np.full((3, 2), SIZE), *steps)
     return limits_of(snapshot, decision, measured(snapshot, [500.0, used, np.nan]))
 
@@ -72,7 +72,7 @@ def test_a_new_vm_waits_for_what_a_vm_that_leaves_holds_and_has_prospects() -> N
 
 
 def test_a_host_from_which_a_vm_goes_is_not_overfull() -> None:
-    """The floors fit it; what VM 0 holds there goes by itself."""
+    """The floors fit the host, and VM 0 frees its memory there when it has left."""
     limits = on_host_0(between(holds=SIZE), COMES, used=4096)
     assert limits.overfull == {}
 

@@ -60,7 +60,7 @@ def test_nothing_ends_while_the_clock_is_ahead_for_some_periods(
 
 
 def test_a_new_time_counts_once_it_has_held(site: Clocked) -> None:
-    """The clock was behind all the time, and is right now: the deadline has passed."""
+    """The clock was behind, and NTP has set it right: the deadline has passed."""
     platform = site.submit(slo=DEADLINE)
     site.periods(5)
     site.ahead_s = 200 * HOUR_S

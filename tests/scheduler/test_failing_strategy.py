@@ -126,7 +126,7 @@ def test_where_hosts_cannot_be_divided_vms_keep_their_limits(
 def test_a_reason_that_fails_costs_no_decision(
     name: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that was decided is done; the text says that there is no reason."""
+    """The decision is carried out; the text says that no reason is available."""
     frontend = Frontend(hosts=2, markets=(Market(strategy=name),))
     stays, leaves = frontend.vm(SCHED_REQUIREMENTS="ID = 0"), frontend.vm()
     frontend.periods(2)

@@ -231,7 +231,7 @@ class TestBehindAProxy:
         assert not kept.disconnecting
 
     def test_a_proxy_that_names_no_address_has_no_such_bound(self) -> None:
-        """Its connections are everybody's."""
+        """The bound counts no connection of the proxy itself."""
         full = Full()
         for _ in range(ROOM):
             transport = full.come(PROXY)
