@@ -11,6 +11,7 @@ from merkatd.api.xmlrpc.encoding import Encoded
 from merkatd.api.xmlrpc.orders import SMALL
 from merkatd.api.xmlrpc.rights import MANAGE, USE, need_vm, no_vm
 from merkatd.api.xmlrpc.table import Caller, House, Parameter, method, struct, structs
+from merkatd.api.xmlrpc.written import written_prices
 
 MOST_PERIODS = 1000
 """Of prices that one call asks for."""
@@ -76,7 +77,7 @@ _QUOTED = {
 )
 async def price_info(house: House, _caller: Caller, market: str) -> Encoded:
     """What a unit of each resource costs now."""
-    return house.prices.of(house.preparing.latest, market)
+    return written_prices(house).of(house.preparing.latest, market)
 
 
 @method(

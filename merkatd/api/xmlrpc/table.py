@@ -12,7 +12,6 @@ from merkatd.api.xmlrpc.orders import Orders
 from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.turns import FairTurns
 from merkatd.api.xmlrpc.words import FaultCode, RpcFault
-from merkatd.api.xmlrpc.written import WrittenPrices
 from merkatd.ledger import Ledger
 from merkatd.scheduler.world import World
 
@@ -53,7 +52,7 @@ class Returns:
     """Of each struct of the member `resources`, `vms`, `movements` or `steps`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class House:
     """What methods work with."""
 
@@ -63,7 +62,6 @@ class House:
     logins: Logins
     version: str
     orders: Orders
-    prices: WrittenPrices = field(default_factory=WrittenPrices)
     groups: GroupQuestions | None = None
     long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
     """For what can take threads a second, and for what grows with a tenant's VMs: the others are

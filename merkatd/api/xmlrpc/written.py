@@ -1,7 +1,10 @@
 """The present prices as they are sent: written once a period, however often they are asked for."""
 
+from weakref import WeakKeyDictionary
+
 from merkatd.api.questions.words import one_of
 from merkatd.api.xmlrpc.encoding import Encoded, encoded
+from merkatd.api.xmlrpc.table import House
 from merkatd.scheduler.tell import Announcement
 
 
@@ -22,6 +25,17 @@ class WrittenPrices:
                 one_of({"market": market}, "market", list(latest.prices))
             found = self._written[market] = encoded(_rows(latest, market))
         return found
+
+
+_KEPT = WeakKeyDictionary[House, WrittenPrices]()
+
+
+def written_prices(house: House) -> WrittenPrices:
+    """What is written of this daemon's prices."""
+    found = _KEPT.get(house)
+    if found is None:
+        found = _KEPT[house] = WrittenPrices()
+    return found
 
 
 def _rows(latest: Announcement, market: str) -> list[dict[str, object]]:
