@@ -12,40 +12,46 @@ from collections.abc import Sequence
 from importlib import import_module, metadata
 
 from merkatd.commands.parsers import Parser
+from merkatd.commands.verb import Verb
 
-COMMANDS = (
-    "run",
-    "check",
-    "demo",
-    "status",
-    "top",
-    "list",
-    "explain",
-    "price",
-    "bid",
-    "tenant",
-    "budget",
-    "statement",
-    "quote",
-    "log",
-    "plan",
-    "mode",
-    "shadow",
-    "platform",
-    "host",
-    "pause",
-    "resume",
-    "limits",
-    "release",
-    "snapshot",
-    "driver",
-    "embedded",
-    "experiment",
-    "completion",
-    "manual",
-)
-_MODULES = {"list": "lists"}
-"""Those that are called otherwise than their commands."""
+_PLACES = {
+    "run": "run",
+    "check": "check",
+    "demo": "demo",
+    "status": "status",
+    "top": "top",
+    "list": "lists",
+    "explain": "explain",
+    "price": "price",
+    "bid": "bid",
+    "tenant": "tenant",
+    "budget": "budget",
+    "statement": "statement",
+    "quote": "quote",
+    "log": "log",
+    "plan": "plan",
+    "mode": "mode",
+    "shadow": "shadow",
+    "platform": "platform",
+    "host": "host",
+    "pause": "pause",
+    "resume": "resume",
+    "limits": "limits",
+    "release": "release",
+    "snapshot": "snapshot",
+    "driver": "driver",
+    "embedded": "embedded",
+    "experiment": "experiment",
+    "completion": "completion",
+    "manual": "manual",
+}
+"""Where each verb stands: only the modules of those that are asked for are imported."""
+COMMANDS = tuple(_PLACES)
+
+
+def _verb(name: str) -> Verb:
+    found: Verb = getattr(import_module(f"merkatd.commands.{_PLACES[name]}"), name.upper())
+    return found
 
 
 def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
@@ -62,12 +68,12 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     top_level.add_argument("--version", action="version", version=version)
     commands = top_level.add_subparsers(metavar="COMMAND", required=True)
     for name in names:
-        module = import_module(f"merkatd.commands.{_MODULES.get(name, name)}")
+        verb = _verb(name)
         command = commands.add_parser(
-            name, help=module.SUMMARY, description=module.__doc__, allow_abbrev=False
+            name, help=verb.summary, description=verb.description, allow_abbrev=False
         )
-        module.add_arguments(command)
-        command.set_defaults(run=module.run, summary=module.SUMMARY, parser=parser)
+        verb.add_arguments(command)
+        command.set_defaults(run=verb.run, summary=verb.summary, parser=parser)
     return top_level
 
 

@@ -1,8 +1,4 @@
-"""`merkatd bid`: change what a VM bids, or show it; the newest word wins, whoever says it.
-
-The bid holds from the next period on. The shares and costs beside it are what it would get
-and cost now, where it is, while all others stay as they are.
-"""
+"""`merkatd bid`: change what a VM bids, or show it; the newest word wins, whoever says it."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,9 +8,8 @@ from merkatd.commands import words
 from merkatd.commands.asking import Ask
 from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, Table, to_text
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "change or show what a VM bids"
 
 RESOURCES = ("cpu", "memory", "network", "disk")
 
@@ -32,7 +27,7 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_bid_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("vm", metavar="VM", type=words.reference, help="the VM, by id or name")
     parser.add_argument("--cpu", metavar="X", type=words.bid, help="bid X credits a period for CPU")
@@ -48,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, {"bid": TABLE}, follow=False)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_bid(arguments: argparse.Namespace) -> int:
     """Tell the daemon, and print old and new."""
 
     def fetch(ask: Ask) -> Any:
@@ -75,3 +70,17 @@ def _text(answer: Any, cells: int | None) -> Sequence[str]:
         head = f"{who} bids:"
         columns = [column for column in columns if not column.name.startswith("NEW")]
     return [head, *to_text(columns, rows, cells)]
+
+
+BID = Verb(
+    "bid",
+    summary="change or show what a VM bids",
+    description="""\
+`merkatd bid`: change what a VM bids, or show it; the newest word wins, whoever says it.
+
+The bid holds from the next period on. The shares and costs beside it are what it would get
+and cost now, where it is, while all others stay as they are.
+""",
+    add_arguments=add_bid_arguments,
+    run=run_bid,
+)

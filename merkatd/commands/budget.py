@@ -1,9 +1,4 @@
-"""`merkatd budget`: what applications may spend; show it, or change it.
-
-Without an application: all that are not over, or all of one tenant. A new amount is what the
-application holds from now on: what it lacks comes from its tenant's account, what it has too
-much goes back there. Replenishment adds to it at an interval, never above that amount.
-"""
+"""`merkatd budget`: what applications may spend; show it, or change it."""
 
 import argparse
 from typing import Any
@@ -12,9 +7,8 @@ from merkatd.commands import words
 from merkatd.commands.asking import Ask
 from merkatd.commands.output import WordsError
 from merkatd.commands.table import Column, Kind, Table
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "show or change applications' budgets"
 
 TABLE = Table(
     "BUDGET",
@@ -33,7 +27,7 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_budget_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "application", metavar="APPLICATION", nargs="?", type=words.whole, help="its id"
@@ -50,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, {"budget": TABLE})
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_budget(arguments: argparse.Namespace) -> int:
     """Ask or tell, and print the budgets."""
 
     def fetch(ask: Ask) -> Any:
@@ -64,3 +58,18 @@ def run(arguments: argparse.Namespace) -> int:
         return [ask("budget", application=arguments.application, **changes)]
 
     return show_view("budget", arguments, TABLE, fetch)
+
+
+BUDGET = Verb(
+    "budget",
+    summary="show or change applications' budgets",
+    description="""\
+`merkatd budget`: what applications may spend; show it, or change it.
+
+Without an application: all that are not over, or all of one tenant. A new amount is what the
+application holds from now on: what it lacks comes from its tenant's account, what it has too
+much goes back there. Replenishment adds to it at an interval, never above that amount.
+""",
+    add_arguments=add_budget_arguments,
+    run=run_budget,
+)

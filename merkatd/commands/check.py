@@ -1,25 +1,18 @@
-"""`merkatd check`: whether a configuration is right, and what it will meet on its OpenNebula.
-
-Every problem is told, not only the first. With an OpenNebula configured the server is asked
-for its version, which mode fits it, who else balances there, which clusters belong to no
-market, and whether the login has the rights that are needed. Errors end with exit code 1,
-warnings do not.
-"""
+"""`merkatd check`: whether a configuration is right, and what it will meet on its OpenNebula."""
 
 import argparse
 
 from merkatd.commands.complaints import DONE, NOT_DONE, complain
 from merkatd.commands.configured import INSTALLED, add_config, read_config
+from merkatd.commands.verb import Verb
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind, CloudMode, HypervisorKind
 from merkatd.driver.advice import Level, Wish, findings
 from merkatd.driver.calling import RefusedError, calling
 from merkatd.driver.inquiry import inquire
 
-SUMMARY = "check a configuration, and the cloud that it is for"
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_check_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "--offline", action="store_true", help="check the file alone, and ask no server"
@@ -27,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_check(arguments: argparse.Namespace) -> int:
     """0 when the daemon would start with it and work."""
     config = read_config("check", arguments.config)
     if config is None:
@@ -67,3 +60,19 @@ def _ask(config: Config) -> int:
         else:
             print(f"{finding.level}: {finding.text}")
     return NOT_DONE if any(one.level is Level.ERROR for one in found) else DONE
+
+
+CHECK = Verb(
+    "check",
+    summary="check a configuration, and the cloud that it is for",
+    description="""\
+`merkatd check`: whether a configuration is right, and what it will meet on its OpenNebula.
+
+Every problem is told, not only the first. With an OpenNebula configured the server is asked
+for its version, which mode fits it, who else balances there, which clusters belong to no
+market, and whether the login has the rights that are needed. Errors end with exit code 1,
+warnings do not.
+""",
+    add_arguments=add_check_arguments,
+    run=run_check,
+)

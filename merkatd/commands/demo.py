@@ -1,12 +1,4 @@
-"""`merkatd demo`: watch a cloud of tenants with bids and deadlines divide itself by price.
-
-It runs the daemon on the embedded cloud, in a temporary directory that is removed at the end,
-with a cloud's minute in a second. While it runs, all other commands work from a second
-terminal with the --config that it shows. It ends by itself, or with Ctrl-C.
-
-With --hypervisor libvirt the cloud's one host is this machine: real guests run on its libvirtd,
-which the tenants' bids slow down and speed up. They are ended with the demo.
-"""
+"""`merkatd demo`: watch a cloud of tenants with bids and deadlines divide itself by price."""
 
 import argparse
 import math
@@ -15,13 +7,12 @@ import sys
 from dataclasses import replace
 
 from merkatd.commands.reactor import asyncio_reactor
+from merkatd.commands.verb import Verb
 from merkatd.demo.scale import of_this_machine
 from merkatd.demo.site import Options
 
-SUMMARY = "watch a simulated cloud divide itself by price"
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     usual = Options()
     parser.add_argument(
@@ -67,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_demo(arguments: argparse.Namespace) -> int:
     """0 where it ended by itself or with Ctrl-C."""
     reactor = asyncio_reactor()
     # They import what imports the reactor.
@@ -139,3 +130,21 @@ def _whole(text: str, least: int, most: int) -> int:
     if least <= value <= most:
         return value
     raise argparse.ArgumentTypeError(f"{text}: a whole number from {least} to {most} is right")
+
+
+DEMO = Verb(
+    "demo",
+    summary="watch a simulated cloud divide itself by price",
+    description="""\
+`merkatd demo`: watch a cloud of tenants with bids and deadlines divide itself by price.
+
+It runs the daemon on the embedded cloud, in a temporary directory that is removed at the end,
+with a cloud's minute in a second. While it runs, all other commands work from a second
+terminal with the --config that it shows. It ends by itself, or with Ctrl-C.
+
+With --hypervisor libvirt the cloud's one host is this machine: real guests run on its libvirtd,
+which the tenants' bids slow down and speed up. They are ended with the demo.
+""",
+    add_arguments=add_demo_arguments,
+    run=run_demo,
+)

@@ -1,18 +1,13 @@
-"""`merkatd experiment`: the paper's figures and tables in virtual time, beside what it states.
-
-`list` shows what there is. `run NAME`, or a scenario's `FILE.toml`, runs it on all cores, one
-process a run; a run that was ended goes on where it was. `report NAME` prints again what is stored.
-"""
+"""`merkatd experiment`: the paper's figures and tables in virtual time, beside what it states."""
 
 import argparse
 from pathlib import Path
 
 from merkatd.commands import words
+from merkatd.commands.verb import Verb
 
-SUMMARY = "repeat the paper's evaluation in virtual time"
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("what", choices=("list", "run", "report"), help="what to do")
     parser.add_argument(
@@ -52,8 +47,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_experiment(arguments: argparse.Namespace) -> int:
     """Load the simulator, which nothing else here needs, and let it work."""
     from simulator import command  # noqa: PLC0415 - loads scipy's statistics: half a second
 
     return command.run(arguments)
+
+
+EXPERIMENT = Verb(
+    "experiment",
+    summary="repeat the paper's evaluation in virtual time",
+    description="""\
+`merkatd experiment`: the paper's figures and tables in virtual time, beside what it states.
+
+`list` shows what there is. `run NAME`, or a scenario's `FILE.toml`, runs it on all cores, one
+process a run; a run that was ended goes on where it was. `report NAME` prints again what is stored.
+""",
+    add_arguments=add_experiment_arguments,
+    run=run_experiment,
+)

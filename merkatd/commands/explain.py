@@ -1,9 +1,4 @@
-"""`merkatd explain`: why a VM gets what it gets, is where it is, and what would get it more.
-
-The share of each resource is taken apart into terms that add up to it: what its bid would
-get by itself (BY_BID), what its neighbours leave over or take (OTHERS), what its floor adds
-(FLOOR) and its cap cuts off (CAP).
-"""
+"""`merkatd explain`: why a VM gets what it gets, is where it is, and what would get it more."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -14,10 +9,9 @@ from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.table.columns import figure
 from merkatd.commands.table.screen import plain
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
 from merkatd.commands.wrapping import wrapped
-
-SUMMARY = "say why a VM gets what it gets"
 
 TABLE = Table(
     "SHARE",
@@ -68,13 +62,13 @@ _RAISED_BY_A_BID = frozenset({"bids", "floor", "no bid", "reserve price"})
 """Reasons for which more of a resource is a matter of the bid."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("vm", metavar="VM", type=words.reference, help="the VM, by id or name")
     add_view(parser, {"explain": TABLE})
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_explain(arguments: argparse.Namespace) -> int:
     """Ask, and print."""
     return show_view(
         "explain",
@@ -133,3 +127,18 @@ def _said(part: Any, rate: float | None) -> str:
         more = f"; a bid of {wanted:.4g} would get all {figure(part['most'])}"
     within = f"floor {figure(part['least'])}, cap {figure(part['most'])}"
     return f"{part['resource']}: {within}, {costs}; why not more: {part['why_not_more']}{more}"
+
+
+EXPLAIN = Verb(
+    "explain",
+    summary="say why a VM gets what it gets",
+    description="""\
+`merkatd explain`: why a VM gets what it gets, is where it is, and what would get it more.
+
+The share of each resource is taken apart into terms that add up to it: what its bid would
+get by itself (BY_BID), what its neighbours leave over or take (OTHERS), what its floor adds
+(FLOOR) and its cap cuts off (CAP).
+""",
+    add_arguments=add_explain_arguments,
+    run=run_explain,
+)

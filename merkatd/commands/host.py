@@ -1,9 +1,4 @@
-"""`merkatd host drain|undrain`: empty a host, or use it again.
-
-VMs of a drained host are moved elsewhere, within the limits on migrations of a period, and no
-VM is put there. The order is kept in the database until it is taken back, however often the
-daemon is started. OpenNebula does not know of it: `onehost disable` keeps others away too.
-"""
+"""`merkatd host drain|undrain`: empty a host, or use it again."""
 
 import argparse
 from typing import Any
@@ -12,11 +7,10 @@ from merkatd.commands import words
 from merkatd.commands.asking import Ask, answered, user
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
+from merkatd.commands.verb import Verb
 
-SUMMARY = "empty a host, or use it again"
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_host_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "action", metavar="ACTION", choices=("drain", "undrain"), help="drain or undrain"
@@ -27,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_host(arguments: argparse.Namespace) -> int:
     """Tell the daemon."""
 
     def show(ask: Ask) -> int:
@@ -49,3 +43,18 @@ def _undrained(answer: Any) -> str:
     if not answer["changed"]:
         return f"{answer['name']} was not drained."
     return f"{answer['name']} takes VMs again, from the next period on."
+
+
+HOST = Verb(
+    "host",
+    summary="empty a host, or use it again",
+    description="""\
+`merkatd host drain|undrain`: empty a host, or use it again.
+
+VMs of a drained host are moved elsewhere, within the limits on migrations of a period, and no
+VM is put there. The order is kept in the database until it is taken back, however often the
+daemon is started. OpenNebula does not know of it: `onehost disable` keeps others away too.
+""",
+    add_arguments=add_host_arguments,
+    run=run_host,
+)

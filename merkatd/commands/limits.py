@@ -1,16 +1,11 @@
-"""`merkatd limits`: what each VM should have, what its host enforces, and what it really uses.
-
-What is set and used is asked of the hosts at this moment; what is wanted is of the latest
-period. A number names a VM before a host.
-"""
+"""`merkatd limits`: what each VM should have, what its host enforces, and what it really uses."""
 
 import argparse
 
 from merkatd.commands import words
 from merkatd.commands.table import Column, Kind, Table
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "show the limits of VMs: wanted, set and used"
 
 TABLE = Table(
     "LIMITS",
@@ -48,7 +43,7 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_limits_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "of",
@@ -60,6 +55,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, {"limits": TABLE})
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_limits(arguments: argparse.Namespace) -> int:
     """Ask, and print the rows."""
     return show_view("limits", arguments, TABLE, lambda ask: ask("limits", of=arguments.of))
+
+
+LIMITS = Verb(
+    "limits",
+    summary="show the limits of VMs: wanted, set and used",
+    description="""\
+`merkatd limits`: what each VM should have, what its host enforces, and what it really uses.
+
+What is set and used is asked of the hosts at this moment; what is wanted is of the latest
+period. A number names a VM before a host.
+""",
+    add_arguments=add_limits_arguments,
+    run=run_limits,
+)

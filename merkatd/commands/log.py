@@ -1,8 +1,4 @@
-"""`merkatd log`: the decisions, newest last: what was done to whom, why, and what became of it.
-
-A step is planned, then sent, and confirmed once it is seen to have happened; it is refused
-where OpenNebula or the host would not, and expired where nothing came of it.
-"""
+"""`merkatd log`: the decisions, newest last: what was done to whom, why, and what became of it."""
 
 import argparse
 import time
@@ -12,9 +8,8 @@ from merkatd.api.recorded import KINDS, STATES
 from merkatd.commands import words
 from merkatd.commands.asking import Ask
 from merkatd.commands.table import Column, Kind, Table
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_newest, add_view, show_view
-
-SUMMARY = "show the decisions, with their reasons"
 
 TABLE = Table(
     "STEP",
@@ -40,7 +35,7 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_log_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("--vm", metavar="VM", type=words.reference, help="of this VM, id or name")
     parser.add_argument(
@@ -63,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, {"log": TABLE})
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_log(arguments: argparse.Namespace) -> int:
     """Ask, and print the rows."""
     return show_view("log", arguments, TABLE, lambda ask: _ask(ask, arguments))
 
@@ -93,3 +88,17 @@ def _since_s(ask: Ask, since: tuple[str, float] | None) -> float | None:
         return value
     now_s = ask("status").get("now_s")
     return max((time.time() if now_s is None else now_s) - value, 0.0)
+
+
+LOG = Verb(
+    "log",
+    summary="show the decisions, with their reasons",
+    description="""\
+`merkatd log`: the decisions, newest last: what was done to whom, why, and what became of it.
+
+A step is planned, then sent, and confirmed once it is seen to have happened; it is refused
+where OpenNebula or the host would not, and expired where nothing came of it.
+""",
+    add_arguments=add_log_arguments,
+    run=run_log,
+)

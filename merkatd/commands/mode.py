@@ -1,12 +1,4 @@
-"""`merkatd mode`: show how much of what is decided is done, or order another mode.
-
-dry: nothing is done. shadow: nothing is done either, and `merkatd shadow` shows where another
-scheduler placed VMs elsewhere. ask: VMs are placed, moved and suspended once you approve of the
-plan (`merkatd plan show`); limits are set without asking. on: all is done.
-
-An order holds from the next period on, also after a restart, until `merkatd mode configured`
-takes it back.
-"""
+"""`merkatd mode`: show how much of what is decided is done, or order another mode."""
 
 import argparse
 from typing import Any
@@ -14,8 +6,7 @@ from typing import Any
 from merkatd.commands.asking import Ask, answered, user
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
-
-SUMMARY = "show how much of what is decided is done, or change it"
+from merkatd.commands.verb import Verb
 
 _DOES = {
     "dry": "nothing is done of what is decided",
@@ -25,7 +16,7 @@ _DOES = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_mode_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "mode",
@@ -37,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_mode(arguments: argparse.Namespace) -> int:
     """Ask or tell the daemon."""
 
     def show(ask: Ask) -> int:
@@ -59,3 +50,21 @@ def _lines(answer: Any, wanted: str | None) -> list[str]:
     if answer["most_moves"] is not None:
         lines.append(f"A quiet start: the next period moves {answer['most_moves']} VMs at most.")
     return lines
+
+
+MODE = Verb(
+    "mode",
+    summary="show how much of what is decided is done, or change it",
+    description="""\
+`merkatd mode`: show how much of what is decided is done, or order another mode.
+
+dry: nothing is done. shadow: nothing is done either, and `merkatd shadow` shows where another
+scheduler placed VMs elsewhere. ask: VMs are placed, moved and suspended once you approve of the
+plan (`merkatd plan show`); limits are set without asking. on: all is done.
+
+An order holds from the next period on, also after a restart, until `merkatd mode configured`
+takes it back.
+""",
+    add_arguments=add_mode_arguments,
+    run=run_mode,
+)

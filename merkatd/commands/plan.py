@@ -1,13 +1,4 @@
-"""`merkatd plan`: what would be done now, why, and what everybody would get; nothing is done.
-
-Without --snapshot the running daemon looks at its cloud and decides as its next period
-would, but stores and sends nothing. With --snapshot a strategy decides from a file, and no
-daemon is needed.
-
-In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` shows it,
-`merkatd plan approve` has it carried out, each step judged again before it is sent, and
-`merkatd plan refuse` has it dropped. It stands until something else would be done.
-"""
+"""`merkatd plan`: what would be done now, why, and what everybody would get; nothing is done."""
 
 import argparse
 import sys
@@ -27,12 +18,11 @@ from merkatd.commands.asking import Ask, NotDoneError
 from merkatd.commands.output import WordsError
 from merkatd.commands.plan_text import plan_lines
 from merkatd.commands.table import Column, Kind, Table
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.registry import DEFAULT
 from merkatd.placement.warm import warm_up
-
-SUMMARY = "show what would be done with a cloud, and why"
 
 TABLE = Table(
     "STEP",
@@ -59,7 +49,7 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "action",
@@ -105,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, {"plan": TABLE, "show": plan_standing.STANDING})
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_plan(arguments: argparse.Namespace) -> int:
     """Decide, or let the daemon decide, and print; or answer the plan that waits."""
     if arguments.action == "show":
         return plan_standing.show(arguments)
@@ -160,3 +150,22 @@ def _read(name: str) -> Snapshot:
     except UnicodeDecodeError as error:
         raise SnapshotError(f"neither JSON in UTF-8 nor a compact snapshot: {error}") from None
     return loads(text)
+
+
+PLAN = Verb(
+    "plan",
+    summary="show what would be done with a cloud, and why",
+    description="""\
+`merkatd plan`: what would be done now, why, and what everybody would get; nothing is done.
+
+Without --snapshot the running daemon looks at its cloud and decides as its next period
+would, but stores and sends nothing. With --snapshot a strategy decides from a file, and no
+daemon is needed.
+
+In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` shows it,
+`merkatd plan approve` has it carried out, each step judged again before it is sent, and
+`merkatd plan refuse` has it dropped. It stands until something else would be done.
+""",
+    add_arguments=add_plan_arguments,
+    run=run_plan,
+)

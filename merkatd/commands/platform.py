@@ -1,21 +1,4 @@
-"""`merkatd platform`: virtual platforms: submit, look at, change, suspend, resume and stop them.
-
-merkatd platform submit FILE --tenant TENANT: have it looked after; - reads standard input.
-
-merkatd platform list: all platforms, or with --tenant those of one tenant.
-
-merkatd platform show ID: how it fares, what it cost and would take; --watch shows it again.
-
-merkatd platform update ID --deadline WHEN --performance P --budget X --replenishment Y: also
-while it runs.
-
-merkatd platform suspend ID: until it is told to resume; merkatd platform resume ID.
-
-merkatd platform stop ID: end it and its VMs; what is left of its budget goes back.
-
-WHEN is a time from now, like 90m or 6h, or a time like 2026-05-01T09:00:00Z. What a template
-says stands in docs/platforms.md.
-"""
+"""`merkatd platform`: virtual platforms: submit, look at, change, suspend, resume and stop them."""
 
 import argparse
 import sys
@@ -29,9 +12,8 @@ from merkatd.commands.output import WordsError
 from merkatd.commands.platform_text import lines_of
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.table.columns import short
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "submit, show, change and stop virtual platforms"
 
 TABLE = Table(
     "PLATFORM",
@@ -62,7 +44,7 @@ WATCH_S = 5.0
 _LONGEST = 32_768
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_platform_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("what", metavar="WHAT", choices=VERBS, help=", ".join(VERBS))
     parser.add_argument(
@@ -104,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, dict.fromkeys(VERBS, TABLE))
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_platform(arguments: argparse.Namespace) -> int:
     """Ask or tell, and print what it is then."""
     listing = arguments.what == "list"
     if arguments.watch and arguments.delay is None:
@@ -193,3 +175,30 @@ def _list_lines(answer: Any, cells: int | None) -> Sequence[str]:
 
 def _yes(value: Any) -> str | None:
     return None if value is None else ("yes" if value else "no")
+
+
+PLATFORM = Verb(
+    "platform",
+    summary="submit, show, change and stop virtual platforms",
+    description="""\
+`merkatd platform`: virtual platforms: submit, look at, change, suspend, resume and stop them.
+
+merkatd platform submit FILE --tenant TENANT: have it looked after; - reads standard input.
+
+merkatd platform list: all platforms, or with --tenant those of one tenant.
+
+merkatd platform show ID: how it fares, what it cost and would take; --watch shows it again.
+
+merkatd platform update ID --deadline WHEN --performance P --budget X --replenishment Y: also
+while it runs.
+
+merkatd platform suspend ID: until it is told to resume; merkatd platform resume ID.
+
+merkatd platform stop ID: end it and its VMs; what is left of its budget goes back.
+
+WHEN is a time from now, like 90m or 6h, or a time like 2026-05-01T09:00:00Z. What a template
+says stands in docs/platforms.md.
+""",
+    add_arguments=add_platform_arguments,
+    run=run_platform,
+)

@@ -1,16 +1,11 @@
-"""`merkatd price`: what a unit of each resource costs now, how it went, and earlier prices.
-
-A unit is a hundredth of a core, or a MiB of memory, for one period; a Mbit/s of network or a MiB/s
-of disks, where these are sold.
-"""
+"""`merkatd price`: what a unit of each resource costs now, how it went, and earlier prices."""
 
 import argparse
 
 from merkatd.commands import words
 from merkatd.commands.table import Column, Kind, Table
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "show the prices, now or over time"
 
 NOW = Table(
     "PRICE",
@@ -49,7 +44,7 @@ HISTORY = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_price_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "--history",
@@ -63,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, {"now": NOW, "history": HISTORY})
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_price(arguments: argparse.Namespace) -> int:
     """Ask, and print the rows."""
     if arguments.history is not None:
         return show_view(
@@ -73,3 +68,17 @@ def run(arguments: argparse.Namespace) -> int:
             lambda ask: ask("price_history", periods=arguments.history, market=arguments.market),
         )
     return show_view("price", arguments, NOW, lambda ask: ask("price", market=arguments.market))
+
+
+PRICE = Verb(
+    "price",
+    summary="show the prices, now or over time",
+    description="""\
+`merkatd price`: what a unit of each resource costs now, how it went, and earlier prices.
+
+A unit is a hundredth of a core, or a MiB of memory, for one period; a Mbit/s of network or a MiB/s
+of disks, where these are sold.
+""",
+    add_arguments=add_price_arguments,
+    run=run_price,
+)

@@ -1,9 +1,4 @@
-"""`merkatd quote`: what a bid would get now and cost, or which bid it would take to get so much.
-
-Without VM it is for one that there is not yet: on the host with the least load that has room
-for it, apart from what its requirements and groups say. Nothing is changed, and all others are
-taken to stay as they are.
-"""
+"""`merkatd quote`: what a bid would get now and cost, or which bid it would take to get so much."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,9 +9,8 @@ from merkatd.commands.asking import Ask
 from merkatd.commands.bid import RESOURCES
 from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, Table, to_text
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "say what a bid would get, or what it would take"
 
 TABLE = Table(
     "QUOTE",
@@ -32,7 +26,7 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_quote_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "vm",
@@ -74,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, {"quote": TABLE}, follow=False)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_quote(arguments: argparse.Namespace) -> int:
     """Ask, and print."""
     said = ("vm", *RESOURCES, *(f"want_{name}" for name in RESOURCES))
     size = ("market", "most_cpu", "most_memory", "least_memory")
@@ -110,3 +104,18 @@ def _who(answer: Any) -> str:
     if answer.get("id") is None:
         return "A new VM"
     return f"VM {answer['id']} ({answer['name']})" if answer["name"] else f"VM {answer['id']}"
+
+
+QUOTE = Verb(
+    "quote",
+    summary="say what a bid would get, or what it would take",
+    description="""\
+`merkatd quote`: what a bid would get now and cost, or which bid it would take to get so much.
+
+Without VM it is for one that there is not yet: on the host with the least load that has room
+for it, apart from what its requirements and groups say. Nothing is changed, and all others are
+taken to stay as they are.
+""",
+    add_arguments=add_quote_arguments,
+    run=run_quote,
+)

@@ -1,9 +1,4 @@
-"""`merkatd release`: give every VM its full size back, so that nothing of Merkat is left on hosts.
-
-The daemon is paused first and stays so. Quotas are taken off, weights are those that
-OpenNebula gives, pins of ours are cleared, balloons are let go. `merkatd resume` sets it all
-again.
-"""
+"""`merkatd release`."""
 
 import argparse
 import sys
@@ -13,9 +8,8 @@ from merkatd.commands.asking import Ask, NotDoneError, user
 from merkatd.commands.complaints import complain
 from merkatd.commands.output import WordsError, rows_of
 from merkatd.commands.table import Column, Kind, Table
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "give every VM its full size back, before Merkat is removed"
 
 TABLE = Table(
     "RELEASE",
@@ -30,13 +24,13 @@ _AT_ONCE = 100
 """VMs in one question: each is answered in good time."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_release_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask first")
     add_view(parser, {"release": TABLE}, follow=False)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_release(arguments: argparse.Namespace) -> int:
     """Tell the daemon, some VMs at a time, and print what became of each."""
     troubled: list[Any] = []
 
@@ -68,3 +62,18 @@ def _confirm() -> None:
     )
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise NotDoneError("nothing was done")
+
+
+RELEASE = Verb(
+    "release",
+    summary="give every VM its full size back, before Merkat is removed",
+    description="""\
+`merkatd release`: give every VM its full size back, so that nothing of Merkat is left on hosts.
+
+The daemon is paused first and stays so. Quotas are taken off, weights are those that
+OpenNebula gives, pins of ours are cleared, balloons are let go. `merkatd resume` sets it all
+again.
+""",
+    add_arguments=add_release_arguments,
+    run=run_release,
+)

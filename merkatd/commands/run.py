@@ -16,6 +16,7 @@ from merkatd.commands.configured import INSTALLED, add_config, loaded, read_conf
 from merkatd.commands.private import close_to_others, keep_private
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.commands.supervisor import Supervisor
+from merkatd.commands.verb import Verb
 from merkatd.commands.written import Written
 from merkatd.config.model import Config
 from merkatd.config.problems import ConfigError, Problem
@@ -27,14 +28,12 @@ from merkatd.starting.closing import ended
 from merkatd.starting.descriptors import raise_limit
 from merkatd.starting.reloading import Reloading
 
-SUMMARY = "run the daemon"
-
 _STATUS = "Sharing the cloud; `merkatd status` tells more"
 _THREADS = 10
 _EXPECTED = (StartError, ControlError, SchemaError, UnavailableError, OSError)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "--paused",
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_daemon(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT; the work in hand is finished first.
 
     At SIGHUP the configuration is read anew; one with mistakes leaves the old one in force. At
@@ -163,3 +162,13 @@ class _Running:
     def end(self) -> Any:
         """The reactor waits for what this returns; what is half started is started first."""
         return ensureDeferred(self._end())
+
+
+RUN = Verb(
+    "run",
+    summary="run the daemon",
+    description="""\
+`merkatd run`: the daemon, in the foreground, until it is told to end.""",
+    add_arguments=add_run_arguments,
+    run=run_daemon,
+)

@@ -1,9 +1,4 @@
-"""`merkatd shadow`: what another scheduler placed and moved, and what Merkat would have.
-
-In mode shadow Merkat decides beside whoever acts, and sends nothing. What was placed since the last
-look is decided again, in the same cloud without it. What was moved is held against what Merkat
-would have moved then; what Merkat alone would have moved is told once.
-"""
+"""`merkatd shadow`: what another scheduler placed and moved, and what Merkat would have."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,9 +6,8 @@ from typing import Any
 
 from merkatd.commands.output import rows_of
 from merkatd.commands.table import Column, Kind, Table, to_text
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_newest, add_view, show_view
-
-SUMMARY = "show what another scheduler placed and moved otherwise"
 
 TABLE = Table(
     "PLACED",
@@ -33,13 +27,13 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_shadow_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     add_newest(parser)
     add_view(parser, {"shadow": TABLE})
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_shadow(arguments: argparse.Namespace) -> int:
     """Ask, and print the rows."""
     return show_view(
         "shadow",
@@ -70,3 +64,18 @@ def _text(answer: Any, cells: int | None) -> Sequence[str]:
         lines.append(f"Merkat would move {int(answer['would_move'])} VMs now.")
     rows = rows_of(list(reversed(answer["vms"])))
     return lines + (to_text(TABLE.default(), rows, cells) if rows else [])
+
+
+SHADOW = Verb(
+    "shadow",
+    summary="show what another scheduler placed and moved otherwise",
+    description="""\
+`merkatd shadow`: what another scheduler placed and moved, and what Merkat would have.
+
+In mode shadow Merkat decides beside whoever acts, and sends nothing. What was placed since the last
+look is decided again, in the same cloud without it. What was moved is held against what Merkat
+would have moved then; what Merkat alone would have moved is told once.
+""",
+    add_arguments=add_shadow_arguments,
+    run=run_shadow,
+)

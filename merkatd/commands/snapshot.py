@@ -1,7 +1,4 @@
-"""`merkatd snapshot save`: keep what the latest decision was made from.
-
-`merkatd plan --snapshot FILE` decides from it again.
-"""
+"""`merkatd snapshot save`: keep what the latest decision was made from."""
 
 import argparse
 import sys
@@ -13,11 +10,10 @@ from merkatd.cluster.json_form import loads
 from merkatd.commands.asking import Ask, NotDoneError, answered
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
+from merkatd.commands.verb import Verb
 
-SUMMARY = "keep what the latest decision was made from"
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("action", metavar="ACTION", choices=("save",), help="save")
     parser.add_argument(
@@ -28,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_snapshot(arguments: argparse.Namespace) -> int:
     """Ask, and write the file."""
     return answered("snapshot", arguments, lambda ask: _save(ask, arguments.file))
 
@@ -50,3 +46,16 @@ def _save(ask: Ask, name: str) -> int:
         f" {len(data):,} bytes"
     )
     return DONE
+
+
+SNAPSHOT = Verb(
+    "snapshot",
+    summary="keep what the latest decision was made from",
+    description="""\
+`merkatd snapshot save`: keep what the latest decision was made from.
+
+`merkatd plan --snapshot FILE` decides from it again.
+""",
+    add_arguments=add_snapshot_arguments,
+    run=run_snapshot,
+)

@@ -1,9 +1,4 @@
-"""`merkatd statement`: what a tenant held, paid and used in a month, VM by VM.
-
-The columns of `oneshowback list` have its names; behind them stand what was used and what it
-cost. Amounts are exact in micro-credits (MICRO, and JSON): opening and movements make the
-closing balance, and the lines make what was charged. Months and days are UTC's.
-"""
+"""`merkatd statement`: what a tenant held, paid and used in a month, VM by VM."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,10 +8,9 @@ from merkatd.commands import words
 from merkatd.commands.asking import Ask
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.table.columns import present
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
 from merkatd.currency import MICRO
-
-SUMMARY = "show a tenant's month, VM by VM"
 
 
 def _of_good(good: str, hours: str, unit: str) -> tuple[Column, ...]:
@@ -60,7 +54,7 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_statement_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
         "tenant", metavar="TENANT", type=words.reference, help="the user, by id or name"
@@ -74,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, {"statement": TABLE}, follow=False)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_statement(arguments: argparse.Namespace) -> int:
     """Ask, and print the month."""
 
     def fetch(ask: Ask) -> Any:
@@ -110,3 +104,18 @@ def _text(answer: Any, cells: int | None) -> Sequence[str]:
     else:
         lines.append(f"All VMs together {total}: every credit is accounted for.")
     return lines
+
+
+STATEMENT = Verb(
+    "statement",
+    summary="show a tenant's month, VM by VM",
+    description="""\
+`merkatd statement`: what a tenant held, paid and used in a month, VM by VM.
+
+The columns of `oneshowback list` have its names; behind them stand what was used and what it
+cost. Amounts are exact in micro-credits (MICRO, and JSON): opening and movements make the
+closing balance, and the lines make what was charged. Months and days are UTC's.
+""",
+    add_arguments=add_statement_arguments,
+    run=run_statement,
+)

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from merkatd.commands.table import Column, Kind, Table
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "show how the running daemon is, and its prices"
 
 TABLE = Table(
     "STATUS",
@@ -46,12 +45,12 @@ TABLE = Table(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_status_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     add_view(parser, {"status": TABLE})
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_status(arguments: argparse.Namespace) -> int:
     """Ask the daemon on its control socket."""
     return show_view(
         "status",
@@ -93,4 +92,14 @@ _NOTICED = (
     ("failed_strategies", "strategy fails", "{}: nothing is placed or moved"),
     ("removed_users", "user removed", "{}"),
     ("retired_tenants", "tenant retired", "{}"),
+)
+
+
+STATUS = Verb(
+    "status",
+    summary="show how the running daemon is, and its prices",
+    description="""\
+`merkatd status`: how the running daemon is, and its prices.""",
+    add_arguments=add_status_arguments,
+    run=run_status,
 )

@@ -1,23 +1,4 @@
-"""`merkatd tenant`: who shares the cloud, with which weights and credits; weights and grants.
-
-merkatd tenant list: all tenants, and the supply.
-
-merkatd tenant show TENANT: one of them, its applications, and what was done by hand.
-
-merkatd tenant weight TENANT X: its part of the supply goes by X; default takes it back.
-
-merkatd tenant weight X --group GROUP: the same for all of a group that have no weight themselves.
-
-merkatd tenant grant TENANT X: X credits from the treasury; back where X is negative.
-
-merkatd tenant renew: top everybody up now, not only when the interval is over.
-
-merkatd tenant refund PERIOD --why TEXT: give back what was charged for a period that was void.
-
-A tenant is a user of OpenNebula, named by its id or its name. A tenant whose user was removed from
-OpenNebula is retired: its credits go to the treasury, and list names it below the table. Weights
-count from the next renewal on. Only who may open the daemon's socket can do this: no tenant can.
-"""
+"""`merkatd tenant`: who shares the cloud, with which weights and credits; weights and grants."""
 
 import argparse
 from collections.abc import Sequence
@@ -28,9 +9,8 @@ from merkatd.commands.asking import Ask
 from merkatd.commands.output import WordsError
 from merkatd.commands.table import Column, Kind, Table, to_text
 from merkatd.commands.table.columns import credits_text, time_text
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
-
-SUMMARY = "list tenants, weigh them, grant credits"
 
 TABLE = Table(
     "TENANT",
@@ -57,7 +37,7 @@ VERBS = ("list", "show", "weight", "grant", "renew", "refund")
 _QUESTIONS = {"list": "tenants", "weight": "tenant_weight", "grant": "tenant_grant"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_tenant_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("what", metavar="WHAT", choices=VERBS, help=", ".join(VERBS))
     parser.add_argument(
@@ -80,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_view(parser, dict.fromkeys(VERBS, TABLE))
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_tenant(arguments: argparse.Namespace) -> int:
     """Ask or tell, and print the tenants."""
     what: str = arguments.what
     return show_view(
@@ -196,3 +176,32 @@ _LINES = {
     "renew": _renewed_lines,
     "refund": _refunded_lines,
 }
+
+
+TENANT = Verb(
+    "tenant",
+    summary="list tenants, weigh them, grant credits",
+    description="""\
+`merkatd tenant`: who shares the cloud, with which weights and credits; weights and grants.
+
+merkatd tenant list: all tenants, and the supply.
+
+merkatd tenant show TENANT: one of them, its applications, and what was done by hand.
+
+merkatd tenant weight TENANT X: its part of the supply goes by X; default takes it back.
+
+merkatd tenant weight X --group GROUP: the same for all of a group that have no weight themselves.
+
+merkatd tenant grant TENANT X: X credits from the treasury; back where X is negative.
+
+merkatd tenant renew: top everybody up now, not only when the interval is over.
+
+merkatd tenant refund PERIOD --why TEXT: give back what was charged for a period that was void.
+
+A tenant is a user of OpenNebula, named by its id or its name. A tenant whose user was removed from
+OpenNebula is retired: its credits go to the treasury, and list names it below the table. Weights
+count from the next renewal on. Only who may open the daemon's socket can do this: no tenant can.
+""",
+    add_arguments=add_tenant_arguments,
+    run=run_tenant,
+)

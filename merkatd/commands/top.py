@@ -17,9 +17,8 @@ from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config
 from merkatd.commands.output import screen_width
 from merkatd.commands.top_frame import frame
+from merkatd.commands.verb import Verb
 from merkatd.commands.view import sleep
-
-SUMMARY = "watch prices, hosts, VMs and decisions"
 
 ORDERS = ("cost", "cpu", "memory", "error")
 
@@ -28,7 +27,7 @@ _BEGIN, _END = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_top_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("--once", action="store_true", help="print one frame, and exit")
     parser.add_argument(
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_top(arguments: argparse.Namespace) -> int:
     """Ask and draw, again and again."""
     return answered("top", arguments, lambda ask: _show(ask, arguments))
 
@@ -109,3 +108,13 @@ def _screen() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
         sys.stdout.write(_END)
         sys.stdout.flush()
+
+
+TOP = Verb(
+    "top",
+    summary="watch prices, hosts, VMs and decisions",
+    description="""\
+`merkatd top`: prices, hosts, VMs and the last decisions, live; q or Ctrl-C ends it.""",
+    add_arguments=add_top_arguments,
+    run=run_top,
+)
