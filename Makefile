@@ -41,7 +41,7 @@ test: packages compile check libvirt  ## everything; Debian packages that it lac
 
 compile: venv
 	@# Beside the checks: otherwise each of the tests' processes compiles for itself at first.
-	@$(BIN)/python -m merkatd.placement.warm >/dev/null 2>&1 &
+	@$(BIN)/python -m merkatd.placement.registry >/dev/null 2>&1 &
 
 packages:
 	@missing=$$(for pair in $(PACKAGES); do ls $${pair#*:} >/dev/null 2>&1 || printf '%s ' $${pair%:*}; done); \

@@ -39,9 +39,9 @@ from merkatd.cluster import Decision, Plan, Snapshot
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.embedded.cloud import Cloud
 from merkatd.embedded.transport import MemoryTransport
+from merkatd.market.market_view import view_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Place, Quotes
-from merkatd.market.view import view_of
 from merkatd.scheduler.settings import Goods
 from tests.clouds import crowded
 

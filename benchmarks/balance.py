@@ -18,11 +18,11 @@ from benchmarks.baselines import climbed
 from benchmarks.bound import greatest_relief
 from benchmarks.figures import Figures
 from merkatd.cluster import Decision, Migrate, Snapshot
-from merkatd.market.assess import assess
-from merkatd.market.view import view_of
+from merkatd.market.error import assess
+from merkatd.market.market_view import view_of
 from merkatd.placement import strategy_named
-from merkatd.placement.even import host_bids, host_loads
-from merkatd.placement.tabu import TabuSettings
+from merkatd.placement.tabu.even_loads import host_bids, host_loads
+from merkatd.placement.tabu.tabu import TabuSettings
 from tests.clouds import crowded, flavoured, placed
 
 RNG = np.random.default_rng(0)

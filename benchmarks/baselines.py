@@ -8,13 +8,16 @@ errors again for every candidate; its ComputeErrors is compiled like everything 
 import numpy as np
 
 from merkatd.cluster import Decision, Floats, Ints, Snapshot
-from merkatd.placement.board import errors_on, where_floors_fit
-from merkatd.placement.compiled import compiled
-from merkatd.placement.even import climb
-from merkatd.placement.game import Game, start
-from merkatd.placement.onehost import SUM_OF_SHORTFALLS, Stakes, divide
-from merkatd.placement.play import play
-from merkatd.placement.strategy import MarketSettings, Pricing
+from merkatd.placement.base.board import where_floors_fit
+from merkatd.placement.base.compiled import compiled
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, divide
+from merkatd.placement.base.least_load import start
+from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.market.host_errors import errors_on
+from merkatd.placement.market.settlement import play
+from merkatd.placement.tabu.even_loads import climb
+from merkatd.placement.tabu.paper import MarketSettings
 
 
 def climbed(snapshot: Snapshot, moves: int) -> Decision:

@@ -10,9 +10,9 @@ shortfall at all, which no plan can beat.
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, Snapshot
-from merkatd.placement.compiled import compiled
-from merkatd.placement.game import start
-from merkatd.placement.onehost import SUM_OF_SHORTFALLS, Stakes, score
+from merkatd.placement.base.compiled import compiled
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score
+from merkatd.placement.base.least_load import start
 
 MOST = 5
 

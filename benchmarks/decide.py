@@ -15,13 +15,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.baselines import climbed, transcribed
 from benchmarks.figures import Figures, seconds, yardstick
 from merkatd.cluster import Snapshot
-from merkatd.market.view import view_of
+from merkatd.market.market_view import view_of
 from merkatd.placement import strategy_named
-from merkatd.placement.even import climb
-from merkatd.placement.game import start
-from merkatd.placement.paper import walk
-from merkatd.placement.strategy import MarketSettings
-from merkatd.placement.tabu import TabuSettings
+from merkatd.placement.base.least_load import start
+from merkatd.placement.tabu.even_loads import climb
+from merkatd.placement.tabu.paper import MarketSettings, walk
+from merkatd.placement.tabu.tabu import TabuSettings
 from tests.clouds import crowded
 
 RNG = np.random.default_rng(0)

@@ -17,10 +17,10 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.figures import Figures, seconds, yardstick
 from merkatd.cluster import Floats, Ints, Snapshot
-from merkatd.limits.pins import pins
-from merkatd.limits.topology import Pinned, Topology
-from merkatd.placement.game import start
-from merkatd.placement.groups.strategy import regrouped
+from merkatd.limits.core_assignment import pins
+from merkatd.limits.enforced_limits import Pinned, Topology
+from merkatd.placement.base.least_load import start
+from merkatd.placement.groups.group_strategy import regrouped
 from tests.clouds import cloud, hosts_table, vms_table
 
 HOSTS, VMS, CORES = 1_000, 10_000, 32

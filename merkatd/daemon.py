@@ -29,7 +29,7 @@ from merkatd.opennebula.events import Events
 from merkatd.opennebula.present import HostsNow, start_again
 from merkatd.opennebula.users import missing_users
 from merkatd.placement import strategy_named
-from merkatd.placement.warm import warm_up
+from merkatd.placement.registry import warm_up
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ordering import end_of_removed as platforms_of_removed
 from merkatd.scheduler.leading import Leading

@@ -22,7 +22,7 @@ from merkatd.cluster import (
     Vms,
     VmState,
 )
-from merkatd.cluster.tables import RolePairs
+from merkatd.cluster.vms import RolePairs
 
 
 def hosts_table(capacity: Floats, **columns: Any) -> Hosts:

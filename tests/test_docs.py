@@ -8,8 +8,8 @@ import pytest
 
 from merkatd.cli import main
 from merkatd.cluster.columns import forms
-from merkatd.cluster.json_form import loads
-from merkatd.cluster.json_read import TABLES
+from merkatd.cluster.snapshot_json import loads
+from merkatd.cluster.snapshot_json_reader import TABLES
 from merkatd.config.load import parse
 
 ROOT = Path(__file__).parents[1]

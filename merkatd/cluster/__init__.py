@@ -4,19 +4,18 @@ Everything else speaks in these values. They hold no behaviour beyond their own
 consistency and import nothing of ours.
 """
 
-from merkatd.cluster.arrays import Bools, Floats, Ints
-from merkatd.cluster.decision import Decision
-from merkatd.cluster.plan import Plan
-from merkatd.cluster.snapshot import History, Snapshot
-from merkatd.cluster.states import RESTING, HostState, RolePolicy, VmKind, VmState
-from merkatd.cluster.steps import (
+from merkatd.cluster.columns import Bools, Floats, Ints
+from merkatd.cluster.hosts import Hosts, HostState, Markets, Requirements
+from merkatd.cluster.plan import (
     Balloon,
     Create,
+    Decision,
     Deploy,
     Limit,
     Migrate,
     OnHost,
     Pin,
+    Plan,
     Resume,
     Step,
     Stop,
@@ -24,8 +23,9 @@ from merkatd.cluster.steps import (
     Terminate,
     Throttle,
 )
-from merkatd.cluster.tables import Hosts, Markets, Requirements, Roles, Vms
+from merkatd.cluster.snapshot import History, Snapshot
 from merkatd.cluster.urgent import urgent_vms
+from merkatd.cluster.vms import RESTING, RolePolicy, Roles, VmKind, Vms, VmState
 
 __all__ = [
     "RESTING",

@@ -1,4 +1,4 @@
-"""How a column is declared: what its values mean, so that readers and writers need no list.
+"""Array types, how a column is declared, the row of an id, and the one constant for no host.
 
 A table is a frozen dataclass whose fields are columns. Each field says its form once,
 here; the JSON form, the compact form and the checks all follow from it.
@@ -6,11 +6,24 @@ here; the JSON form, the compact form and the checks all follow from it.
 
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from merkatd.cluster.arrays import frozen
+Scalar = TypeVar("Scalar", bound=np.generic)
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """The same values, in an array that refuses to be changed."""
+    if not array.flags.writeable:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +145,13 @@ def forms(table: type[Table]) -> dict[str, Form]:
 
 def _fields(table: type[Table]) -> tuple[Field[Any], ...]:
     return tuple(entry for entry in fields(table) if "form" in entry.metadata)
+
+
+def _row(ids: Ints, wanted: int) -> int:
+    row = int(np.searchsorted(ids, wanted))
+    if row == len(ids) or ids[row] != wanted:
+        raise KeyError(wanted)
+    return row
+
+
+NOWHERE = -1

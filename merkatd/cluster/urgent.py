@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from merkatd.cluster.hosts import HostState
 from merkatd.cluster.snapshot import Snapshot
-from merkatd.cluster.states import HostState, VmState
+from merkatd.cluster.vms import VmState
 
 
 def urgent_vms(snapshot: Snapshot) -> frozenset[int]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from merkatd.api.questions.plans import Costs, at_price, plan_value
 from merkatd.cluster import Snapshot
-from merkatd.cluster.check import SnapshotError
-from merkatd.cluster.compact import from_npz
-from merkatd.cluster.json_form import loads
+from merkatd.cluster.snapshot import SnapshotError
+from merkatd.cluster.snapshot_json import loads
+from merkatd.cluster.snapshot_npz import from_npz
 from merkatd.commands import plan_standing, words
 from merkatd.commands.asking import Ask, NotDoneError
 from merkatd.commands.output import WordsError
@@ -21,8 +21,7 @@ from merkatd.commands.table import Column, Kind, Table
 from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
 from merkatd.placement import STRATEGIES, strategy_named
-from merkatd.placement.registry import DEFAULT
-from merkatd.placement.warm import warm_up
+from merkatd.placement.registry import DEFAULT, warm_up
 
 TABLE = Table(
     "STEP",

@@ -4,9 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from merkatd.cluster.check import SnapshotError
-from merkatd.cluster.compact import to_npz
-from merkatd.cluster.json_form import loads
+from merkatd.cluster.snapshot import SnapshotError
+from merkatd.cluster.snapshot_json import loads
+from merkatd.cluster.snapshot_npz import to_npz
 from merkatd.commands.asking import Ask, NotDoneError, answered
 from merkatd.commands.complaints import DONE
 from merkatd.commands.configured import add_config

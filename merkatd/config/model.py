@@ -27,8 +27,8 @@ from merkatd.config.shape import rules
 from merkatd.config.socket import control_socket
 from merkatd.limits.settings import LimitsSettings
 from merkatd.opennebula import login
+from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import STRATEGIES
-from merkatd.placement.strategy import Pricing
 
 _SQLITE_FILE = re.compile(r"(?P<scheme>sqlite(\+\w+)?:///)(?P<file>[^/?:][^?]*)(?P<rest>\?.*)?")
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from merkatd.config.problems import closest
 from merkatd.config.shape import Rules, rules
+from merkatd.currency import income
 from merkatd.currency import settings as currency
-from merkatd.currency import supply
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import DEFAULT, STRATEGIES
 from merkatd.scheduler import settings
@@ -71,7 +71,7 @@ class Goods(settings.Goods):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupplyPolicy(supply.SupplyPolicy):
+class SupplyPolicy(income.SupplyPolicy):
     """The supply follows prices: lowered where they rise for long, raised where they fall."""
 
     RULES: ClassVar[Mapping[str, Rules]] = {

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from merkatd.currency.arrears import PATIENCE
 from merkatd.currency.credits import MOST_CREDITS, micro
-from merkatd.currency.supply import SupplyPolicy
+from merkatd.currency.income import SupplyPolicy
+from merkatd.currency.solvency import PATIENCE
 
 DAY_S = 86_400.0
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from merkatd.currency.days import Month
+from merkatd.currency.credits import Month
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.currency.days import DAY_S
+from merkatd.currency.credits import DAY_S
 from merkatd.database.periods import PERIODS
 from merkatd.database.schema import table
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from merkatd.currency.days import day_of
+from merkatd.currency.credits import day_of
 from merkatd.database.allocations import ALLOCATIONS
 from merkatd.database.bids import WORDS
 from merkatd.database.carrying import carry_forward

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
-from merkatd.currency.days import DAY_S, day_of
+from merkatd.currency.credits import DAY_S, day_of
 from merkatd.database.entries import AFTER_SLASH, ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.database.periods import PERIODS
 from merkatd.database.schema import chunks, table

@@ -10,8 +10,8 @@ from merkatd.database import group_vms
 from merkatd.database.group_vms import GroupVm
 from merkatd.database.groups import Group
 from merkatd.groups.permissions import letters, octal
-from merkatd.limits.cpu import UNITS_PER_CORE
-from merkatd.market.explain import hosts_after
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.market.explanation import hosts_after
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.using import CPU
 

@@ -7,7 +7,7 @@ for its owner and them, statements and balances likewise.
 """
 
 from merkatd.currency import MICRO, MOST_CREDITS, credits_of, micro
-from merkatd.currency.days import Month, month_of, parse_month
+from merkatd.currency.credits import Month, month_of, parse_month
 from merkatd.currency.settings import Money
 from merkatd.currency.statement import Statement, StatementLine
 from merkatd.database.budgets import Budget

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
-from merkatd.currency.replenishment import Refill, replenishments
+from merkatd.currency.income import Refill, replenishments
 from merkatd.database import accounts, budgets, entries, notes, rounds
 from merkatd.database.accounts import AccountKind
 from merkatd.database.budgets import Budget

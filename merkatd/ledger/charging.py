@@ -8,8 +8,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Floats, Ints
-from merkatd.currency import MICRO, arrears
-from merkatd.currency.parts import dealt_out
+from merkatd.currency import MICRO, solvency
+from merkatd.currency.credits import dealt_out
 from merkatd.database import (
     accounts,
     budgets,
@@ -104,7 +104,7 @@ def settle(connection: sa.Connection, bill: Bill, at_s: float) -> Settled:
     debts.owe(connection, short)
     owing = debts.collect(connection, cause, at_s)
     before = stored_arrears.load(connection)
-    counts = arrears.counted(before, short.keys() & owing, owing, bill.intervals)
+    counts = solvency.counted(before, short.keys() & owing, owing, bill.intervals)
     stored_arrears.replace(connection, counts)
     return Settled(sum(result.taken.values()), sum(result.missing.values()))
 

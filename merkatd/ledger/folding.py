@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from merkatd.currency.days import day_of
+from merkatd.currency.credits import day_of
 from merkatd.database import details, uses
 from merkatd.database.details import Detail
 from merkatd.database.rollups import roll_up, rolled_up_to

@@ -5,11 +5,10 @@ import math
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
-from merkatd.currency.days import day_of
-from merkatd.currency.renewal import Tenant as Claim
-from merkatd.currency.renewal import incomes
+from merkatd.currency.credits import day_of
+from merkatd.currency.income import SupplyChange, incomes, supply_change
+from merkatd.currency.income import Tenant as Claim
 from merkatd.currency.settings import DAY_S, Money
-from merkatd.currency.supply import SupplyChange, supply_change
 from merkatd.database import accounts, entries, notes, prices, rounds
 from merkatd.database import tenants as stored
 from merkatd.database.accounts import AccountKind

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from merkatd.currency.days import Month
+from merkatd.currency.credits import Month
 from merkatd.currency.settings import Money
 from merkatd.currency.statement import Statement
 from merkatd.database.budgets import Budget

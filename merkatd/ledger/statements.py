@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from merkatd.currency.days import Month, day_of
+from merkatd.currency.credits import Month, day_of
 from merkatd.currency.statement import Statement, StatementLine
 from merkatd.database import accounts, charges, details, entries, uses
 from merkatd.database.uses import Use

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO, MOST_CREDITS, micro
-from merkatd.currency.renewal import Tenant as Claim
-from merkatd.currency.renewal import entitlements
+from merkatd.currency.income import Tenant as Claim
+from merkatd.currency.income import entitlements
 from merkatd.currency.settings import Money
 from merkatd.database import accounts, entries, notes
 from merkatd.database import tenants as stored

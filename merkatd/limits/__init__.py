@@ -4,23 +4,27 @@ Pure functions on values: nothing here speaks to a host. `decide` does it for a 
 cloud; the parts it is made of are one module each.
 """
 
-from merkatd.limits.cgroup import CGROUP, from_cgroup, to_cgroup
-from merkatd.limits.cpu import (
+from merkatd.limits.core_assignment import pins
+from merkatd.limits.cpu_limits import (
+    CGROUP,
     CGROUP_V1,
     LEAST_QUOTA_US,
+    NO_CAP,
+    XEN,
+    Credit,
     Quotas,
     Weights,
+    credit,
+    from_cgroup,
     quotas,
+    to_cgroup,
     weights,
     whole_quota,
 )
-from merkatd.limits.decide import Limits, decide
-from merkatd.limits.in_force import BEYOND, UNSET, Cores, InForce
-from merkatd.limits.pins import pins
+from merkatd.limits.enforced_limits import BEYOND, UNSET, Cores, InForce, Pinned, Topology
+from merkatd.limits.io_limits import PER_UNIT
+from merkatd.limits.limit_plan import Limits, decide
 from merkatd.limits.settings import CpuSettings, LimitsSettings, MemorySettings, PinSettings
-from merkatd.limits.throttle import PER_UNIT
-from merkatd.limits.topology import Pinned, Topology
-from merkatd.limits.xen import NO_CAP, XEN, Credit, credit
 
 __all__ = [
     "BEYOND",

@@ -10,10 +10,11 @@ from typing import Self
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.demand import Bidder, Demand
 from merkatd.market.floors import PART
+from merkatd.market.market_view import MarketView
 from merkatd.market.price import PriceRule
-from merkatd.market.view import NOWHERE, MarketView
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from merkatd.cluster.arrays import Floats, Ints
+from merkatd.cluster.columns import Floats, Ints
 from merkatd.market.share import ENOUGH, bends
 
 HIGHEST = sys.float_info.max

@@ -1,13 +1,17 @@
-"""The allocation error (Eq. 2), and the shortfall, which is its half that hurts.
+"""The allocation error (Eq. 2) and the shortfall, of VMs and of whole markets.
 
 The first allocation is what a VM would get if the whole market were one host; the other is
 what it gets on the host it is on. The error counts a surplus like a lack; the shortfall
 counts only the lack, and weighs it by what the VM bids.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from merkatd.cluster.arrays import Floats
+from merkatd.cluster import Floats, Ints, Snapshot
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.market_view import view_of
 
 
 def errors(first: Floats, on_host: Floats) -> Floats:
@@ -26,3 +30,39 @@ def shortfalls(first: Floats, on_host: Floats) -> Floats:
 def weighted_shortfall(bids: Floats, first: Floats, on_host: Floats) -> float:
     """Of a cloud: the sum over its VMs of all they bid times their shortfall."""
     return float(np.dot(bids.sum(axis=1), shortfalls(first, on_host)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assessment:
+    """What everybody gets while the VMs are where they are said to be."""
+
+    first: Floats
+    """[vms, resources]: as if each market were one host."""
+    shares: Floats
+    """[vms, resources]: on the VM's host."""
+    errors: Floats
+    """[vms]: Eq. 2, the larger over the resources."""
+    shortfall: Floats
+    """[markets]: the sum of bid x shortfall."""
+    largest_error: Floats
+    """[markets]"""
+
+
+def assess(snapshot: Snapshot, host: Ints) -> Assessment:
+    """The outcome with each VM on the host in this row, -1 where it has none."""
+    first = np.zeros_like(snapshot.vms.bid)
+    shares = np.zeros_like(snapshot.vms.bid)
+    found = np.zeros(len(snapshot.vms))
+    shortfall = np.zeros(len(snapshot.markets))
+    largest = np.zeros(len(snapshot.markets))
+    for market in range(len(snapshot.markets)):
+        view = view_of(snapshot, market)
+        local = np.full(len(snapshot.hosts) + 1, NOWHERE)
+        local[view.hosts] = np.arange(len(view.hosts))
+        place = local[host[view.vms]]
+        first[view.vms] = view.first(place != NOWHERE).allocation
+        shares[view.vms] = view.on_hosts(place).allocation
+        shortfall[market] = weighted_shortfall(view.bid, first[view.vms], shares[view.vms])
+        found[view.vms] = errors(first[view.vms], shares[view.vms]).max(axis=1, initial=0.0)
+        largest[market] = found[view.vms].max(initial=0.0)
+    return Assessment(first, shares, found, shortfall, largest)

@@ -44,7 +44,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from merkatd.cluster.arrays import Bools, Floats, Ints
+from merkatd.cluster.columns import Bools, Floats, Ints
 from merkatd.market.share import share
 
 PART = 1 - 1e-6

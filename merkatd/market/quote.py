@@ -1,4 +1,4 @@
-"""What a bid would get and cost now, and which bid it would take, while all others stay.
+"""What a bid would get and cost now, and which bid it would take.
 
 A market is prepared once a period. After that a quote costs a few searches by halving, however
 many VMs there are: nothing is summed up again. It says what `share.py` would divide and
@@ -12,16 +12,16 @@ from typing import Self
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot
-from merkatd.market.charge import charges
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.claim_prices import Claim, ClaimPrices, Claims
 from merkatd.market.demand import Bidder, Demand
-from merkatd.market.explain import BIDDING
-from merkatd.market.price import PriceRule, bid_that_buys, price
-from merkatd.market.view import NOWHERE, total_of, view_of
+from merkatd.market.explanation import BIDDING
+from merkatd.market.market_view import total_of, view_of
+from merkatd.market.price import PriceRule, bid_that_buys, charges, price
+from merkatd.market.quoted_place import Quote
 
 LEAST_BID = 1e-6
 """A micro-credit: what is to be had for any bid above nothing is had for this."""
-
 _FIRST_LOOK = 16
 """So many of the least loaded hosts are looked at first, twice as many next, and so on."""
 
@@ -48,19 +48,6 @@ class Place:
     """What it holds, whatever its share is."""
     claim: Claim | None = None
     """Of what its floor is the part that its present bid pays for; None where nobody pays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """One resource: what a bid gets and costs."""
-
-    resource: str
-    bid: float
-    share: float
-    price: float
-    """Of a unit, with this bid; infinite where no price clears."""
-    cost: float
-    """Credits that a whole period costs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from merkatd.cluster.arrays import Bools, Floats, Ints
+from merkatd.cluster.columns import Bools, Floats, Ints
 
 ENOUGH = 1 + 1e-11
 """Tops that exceed the capacity by no more than rounding have all that they ask for.

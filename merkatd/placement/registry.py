@@ -1,4 +1,7 @@
-"""The strategies by name, each with its settings and what it is good for in a sentence."""
+"""The strategies by name, and getting their compiled code ready.
+
+`python -m merkatd.placement.registry` does it for every strategy, and for whoever starts later.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Decision, Floats, Snapshot
+from merkatd.cluster.snapshot_json import loads
+from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
+from merkatd.placement.base.strategy import Strategy
 from merkatd.placement.groups import GroupSettings, groups
-from merkatd.placement.groups.computing import computing, with_leftovers
-from merkatd.placement.onehost import LARGEST_LACK, SUM_OF_SHORTFALLS
-from merkatd.placement.paper import paper
-from merkatd.placement.strategy import MarketSettings, Strategy
-from merkatd.placement.tabu import TabuSettings, harm_of, tabu
+from merkatd.placement.groups.cpu_use import computing, with_leftovers
+from merkatd.placement.tabu.paper import MarketSettings, paper
+from merkatd.placement.tabu.tabu import TabuSettings, harm_of, tabu
 
 DEFAULT = "tabu"
 
@@ -87,3 +91,27 @@ def strategy_named(name: str) -> Entry:
     if name not in STRATEGIES:
         raise KeyError(f"no strategy is called {name!r}; there are: {', '.join(STRATEGIES)}")
     return STRATEGIES[name]
+
+
+_SMALL = """
+{"merkat_snapshot": 1, "now_s": 0, "period": 0, "resources": ["cpu"],
+ "markets": [{"name": "m"}],
+ "hosts": [%s],
+ "vms": [%s]}
+"""
+_HOST = '{"id": %d, "name": "%d", "market": "m", "capacity": {"cpu": 100}}'
+_VM = '{"id": %d, "host": %s, "state": "%s", "market": "m", "bid": {"cpu": %d}, "cap": {"cpu": 60}}'
+
+
+def warm_up(entry: Entry) -> None:
+    """Run the strategy on small clouds that reach all of its compiled code."""
+    for hosts, vms in ((2, 4), (8, 24)):
+        rows = [_VM % (at, '"0"', "running", 1 + at % 3) for at in range(vms)]
+        rows.append(_VM % (vms, "null", "pending", 2))
+        text = _SMALL % (",".join(_HOST % (at, at) for at in range(hosts)), ",".join(rows))
+        entry.decide(loads(text), np.random.default_rng(0))
+
+
+if __name__ == "__main__":
+    for each in STRATEGIES.values():
+        warm_up(each)

@@ -14,7 +14,7 @@ from merkatd.database.apart import Apart
 from merkatd.database.budgets import Budget
 from merkatd.database.fleets import Member
 from merkatd.database.platforms import Platform
-from merkatd.market.view import view_of
+from merkatd.market.market_view import view_of
 from merkatd.platforms.claims import claim_of, claims_of
 from merkatd.platforms.life import ATTENDED, State
 from merkatd.platforms.ports import BEYOND, PAST, Assignment, Claim, MarketNow, Standing, VmNow

@@ -25,7 +25,7 @@ from merkatd.cluster import Snapshot
 from merkatd.database import fleets, platforms
 from merkatd.database.apart import Apart
 from merkatd.database.platforms import Platform
-from merkatd.market.view import view_of
+from merkatd.market.market_view import view_of
 from merkatd.platforms.conditions import CPU, TEMPER, Offer, Terms, limit_of
 from merkatd.platforms.life import UP_OR_COMING, State
 from merkatd.platforms.ports import Amounts, Claim, MarketNow

@@ -10,12 +10,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, Suspend, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import MICRO, credits_of
-from merkatd.currency.affordable import affordable_bids, costs
-from merkatd.currency.arrears import refusal, suspended, warning
-from merkatd.currency.warning import stage, time_until_empty, words
-from merkatd.limits.cpu import UNITS_PER_CORE
-from merkatd.market.view import NOWHERE
+from merkatd.currency.solvency import (
+    affordable_bids,
+    costs,
+    refusal,
+    stage,
+    suspended,
+    time_until_empty,
+    warning,
+    words,
+)
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.holding import rests
 from merkatd.scheduler.observe import Seen

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import OnHost, Step
-from merkatd.cluster.steps import Create, Terminate
+from merkatd.cluster.plan import Create, Terminate
 from merkatd.database import periods, plans
 from merkatd.database.orders import Mode
 from merkatd.database.plans import Key, PlanState, Proposed, StoredPlan

@@ -26,11 +26,11 @@ from merkatd.cluster import (
     Throttle,
     VmState,
 )
-from merkatd.limits.in_force import BEYOND, MEMORY, UNSET, InForce
-from merkatd.limits.limiting import limit_steps
-from merkatd.limits.scene import Scene, scene_of
-from merkatd.limits.throttle import throttle_steps
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
+from merkatd.limits.cpu_limits import limit_steps
+from merkatd.limits.enforced_limits import BEYOND, MEMORY, UNSET, InForce
+from merkatd.limits.io_limits import throttle_steps
+from merkatd.limits.occupancy import Scene, scene_of
 from merkatd.scheduler.contended import contended
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.means import Means, means_in

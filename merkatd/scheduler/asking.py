@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, DeferredList, DeferredSemaphore, en
 from twisted.logger import Logger
 
 from merkatd.cluster import Create, Deploy, Migrate
-from merkatd.cluster.steps import Step
+from merkatd.cluster.plan import Step
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
 from merkatd.scheduler.ports import Answer, Reply, UnreachableError

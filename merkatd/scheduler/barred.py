@@ -28,11 +28,11 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import RESTING, Stop, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import credits_of
-from merkatd.currency.arrears import gives_back, suspended
+from merkatd.currency.solvency import gives_back, suspended
 from merkatd.database import journal
 from merkatd.database.lease import LeaseLostError
-from merkatd.market.view import NOWHERE
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import Answer, UnreachableError

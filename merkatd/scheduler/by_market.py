@@ -17,13 +17,13 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd.cluster import RESTING, Decision, Floats, Plan, Snapshot
-from merkatd.cluster.steps import Step
-from merkatd.limits.cpu import Quotas
-from merkatd.limits.in_force import CPU, MEMORY, InForce
-from merkatd.limits.throttle import PER_UNIT
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.plan import Step
+from merkatd.limits.cpu_limits import Quotas
+from merkatd.limits.enforced_limits import CPU, MEMORY, InForce
+from merkatd.limits.io_limits import PER_UNIT
 from merkatd.placement import strategy_named
-from merkatd.placement.play import stay, with_arrivals
+from merkatd.placement.market.settlement import stay, with_arrivals
 from merkatd.scheduler.afford import suspensions
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.world import World

@@ -21,7 +21,7 @@ from merkatd.database import accounts, allocations, arrears, fleets, periods, re
 from merkatd.database.periods import Period, PeriodState
 from merkatd.database.retrying import LostRaceError, is_of_data
 from merkatd.ledger import Bill, Person
-from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.books import Books
 from merkatd.scheduler.elapsed import (

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.claim_prices import Claims
 from merkatd.market.floors import bought, paid_floors
+from merkatd.market.market_view import MarketView, view_of
 from merkatd.market.price import PriceRule, price
-from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.scheduler import in_use
 from merkatd.scheduler.afford import Afforded, afforded, reserve_prices
 from merkatd.scheduler.charge import Purse

@@ -17,9 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.floors import PART
+from merkatd.market.market_view import MarketView, view_of
 from merkatd.market.price import PriceRule
-from merkatd.market.view import NOWHERE, MarketView, view_of
 from merkatd.scheduler.narrowing import narrowed_to
 
 MOST_CLAIMS = 20

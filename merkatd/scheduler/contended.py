@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Decision, Floats, HostState, Ints, Snapshot
-from merkatd.limits.scene import scene_of
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
+from merkatd.limits.occupancy import scene_of
 from merkatd.scheduler.ports import Observation
 
 _ENOUGH = 0.98

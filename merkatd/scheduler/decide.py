@@ -11,12 +11,12 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import Decision, Deploy, Ints, Migrate, OnHost, Plan, Snapshot, VmState
-from merkatd.cluster.steps import Step
+from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.plan import Step
 from merkatd.database import accounts, allocations, journal, periods, prices
 from merkatd.database.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
-from merkatd.market.view import NOWHERE
 from merkatd.scheduler import holding, looks, restarts, unlimited
 from merkatd.scheduler.afford import beside
 from merkatd.scheduler.by_market import decide_markets

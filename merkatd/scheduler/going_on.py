@@ -22,8 +22,8 @@ from twisted.logger import Logger
 
 from merkatd import ledger
 from merkatd.cluster import VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.database import allocations, periods
-from merkatd.market.view import NOWHERE
 from merkatd.scheduler import holding, looks, restarts, using
 from merkatd.scheduler.books import Books
 from merkatd.scheduler.observe import Seen

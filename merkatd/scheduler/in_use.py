@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
-from merkatd.market.view import NOWHERE, MarketView, view_of
-from merkatd.placement.rules import Rules
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.placement.base.hard_constraints import Rules
 from merkatd.scheduler.snapshot import MEMORY
 from merkatd.scheduler.under_way import rows_of
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from merkatd.cluster import Migrate, OnHost, Plan, Step
-from merkatd.cluster.steps import Create, Terminate
+from merkatd.cluster.plan import Create, Terminate
 from merkatd.database.orders import Mode
 from merkatd.database.plans import Key, key_of
 from merkatd.scheduler.observe import Seen

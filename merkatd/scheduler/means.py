@@ -16,7 +16,7 @@ from merkatd import ledger
 from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.database import accounts, allocations
-from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.owed import costs, in_a_market
 from merkatd.scheduler.using import CPU, by_use
 from merkatd.scheduler.world import World

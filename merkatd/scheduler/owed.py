@@ -11,8 +11,8 @@ import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
-from merkatd.limits.cpu import UNITS_PER_CORE
-from merkatd.market.charge import charges as charges_of
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.market.price import charges as charges_of
 from merkatd.scheduler import holding
 from merkatd.scheduler.settings import ALL_GOODS, RESOURCES, Market
 from merkatd.scheduler.using import CPU, units

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Floats, History, Ints
-from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.ports import Observation, Use
 
 SAMPLES = 12

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, VmState
-from merkatd.limits.in_force import MEMORY
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
+from merkatd.limits.enforced_limits import MEMORY
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import NO_RECORD, UNKNOWN, Record, Use
 from merkatd.scheduler.snapshot import MEMORY as COLUMN

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from merkatd.database.orders import Mode
+from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
-from merkatd.placement.strategy import Pricing
 
 RESOURCES = ("cpu", "memory")
 """What is traded: CPU in percent of a core, memory in MiB."""

@@ -30,8 +30,8 @@ from merkatd.cluster import (
     Vms,
     VmState,
 )
-from merkatd.cluster.check import checked
-from merkatd.cluster.tables import RolePairs
+from merkatd.cluster.snapshot import checked
+from merkatd.cluster.vms import RolePairs
 from merkatd.database.steps import StoredStep
 from merkatd.limits import UNSET, InForce
 from merkatd.scheduler.constraints import Constraints

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from merkatd.limits.in_force import MEMORY
+from merkatd.limits.enforced_limits import MEMORY
 from merkatd.scheduler.narrowing import narrowed_to
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.snapshot import MEMORY as COLUMN

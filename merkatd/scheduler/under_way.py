@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from merkatd.cluster import Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.database.steps import StoredStep
-from merkatd.market.view import NOWHERE
 from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import RESOURCES
 

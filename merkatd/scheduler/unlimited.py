@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
+from merkatd.cluster.columns import NOWHERE
 from merkatd.database import prices as stored_prices
 from merkatd.database.periods import Period
-from merkatd.limits.cpu import UNITS_PER_CORE
-from merkatd.market.view import NOWHERE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.books import Books
 from merkatd.scheduler.elapsed import started

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Ints, VmState
-from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.running import Anew, Starts

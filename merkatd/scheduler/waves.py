@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Deploy, Migrate, Plan, Snapshot, Step
-from merkatd.cluster.arrays import Ints
-from merkatd.market.view import NOWHERE, MarketView, view_of
+from merkatd.cluster.columns import NOWHERE, Ints
+from merkatd.market.market_view import MarketView, view_of
 from merkatd.placement import strategy_named
-from merkatd.placement.halves import Remaining, ordered
-from merkatd.placement.onehost import stakes_of
+from merkatd.placement.base.host_shares import stakes_of
+from merkatd.placement.market.plan_halves import Remaining, ordered
 from merkatd.scheduler.by_market import alone
 from merkatd.scheduler.world import World
 

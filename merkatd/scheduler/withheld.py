@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
-from merkatd.limits.in_force import MEMORY
-from merkatd.market.explain import hosts_after
-from merkatd.market.view import NOWHERE, view_of
+from merkatd.cluster.columns import NOWHERE
+from merkatd.limits.enforced_limits import MEMORY
+from merkatd.market.explanation import hosts_after
+from merkatd.market.market_view import view_of
 from merkatd.placement import strategy_named
 from merkatd.scheduler.by_market import alone
 from merkatd.scheduler.waves import waves

@@ -8,7 +8,7 @@ import numpy as np
 from merkatd.api.questions.lists import HOST_STATES
 from merkatd.api.questions.present import Present
 from merkatd.cluster import HostState, Ints
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
 
 
 def hosts_of(

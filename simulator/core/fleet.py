@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
-from merkatd.cluster.tables import Hosts, Markets, Vms
+from merkatd.cluster.hosts import Hosts, Markets
+from merkatd.cluster.vms import Vms
 from simulator.core.cloud import CORE, RESOURCES, Cloud
 from simulator.core.tenancy import NOWHERE, Phase, Tenancy
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from controllers.policies.patience import Temper
 from merkatd.cluster import Decision, Floats
-from merkatd.market.charge import charges
-from merkatd.market.price import PriceRule
+from merkatd.market.price import PriceRule, charges
+from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
-from merkatd.placement.strategy import Pricing
 from simulator.baselines.fcfs import TooLargeError
 from simulator.core.asking import Asking, hopeless
 from simulator.core.cloud import RESOURCES, Cloud

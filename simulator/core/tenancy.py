@@ -7,7 +7,7 @@ from math import floor, inf
 import numpy as np
 
 from merkatd.cluster import Floats, Ints
-from merkatd.currency.replenishment import Refill, replenishments
+from merkatd.currency.income import Refill, replenishments
 from simulator.core.cloud import CORE, Cloud
 from simulator.workloads.applications import Application
 

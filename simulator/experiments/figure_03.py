@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from merkatd.cluster.json_form import loads
-from merkatd.market.view import view_of
+from merkatd.cluster.snapshot_json import loads
+from merkatd.market.market_view import view_of
 from simulator.experiments.experiment import (
     Experiment,
     Grid,

@@ -19,7 +19,7 @@ from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
 from merkatd.market.price import PriceRule
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.settings import Market
 from tests.platforms.site import Site, template
 from tests.scheduler.frontend import PASSWORD, START_S

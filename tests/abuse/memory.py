@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
 from merkatd.market.price import PriceRule
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.in_use import LEAST_MIB
 from merkatd.scheduler.settings import Market
 from tests.platforms.site import Site

@@ -13,7 +13,7 @@ import pytest
 from merkatd.currency.settings import Money
 from merkatd.ledger import LedgerError
 from merkatd.limits import LEAST_QUOTA_US
-from merkatd.limits.cpu import HELPERS_LEAST
+from merkatd.limits.cpu_limits import HELPERS_LEAST
 from merkatd.limits.settings import CpuSettings
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from merkatd.currency.days import month_of
+from merkatd.currency.credits import month_of
 from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
 from merkatd.ledger import statement

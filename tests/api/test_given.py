@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from merkatd.api.questions.present import Present
 from merkatd.cluster import Decision, Plan
+from merkatd.cluster.columns import NOWHERE
 from merkatd.limits import Limits
-from merkatd.market.view import NOWHERE
 from tests.clouds import cloud, hosts_table, vms_table
 
 HOSTS, WHOLE = 3, (400.0, 4096.0)

@@ -3,8 +3,7 @@
 import pytest
 
 from merkatd.cluster import Create, Deploy, Migrate, Plan
-from merkatd.cluster.plan import CyclicPlanError
-from merkatd.cluster.steps import Step
+from merkatd.cluster.plan import CyclicPlanError, Step
 
 
 def migrate(vm: int, *after: str, period: int = 1) -> Migrate:

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Snapshot
-from merkatd.cluster.check import SnapshotError
-from merkatd.cluster.compact import from_npz, to_npz
-from merkatd.cluster.json_form import dumps, loads
-from merkatd.cluster.snapshot import History
-from merkatd.cluster.tables import Jobs, Replicated, Services, Stages
+from merkatd.cluster.applications import Jobs, Replicated, Services, Stages
+from merkatd.cluster.snapshot import History, SnapshotError
+from merkatd.cluster.snapshot_json import dumps, loads
+from merkatd.cluster.snapshot_npz import from_npz, to_npz
 from tests.clouds import cloud, hosts_table, tangled, vms_table
 
 MINIMAL: dict[str, Any] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.cluster.compact import from_npz
-from merkatd.cluster.json_form import dumps, loads
+from merkatd.cluster.snapshot_json import dumps, loads
+from merkatd.cluster.snapshot_npz import from_npz
 from merkatd.database import bids, decisions, periods
 from tests.commands.asking import Daemon, Shell
 

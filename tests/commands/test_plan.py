@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from merkatd.cli import main
-from merkatd.cluster.compact import to_npz
-from merkatd.cluster.json_form import dumps
+from merkatd.cluster.snapshot_json import dumps
+from merkatd.cluster.snapshot_npz import to_npz
 from merkatd.placement import STRATEGIES, strategy_named
 from tests.clouds import crowded, tangled
 

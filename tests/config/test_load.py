@@ -17,7 +17,7 @@ from merkatd.config.sections import LogLevel
 from merkatd.config.shape import settings_of
 from merkatd.config.writer import sections, to_toml
 from merkatd.market.price import PriceRule
-from merkatd.placement.tabu import Objective
+from merkatd.placement.tabu.tabu import Objective
 from tests.config.configs import configs
 
 

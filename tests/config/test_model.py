@@ -13,8 +13,8 @@ from merkatd.config.shape import settings_of
 from merkatd.config.writer import to_toml
 from merkatd.currency import settings as currency
 from merkatd.market.price import PriceRule
+from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import STRATEGIES
-from merkatd.placement.strategy import Pricing
 from merkatd.scheduler import settings as scheduler
 
 

@@ -19,7 +19,7 @@ from merkatd.api.ask import ControlError, ask
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 PATIENCE_S = 120.0
 INTERVAL_S = 3.0

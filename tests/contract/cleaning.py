@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .endpoint import MONITORED, OURS
+from tests.contract.endpoint import MONITORED, OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 _DELETE_FROM_DATABASE = 5
 _ENABLED = 0

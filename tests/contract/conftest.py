@@ -16,18 +16,17 @@ from merkatd.embedded.server import serve
 from merkatd.embedded.settings import Delays, Settings
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.opennebula import HttpTransport
+from tests.contract.beside import Daemon
+from tests.contract.cleaning import clean, refuse_to_harm, restore
+from tests.contract.drivers import DummyDrivers, EmbeddedDrivers
+from tests.contract.endpoint import Endpoint
+from tests.contract.merkat import Merkat
 from tests.opennebula.worlds import ADMIN, RealTime, VirtualTime, founded
-
-from .beside import Daemon
-from .cleaning import clean, refuse_to_harm, restore
-from .drivers import DummyDrivers, EmbeddedDrivers
-from .endpoint import Endpoint
-from .merkat import Merkat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .drivers import Drivers
+    from tests.contract.drivers import Drivers
 
 REAL = "MERKAT_ONE_ENDPOINT"
 AUTH = "MERKAT_ONE_AUTH"

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from lxml import etree
 
-from .ways import DONE, HOLD, OFF, PENDING, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
+from tests.contract.ways import DONE, HOLD, OFF, PENDING, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from merkatd.opennebula import Transport
     from merkatd.opennebula.transport import Executor
     from merkatd.opennebula.waiting import Time
+    from tests.contract.drivers import Drivers
     from tests.opennebula.worlds import Drive
-
-    from .drivers import Drivers
 
 Result = TypeVar("Result")
 State = tuple[int, int]

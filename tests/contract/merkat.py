@@ -19,12 +19,11 @@ from merkatd.opennebula.users import missing_users
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.settings import Rhythm
 from merkatd.scheduler.world import World
-
-from .endpoint import SMALL
-from .ways import PENDING, RUNNING
+from tests.contract.endpoint import SMALL
+from tests.contract.ways import PENDING, RUNNING
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 _RHYTHM = Rhythm(settle_s=0.0)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .endpoint import SMALL, State
-from .ways import DONE, PENDING, RUNNING, SUSPENDED
+from tests.contract.endpoint import SMALL, State
+from tests.contract.ways import DONE, PENDING, RUNNING, SUSPENDED
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 NOBODY = 987654
 """An id that nothing has."""

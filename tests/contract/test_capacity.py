@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import HOST_CPU, HOST_MIB
-from .ways import OFF, PENDING, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
+from tests.contract.endpoint import HOST_CPU, HOST_MIB
+from tests.contract.ways import OFF, PENDING, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
 
 if TYPE_CHECKING:
-    from .drivers import Drivers
-    from .endpoint import Endpoint
+    from tests.contract.drivers import Drivers
+    from tests.contract.endpoint import Endpoint
 
 BIG = "CPU=4\nMEMORY=2048\n"
 HELD = (400, 2048, 1)

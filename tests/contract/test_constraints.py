@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from merkatd.scheduler.settings import Market
-
-from .endpoint import HOST_CPU, HOST_MIB, SMALL
-from .merkat import DISABLED, OFFLINE, Merkat, say
-from .ways import HOLD, RUNNING
+from tests.contract.endpoint import HOST_CPU, HOST_MIB, SMALL
+from tests.contract.merkat import DISABLED, OFFLINE, Merkat, say
+from tests.contract.ways import HOLD, RUNNING
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 MOST_OF_A_HOST = (
     f'CPU="1"\nMEMORY="{HOST_MIB - 1000}"\nMERKAT_MIN_MEMORY="{HOST_MIB - 5000}"\n'

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .endpoint import SMALL
-from .merkat import say
-from .test_rights import ALL, DATASTORE, HOST, MANAGE, NET, ONE, USE
-from .ways import PENDING
+from tests.contract.endpoint import SMALL
+from tests.contract.merkat import say
+from tests.contract.test_rights import ALL, DATASTORE, HOST, MANAGE, NET, ONE, USE
+from tests.contract.ways import PENDING
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
-    from .merkat import Merkat
+    from tests.contract.endpoint import Endpoint
+    from tests.contract.merkat import Merkat
 
 _GROUP = 0x200000000
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import SMALL
-from .ways import DONE, RUNNING
+from tests.contract.endpoint import SMALL
+from tests.contract.ways import DONE, RUNNING
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 ALL = (-2, -1, -1)
 READY = "1"

@@ -9,8 +9,7 @@ from merkatd.opennebula import Client, OpenNebulaCloud
 
 if TYPE_CHECKING:
     from merkatd.scheduler.ports import Observation
-
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 CHEAPER = "]]></A></CONTEXT><CPU>0.01</CPU><MEMORY>1</MEMORY><CONTEXT><A><![CDATA["
 ELSEWHERE = (

@@ -12,7 +12,7 @@ from tests.syntax.readings import readings
 from tests.syntax.texts import TEXTS
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 REPLACE = 0
 READINGS = readings()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from .ways import DONE, OFF, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
+from tests.contract.ways import DONE, OFF, RUNNING, STOPPED, SUSPENDED, UNDEPLOYED
 
 if TYPE_CHECKING:
     from lxml import etree
 
-    from .endpoint import Endpoint, State
+    from tests.contract.endpoint import Endpoint, State
 
 
 class Record(NamedTuple):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import SMALL
-from .ways import DONE
+from tests.contract.endpoint import SMALL
+from tests.contract.ways import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .endpoint import Endpoint
-    from .merkat import Merkat
+    from tests.contract.endpoint import Endpoint
+    from tests.contract.merkat import Merkat
 
 SYSTEM, DEFAULT = 0, 1
 NOWHERE = 98765

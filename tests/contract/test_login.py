@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .endpoint import SMALL
+from tests.contract.endpoint import SMALL
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 USERS, ALL_GROUPS = 1, -1
 LOGIN = "one.user.login"

@@ -9,7 +9,7 @@ import pytest
 from merkatd.opennebula import Client, OpenNebulaCloud
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 ODD = ("A:B", "A:B:C", "VM_POOL", "USER", "VM_GROUP")
 """libxml2 takes the first two for names in a namespace, which nobody has declared."""

@@ -11,11 +11,10 @@ from merkatd.cluster import Create
 from merkatd.embedded.settings import VM_RESTRICTED, Settings
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.scheduler.ports import Answer, Reply
-
-from .conftest import HOSTS, in_memory
-from .endpoint import SMALL, Endpoint
-from .test_rights import ADMIN, ALL, GROUP, MANAGE, USE, USER, VM
-from .ways import DONE
+from tests.contract.conftest import HOSTS, in_memory
+from tests.contract.endpoint import SMALL, Endpoint
+from tests.contract.test_rights import ADMIN, ALL, GROUP, MANAGE, USE, USER, VM
+from tests.contract.ways import DONE
 
 if TYPE_CHECKING:
     from typing import Any

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import HOST_CPU, HOST_MIB, SMALL
-from .ways import DONE
+from tests.contract.endpoint import HOST_CPU, HOST_MIB, SMALL
+from tests.contract.ways import DONE
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 EXTENDED = "one.vmpool.infoextended"
 ALL, MINE, OF_GROUPS, GROUPS = -2, -3, -4, -1

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .endpoint import SMALL
-from .merkat import DISABLED
-from .ways import PENDING, RUNNING
+from tests.contract.endpoint import SMALL
+from tests.contract.merkat import DISABLED
+from tests.contract.ways import PENDING, RUNNING
 
 if TYPE_CHECKING:
-    from .beside import Daemon
-    from .drivers import Drivers
-    from .endpoint import Endpoint
+    from tests.contract.beside import Daemon
+    from tests.contract.drivers import Drivers
+    from tests.contract.endpoint import Endpoint
 
 BID = SMALL + "MERKAT_BID_CPU=1\n"
 BOOT_FAILURE = (3, 36)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ways import DONE
+from tests.contract.ways import DONE
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
-    from .merkat import Merkat
+    from tests.contract.endpoint import Endpoint
+    from tests.contract.merkat import Merkat
 
 BID = "CPU=1\nMEMORY=512\nMERKAT_BID_CPU=1\n"
 

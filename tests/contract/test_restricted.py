@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import SMALL
+from tests.contract.endpoint import SMALL
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 APPEND, REPLACE = 1, 0
 HIDDEN = [

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .endpoint import SMALL
-from .ways import PENDING, RUNNING, STOPPED, SUSPENDED
+from tests.contract.endpoint import SMALL
+from tests.contract.ways import PENDING, RUNNING, STOPPED, SUSPENDED
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 VM, HOST, USER, DATASTORE, CLUSTER, GROUP, NET, VMGROUP, ACL, ZONE = (
     0x1000000000, 0x2000000000, 0x10000000000, 0x100000000000, 0x200000000000, 0x40000000000,

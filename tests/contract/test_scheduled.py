@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .endpoint import SMALL
-from .merkat import Merkat
-from .ways import OFF, RUNNING
+from tests.contract.endpoint import SMALL
+from tests.contract.merkat import Merkat
+from tests.contract.ways import OFF, RUNNING
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 SOON_S = 30
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import State
-from .ways import (
+from tests.contract.endpoint import State
+from tests.contract.ways import (
     ACTIONS,
     AT_ONCE,
     DEPLOYS,
@@ -22,8 +22,8 @@ from .ways import (
 )
 
 if TYPE_CHECKING:
-    from .drivers import Drivers
-    from .endpoint import Endpoint
+    from tests.contract.drivers import Drivers
+    from tests.contract.endpoint import Endpoint
 
 
 def follows(seen: list[State], rule: list[State]) -> bool:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import SMALL
+from tests.contract.endpoint import SMALL
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 LETTERS = [
     "plain", "ünïcödé ☃ 漢字", "a & b", "<b>x</b>", "'single'", "tab\there", "two\nlines",

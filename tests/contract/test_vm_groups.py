@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .endpoint import SMALL
-from .merkat import DISABLED
+from tests.contract.endpoint import SMALL
+from tests.contract.merkat import DISABLED
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
-    from .merkat import Merkat
+    from tests.contract.endpoint import Endpoint
+    from tests.contract.merkat import Merkat
 
 
 def group(endpoint: Endpoint, words: str) -> int:

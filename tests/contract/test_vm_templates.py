@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .endpoint import SMALL
-from .ways import HOLD, PENDING
+from tests.contract.endpoint import SMALL
+from tests.contract.ways import HOLD, PENDING
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from tests.contract.endpoint import Endpoint
 
 ALL = (-2, -1, -1)
 MORE = 'FOO="bar"\nCONTEXT=[A="b"]\n'

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.currency.credits import MOST_CREDITS, credits_of, micro
-from merkatd.currency.days import Month
+from merkatd.currency.credits import MOST_CREDITS, Month, credits_of, micro
+from merkatd.currency.income import SupplyPolicy, supply_change
 from merkatd.currency.settings import Money
 from merkatd.currency.statement import Statement, StatementLine
-from merkatd.currency.supply import SupplyPolicy, supply_change
 
 
 @given(st.integers(-(10**12), 10**12))

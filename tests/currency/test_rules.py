@@ -5,14 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.currency import arrears, micro
-from merkatd.currency.affordable import affordable_bids
-from merkatd.currency.days import Month, month_of, parse_month
-from merkatd.currency.parts import dealt_out, rounded_down
-from merkatd.currency.renewal import Tenant, entitlements, incomes
-from merkatd.currency.replenishment import Refill, replenishments
-from merkatd.currency.supply import Prices, SupplyPolicy, supply_change
-from merkatd.currency.warning import STAGES_S, stage, time_until_empty
+from merkatd.currency import micro, solvency
+from merkatd.currency.credits import Month, dealt_out, month_of, parse_month, rounded_down
+from merkatd.currency.income import (
+    Prices,
+    Refill,
+    SupplyPolicy,
+    Tenant,
+    entitlements,
+    incomes,
+    replenishments,
+    supply_change,
+)
+from merkatd.currency.solvency import STAGES_S, affordable_bids, stage, time_until_empty
 
 AMOUNTS = st.integers(0, 10**18)
 WEIGHTS = st.floats(0, 1e6, allow_nan=False)
@@ -171,36 +176,36 @@ class TestArrears:
         """Warned from the first; a payment settles it, a pause does not."""
         counts: dict[int, float] = {}
         for period in range(1, 11):
-            assert not arrears.suspended(counts)
-            counts = arrears.counted(counts, {7}, {7})
+            assert not solvency.suspended(counts)
+            counts = solvency.counted(counts, {7}, {7})
             assert counts == {7: period}
-            assert arrears.warning(period, 1.5)
-        assert arrears.suspended(counts) == {7}
-        assert arrears.counted(counts, set(), {7}) == {7: 10}
-        assert arrears.counted(counts, {7}, {7}) == {7: 11}
-        assert arrears.counted(counts, set(), set()) == {}
+            assert solvency.warning(period, 1.5)
+        assert solvency.suspended(counts) == {7}
+        assert solvency.counted(counts, set(), {7}) == {7: 10}
+        assert solvency.counted(counts, {7}, {7}) == {7: 11}
+        assert solvency.counted(counts, set(), set()) == {}
 
     def test_a_period_counts_as_long_as_it_was(self) -> None:
         """Six of ten seconds are one; lengths that are not quite whole make no difference."""
         counts: dict[int, float] = {}
         for _ in range(57):
-            assert not arrears.suspended(counts)
-            counts = arrears.counted(counts, {7}, {7}, 1 / 6)
-        assert arrears.suspended({7: 9.99}) == {7}
-        assert "suspended in 1 period unless" in arrears.warning(9.2, 1.5)
-        assert "suspended in 10 periods unless" in arrears.warning(1 / 6, 1.5)
-        assert "in full for 10 periods" in arrears.warning(9.99, 1.5)
+            assert not solvency.suspended(counts)
+            counts = solvency.counted(counts, {7}, {7}, 1 / 6)
+        assert solvency.suspended({7: 9.99}) == {7}
+        assert "suspended in 1 period unless" in solvency.warning(9.2, 1.5)
+        assert "suspended in 10 periods unless" in solvency.warning(1 / 6, 1.5)
+        assert "in full for 10 periods" in solvency.warning(9.99, 1.5)
 
     def test_each_owner_counts_alone(self) -> None:
         """An owner out of debt is forgotten; the other one goes on counting."""
-        assert arrears.counted({7: 4, 8: 2}, {8}, {8}) == {8: 3}
+        assert solvency.counted({7: 4, 8: 2}, {8}, {8}) == {8: 3}
 
     def test_words_name_the_debt(self) -> None:
         """What is owed, and what follows from it."""
-        assert "owes 1.5 credits" in arrears.warning(9, 1.5)
-        assert "suspended in 1 period unless" in arrears.warning(9, 1.5)
-        assert "resume it once the debt is paid" in arrears.warning(10, 1.5)
-        assert "not placed: its owner owes 1.5 credits" in arrears.refusal(1.5)
+        assert "owes 1.5 credits" in solvency.warning(9, 1.5)
+        assert "suspended in 1 period unless" in solvency.warning(9, 1.5)
+        assert "resume it once the debt is paid" in solvency.warning(10, 1.5)
+        assert "not placed: its owner owes 1.5 credits" in solvency.refusal(1.5)
 
 
 class TestWarnings:

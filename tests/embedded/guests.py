@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.settings import Guesting, Settings
-
-from .support import Bench
+from tests.embedded.support import Bench
 
 START_S = 1.09
 """From the deployment's answer to RUNNING."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from merkatd.embedded.access import digest
-
-from .support import SMALL, Bench, xml
+from tests.embedded.support import SMALL, Bench, xml
 
 VM, HOST, USER, DATASTORE = 0x1000000000, 0x2000000000, 0x10000000000, 0x100000000000
 ONE, GROUP, ALL = 0x100000000, 0x200000000, 0x400000000

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.embedded.settings import Settings
-
-from .support import Bench, xml
+from tests.embedded.support import Bench, xml
 
 BIG = "CPU=4\nMEMORY=2048"
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from merkatd.embedded import cloudfile
 from merkatd.embedded.call import METHODS
 from merkatd.embedded.faults import Kind
-
-from .process import ROOT
-from .support import Bench
+from tests.embedded.process import ROOT
+from tests.embedded.support import Bench
 
 if TYPE_CHECKING:
     from pathlib import Path

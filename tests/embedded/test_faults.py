@@ -13,9 +13,8 @@ from lxml import etree
 
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.transport import ConnectionDropped, carried
-
-from .process import remote
-from .support import ADMIN, SMALL, Bench, xml
+from tests.embedded.process import remote
+from tests.embedded.support import ADMIN, SMALL, Bench, xml
 
 
 def test_a_refusal_does_nothing() -> None:

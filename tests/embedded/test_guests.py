@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.guest import Behaviour, Guest, Limits
 from merkatd.embedded.settings import Guesting
-
-from .guests import START_S, job, rates, small, start
-from .support import xml
+from tests.embedded.guests import START_S, job, rates, small, start
+from tests.embedded.support import xml
 
 
 def test_shares_divide_a_full_host() -> None:

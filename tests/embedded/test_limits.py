@@ -8,9 +8,8 @@ import pytest
 
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.hostlimits import LimitsError
-
-from .guests import job, rates, small, start
-from .support import Bench
+from tests.embedded.guests import job, rates, small, start
+from tests.embedded.support import Bench
 
 
 def test_the_balloon_moves_at_a_bounded_speed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .support import Bench, xml
+from tests.embedded.support import Bench, xml
 
 
 def ids(text: str) -> list[int]:

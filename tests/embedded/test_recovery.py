@@ -6,8 +6,7 @@ import pytest
 
 from merkatd.embedded.faults import Fault, Kind
 from tests.contract.ways import DONE, OFF, PENDING, RUNNING, SUSPENDED
-
-from .support import Bench, in_state
+from tests.embedded.support import Bench, in_state
 
 FAILURES = [
     ("PROLOG", (3, 39)),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from .process import ROOT
+from tests.embedded.process import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from lxml import etree
 
-from .process import Remote, remote
+from tests.embedded.process import Remote, remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

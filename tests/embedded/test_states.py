@@ -20,8 +20,7 @@ from tests.contract.ways import (
     SUSPENDED,
     UNDEPLOYED,
 )
-
-from .support import SMALL, Bench, in_state
+from tests.embedded.support import SMALL, Bench, in_state
 
 
 @pytest.mark.parametrize(

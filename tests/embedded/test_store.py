@@ -17,9 +17,8 @@ from twisted.internet.task import Clock
 
 from merkatd.embedded.cloud import Cloud
 from merkatd.embedded.store import SqliteStore, StateError
-
-from .process import ROOT, Remote, remote
-from .support import Bench, xml
+from tests.embedded.process import ROOT, Remote, remote
+from tests.embedded.support import Bench, xml
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from merkatd.embedded.template import ParseError, Template, parse
-
-from .support import Bench, xml
+from tests.embedded.support import Bench, xml
 
 NAMES = st.from_regex(r"[A-WYZ][A-Z0-9_]{0,8}", fullmatch=True)
 TEXTS = st.text(

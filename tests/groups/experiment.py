@@ -15,8 +15,8 @@ from merkatd.cluster import Ints, Migrate
 from merkatd.database import decisions
 from merkatd.database.decisions import Wanted
 from merkatd.embedded.cloud import HostSize
-from merkatd.placement.groups import strategy
-from merkatd.placement.groups.mapping import mapped
+from merkatd.placement.groups import group_strategy
+from merkatd.placement.groups.group_phases import mapped
 from tests.groups.site import Site, template
 
 CLASSES = (30.0, 60.0, 90.0, 120.0)
@@ -49,7 +49,7 @@ def run(mapping: Any = None, periods: int = UNTIL_DONE) -> Outcome:
     """Twenty requests in two rounds, one VM of eight virtual CPUs each."""
     site = Site(hosts=NODES, size=HostSize(CORES * 100, 65_536))
     chosen = mapped if mapping is None else mapping
-    with patch.object(strategy, "mapped", chosen), closing(site):
+    with patch.object(group_strategy, "mapped", chosen), closing(site):
         rates: dict[int, float] = {}
         for number in range(REQUESTS):
             if number == REQUESTS // 2:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import History
-from merkatd.placement.groups.computing import LOOKS, MARGIN, computing
+from merkatd.placement.groups.cpu_use import LOOKS, MARGIN, computing
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.groups.site import Site, template
 

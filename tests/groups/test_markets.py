@@ -2,7 +2,7 @@
 
 import pytest
 
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.settings import Market
 from tests.groups.site import GROUPS, Site
 

@@ -12,7 +12,7 @@ from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
 from merkatd.database import allocations, charges, details, entries, periods, rollups
 from merkatd.database.periods import Period, PeriodState
-from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.using import CPU
 from tests.ledger.site import INTERVAL_S, VMS
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency import MICRO
-from merkatd.currency.days import Month
+from merkatd.currency.credits import Month
 from merkatd.currency.settings import Money
 from merkatd.database import accounts, charges, entries, periods, uses
 from merkatd.database.engine import make_engine

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from merkatd.currency.days import Month
+from merkatd.currency.credits import Month
 from merkatd.currency.settings import Money
 from merkatd.database import accounts, details, entries, notes, periods, prices, rollups, uses
 from merkatd.database.engine import make_engine

@@ -20,7 +20,7 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.limits import UNSET, InForce, Limits, LimitsSettings, Topology, decide
-from merkatd.market.view import view_of
+from merkatd.market.market_view import view_of
 from merkatd.placement import strategy_named
 from tests.clouds import cloud, hosts_table, tangled, vms_table
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.limits import CGROUP_V1, LEAST_QUOTA_US, CpuSettings, InForce, quotas, weights
-from merkatd.limits.cpu import differs
+from merkatd.limits.cpu_limits import differs
 from merkatd.market.share import share
 from tests.clouds import cloud, hosts_table, vms_table
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Ints
 from merkatd.limits import UNSET, LimitsSettings, MemorySettings
-from merkatd.limits.memory import Guests, holdings, least, steps, targets
+from merkatd.limits.memory_targets import Guests, holdings, least, steps, targets
 from tests.limits.hosts import confirmed, limits_of, measured, one_host
 from tests.limits.hosts import given as decided
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Balloon, Deploy, Migrate, Resume, Snapshot, VmState
-from merkatd.cluster.steps import step_id
-from merkatd.limits.pool import Pool, Source
+from merkatd.cluster.plan import step_id
+from merkatd.limits.balloon_steps import Pool, Source
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.hosts import (
     MEMORY,

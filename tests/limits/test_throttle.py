@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Deploy, Plan, Snapshot, Throttle, VmState
 from merkatd.limits import BEYOND, UNSET, InForce
-from merkatd.limits.in_force import DISK, NETWORK
-from merkatd.limits.throttle import rates
+from merkatd.limits.enforced_limits import DISK, NETWORK
+from merkatd.limits.io_limits import rates
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.limits.hosts import limits_of, shared
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Plan, Snapshot, Terminate, VmState
-from merkatd.market.explain import LimitedBy, explain, hosts_after
-from merkatd.market.view import view_of
+from merkatd.market.explanation import LimitedBy, explain, hosts_after
+from merkatd.market.market_view import view_of
 from merkatd.placement import strategy_named
 from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
 

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.cluster import Floats
-from merkatd.market.charge import charges
 from merkatd.market.error import errors, shortfalls, weighted_shortfall
-from merkatd.market.price import price, price_of_whole_bids
+from merkatd.market.price import charges, price, price_of_whole_bids
 from merkatd.market.share import share
 
 BIDS = np.array([[12.0], [12.0], [12.0], [30.0], [30.0]])

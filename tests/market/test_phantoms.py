@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Floats, Snapshot
-from merkatd.market.charge import charges
-from merkatd.market.price import PriceRule, price
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.price import PriceRule, charges, price
 from merkatd.market.share import share
-from merkatd.market.view import NOWHERE
-from merkatd.placement.paper import paper
+from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
-from merkatd.placement.strategy import MarketSettings, Pricing
+from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.scheduler.settings import Market
 from tests.clouds import cloud, hosts_table, vms_table
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
-from merkatd.market.charge import charges
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.demand import Bidder, Demand, _Lines
-from merkatd.market.explain import BIDDING
-from merkatd.market.price import PriceRule, price
+from merkatd.market.explanation import BIDDING
+from merkatd.market.market_view import view_of
+from merkatd.market.price import PriceRule, charges, price
 from merkatd.market.quote import LEAST_BID, Quotes
 from merkatd.market.share import share
-from merkatd.market.view import NOWHERE, view_of
 from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
 from tests.market.test_share import BIDS, bidder
 

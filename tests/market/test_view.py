@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import HostState, Snapshot, VmState
-from merkatd.market.assess import assess
-from merkatd.market.view import NOWHERE, view_of
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.error import assess
+from merkatd.market.market_view import view_of
 from tests.clouds import cloud, hosts_table, tangled, vms_table
 
 

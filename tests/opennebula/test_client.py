@@ -14,8 +14,7 @@ from merkatd.opennebula import Client
 from merkatd.opennebula.dialect import dialect_of
 from merkatd.opennebula.errors import AuthenticationError, ForbiddenError
 from merkatd.scheduler.ports import UnreachableError
-
-from .worlds import ADMIN, SMALL, VirtualTime, World, in_memory
+from tests.opennebula.worlds import ADMIN, SMALL, VirtualTime, World, in_memory
 
 SIGNATURES = {
     "4.12.1": ("one.vmpool.info", False, 4, 4, False),

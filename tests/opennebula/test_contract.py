@@ -5,8 +5,7 @@ import pytest
 
 from merkatd.cluster import HostState, Limit, Resume, Stop, Suspend, Terminate, VmState
 from merkatd.scheduler.ports import Answer, Observation
-
-from .worlds import SMALL, World, create, deploy, migrate, simple
+from tests.opennebula.worlds import SMALL, World, create, deploy, migrate, simple
 
 
 def row(seen: Observation, vm: int) -> int:

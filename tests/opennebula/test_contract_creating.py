@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from merkatd.scheduler.ports import Answer, UnreachableError
-
-from .worlds import SMALL, World, create
+from tests.opennebula.worlds import SMALL, World, create
 
 
 def test_the_same_creation_makes_one_vm(world: World) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from merkatd.opennebula import errors
 from merkatd.scheduler.ports import UnreachableError
-
-from .worlds import ADMIN, SMALL, World
+from tests.opennebula.worlds import ADMIN, SMALL, World
 
 
 def failed(world: World, method: str, *arguments: Any, session: str = ADMIN) -> errors.OneError:

@@ -12,8 +12,7 @@ import zmq
 import zmq.asyncio
 
 from merkatd.opennebula.events import Events, matters
-
-from .worlds import RealTime
+from tests.opennebula.worlds import RealTime
 
 MATTER = [
     "EVENT STATE VM/PENDING/LCM_INIT/3 ",

@@ -7,8 +7,7 @@ import pytest
 from merkatd.cluster import Step
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.scheduler.ports import Answer, UnreachableError
-
-from .worlds import ADMIN, SMALL, World, create, deploy
+from tests.opennebula.worlds import ADMIN, SMALL, World, create, deploy
 
 LOST = ["lose", "garbage", "hang"]
 """Faults after which nobody knows whether a call was done."""

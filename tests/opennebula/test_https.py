@@ -21,8 +21,7 @@ from cryptography.x509.oid import NameOID
 from merkatd.database.executors import Inline
 from merkatd.opennebula import Client, HttpTransport, TrustError
 from merkatd.scheduler.ports import UnreachableError
-
-from .worlds import ADMIN, RealTime
+from tests.opennebula.worlds import ADMIN, RealTime
 
 REPLY = xmlrpc.client.dumps(([True, "7.4.0", 0],), methodresponse=True).encode()
 

@@ -10,8 +10,7 @@ import pytest
 from merkatd.cluster import VmState
 from merkatd.opennebula.records import FIRST_REST_S
 from merkatd.opennebula.vm_pool import LONG, MOST_TAGS
-
-from .worlds import SMALL, World, in_memory
+from tests.opennebula.worlds import SMALL, World, in_memory
 
 if TYPE_CHECKING:
     from merkatd.scheduler.ports import Observation

@@ -5,8 +5,7 @@ import pytest
 
 from merkatd.opennebula.waiting import in_parallel
 from merkatd.scheduler.ports import Observation
-
-from .worlds import ADMIN, SMALL, World, in_memory
+from tests.opennebula.worlds import ADMIN, SMALL, World, in_memory
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ from merkatd.embedded.cloud import Cloud
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud
 from merkatd.opennebula.host_pool import read_hosts
 from merkatd.opennebula.vm_pool import read_page
-
-from .large import HOSTS, VMS, large
-from .worlds import ADMIN, RealTime
+from tests.opennebula.large import HOSTS, VMS, large
+from tests.opennebula.worlds import ADMIN, RealTime
 
 ROOT = Path(__file__).parents[2]
 HELD_S = 0.050

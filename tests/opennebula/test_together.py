@@ -12,8 +12,7 @@ from merkatd.opennebula.present import HostsNow
 from merkatd.opennebula.states import PENDING
 from merkatd.opennebula.waiting import in_parallel
 from merkatd.scheduler.ports import UnreachableError
-
-from .worlds import RealTime, World, over_http
+from tests.opennebula.worlds import RealTime, World, over_http
 
 HOSTS = 12
 NOBODY: frozenset[int] = frozenset()

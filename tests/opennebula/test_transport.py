@@ -15,8 +15,7 @@ from merkatd.database.executors import Inline
 from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.envelope import NoReplyError, decoded
 from merkatd.scheduler.ports import UnreachableError
-
-from .worlds import ADMIN, RealTime
+from tests.opennebula.worlds import ADMIN, RealTime
 
 PLAIN = st.recursive(
     st.booleans()

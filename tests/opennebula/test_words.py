@@ -32,8 +32,7 @@ from merkatd.opennebula.wanted import (
     User,
     Wants,
 )
-
-from .test_pools import host, pool, vm
+from tests.opennebula.test_pools import host, pool, vm
 
 RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"
 

@@ -25,7 +25,7 @@ for snapshot in (tangled(8), tangled(21), tangled(28), crowded(10, 1)):
 """
 
 NO_CACHE = """
-from merkatd.placement.compiled import compiled
+from merkatd.placement.base.compiled import compiled
 import numba.core.caching as caching
 caching.CacheImpl._locator_classes = []
 print(compiled(lambda x: x + 1)(1))

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Decision, Floats, Ints, Migrate, Snapshot
-from merkatd.market.assess import assess
-from merkatd.placement.game import start
-from merkatd.placement.halves import Remaining, without_harmful_halves
-from merkatd.placement.onehost import LARGEST_LACK, SUM_OF_SHORTFALLS
-from merkatd.placement.paper import paper
-from merkatd.placement.strategy import MarketSettings
-from merkatd.placement.tabu import Objective, TabuSettings, tabu
+from merkatd.market.error import assess
+from merkatd.placement.base.host_shares import LARGEST_LACK, SUM_OF_SHORTFALLS
+from merkatd.placement.base.least_load import start
+from merkatd.placement.market.plan_halves import Remaining, without_harmful_halves
+from merkatd.placement.tabu.paper import MarketSettings, paper
+from merkatd.placement.tabu.tabu import Objective, TabuSettings, tabu
 from tests.clouds import cloud, hosts_table, vms_table
 
 RNG = np.random.default_rng(0)

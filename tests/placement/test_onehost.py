@@ -6,7 +6,13 @@ import pytest
 from merkatd.cluster import Floats
 from merkatd.market.error import errors, shortfalls
 from merkatd.market.share import Share, bends, share
-from merkatd.placement.onehost import LARGEST_ERROR, SUM_OF_SHORTFALLS, Stakes, divide, score
+from merkatd.placement.base.host_shares import (
+    LARGEST_ERROR,
+    SUM_OF_SHORTFALLS,
+    Stakes,
+    divide,
+    score,
+)
 
 
 def random_host(seed: int) -> tuple[Stakes, float, Share]:

@@ -7,9 +7,8 @@ import pytest
 
 from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot, VmState
 from merkatd.placement import strategy_named
-from merkatd.placement.evacuate import send_away
-from merkatd.placement.game import start
-from merkatd.placement.tabu import Objective, TabuSettings
+from merkatd.placement.base.least_load import send_away, start
+from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, placed, vms_table
 
 STRATEGIES: dict[str, tuple[str, Any]] = {

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Floats, HostState, Ints, Migrate, Snapshot
 from merkatd.placement import STRATEGIES, strategy_named
-from merkatd.placement.strategy import MarketSettings
-from merkatd.placement.tabu import Objective, TabuSettings
+from merkatd.placement.tabu.paper import MarketSettings
+from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, vms_table
 
 RNG = np.random.default_rng(0)

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Deploy, Migrate
-from merkatd.market.view import view_of
+from merkatd.market.market_view import view_of
 from merkatd.placement import strategy_named
-from merkatd.placement.game import start
-from merkatd.placement.paper import walk
-from merkatd.placement.strategy import MarketSettings
+from merkatd.placement.base.least_load import start
+from merkatd.placement.tabu.paper import MarketSettings, walk
 from tests.clouds import cloud, crowded, hosts_table, tangled, vms_table
 from tests.placement.transcription import transcription
 

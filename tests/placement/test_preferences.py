@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Deploy, HostState, Migrate, Requirements, Snapshot
-from merkatd.cluster.check import SnapshotError, checked
-from merkatd.cluster.compact import from_npz, to_npz
-from merkatd.cluster.json_form import dumps, loads
+from merkatd.cluster.snapshot import SnapshotError, checked
+from merkatd.cluster.snapshot_json import dumps, loads
+from merkatd.cluster.snapshot_npz import from_npz, to_npz
 from merkatd.placement import STRATEGIES, strategy_named
-from merkatd.placement.tabu import Objective, TabuSettings
+from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from tests.clouds import cloud, hosts_table, tangled, vms_table
 
 RNG = np.random.default_rng(0)

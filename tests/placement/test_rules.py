@@ -17,8 +17,8 @@ from merkatd.cluster import (
     Snapshot,
     VmState,
 )
-from merkatd.cluster.tables import RolePairs
-from merkatd.market.view import view_of
+from merkatd.cluster.vms import RolePairs
+from merkatd.market.market_view import view_of
 from merkatd.placement import STRATEGIES, strategy_named
 from tests.clouds import cloud, hosts_table, placed, tangled, vms_table
 

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Decision, HostState, Ints, Migrate, Snapshot, VmState
-from merkatd.market.assess import assess
-from merkatd.market.error import errors, weighted_shortfall
-from merkatd.market.view import MarketView, view_of
+from merkatd.market.error import assess, errors, weighted_shortfall
+from merkatd.market.market_view import MarketView, view_of
 from merkatd.placement import strategy_named
-from merkatd.placement.floors import excess
-from merkatd.placement.game import start
-from merkatd.placement.paper import walk
-from merkatd.placement.strategy import MarketSettings
-from merkatd.placement.tabu import Objective, TabuSettings, tabu
+from merkatd.placement.base.board import excess
+from merkatd.placement.base.least_load import start
+from merkatd.placement.tabu.paper import MarketSettings, walk
+from merkatd.placement.tabu.tabu import Objective, TabuSettings, tabu
 from tests.clouds import cloud, crowded, flavoured, hosts_table, placed, tangled, vms_table
 
 RNG = np.random.default_rng(0)

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Ints
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.error import errors, shortfalls
-from merkatd.market.view import NOWHERE
-from merkatd.placement.board import error_on
-from merkatd.placement.floors import excess
-from merkatd.placement.game import Game, start
-from merkatd.placement.onehost import SUM_OF_SHORTFALLS
-from merkatd.placement.search import Limits, Search
-from merkatd.placement.trial import best_exchange
+from merkatd.placement.base.board import excess
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS
+from merkatd.placement.base.least_load import start
+from merkatd.placement.base.placement_problem import Game
+from merkatd.placement.market.host_errors import error_on
+from merkatd.placement.market.search_state import Limits, Search
+from merkatd.placement.market.trial_moves import best_exchange
 from tests.clouds import cloud, hosts_table, vms_table
 
 LIMITS = Limits(m_max=100, per_host=100, tenure=5)

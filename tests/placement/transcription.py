@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from merkatd.cluster import Floats, Ints, RolePolicy, Snapshot
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.error import errors
-from merkatd.market.view import NOWHERE, MarketView, view_of
-from merkatd.placement.strategy import MarketSettings
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.placement.tabu.paper import MarketSettings
 
 
 @dataclass

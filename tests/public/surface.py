@@ -20,8 +20,8 @@ import merkatd.client
 import onegroup.cli
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION
-from merkatd.cluster.compact import to_npz
-from merkatd.cluster.json_form import dumps
+from merkatd.cluster.snapshot_json import dumps
+from merkatd.cluster.snapshot_npz import to_npz
 from merkatd.config.model import Config
 from merkatd.config.shape import Setting
 from merkatd.config.values import write

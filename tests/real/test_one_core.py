@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from merkatd.limits.cpu import weights
+from merkatd.limits.cpu_limits import weights
 from tests.opennebula.worlds import RealTime
 from tests.real.domains import burner, cores_used
 from tests.real.host import RealHost

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from merkatd.limits import UNSET, to_cgroup
-from merkatd.limits.cpu import quotas
+from merkatd.limits.cpu_limits import quotas
 from tests.real.domains import Guest, boot, contain
 from tests.real.host import RealHost
 from tests.real.measuring import Got, measured

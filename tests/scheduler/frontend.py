@@ -22,7 +22,7 @@ from merkatd.embedded.transport import MemoryTransport
 from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.market.price import PriceRule
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.settings import Market, Rhythm
 from merkatd.scheduler.tell import Announcement

@@ -6,7 +6,7 @@ import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.cluster import Decision
-from merkatd.placement import settle
+from merkatd.placement.market import settlement
 from merkatd.placement.registry import STRATEGIES, Entry
 from merkatd.scheduler import by_market
 from merkatd.scheduler import decide as deciding
@@ -131,7 +131,7 @@ def test_a_reason_that_fails_costs_no_decision(
     stays, leaves = frontend.vm(SCHED_REQUIREMENTS="ID = 0"), frontend.vm()
     frontend.periods(2)
     source = frontend.host_of(leaves)
-    monkeypatch.setattr(settle, text, broken)
+    monkeypatch.setattr(settlement, text, broken)
     for vm in (stays, leaves):
         frontend.bench.ok("one.vm.action", "resched", vm)
     large = frontend.vm(MEMORY=99_999, MERKAT_MIN_MEMORY=99_999)

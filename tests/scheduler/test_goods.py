@@ -12,7 +12,7 @@ from merkatd.api.questions.words import QuestionError
 from merkatd.commands.list_tables import VMS
 from merkatd.commands.table.columns import present
 from merkatd.commands.top_frame import frame
-from merkatd.currency.days import month_of
+from merkatd.currency.credits import month_of
 from merkatd.currency.settings import Money
 from merkatd.ledger import statement
 from merkatd.scheduler.settings import Goods, Market

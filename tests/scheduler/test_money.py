@@ -8,12 +8,12 @@ import pytest
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.api.questions.history import price_history
+from merkatd.currency.income import SupplyPolicy
 from merkatd.currency.settings import Money
-from merkatd.currency.supply import SupplyPolicy
 from merkatd.database import decisions, notes
 from merkatd.ledger import grant, meet, set_weight, supply_of, tenant
 from merkatd.market.price import PriceRule
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.owed import most_owed, owed_by_vm
 from merkatd.scheduler.settings import Market
 from tests.scheduler.frontend import Frontend

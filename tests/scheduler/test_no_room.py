@@ -10,7 +10,7 @@ from merkatd.cluster import Decision, HostState, Migrate, Plan, Snapshot
 from merkatd.embedded.cloud import HostSize
 from merkatd.limits import Limits
 from merkatd.market.price import PriceRule
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.scarce import within_memory
 from merkatd.scheduler.settings import Market

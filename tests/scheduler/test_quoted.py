@@ -13,8 +13,8 @@ from merkatd.api.questions import DaemonQuestions
 from merkatd.cluster import Snapshot, VmState
 from merkatd.currency import MICRO
 from merkatd.market.quote import Quotes
-from merkatd.placement.paper import paper
-from merkatd.placement.strategy import MarketSettings, Pricing
+from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.scheduler.owed import owed_by_vm
 from merkatd.scheduler.settings import Market
 from tests.clouds import crowded, tangled

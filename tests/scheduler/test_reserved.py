@@ -29,7 +29,7 @@ from merkatd.ledger import (
     void,
 )
 from merkatd.market.price import PriceRule
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.owed import costs
 from merkatd.scheduler.settings import Acting, Market
 from tests.scheduler.frontend import START_S, Frontend, entries_by_reference

@@ -17,7 +17,7 @@ from merkatd.database.orders import Mode
 from merkatd.database.reservations import RESERVATIONS
 from merkatd.database.steps import STEPS
 from merkatd.market.price import PriceRule
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.platforms.ports import SetBids
 from merkatd.scheduler.settings import Acting, Market
 from tests.platforms.site import BOB, Site

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate, Plan, Snapshot
-from merkatd.market.view import view_of
+from merkatd.market.market_view import view_of
 from merkatd.placement import strategy_named
-from merkatd.placement.onehost import LARGEST_LACK
-from merkatd.placement.strategy import MarketSettings
-from merkatd.placement.tabu import Objective, TabuSettings
+from merkatd.placement.base.host_shares import LARGEST_LACK
+from merkatd.placement.tabu.paper import MarketSettings
+from merkatd.placement.tabu.tabu import Objective, TabuSettings
 from merkatd.scheduler.waves import of_market
 from tests.placement.test_halves import after, begun, harm, tight
 

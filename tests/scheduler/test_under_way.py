@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Balloon, Deploy, Limit, Plan, VmState
-from merkatd.limits.decide import Limits
+from merkatd.limits.limit_plan import Limits
 from merkatd.scheduler.act import _ready_and_late
 from merkatd.scheduler.decide import _on_hosts_that_answer
 from tests.scheduler.frontend import Frontend

@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cluster import Migrate, Snapshot
 from merkatd.embedded.faults import Fault, Kind
-from merkatd.market.assess import assess
+from merkatd.market.error import assess
 from tests.scheduler.frontend import Frontend
 
 SEEDS = (157, 158, 182, 183)

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.syntax import ParseError, Template, UnwritableError, Vector, parse, written
-
-from .readings import Reading, readings
-from .texts import TEXTS
+from tests.syntax.readings import Reading, readings
+from tests.syntax.texts import TEXTS
 
 _LETTERS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=12)
 _NAMES = st.from_regex(r"[A-WYZ][A-Z0-9_]{0,6}", fullmatch=True)

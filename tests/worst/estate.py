@@ -8,7 +8,7 @@ import numpy as np
 from merkatd.opennebula.elements import BrokenError, UnreadableError
 from merkatd.opennebula.estate_pools import read_networks, read_users, read_vm_groups
 from merkatd.opennebula.honour.groups import groups_of
-from merkatd.placement.rules import _bonds
+from merkatd.placement.base.hard_constraints import _bonds
 from tests.worst.search import Parser
 
 OBJECT_BYTES = 1 << 19

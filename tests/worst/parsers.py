@@ -10,7 +10,7 @@ from merkatd.api.xmlrpc.settings import Settings as ApiSettings
 from merkatd.api.xmlrpc.words import RpcFault
 from merkatd.bus.messages import TO_DAEMON, VERSION
 from merkatd.bus.wire import LARGEST_BYTES, unpack
-from merkatd.currency.days import parse_month
+from merkatd.currency.credits import parse_month
 from merkatd.opennebula.elements import BrokenError, UnreadableError
 from merkatd.opennebula.vm_pool import read_page
 from merkatd.opennebula.vm_words import _wants

@@ -7,8 +7,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.cluster import Floats, Snapshot
-from merkatd.market.assess import assess
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.error import assess
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.world import Executor
 

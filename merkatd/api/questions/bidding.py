@@ -10,9 +10,9 @@ from merkatd.api.questions.prepared import Prepared
 from merkatd.api.questions.present import Present
 from merkatd.api.questions.quoting import only_sold, vm_subject
 from merkatd.api.questions.words import Arguments, QuestionError, finite, number
+from merkatd.cluster.columns import NOWHERE
 from merkatd.database import bids
 from merkatd.database.bids import Bid, BidSource
-from merkatd.market.view import NOWHERE
 from merkatd.scheduler.wishes import MOST
 
 

@@ -12,7 +12,7 @@ from merkatd.api.questions.words import finite
 from merkatd.cluster import VmState
 from merkatd.database.bids import Bid
 from merkatd.database.steps import StepState, StoredStep
-from merkatd.market.explain import Explanation, explain
+from merkatd.market.explanation import Explanation, explain
 
 _PLACING = ("deploy", "migrate")
 

@@ -12,7 +12,7 @@ from merkatd.api.questions.prepared import Preparing
 from merkatd.api.questions.present import trouble_of
 from merkatd.api.questions.rehearsal import rehearsed
 from merkatd.api.questions.words import Arguments, finite
-from merkatd.cluster.json_form import dumps
+from merkatd.cluster.snapshot_json import dumps
 from merkatd.database import audit, decisions, periods
 from merkatd.database.orders import Order
 from merkatd.scheduler.period import Scheduler

@@ -17,11 +17,11 @@ from merkatd.api.questions.words import (
     text,
 )
 from merkatd.cluster import Floats, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.database.orders import Order
 from merkatd.limits import PER_UNIT, InForce
-from merkatd.limits.cpu import Quotas
-from merkatd.limits.in_force import CPU, MEMORY
-from merkatd.market.view import NOWHERE
+from merkatd.limits.cpu_limits import Quotas
+from merkatd.limits.enforced_limits import CPU, MEMORY
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.ports import Released, UnreachableError, Use, Whole

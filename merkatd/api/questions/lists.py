@@ -9,9 +9,10 @@ from merkatd.api.questions.present import Present
 from merkatd.api.questions.purses import Purses
 from merkatd.api.questions.words import finite
 from merkatd.cluster import HostState, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.market.error import errors
-from merkatd.market.explain import BIDDING
-from merkatd.market.view import NOWHERE, view_of
+from merkatd.market.explanation import BIDDING
+from merkatd.market.market_view import view_of
 
 Row = dict[str, Any]
 

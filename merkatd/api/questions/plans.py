@@ -8,11 +8,11 @@ import numpy as np
 
 from merkatd.api.questions.words import finite
 from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
-from merkatd.cluster.steps import Step
-from merkatd.market.assess import Assessment, assess
-from merkatd.market.charge import charges
-from merkatd.market.explain import hosts_after
-from merkatd.placement.strategy import Pricing
+from merkatd.cluster.plan import Step
+from merkatd.market.error import Assessment, assess
+from merkatd.market.explanation import hosts_after
+from merkatd.market.price import charges
+from merkatd.placement.base.strategy import Pricing
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.database.group_vms import Rate
 from merkatd.limits import Limits
-from merkatd.limits.cpu import UNITS_PER_CORE
-from merkatd.market.charge import charges
-from merkatd.market.explain import BIDDING, hosts_after
-from merkatd.market.view import NOWHERE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.market.explanation import BIDDING, hosts_after
+from merkatd.market.price import charges
 from merkatd.scheduler import holding
 from merkatd.scheduler.failing import notes
 from merkatd.scheduler.ports import Observation

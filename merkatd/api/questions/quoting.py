@@ -6,9 +6,10 @@ from typing import Any
 
 from merkatd.api.questions.prepared import Prepared
 from merkatd.api.questions.words import Arguments, QuestionError, finite, number, one_of
-from merkatd.limits.cpu import UNITS_PER_CORE
-from merkatd.market.quote import Place, Quote, Quotes
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.market.quote import Place, Quotes
+from merkatd.market.quoted_place import Quote
 from merkatd.scheduler.settings import FURTHER, Market
 from merkatd.scheduler.using import CPU
 from merkatd.scheduler.wishes import MOST

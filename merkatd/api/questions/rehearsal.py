@@ -14,7 +14,7 @@ from merkatd.api.questions.words import QuestionError
 from merkatd.database import bids, decisions, fleets, group_vms, moves, periods
 from merkatd.database.group_vms import Rate
 from merkatd.database.steps import StoredStep
-from merkatd.market.explain import hosts_after
+from merkatd.market.explanation import hosts_after
 from merkatd.scheduler.afford import Afforded, beside
 from merkatd.scheduler.boots import given_up
 from merkatd.scheduler.charge import purse_of

@@ -1,7 +1,7 @@
 """A VM's lot in one plain sentence, for people who never saw the formula."""
 
 from merkatd.cluster import RESTING, VmState
-from merkatd.market.explain import Explanation, LimitedBy, Part
+from merkatd.market.explanation import Explanation, LimitedBy, Part
 
 UNITS = {
     "cpu": "% of CPU",

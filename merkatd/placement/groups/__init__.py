@@ -1,5 +1,5 @@
 """The proportional-share group scheduler: VMs in groups of equal price, one group a host."""
 
-from merkatd.placement.groups.strategy import GroupSettings, groups
+from merkatd.placement.groups.group_strategy import GroupSettings, groups
 
 __all__ = ["GroupSettings", "groups"]

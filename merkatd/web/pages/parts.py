@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from merkatd.limits.cpu import UNITS_PER_CORE
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.moments import bounded, utc
 from merkatd.web.markup import Markup, Part, h
 

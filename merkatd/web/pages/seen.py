@@ -12,7 +12,7 @@ from merkatd.api.xmlrpc.platform_calls import own_platform
 from merkatd.api.xmlrpc.rights import USE, need_vm, no_vm
 from merkatd.api.xmlrpc.words import Code, Refusal
 from merkatd.cluster import Bools
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
 from merkatd.platforms import showing
 from merkatd.platforms.ordering import found
 from merkatd.web.drawing import own_rows

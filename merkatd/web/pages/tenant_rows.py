@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.api.questions.present import Present
-from merkatd.market.explain import BIDDING
+from merkatd.market.explanation import BIDDING
 from merkatd.web.markup import Markup, Part
 from merkatd.web.pages.parts import COLOURS, NONE, amount, bar, credits_, link, span, swatch, table
 from merkatd.web.routes import Here

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.api.questions.present import Present
-from merkatd.market.view import NOWHERE
+from merkatd.cluster.columns import NOWHERE
 from merkatd.web.charts import NAMES
 from merkatd.web.markup import Markup, Part
 from merkatd.web.pages.parts import NONE, amount, bar, credits_, table

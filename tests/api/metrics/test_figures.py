@@ -17,7 +17,7 @@ from merkatd.api.metrics.fairness import Fair, fairness
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import health
 from merkatd.cluster import Migrate, VmState
-from merkatd.cluster.json_form import loads
+from merkatd.cluster.snapshot_json import loads
 from merkatd.currency import MICRO
 from merkatd.database import accounts
 from merkatd.database.accounts import AccountKind

@@ -14,7 +14,7 @@ from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.api.xmlrpc.orders import Orders
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller, House
-from merkatd.currency.days import month_of
+from merkatd.currency.credits import month_of
 from merkatd.currency.statement import Statement, StatementLine
 
 _LINE = StatementLine(

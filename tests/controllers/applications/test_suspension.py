@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from merkatd.market.price import PriceRule
-from merkatd.placement.strategy import Pricing
+from merkatd.placement.base.strategy import Pricing
 from merkatd.platforms.ports import Suspend
 from merkatd.scheduler.settings import Market
 from tests.controllers.applications.live import VM, Live

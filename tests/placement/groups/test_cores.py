@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.limits.pins import pins
-from merkatd.limits.topology import Pinned, Topology
+from merkatd.limits.core_assignment import pins
+from merkatd.limits.enforced_limits import Pinned, Topology
 from tests.clouds import cloud, hosts_table, placed, vms_table
 from tests.placement.groups.printed_cores import printed_cores
 from tests.placement.groups.test_groups import decided

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Decision, Deploy, HostState, Migrate, Snapshot
 from merkatd.placement.groups import GroupSettings, groups
-from merkatd.placement.groups.grouping import grouped
-from merkatd.placement.groups.mapping import mapped, stays
+from merkatd.placement.groups.group_phases import grouped, mapped, stays
 from tests.clouds import cloud, hosts_table, placed, vms_table
 from tests.placement.groups.printed import heuristic
 

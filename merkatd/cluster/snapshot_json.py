@@ -1,0 +1,150 @@
+"""The JSON form of a snapshot: versioned, names rather than numbers, explicit nulls.
+
+Made for people: anyone can write down a cloud of their own, or keep what a decision was
+made from and replay it. `docs/snapshot.md` describes it. Rows may stand in any order.
+"""
+
+import json
+from typing import Any, NoReturn
+
+import numpy as np
+
+from merkatd.cluster.columns import Form, Table, forms
+from merkatd.cluster.snapshot import History, Snapshot, SnapshotError
+from merkatd.cluster.snapshot_json_reader import read_snapshot
+
+VERSION = 1
+MARK = "merkat_snapshot"
+
+
+def dumps(snapshot: Snapshot) -> str:
+    """The snapshot as JSON text, a row a line."""
+    head = {
+        MARK: VERSION,
+        "now_s": snapshot.now_s,
+        "period": snapshot.period,
+        "resources": list(snapshot.resources),
+    }
+    parts = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    for name, table in snapshot.tables():
+        if len(table) or name in {"markets", "hosts", "vms"}:
+            lines = ",\n".join(f"    {json.dumps(row)}" for row in _rows(snapshot, table))
+            parts.append(f'  "{name}": [\n{lines}\n  ]' if lines else f'  "{name}": []')
+    if snapshot.history is not None:
+        parts.append(f'  "history": {json.dumps(_history(snapshot.history))}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def loads(text: str) -> Snapshot:
+    """The snapshot in this text; SnapshotError says what is wrong with it, and where."""
+    try:
+        data = json.loads(text, parse_constant=_no_number, object_pairs_hook=_no_twice)
+    except json.JSONDecodeError as error:
+        raise SnapshotError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise SnapshotError("nested too deeply to be a snapshot") from None
+    if not isinstance(data, dict) or MARK not in data:
+        raise SnapshotError(f'not a snapshot: there is no "{MARK}": {VERSION}')
+    if data[MARK] != VERSION or isinstance(data[MARK], bool):
+        raise SnapshotError(f"{MARK}: version {data[MARK]!r} is not known; {VERSION} is")
+    return read_snapshot({key: value for key, value in data.items() if key != MARK})
+
+
+def _no_number(text: str) -> NoReturn:
+    raise SnapshotError(f"{text} is no number that JSON knows; null says that there is none")
+
+
+def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise SnapshotError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _rows(snapshot: Snapshot, table: Table) -> list[dict[str, Any]]:
+    columns = {
+        name: _cells(snapshot, form, getattr(table, name), len(table))
+        for name, form in forms(type(table)).items()
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _cells(snapshot: Snapshot, form: Form, values: Any, rows: int) -> list[Any]:
+    """A column as JSON has it."""
+    what = form.what
+    if what == "text":
+        return list(values)
+    if what == "pairs":
+        return [
+            {
+                kind: [_known(one) for one in part[row].tolist()]
+                for kind, part in sorted(values.items())
+            }
+            for row in range(rows)
+        ]
+    if what == "vector":
+        names = snapshot.resources
+        return [
+            None
+            if np.isnan(row).all() and form.default is None
+            else {name: _number(one) for name, one in zip(names, row.tolist(), strict=True)}
+            for row in values
+        ]
+    if what == "members":
+        keys = _keys(snapshot, form.target)
+        return [[keys[at] for at, chosen in enumerate(row) if chosen] for row in values.tolist()]
+    if what == "scores":
+        return _scores(_keys(snapshot, form.target), values)
+    return [_cell(snapshot, form, value) for value in values.tolist()]
+
+
+def _scores(keys: Any, values: Any) -> list[Any]:
+    """By name what is not 0; null where nobody scores anything."""
+    if values.shape[1] != len(keys):
+        return [None] * len(values)
+    return [
+        {key: value for key, value in zip(keys, row, strict=True) if value}
+        for row in values.tolist()
+    ]
+
+
+def _cell(snapshot: Snapshot, form: Form, value: Any) -> Any:
+    if form.what == "reference":
+        return None if value < 0 else _keys(snapshot, form.target)[value]
+    if form.what == "choice" and form.choices is not None:
+        return form.choices(value).name.lower()
+    if form.what == "number":
+        return _number(value)
+    if form.what == "whole":
+        return _known(value) if form.default is None else value
+    return value
+
+
+def _keys(snapshot: Snapshot, target: str) -> Any:
+    table = getattr(snapshot, target)
+    keys = getattr(table, table.key)
+    return keys.tolist() if isinstance(keys, np.ndarray) else keys
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+def _history(history: History) -> dict[str, Any]:
+    return {
+        "at_s": history.at_s.tolist(),
+        "vms": _with_nulls(history.vms),
+        "hosts": _with_nulls(history.hosts),
+    }
+
+
+def _with_nulls(values: Any) -> Any:
+    cells = values.astype(object)
+    cells[np.isnan(values)] = None
+    return cells.tolist()

@@ -1,0 +1,112 @@
+"""The compact form of a snapshot: the columns themselves in one .npz, for large clouds."""
+
+import io
+import json
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster.columns import Form, Table, forms
+from merkatd.cluster.snapshot import History, Snapshot, SnapshotError, checked
+from merkatd.cluster.snapshot_json import MARK, VERSION
+from merkatd.cluster.snapshot_json_reader import TABLES
+
+HEAD = "head"
+
+
+def to_npz(snapshot: Snapshot) -> bytes:
+    """The snapshot, compressed."""
+    head = {
+        MARK: VERSION,
+        "now_s": snapshot.now_s,
+        "period": snapshot.period,
+        "resources": list(snapshot.resources),
+    }
+    arrays: dict[str, Any] = {HEAD: np.array(json.dumps(head))}
+    for name, table in snapshot.tables():
+        for column, form in forms(type(table)).items():
+            value = getattr(table, column)
+            if form.what == "pairs":
+                arrays |= {f"{name}.{column}.{kind}": part for kind, part in value.items()}
+            else:
+                arrays[f"{name}.{column}"] = np.array(value) if form.what == "text" else value
+    if snapshot.history is not None:
+        arrays |= {f"history.{part}": getattr(snapshot.history, part) for part in _HISTORY}
+    out = io.BytesIO()
+    np.savez_compressed(out, **arrays)
+    return out.getvalue()
+
+
+_HISTORY = ("at_s", "vms", "hosts")
+
+
+def from_npz(data: bytes) -> Snapshot:
+    """The snapshot in these bytes; SnapshotError says what is wrong with them."""
+    try:
+        snapshot, unknown = _read(data)
+    except _UNREADABLE as error:
+        raise SnapshotError(f"not a compact snapshot: {error}") from None
+    if unknown:
+        raise SnapshotError(f"nothing is called {min(unknown)!r}")
+    return checked(snapshot)
+
+
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OSError,
+    NotImplementedError,
+)
+
+
+def _read(data: bytes) -> tuple[Snapshot, set[str]]:
+    """The snapshot, and the names of the arrays that nobody asked for."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    head = json.loads(str(arrays.pop(HEAD)))
+    if head[MARK] != VERSION:
+        raise ValueError(f"{MARK}: version {head[MARK]!r} is not known; {VERSION} is")
+    tables = {name: _table(name, table, arrays) for name, table in TABLES.items()}
+    history = None
+    if "history.at_s" in arrays:
+        parts = {part: arrays.pop(f"history.{part}").astype(float) for part in _HISTORY}
+        history = History(**parts)
+    snapshot = Snapshot(
+        now_s=float(head["now_s"]),
+        period=int(head["period"]),
+        resources=tuple(str(name) for name in head["resources"]),
+        history=history,
+        **tables,
+    )
+    return snapshot, set(arrays)
+
+
+def _table(name: str, table: type[Table], arrays: dict[str, Any]) -> Any:
+    columns = {}
+    for column, form in forms(table).items():
+        if form.what == "pairs":
+            prefix = f"{name}.{column}."
+            kinds = [key for key in arrays if key.startswith(prefix)]
+            columns[column] = {
+                key.removeprefix(prefix): arrays.pop(key).astype(np.int64) for key in kinds
+            }
+        elif not form.later or f"{name}.{column}" in arrays:
+            columns[column] = _column(arrays.pop(f"{name}.{column}"), form)
+    return table(**columns)
+
+
+def _column(values: Any, form: Form) -> Any:
+    if form.what == "text":
+        return tuple(str(value) for value in values.tolist())
+    kinds: dict[str, Any] = {"number": float, "vector": float, "flag": bool, "members": bool}
+    kinds["scores"] = float
+    wanted = np.dtype(kinds.get(form.what, np.int64))
+    if not np.can_cast(values.dtype, wanted, "same_kind"):
+        raise ValueError(f"a column of {values.dtype} stands where {wanted} is right")
+    return values.astype(wanted)

@@ -1,0 +1,330 @@
+"""Memory taken from some VMs before it is given to others.
+
+Balloons shrink first. What is free and what they free goes to the VMs that the plan brings,
+which come after the steps that make their room, then to VMs below their least, then to the
+widest gaps. A VM for which too little can be freed in this period does not come yet: the
+shrinking goes on, and the next period decides again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from merkatd.cluster import (
+    Balloon,
+    Deploy,
+    Migrate,
+    Plan,
+    Snapshot,
+    Step,
+    Stop,
+    Terminate,
+    urgent_vms,
+)
+from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.plan import step_id
+from merkatd.limits import limit_reasons
+from merkatd.limits.memory_prospects import Missing, Waits, hosts_without_room, without_prospects
+from merkatd.limits.memory_targets import Stock
+from merkatd.limits.occupancy import Scene
+from merkatd.limits.settings import MemorySettings
+
+
+class Source(NamedTuple):
+    """Memory that a step frees."""
+
+    amount_mib: int
+    step: str
+
+
+class Pool:
+    """What is free on a host, and behind it what balloon steps free, given away in order.
+
+    Free memory and the sources lie end to end on one line, and whoever takes, takes the next
+    stretch of it. It must come after the steps whose stretches it touches. As no two takers
+    share a stretch, it does not matter in which order steps are confirmed: what has been
+    given is at every moment no more than what was free and what has been freed. A host that
+    holds more than it has begins below zero; nobody takes before that is made good.
+    """
+
+    def __init__(self, free_mib: int) -> None:
+        self.free_mib = free_mib
+        self._sources: list[Source] = []
+        self._freed_mib = 0
+        self._given_mib = 0
+
+    def add(self, source: Source) -> None:
+        """Put what a step frees at the end of the line."""
+        self._sources.append(source)
+        self._freed_mib += source.amount_mib
+
+    @property
+    def left_mib(self) -> int:
+        """What can still be given; below 0 on a host that holds too much."""
+        return self.free_mib + self._freed_mib - self._given_mib
+
+    @property
+    def now_mib(self) -> int:
+        """What can be given without any step before it."""
+        return max(self.free_mib - self._given_mib, 0)
+
+    def take(self, amount_mib: int) -> tuple[str, ...]:
+        """Take the next stretch; returns the steps that must come first."""
+        start, end = self._given_mib, self._given_mib + amount_mib
+        self._given_mib = end
+        if end <= self.free_mib:
+            return ()
+        first: list[str] = []
+        at = self.free_mib
+        for source in self._sources:
+            behind = at + source.amount_mib
+            if at < 0 or (at < end and behind > start):
+                first.append(source.step)
+            at = behind
+        return tuple(first)
+
+
+class Change(NamedTuple):
+    """A balloon that is told something else."""
+
+    vm: int
+    """Row of the snapshot."""
+    memory_mib: int
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Room:
+    """What is done about memory, and what can't be done yet."""
+
+    changes: tuple[Change, ...]
+    steps: tuple[Step, ...]
+    """Those of the plan, each behind the steps that make room for it."""
+    postponed: Mapping[int, str]
+    """By VM id: why the plan's step for it must wait."""
+    hopeless: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Those of them for which no later period makes room: the ids of hosts that have none."""
+
+
+def make_room(
+    snapshot: Snapshot, plan: Plan, scene: Scene, stock: Stock, settings: MemorySettings
+) -> Room:
+    """Shrink, let those come for whom there is room, and grow with what is left."""
+    giving = _Giving(snapshot, scene, stock)
+    shrinking = giving.shrink()
+    kept: list[Step] = []
+    postponed: dict[int, str] = {}
+    dropped: dict[str, int] = {}
+    for step in _urgent_first(snapshot, plan):
+        before = next((vm for earlier, vm in dropped.items() if earlier in step.after), None)
+        if before is not None:
+            giving.behind[snapshot.vm_row(step.vm)] = snapshot.vm_row(before)
+            why = f"waits for VM {before}, which can't make room yet"
+        elif step.id in giving.arrivals:
+            step, why = giving.let_come(step)  # noqa: PLW2901 - the same step, put behind others
+        elif step.id in giving.resumed:
+            step, why = giving.let_resume(step)  # noqa: PLW2901 - the same
+        else:
+            why = ""
+        if why:
+            dropped[step.id] = step.vm
+            postponed[step.vm] = why
+        else:
+            giving.note_departure(step)
+            kept.append(step)
+    growing = giving.grow(settings.least_step_mib)
+    begun = giving.begin([step for step in kept if step.id in giving.arrivals])
+    hopeless = giving.hopeless()
+    postponed |= {vm: giving.why_never(vm) for vm in hopeless}
+    by_id = {step.id: step for step in kept}
+    steps = tuple(by_id[step.id] for step in plan if step.id in by_id)
+    return Room((*shrinking, *growing, *begun), steps, postponed, hopeless)
+
+
+def _urgent_first(snapshot: Snapshot, plan: Plan) -> list[Step]:
+    """The plan's steps, with those first that bring VMs which must get a host.
+
+    What these steps come after is first as well. Migrations for gain take what room is left: they
+    would take it again in each period, and an urgent VM would never come.
+    """
+    must = urgent_vms(snapshot)
+    first: set[str] = set()
+    for step in reversed(plan.steps):
+        if step.id in first or (isinstance(step, Deploy | Migrate) and step.vm in must):
+            first |= {step.id, *step.after}
+    return sorted(plan, key=lambda step: step.id not in first)
+
+
+@dataclass(slots=True)
+class _Left:
+    """Memory that a departure frees, until those that come after it have taken it."""
+
+    vm: int
+    """Row of the VM that leaves."""
+    host: int
+    amount_mib: int
+
+    def take(self, wanted_mib: int) -> int:
+        taken = min(self.amount_mib, wanted_mib)
+        self.amount_mib -= taken
+        return taken
+
+
+class _Giving:
+    """The hosts' pools while they are filled and given away."""
+
+    def __init__(self, snapshot: Snapshot, scene: Scene, stock: Stock) -> None:
+        self._snapshot = snapshot
+        self._scene = scene
+        self._stock = stock
+        self._pools: dict[int, Pool] = {}
+        self._shrinks: dict[int, str] = {}
+        self._freed: dict[int, int] = {}
+        self._left: dict[str, _Left] = {}
+        self.arrivals = {step.id: row for row, step in scene.arrival.items()}
+        """By step id: the row of the VM that it brings."""
+        self.resumed = {step.id: row for row, step in scene.resumed.items()}
+        """By step id: the row of the VM that it starts again on its host."""
+        self._goes_to = {
+            row: snapshot.host_row(step.host)
+            for row, step in scene.arrival.items()
+            if isinstance(step, Deploy | Migrate)
+        }
+        """By VM row: the row of the host that it comes to, also if the plan ends the VM there."""
+        self.behind: dict[int, int] = {}
+        """By row of a VM that waits for another VM that waits: that one's row."""
+        self._missing: dict[int, Missing] = {}
+
+    def _pool(self, host: int) -> Pool:
+        if host not in self._pools:
+            self._pools[host] = Pool(int(self._stock.free[host]))
+        return self._pools[host]
+
+    def shrink(self) -> list[Change]:
+        """All balloons that give. What was told before frees nothing that could be confirmed.
+
+        A guest needs minutes to give back what it uses, if it can at all. Nothing of that is given
+        to others before it is seen to be free, in the next period.
+        """
+        stock = self._stock
+        used = np.ceil(np.nan_to_num(stock.guests.used)).astype(np.int64)
+        kept = np.maximum(stock.moved, np.minimum(used, stock.holds))
+        gives = (stock.moved < stock.holds) & (stock.moved != stock.guests.told)
+        changes = []
+        for row in np.flatnonzero(gives).tolist():
+            moved = int(stock.moved[row])
+            step = step_id(self._snapshot.period, Balloon.kind, int(self._snapshot.vms.id[row]))
+            self._freed[row] = int(stock.holds[row] - kept[row])
+            self._pool(int(self._scene.now[row])).add(Source(self._freed[row], step))
+            self._shrinks[row] = step
+            changes.append(Change(row, moved, ()))
+        return changes
+
+    def let_come(self, step: Step) -> tuple[Step, str]:
+        """The step behind what makes room for its VM, or why that can't come in this period.
+
+        A VM that starts needs its floor, one that migrates brings what it holds once its own
+        balloon has shrunk. What leaves the host in a step that this one comes after anyway
+        makes room for it as well.
+        """
+        row = self.arrivals[step.id]
+        host = self._goes_to[row]
+        starts = self._scene.now[row] == NOWHERE
+        amount = int(self._stock.least[row]) if starts else self._leaves(row)
+        pool = self._pool(host)
+        leaving = [left for left in map(self._left.get, step.after) if left and left.host == host]
+        missing = amount - sum(left.amount_mib for left in leaving) - pool.left_mib
+        if amount > 0 and missing > 0:
+            self._missing[row] = Missing(host, amount - pool.left_mib)
+            return step, limit_reasons.why_no_room(self._snapshot, host, amount, missing)
+        for left in leaving:
+            amount -= left.take(amount)
+        own = (self._shrinks[row],) if row in self._shrinks else ()
+        after = (*step.after, *own, *pool.take(amount))
+        return replace(step, after=tuple(dict.fromkeys(after))), ""
+
+    def hopeless(self) -> Mapping[int, frozenset[int]]:
+        """By id, the VMs for which there will be no room: the ids of the hosts that have none."""
+        if not self._missing:
+            return {}
+        scene, stock = self._scene, self._stock
+        left = {left.vm: left.amount_mib for left in self._left.values()}
+        waits = Waits(self._missing, self.behind)
+        rows = without_prospects(waits, scene, stock, self._freed, left)
+        hosts = hosts_without_room({row: self._missing[row].host for row in rows}, scene, stock)
+        ids, host_ids = self._snapshot.vms.id, self._snapshot.hosts.id
+        return {int(ids[row]): frozenset(host_ids[hosts[row]].tolist()) for row in sorted(rows)}
+
+    def why_never(self, vm: int) -> str:
+        """Why there will be no room for the VM."""
+        stock, row = self._stock, self._snapshot.vm_row(vm)
+        starts = self._scene.now[row] == NOWHERE
+        least = stock.least if starts or stock.adjustable[row] else stock.holds
+        return limit_reasons.why_never_room(
+            self._snapshot, self._missing[row].host, int(least[row])
+        )
+
+    def begin(self, coming: Sequence[Step]) -> list[Change]:
+        """What VMs that start are told as soon as they run: their least, and what is free by then.
+
+        A guest boots with all of its memory, whatever its host has. It uses little of it yet.
+        """
+        stock, changes = self._stock, []
+        for step in coming:
+            row = self.arrivals[step.id]
+            if self._scene.now[row] != NOWHERE or self._scene.then[row] == NOWHERE:
+                continue
+            pool, least = self._pool(self._goes_to[row]), int(stock.least[row])
+            more = min(max(int(stock.target[row]) - least, 0), pool.now_mib)
+            pool.take(more)
+            if least + more < int(stock.guests.boots_with[row]):
+                changes.append(Change(row, least + more, (step.id,)))
+        return changes
+
+    def let_resume(self, step: Step) -> tuple[Step, str]:
+        """The step behind what makes room for all that its VM comes back with, or why not yet.
+
+        The host keeps the floor of a suspended VM free; a host that holds more than it has does
+        not even have that.
+        """
+        row = self.resumed[step.id]
+        host = int(self._scene.now[row])
+        amount = int(self._stock.brings[row] - self._stock.holds[row])
+        pool = self._pool(host)
+        missing = amount - pool.left_mib
+        if missing > 0:
+            brings = int(self._stock.brings[row])
+            return step, limit_reasons.why_no_room(self._snapshot, host, brings, missing)
+        after = (*step.after, *pool.take(amount))
+        return replace(step, after=tuple(dict.fromkeys(after))), ""
+
+    def note_departure(self, step: Step) -> None:
+        """Remember what the step frees on the host that its VM leaves."""
+        if isinstance(step, Migrate | Stop | Terminate):
+            row = self._snapshot.vm_row(step.vm)
+            self._left[step.id] = _Left(row, int(self._scene.now[row]), self._leaves(row))
+
+    def _leaves(self, row: int) -> int:
+        """What a VM holds once its own balloon has shrunk."""
+        return int((self._stock.moved if row in self._shrinks else self._stock.holds)[row])
+
+    def grow(self, least_step_mib: int) -> list[Change]:
+        """Those below their least first and never less than that, then the widest gaps."""
+        stock, host = self._stock, self._scene.now
+        rows = np.flatnonzero((stock.moved > stock.holds) & (host == self._scene.then))
+        below = stock.least - stock.holds
+        gap = stock.target - stock.holds
+        waiting: set[int] = set()
+        changes = []
+        for row in rows[np.lexsort((rows, -gap[rows], below[rows] <= 0))].tolist():
+            pool = self._pool(int(host[row]))
+            wanted = int(stock.moved[row] - stock.holds[row])
+            given = min(wanted, pool.left_mib)
+            if host[row] in waiting or given < max(below[row], min(wanted, least_step_mib)):
+                if below[row] > 0:
+                    waiting.add(int(host[row]))
+                continue
+            changes.append(Change(row, int(stock.holds[row]) + given, pool.take(given)))
+        return changes

@@ -1,0 +1,135 @@
+"""From what everybody gets to what hosts are told: only where something differs, in order.
+
+Balloons shrink before a VM comes or another one grows; own pins go before a migration and
+come back after it; limits follow the step that brings the VM. Only running VMs of a market
+are told anything, and those that the plan starts.
+"""
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from merkatd.cluster import Balloon, Decision, Floats, Plan, Snapshot, Step
+from merkatd.limits import limit_reasons
+from merkatd.limits.balloon_steps import Room, make_room
+from merkatd.limits.cpu_limits import limit_steps
+from merkatd.limits.enforced_limits import CPU, MEMORY, InForce, Topology
+from merkatd.limits.io_limits import throttle_steps
+from merkatd.limits.memory_targets import Stock, stock_of
+from merkatd.limits.occupancy import Scene, scene_of
+from merkatd.limits.pin_steps import behind_frees, pin_steps, wanted_pins
+from merkatd.limits.settings import LimitsSettings, MemorySettings
+
+NOBODY_COMES: Mapping[int, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The plan with the steps on hosts, and what an administrator should know."""
+
+    plan: Plan
+    """All steps that can be carried out in this period, those of the decision among them."""
+    postponed: Mapping[int, str]
+    """By VM id: why a step of the decision is left out of the plan until there is memory."""
+    overfull: Mapping[int, str]
+    """By host id: why floors don't fit its memory. They are kept all the same."""
+    holding_mib: Mapping[int, int]
+    """By VM id: what VMs hold beyond their share, and what those hold whose memory can't be
+    changed."""
+    hopeless: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """By VM id, those postponed for which later periods make no room either: the ids of the hosts
+    that have none."""
+
+
+def decide(
+    snapshot: Snapshot,
+    decision: Decision,
+    in_force: InForce,
+    topologies: Mapping[int, Topology],
+    settings: LimitsSettings,
+    rate: Floats | None = None,
+    keeps: Floats | None = None,
+    coming: Mapping[int, int] = NOBODY_COMES,
+    later: AbstractSet[int] = frozenset(),
+) -> Limits:
+    """What hosts are told so that everybody gets what the decision gives them.
+
+    `topologies` is by host id: on these hosts virtual CPUs are pinned, on others they are
+    not. `rate` is [vms]: what VMs spend for cores, NaN where shares alone say who has which.
+    `keeps` is [vms]: the most MiB that each keeps because it uses them, NaN where it keeps all.
+    `coming`: by VM id, the hosts where balloons make room for VMs that the plan does not bring yet.
+    `later`: the ids of VMs that the plan moves, but not in this period: their cores, networks and
+    disks are limited on the hosts where they are.
+    Limits of a resource that the snapshot does not have are left alone.
+    """
+    rates = np.full(len(snapshot.vms), np.nan) if rate is None else rate
+    scene = scene_of(snapshot, decision.plan)
+    room = Room((), decision.plan.steps, {})
+    balloons: list[Step] = []
+    overfull: dict[int, str] = {}
+    holding: dict[int, int] = {}
+    if MEMORY in snapshot.resources:
+        share = decision.allocations[:, snapshot.resources.index(MEMORY)]
+        rows = {snapshot.vm_row(vm): snapshot.host_row(host) for vm, host in coming.items()}
+        due = scene.expecting({row: at for row, at in rows.items() if row not in scene.arrival})
+        stock = stock_of(snapshot, share, due, in_force, settings.memory, keeps)
+        room = make_room(snapshot, decision.plan, scene, stock, settings.memory)
+        balloons = list(_balloons(snapshot, scene, stock, room))
+        overfull = _overfull(snapshot, stock)
+        holding = _holding(snapshot, scene, stock, settings.memory)
+    steps: list[Step] = list(room.steps)
+    limited: list[Step] = []
+    stay = later | {vm for vm in room.postponed if vm >= 0}
+    scene = scene.without([snapshot.vm_row(vm) for vm in sorted(stay)])
+    if CPU in snapshot.resources:
+        cpu = decision.allocations[:, snapshot.resources.index(CPU)]
+        cores = wanted_pins(snapshot, scene, cpu, in_force, topologies, settings.pins, rates)
+        pinning = list(pin_steps(snapshot, scene, cores, in_force, topologies))
+        steps = behind_frees(steps, pinning)
+        limited = [
+            *pinning,
+            *limit_steps(snapshot, scene, cpu, set(cores), in_force, settings.cpu),
+        ]
+    throttles = throttle_steps(snapshot, scene, decision.allocations, in_force)
+    plan = Plan.ordered([*balloons, *steps, *limited, *throttles])
+    return Limits(plan, room.postponed, overfull, holding, room.hopeless)
+
+
+def _balloons(snapshot: Snapshot, scene: Scene, stock: Stock, room: Room) -> Iterator[Step]:
+    starting = scene.starting
+    for vm, memory_mib, after in room.changes:
+        yield Balloon(
+            period=snapshot.period,
+            vm=int(snapshot.vms.id[vm]),
+            memory_mib=memory_mib,
+            # A guest that has begun to run has nothing to lose yet.
+            unpaid=bool(starting[vm]) or (memory_mib < int(stock.holds[vm]) and stock.unpaid(vm)),
+            after=after,
+            reason=limit_reasons.why_balloon(snapshot, stock, vm, int(scene.then[vm]), memory_mib),
+        )
+
+
+def _overfull(snapshot: Snapshot, stock: Stock) -> dict[int, str]:
+    room = np.maximum(stock.room + stock.leaving, 0)
+    rows = np.flatnonzero(stock.needed > room).tolist()
+    return {
+        int(snapshot.hosts.id[row]): limit_reasons.why_overfull(snapshot, stock, row)
+        for row in rows
+    }
+
+
+def _holding(
+    snapshot: Snapshot, scene: Scene, stock: Stock, settings: MemorySettings
+) -> dict[int, int]:
+    """Once balloons have moved, as far as they move in this period.
+
+    A guest that holds more than its balloon was told before is slow, or does not obey.
+    """
+    told = stock.guests.told
+    slow = (told >= 0) & (stock.holds > told + settings.least_step_mib)
+    holds = np.where(slow, stock.holds, stock.moved)
+    beyond = ~stock.adjustable | (holds > stock.guests.share)
+    rows = np.flatnonzero(scene.told & ~scene.starting & beyond).tolist()
+    return {int(snapshot.vms.id[row]): int(holds[row]) for row in rows}

@@ -1,0 +1,110 @@
+"""Why a host is told something, in words an administrator understands."""
+
+from merkatd.cluster import Snapshot
+from merkatd.limits.enforced_limits import CPU
+from merkatd.limits.memory_targets import Stock
+
+
+def why_limit(
+    snapshot: Snapshot, vm: int, host: int, share: float, bids: float, *, only_weight: bool
+) -> str:
+    """A VM's share of its host, and what decided it; `bids` are all of the host together."""
+    column = snapshot.resources.index(CPU)
+    bid = float(snapshot.vms.bid[vm, column])
+    if only_weight:
+        name = snapshot.hosts.name[host]
+        return f"its weight on {name} follows its bid for cpu: {_bid(bid)} of {_bid(bids)} there"
+    return why_share(snapshot, vm, host, share, bids, CPU)
+
+
+def why_share(
+    snapshot: Snapshot, vm: int, host: int, share: float, bids: float, resource: str
+) -> str:
+    """A VM's share of a resource of its host; `bids` are all of the host for it together."""
+    column = snapshot.resources.index(resource)
+    bid = float(snapshot.vms.bid[vm, column])
+    name, capacity = snapshot.hosts.name[host], snapshot.hosts.capacity[host, column]
+    given = f"its share of {name}'s {resource} is {_n(share)} of {_n(capacity)}"
+    if share >= snapshot.vms.cap[vm, column]:
+        return f"{given}, all that it can use"
+    if 0 < share <= snapshot.vms.floor[vm, column]:
+        return f"{given}, its floor"
+    if bid <= 0:
+        return f"{given}: it bids nothing there"
+    return f"{given}: its bid is {_bid(bid)} of {_bid(bids)} there"
+
+
+def why_balloon(snapshot: Snapshot, stock: Stock, vm: int, host: int, memory_mib: int) -> str:
+    """Where the memory goes, and what decides where it ends."""
+    name = snapshot.hosts.name[host]
+    holds, target = int(stock.holds[vm]), int(stock.target[vm])
+    starts = snapshot.vms.host[vm] < 0
+    way = f"from {'its size' if starts else _n(holds)} to {_n(memory_mib)} MiB"
+    if memory_mib != target:
+        way += f" on its way to {_n(target)}"
+    guests = stock.guests
+    if target > guests.share[vm]:
+        if target <= guests.floor[vm] + 1:
+            return f"{way}: its floor, which is more than its share of {name}'s memory"
+        return f"{way}: what it uses and a margin, which is more than its share of {name}'s memory"
+    if target + 1 <= min(guests.share[vm], guests.size[vm]):
+        return f"{way}: others on {name} need or hold more than their share of its memory"
+    return f"{way}: its share of {name}'s memory"
+
+
+def why_pinned(snapshot: Snapshot, host: int, vcpus: int, cores: int) -> str:
+    """New pins, or other ones."""
+    name = snapshot.hosts.name[host]
+    if vcpus > cores:
+        return f"has {vcpus} virtual CPUs for the {cores} cores of {name}: the least loaded ones"
+    if vcpus == 1:
+        return f"its virtual CPU goes to the core of {name} with most room for its share"
+    return f"its {vcpus} virtual CPUs get a core each, where {name} has most room for its share"
+
+
+def why_emulator(snapshot: Snapshot, host: int) -> str:
+    """The same pins once more."""
+    name = snapshot.hosts.name[host]
+    return f"its emulator threads are not on the cores that {name} reserves for them"
+
+
+def why_freed(snapshot: Snapshot, host: int | None) -> str:
+    """Pins that go: before a migration, or because nothing is pinned on the host any more."""
+    if host is None:
+        return "nothing is pinned on its host any more"
+    return f"is about to go to {snapshot.hosts.name[host]}, which has cores of its own"
+
+
+def why_overfull(snapshot: Snapshot, stock: Stock, host: int) -> str:
+    """A host whose VMs can't live with what it has."""
+    return (
+        f"{snapshot.hosts.name[host]} is overfull: its VMs can't do without"
+        f" {_n(float(stock.needed[host]))} MiB of memory, and it has"
+        f" {_n(max(float(stock.room[host] + stock.leaving[host]), 0.0))} for them"
+    )
+
+
+def why_no_room(snapshot: Snapshot, host: int, arrives_mib: int, missing_mib: int) -> str:
+    """A VM that can't come yet because of memory."""
+    name = snapshot.hosts.name[host]
+    return (
+        f"brings {_n(arrives_mib)} MiB to {name}, where {_n(missing_mib)} more must be free"
+        " than this period can free there"
+    )
+
+
+def why_never_room(snapshot: Snapshot, host: int, least_mib: int) -> str:
+    """A VM that can't come, whatever balloons give."""
+    name = snapshot.hosts.name[host]
+    return (
+        f"brings at least {_n(least_mib)} MiB to {name}, where the other VMs need too much to free"
+        " that: they keep their floors and what they use"
+    )
+
+
+def _n(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def _bid(value: float) -> str:
+    return f"{value:.2g}" if 0 < value < 1 else _n(value)

@@ -1,0 +1,109 @@
+"""Pin steps: pins that change, pins that go before a migration, pins set behind it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster import Floats, Migrate, Pin, Snapshot, Step
+from merkatd.limits import limit_reasons
+from merkatd.limits.core_assignment import pins
+from merkatd.limits.enforced_limits import Cores, InForce, Pinned, Topology
+from merkatd.limits.occupancy import Scene
+from merkatd.limits.settings import PinSettings
+
+
+def wanted_pins(
+    snapshot: Snapshot,
+    scene: Scene,
+    share: Floats,
+    in_force: InForce,
+    topologies: Mapping[int, Topology],
+    settings: PinSettings,
+    rate: Floats,
+) -> dict[int, Cores]:
+    """By VM row: where each VM is pinned in the end; those that are not pinned are left out.
+
+    `rate` is [vms]: what VMs spend for cores, NaN where cores are not bought by rates.
+    """
+    wanted = {}
+    rows = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
+    for row in rows.tolist():
+        standing = in_force.pinned(int(snapshot.vms.id[row]))
+        if standing and (in_force.pin_policy[row] or not scene.told[row]):
+            wanted[row] = standing
+    order = np.argsort(scene.then, kind="stable")
+    for host in np.flatnonzero(np.isin(snapshot.hosts.id, list(topologies))).tolist():
+        first, last = np.searchsorted(scene.then[order], [host, host + 1])
+        there = [
+            _pinned(snapshot, scene, (share, rate), in_force, row)
+            for row in order[first:last].tolist()
+        ]
+        topology = topologies[int(snapshot.hosts.id[host])]
+        chosen = pins(topology, there, settings.least_gain_units)
+        wanted |= {row: tuple((core,) for core in cores) for row, cores in chosen.items()}
+    return wanted
+
+
+def _pinned(
+    snapshot: Snapshot,
+    scene: Scene,
+    shares_and_rates: tuple[Floats, Floats],
+    in_force: InForce,
+    row: int,
+) -> Pinned:
+    """A VM as the cores of its host see it; pins count only on the host where they stand."""
+    stays = scene.now[row] == scene.then[row]
+    share, rate = (float(one[row]) for one in shares_and_rates)
+    return Pinned(
+        vm=row,
+        vcpus=int(snapshot.vms.vcpus[row]),
+        share=share,
+        rate=None if np.isnan(rate) else rate,
+        cores=in_force.pinned(int(snapshot.vms.id[row])) if stays else (),
+        fixed=bool(in_force.pin_policy[row] or not scene.told[row]),
+    )
+
+
+def pin_steps(
+    snapshot: Snapshot,
+    scene: Scene,
+    wanted: Mapping[int, Cores],
+    in_force: InForce,
+    topologies: Mapping[int, Topology],
+) -> Iterator[Pin]:
+    """What frees pins, and what sets those that differ from the ones that stand."""
+    known = np.flatnonzero(np.isin(snapshot.vms.id, list(in_force.pins)))
+    for row in sorted({*wanted, *known.tolist()}):
+        if not scene.told[row] or in_force.pin_policy[row]:
+            continue
+        vm, host = int(snapshot.vms.id[row]), int(scene.then[row])
+        arrival = scene.arrival.get(row)
+        standing, cores = in_force.pinned(vm), wanted.get(row, ())
+        if standing and (isinstance(arrival, Migrate) or not cores):
+            why = limit_reasons.why_freed(snapshot, host if arrival else None)
+            yield Pin(period=snapshot.period, vm=vm, cores=(), reason=why)
+            standing = ()
+        if cores != standing:
+            usable = topologies[int(snapshot.hosts.id[host])].usable
+            yield Pin(
+                period=snapshot.period,
+                vm=vm,
+                cores=cores,
+                after=(arrival.id,) if arrival else (),
+                reason=limit_reasons.why_pinned(snapshot, host, len(cores), usable),
+            )
+        elif cores and vm in in_force.emulators_off:
+            why = limit_reasons.why_emulator(snapshot, host)
+            yield Pin(period=snapshot.period, vm=vm, cores=cores, reason=why)
+
+
+def behind_frees(steps: list[Step], pinning: list[Pin]) -> list[Step]:
+    """The steps, each migration behind the one that frees its VM's pins."""
+    frees = {pin.vm: pin.id for pin in pinning if not any(pin.cores)}
+    return [
+        replace(step, after=(*step.after, frees[step.vm]))
+        if isinstance(step, Migrate) and step.vm in frees
+        else step
+        for step in steps
+    ]

@@ -1,0 +1,242 @@
+"""Why a VM gets what it gets: its share on its host, taken apart into terms that add up to it.
+
+Of each resource
+
+    share = by_bid + others + floor + cap + rest
+
+`by_bid` is the plain proportional share (Eq. 1): the VM's bid over all bids on its host,
+times the capacity there. `others` is what the neighbours leave over because they have all
+they can use, or take because of their floors. `floor` lifts the VM to its floor, `cap` cuts
+it off at its cap; `rest` is what is left when floors don't fit or when the strategy gave
+something else than the market would.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from merkatd.cluster import (
+    Decision,
+    Deploy,
+    Ints,
+    Migrate,
+    Plan,
+    Snapshot,
+    Stop,
+    Terminate,
+    VmState,
+)
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.error import errors
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.price import bid_that_buys
+from merkatd.market.share import share
+
+BIDDING = (VmState.PENDING, VmState.RUNNING, VmState.BUSY)
+
+_CLOSE = 1e-9
+"""Shares nearer to each other than this part of the cap are the same."""
+
+
+class LimitedBy(StrEnum):
+    """What keeps a share from being larger."""
+
+    CAP = "cap"
+    """Nothing: it is all that the VM can use."""
+    BIDS = "bids"
+    """Others bid on the same host, and together they ask for more than there is."""
+    FLOOR = "floor"
+    """The same, and the bid alone would not even get the floor."""
+    RESERVE = "reserve price"
+    """The bid pays for no more at the reserve price, below which nothing is sold."""
+    NO_BID = "no bid"
+    OVERFULL = "overfull"
+    """The floors of the host's VMs don't fit: all are scaled down."""
+    NO_HOST = "no host"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One resource of one VM: CPU in percent of a core, memory in MiB, bids in credits."""
+
+    resource: str
+    bid: float
+    bids: float
+    """All bids on the host together."""
+    bidders: int
+    capacity: float
+    """What the market may give away on the host."""
+    by_bid: float
+    others: float
+    floor: float
+    cap: float
+    rest: float
+    share: float
+    least: float
+    """The VM's floor,"""
+    most: float
+    """and its cap, whatever its bid pays for."""
+    first: float
+    """Its share if the whole market were one host."""
+    error: float
+    """Eq. 2"""
+    limited_by: LimitedBy
+    bid_for_all: float | None
+    """The least bid that would get the cap here while all other bids stay; None where no bid
+    would, or where none is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One VM where the decision puts it."""
+
+    host: int
+    """Its row, -1 for none."""
+    parts: tuple[Part, ...]
+
+
+def hosts_after(snapshot: Snapshot, plan: Plan) -> Ints:
+    """[vms]: the host row of each VM once the plan is carried out."""
+    host = snapshot.vms.host.copy()
+    for step in plan:
+        if isinstance(step, Deploy | Migrate):
+            host[snapshot.vm_row(step.vm)] = snapshot.host_row(step.host)
+        elif isinstance(step, Stop | Terminate):
+            host[snapshot.vm_row(step.vm)] = NOWHERE
+    return host
+
+
+def explain(snapshot: Snapshot, decision: Decision, row: int) -> Explanation | None:
+    """The VM in this row; None for one that has no part in a market now."""
+    market = int(snapshot.vms.market[row])
+    if market == NOWHERE:
+        return None
+    at = int(snapshot.vms.host[row])
+    if at != NOWHERE:  # whoever is on a host takes part in that host's market
+        market = int(snapshot.hosts.market[at])
+    view = view_of(snapshot, market)
+    found = np.flatnonzero(view.vms == row)
+    if market == NOWHERE or len(found) == 0:
+        return None
+    host = hosts_after(snapshot, decision.plan)
+    local = np.full(len(snapshot.hosts) + 1, NOWHERE)
+    local[view.hosts] = np.arange(len(view.hosts))
+    place = local[host[view.vms]]
+    first = view.first(place != NOWHERE).allocation
+    on_host = view.on_hosts(place)
+    vm = int(found[0])
+    asks = snapshot.vms.state[row] in BIDDING
+    parts = tuple(
+        _part(
+            view,
+            vm,
+            column,
+            place,
+            level=float(on_host.level[place[vm], column]) if place[vm] != NOWHERE else 0.0,
+            given=float(decision.allocations[row, column]),
+            first=float(first[vm, column]),
+            resource=name,
+            asks=asks and place[vm] != NOWHERE,
+        )
+        for column, name in enumerate(snapshot.resources)
+    )
+    return Explanation(int(host[row]) if place[vm] != NOWHERE else NOWHERE, parts)
+
+
+def _part(
+    view: MarketView,
+    vm: int,
+    column: int,
+    place: Ints,
+    *,
+    level: float,
+    given: float,
+    first: float,
+    resource: str,
+    asks: bool,
+) -> Part:
+    """One resource of a VM on its host, or of one that has none."""
+    bid, least, most = (float(of[vm, column]) for of in (view.bid, view.floor, view.cap))
+    size = float(view.size[vm, column])
+    nowhere = place[vm] == NOWHERE
+    there = np.flatnonzero(place == place[vm]) if not nowhere else np.array([], dtype=np.int64)
+    capacity = 0.0 if nowhere else float(view.capacity[place[vm], column])
+    bids = float(view.bid[there, column].sum())
+    by_bid = bid / bids * capacity if bids > 0 else 0.0
+    if np.isinf(level):  # everybody has all they can use: what is over is left by others
+        others = max(most - by_bid, 0.0) if bid > 0 else 0.0
+    else:
+        others = bid * level - by_bid if not nowhere else 0.0
+    raw = by_bid + others
+    lift = max(least - raw, 0.0) if not nowhere else 0.0
+    cut = min(most - (raw + lift), 0.0) if not nowhere else 0.0
+    share_of_all = raw + lift + cut
+    overfull = not nowhere and float(view.floor[there, column].sum()) > capacity
+    return Part(
+        resource=resource,
+        bid=bid,
+        bids=bids,
+        bidders=int((view.bid[there, column] > 0).sum()),
+        capacity=capacity,
+        by_bid=by_bid,
+        others=others,
+        floor=lift,
+        cap=cut,
+        rest=given - share_of_all,
+        share=given,
+        least=least,
+        most=size,
+        first=first,
+        error=float(errors(np.array([first]), np.array([given]))[0]),
+        limited_by=_limited_by(bid, least, (most, size), given, nowhere=nowhere, overfull=overfull),
+        bid_for_all=_bid_for_all(view, there, vm, column, capacity) if asks else None,
+    )
+
+
+def _limited_by(
+    bid: float,
+    least: float,
+    at_most: tuple[float, float],
+    given: float,
+    *,
+    nowhere: bool,
+    overfull: bool,
+) -> LimitedBy:
+    """The first of these that holds, with what the VM's bid pays for at most, and its size."""
+    paid, most = at_most
+    close = _CLOSE * max(most, 1.0)
+    cases = (
+        (nowhere, LimitedBy.NO_HOST),
+        (overfull, LimitedBy.OVERFULL),
+        # A VM whose floor is its cap has all of it, where it is not sold too.
+        (given >= most - close and (bid > 0 or least >= most), LimitedBy.CAP),
+        (bid <= 0, LimitedBy.NO_BID),
+        (given <= least + close, LimitedBy.FLOOR),
+        (given >= paid - close, LimitedBy.RESERVE),
+    )
+    return next((reason for holds, reason in cases if holds), LimitedBy.BIDS)
+
+
+def _bid_for_all(
+    view: MarketView, there: Ints, vm: int, column: int, capacity: float
+) -> float | None:
+    """What a unit costs the others once the VM's cap is set aside, times the cap."""
+    most, reserve = float(view.size[vm, column]), float(view.reserve[column])
+    if most <= 0:
+        return 0.0
+    if capacity < most:
+        return None
+    others = there[there != vm]
+    if len(others) == 0:
+        return bid_that_buys(most, reserve)
+    level = float(
+        share(
+            view.bid[others, column],
+            view.floor[others, column],
+            view.cap[others, column],
+            np.zeros(len(others), dtype=np.int64),
+            np.array([capacity - most]),
+        ).level[0]
+    )
+    return max(most / level, bid_that_buys(most, reserve)) if level > 0 else None

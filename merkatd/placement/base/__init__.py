@@ -1,0 +1,1 @@
+"""What every strategy shares, whatever it optimises."""

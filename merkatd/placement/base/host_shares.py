@@ -1,0 +1,234 @@
+"""The market on one host: its shares, and how badly they miss, for trying out one change.
+
+Strategies ask this thousands of times a second, always about a single host, so it is
+compiled. The rule is that of `market/share.py`, to the bit: the sums run over the same rows
+in the same order and the level comes from the same bracket, only found another way.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from merkatd.cluster import Floats, Ints
+from merkatd.market.market_view import MarketView
+from merkatd.market.share import ENOUGH, bends
+from merkatd.placement.base.compiled import compiled
+
+SUM_OF_SHORTFALLS = 0
+LARGEST_ERROR = 1
+LARGEST_LACK = 2
+"""The same, but to have more than the first allocation is no fault."""
+
+_GUESSES = 6
+
+
+class Stakes(NamedTuple):
+    """What each VM brings to a host: [vms, resources], but for `weight` [vms]."""
+
+    bid: Floats
+    floor: Floats
+    top: Floats
+    leaves: Floats
+    reaches: Floats
+    first: Floats
+    weight: Floats
+
+
+def stakes_of(view: MarketView, first: Floats) -> Stakes:
+    """The columns of a market's VMs, with the level of each bend worked out once."""
+    bend = bends(view.bid.ravel(), view.floor.ravel(), view.cap.ravel())
+    shape = view.bid.shape
+    return Stakes(
+        bid=np.ascontiguousarray(view.bid),
+        floor=np.ascontiguousarray(view.floor),
+        top=bend.top.reshape(shape),
+        leaves=bend.leaves_floor.reshape(shape),
+        reaches=bend.reaches_top.reshape(shape),
+        first=np.ascontiguousarray(first),
+        weight=view.bid.sum(axis=1),
+    )
+
+
+@compiled
+def divide(
+    rows: Ints, count: int, resource: int, capacity: float, stakes: Stakes, out: Floats
+) -> float:
+    """Eq. 1 for one resource of one host: fills `out`, returns the level."""
+    floors = 0.0
+    tops = 0.0
+    for i in range(count):
+        floors += stakes.floor[rows[i], resource]
+        tops += stakes.top[rows[i], resource]
+    if tops <= capacity * ENOUGH:
+        for i in range(count):
+            out[i] = stakes.top[rows[i], resource]
+        return np.inf
+    if floors >= capacity:
+        scale = capacity / floors if floors > capacity else 1.0
+        for i in range(count):
+            out[i] = stakes.floor[rows[i], resource] * scale
+        return 0.0
+    low, high = _bracket(rows, count, resource, capacity, stakes)
+    level = _on_line(rows, count, resource, capacity, stakes, low, high)
+    for i in range(count):
+        row = rows[i]
+        given = max(stakes.bid[row, resource] * level, stakes.floor[row, resource])
+        out[i] = min(given, stakes.top[row, resource])
+    return level
+
+
+@compiled
+def _asked(rows: Ints, count: int, resource: int, stakes: Stakes, level: float) -> float:
+    """What all ask for together at this level."""
+    total = 0.0
+    for i in range(count):
+        row = rows[i]
+        given = max(stakes.bid[row, resource] * level, stakes.floor[row, resource])
+        total += min(given, stakes.top[row, resource])
+    return total
+
+
+@compiled
+def _on_line(
+    rows: Ints,
+    count: int,
+    resource: int,
+    capacity: float,
+    stakes: Stakes,
+    low: float,
+    high: float,
+) -> float:
+    """Where the straight piece inside the bracket meets the capacity."""
+    fixed = 0.0
+    slope = 0.0
+    for i in range(count):
+        row = rows[i]
+        if stakes.reaches[row, resource] <= low:
+            fixed += stakes.top[row, resource]
+        elif stakes.leaves[row, resource] >= high:
+            fixed += stakes.floor[row, resource]
+        else:
+            slope += stakes.bid[row, resource]
+    level = (capacity - fixed) / slope if slope > 0.0 else high
+    return min(max(level, low), high)
+
+
+@compiled
+def _bracket(
+    rows: Ints, count: int, resource: int, capacity: float, stakes: Stakes
+) -> tuple[float, float]:
+    """The last bend at which less than the capacity is asked for, and the one behind it.
+
+    Guesses the level as if the present bracket were straight, and tightens the bracket to
+    the bends next to the guess. As what is asked for never falls while the level rises, any
+    way of tightening ends at the same two bends.
+    """
+    low = 0.0
+    high = 0.0
+    for i in range(count):
+        high = max(high, stakes.reaches[rows[i], resource])
+    for _ in range(_GUESSES):
+        guess = _on_line(rows, count, resource, capacity, stakes, low, high)
+        under, over = _neighbours(rows, count, resource, stakes, guess, low, high)
+        if under == low and over == high:
+            return low, high
+        if under > low:
+            if _asked(rows, count, resource, stakes, under) < capacity:
+                low = under
+            else:
+                high = under
+                continue
+        if over < high:
+            if _asked(rows, count, resource, stakes, over) < capacity:
+                low = over
+            else:
+                high = over
+    return _bracket_by_halving(rows, count, resource, capacity, stakes, low, high)
+
+
+@compiled
+def _neighbours(
+    rows: Ints,
+    count: int,
+    resource: int,
+    stakes: Stakes,
+    guess: float,
+    low: float,
+    high: float,
+) -> tuple[float, float]:
+    """The bends on both sides of the guess, or the ends of the bracket."""
+    under = low
+    over = high
+    for i in range(count):
+        row = rows[i]
+        if stakes.bid[row, resource] > 0.0:
+            for bend in (stakes.leaves[row, resource], stakes.reaches[row, resource]):
+                if under < bend <= guess and bend < high:
+                    under = bend
+                elif guess < bend < over and bend > low:
+                    over = bend
+    return under, over
+
+
+@compiled
+def _bracket_by_halving(
+    rows: Ints,
+    count: int,
+    resource: int,
+    capacity: float,
+    stakes: Stakes,
+    low: float,
+    high: float,
+) -> tuple[float, float]:
+    """The same bracket for a host with so many VMs that guessing takes too long."""
+    inside = np.empty(2 * count + 2)
+    inside[0] = low
+    size = 1
+    for i in range(count):
+        row = rows[i]
+        if stakes.bid[row, resource] > 0.0:
+            for bend in (stakes.leaves[row, resource], stakes.reaches[row, resource]):
+                if low < bend < high:
+                    inside[size] = bend
+                    size += 1
+    inside[size] = high
+    ordered = np.sort(inside[: size + 1])
+    below = 0
+    above = size
+    while above - below > 1:
+        middle = (below + above) // 2
+        if _asked(rows, count, resource, stakes, ordered[middle]) < capacity:
+            below = middle
+        else:
+            above = middle
+    return ordered[below], ordered[above]
+
+
+@compiled
+def score(
+    rows: Ints, count: int, capacity: Floats, stakes: Stakes, objective: int, work: Floats
+) -> float:
+    """How badly the host's shares miss the first allocations, by the chosen objective.
+
+    `capacity` is [resources], `work` scratch of [2, rows or more].
+    """
+    given = work[0]
+    worst = work[1]
+    for i in range(count):
+        worst[i] = 0.0
+    for resource in range(capacity.shape[0]):
+        divide(rows, count, resource, capacity[resource], stakes, given)
+        for i in range(count):
+            first = stakes.first[rows[i], resource]
+            if first > 0.0:
+                lack = first - given[i]
+                if objective == LARGEST_ERROR:
+                    lack = abs(lack)
+                worst[i] = max(worst[i], lack / first)
+    total = 0.0
+    for i in range(count):
+        if objective == SUM_OF_SHORTFALLS:
+            total += stakes.weight[rows[i]] * worst[i]
+        else:
+            total = max(total, worst[i])
+    return total

@@ -1,0 +1,129 @@
+"""Loads, and where new and evacuated VMs start: the feasible host with the least load.
+
+OpenNebula's priorities say who comes first, and its ranks which of several hosts without a
+difference is taken; without them the lowest id comes first, and is taken.
+"""
+
+import numpy as np
+
+from merkatd.cluster import Floats, Ints, Snapshot
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.placement.base.board import Board, where_floors_fit
+from merkatd.placement.base.compiled import compiled
+from merkatd.placement.base.hard_constraints import Rules
+from merkatd.placement.base.host_shares import stakes_of
+from merkatd.placement.base.placement_problem import Game, must_leave
+
+
+@compiled
+def loads(rows: Ints, start: Ints, count: Ints, capacity: Floats, bid: Floats) -> Floats:
+    """[hosts]: the largest over the resources of bids / capacity."""
+    load = np.zeros(len(count))
+    for host in range(len(count)):
+        load[host] = load_of(rows, start[host], count[host], capacity[host], bid)
+    return load
+
+
+@compiled
+def load_of(rows: Ints, start: int, count: int, capacity: Floats, bid: Floats) -> float:
+    """One host's load; infinite where it has bids and nothing to give."""
+    load = 0.0
+    for resource in range(capacity.shape[0]):
+        total = 0.0
+        for i in range(count):
+            total += bid[rows[start + i], resource]
+        if capacity[resource] > 0.0:
+            load = max(load, total / capacity[resource])
+        elif total > 0.0:
+            load = np.inf
+    return load
+
+
+def place_new(view: MarketView, board: Board, rules: Rules) -> Ints:
+    """Put every pending VM on the board that fits somewhere, by priority and id.
+
+    Returns those that don't.
+    """
+    pending = np.flatnonzero(view.place == NOWHERE)
+    if len(pending) == 0 or len(view.hosts) == 0:
+        return pending
+    load = loads_of(view, board)
+    left = []
+    for vm in pending[np.argsort(-rules.priority[pending], kind="stable")].tolist():
+        host = least_loaded(vm, view, board, rules, load)
+        if host == NOWHERE:
+            left.append(vm)
+            continue
+        board.move(vm, host)
+        reload(host, view, board, load)
+    return np.array(sorted(left), dtype=np.int64)
+
+
+def least_loaded(vm: int, view: MarketView, board: Board, rules: Rules, load: Floats) -> int:
+    """The feasible host with the least load, by rank where there are several; else NOWHERE."""
+    fitting = where_floors_fit(
+        vm,
+        rules.allowed(vm, board.place),
+        board.rows,
+        board.start,
+        board.count,
+        board.capacity,
+        view.floor,
+    )
+    hosts = np.flatnonzero(fitting)
+    if len(hosts) == 0:
+        return NOWHERE
+    return rules.preferred(vm, hosts[load[hosts] == load[hosts].min()])
+
+
+def loads_of(view: MarketView, board: Board) -> Floats:
+    """[hosts]: the largest over the resources of bids / capacity."""
+    found: Floats = loads(board.rows, board.start, board.count, board.capacity, view.bid)
+    return found
+
+
+def reload(host: int, view: MarketView, board: Board, load: Floats) -> None:
+    """Put right a host's load after somebody came or went."""
+    load[host] = load_of(
+        board.rows, board.start[host], board.count[host], board.capacity[host], view.bid
+    )
+
+
+def start(snapshot: Snapshot, market: int) -> Game:
+    """The market with its new VMs placed where there is least load."""
+    view = view_of(snapshot, market)
+    rules = Rules(snapshot, view)
+    board = Board(view, view.place)
+    place_new(view, board, rules)
+    started = board.place.copy()
+    new = (view.place == NOWHERE) & (started != NOWHERE)
+    first = view.first(started != NOWHERE)
+    return Game(
+        snapshot=snapshot,
+        view=view,
+        rules=rules,
+        board=board,
+        started=started,
+        first=first,
+        stakes=stakes_of(view, first.allocation),
+        movable=(view.movable & ~rules.stays) | new,
+    )
+
+
+def send_away(game: Game, board: Board, most: int) -> None:
+    """Move them, by id and at most so many, to where a new VM would start."""
+    leaving = np.flatnonzero(must_leave(game) & (board.place == game.view.place))
+    if len(leaving) == 0:
+        return
+    load = loads_of(game.view, board)
+    for vm in leaving.tolist():
+        if most <= 0:
+            return
+        host = least_loaded(vm, game.view, board, game.rules, load)
+        if host != NOWHERE:
+            source = int(board.place[vm])
+            board.move(vm, host)
+            for touched in (source, host):
+                reload(touched, game.view, board, load)
+            most -= 1

@@ -1,0 +1,1 @@
+"""What strategies share that divide hosts by bids."""

@@ -1,0 +1,103 @@
+"""Eq. 2 on a host, for one VM or all, here or elsewhere."""
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.placement.base.board import floors_fit, with_one
+from merkatd.placement.base.compiled import compiled
+from merkatd.placement.base.host_shares import Stakes, divide
+
+
+@compiled
+def errors_on(
+    rows: Ints, count: int, capacity: Floats, stakes: Stakes, given: Floats, out: Floats
+) -> None:
+    """Eq. 2 for each VM of one host, the larger over the resources, into `out` by VM."""
+    for i in range(count):
+        out[rows[i]] = 0.0
+    for resource in range(capacity.shape[0]):
+        divide(rows, count, resource, capacity[resource], stakes, given)
+        for i in range(count):
+            row = rows[i]
+            first = stakes.first[row, resource]
+            if first > 0.0:
+                out[row] = max(out[row], abs(first - given[i]) / first)
+
+
+@compiled
+def error_on(
+    vm: int,
+    host: int,
+    enough: float,
+    rows: Ints,
+    start: Ints,
+    count: Ints,
+    capacity: Floats,
+    stakes: Stakes,
+    group: Ints,
+    given: Floats,
+) -> float:
+    """The VM's own error if it were on the host; infinite where the floors would not fit.
+
+    Once one resource shows that it is `enough` or more, the others are not looked at.
+    """
+    size = with_one(rows, start[host], count[host], vm, group)
+    if not floors_fit(group, size, capacity[host], stakes.floor):
+        return np.inf
+    at = 0
+    while group[at] != vm:
+        at += 1
+    worst = 0.0
+    for resource in range(capacity.shape[1]):
+        first = stakes.first[vm, resource]
+        if first > 0.0 and worst < enough:
+            divide(group, size, resource, capacity[host, resource], stakes, given)
+            worst = max(worst, abs(first - given[at]) / first)
+    return worst
+
+
+@compiled
+def least_error(
+    vm: int,
+    allowed: Bools,
+    rows: Ints,
+    start: Ints,
+    count: Ints,
+    capacity: Floats,
+    stakes: Stakes,
+) -> int:
+    """The allowed host on which the VM's own error is least, the first of equals; -1 for none."""
+    most = count.max() + 1
+    group = np.empty(most, dtype=np.int64)
+    given = np.empty(most)
+    best = -1
+    least = np.inf
+    for host in range(len(allowed)):
+        if allowed[host]:
+            error = error_on(vm, host, least, rows, start, count, capacity, stakes, group, given)
+            if error < least:
+                best, least = host, error
+    return best
+
+
+@compiled
+def error_everywhere(
+    vm: int,
+    allowed: Bools,
+    rows: Ints,
+    start: Ints,
+    count: Ints,
+    capacity: Floats,
+    stakes: Stakes,
+) -> Floats:
+    """[hosts]: the VM's own error if it were there; infinite where it may not or can't be."""
+    found = np.full(len(allowed), np.inf)
+    most = count.max() + 1
+    group = np.empty(most, dtype=np.int64)
+    given = np.empty(most)
+    for host in range(len(allowed)):
+        if allowed[host]:
+            found[host] = error_on(
+                vm, host, np.inf, rows, start, count, capacity, stakes, group, given
+            )
+    return found

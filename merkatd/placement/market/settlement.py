@@ -1,0 +1,343 @@
+"""Start, improve, settle: from a wanted placement to a decision with reasons.
+
+A strategy brings only the part in the middle: a function that gets a Game, plays on its
+board and returns the placement it wants.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import ParamSpec
+
+import numpy as np
+
+from merkatd.cluster import (
+    Bools,
+    Decision,
+    Deploy,
+    Floats,
+    HostState,
+    Ints,
+    Migrate,
+    Plan,
+    Snapshot,
+)
+from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.plan import Step, step_id
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.price import price, price_of_whole_bids
+from merkatd.placement.base.board import Board, excess, where_floors_fit
+from merkatd.placement.base.host_shares import SUM_OF_SHORTFALLS, Stakes, score, stakes_of
+from merkatd.placement.base.least_load import start
+from merkatd.placement.base.move_order import Orderly
+from merkatd.placement.base.placement_problem import Game, must_leave
+from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.market.plan_halves import without_harmful_halves
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What the plan changes for everybody: allocations are [vms, resources]."""
+
+    place: Ints
+    first: Floats
+    before: Floats
+    after: Floats
+
+
+def why_deployed(game: Game, vm: int, outcome: Outcome) -> str:
+    """A new VM starts where there is least load, or where the search found it better."""
+    host = int(outcome.place[vm])
+    name = _host(game, host)
+    gets = _amounts(game, outcome.after[vm])
+    if host == game.started[vm]:
+        return f"{name} had the least load of all hosts that can take it: it gets {gets}"
+    return f"on {name} it gets {gets}, more evenly than where there is least load"
+
+
+def why_migrated(game: Game, vm: int, outcome: Outcome) -> str:
+    """The VM itself gains, or it makes room for others, or its host must be emptied."""
+    source, host = int(game.view.place[vm]), int(outcome.place[vm])
+    if game.snapshot.hosts.state[game.view.hosts[source]] == HostState.DRAINED:
+        return f"{_host(game, source)} is drained"
+    if game.rules.leaving[vm]:
+        return f"it is to be moved away from {_host(game, source)}"
+    over = excess(game.view, game.view.place)[source]
+    if over.any():
+        most = int(np.argmax(over / np.maximum(game.view.capacity[source], 1.0)))
+        return (
+            f"the floors on {_host(game, source)} exceed its {game.snapshot.resources[most]}"
+            f" by {_n(over[most])}"
+        )
+    lack = _lacks(outcome.first[vm], outcome.before[vm])
+    worst = int(np.argmax(lack))
+    if outcome.after[vm, worst] > outcome.before[vm, worst] and lack[worst] > 0:
+        resource = game.snapshot.resources[worst]
+        return (
+            f"of its {_n(outcome.first[vm, worst])} {resource} it gets"
+            f" {_n(outcome.before[vm, worst])} on {_host(game, source)}"
+            f" and {_n(outcome.after[vm, worst])} on {_host(game, host)}"
+        )
+    return _makes_room(game, source, host, outcome)
+
+
+def _makes_room(game: Game, source: int, host: int, outcome: Outcome) -> str:
+    """Who on the source gains most, weighed by bids, from what the VM leaves behind."""
+    stay = np.flatnonzero((outcome.place == source) & (game.started == source))
+    if len(stay):
+        relief = _lacks(outcome.first[stay], outcome.before[stay]) - _lacks(
+            outcome.first[stay], outcome.after[stay]
+        )
+        value = relief * game.stakes.weight[stay, np.newaxis]
+        at, worst = np.unravel_index(int(np.argmax(value)), value.shape)
+        if value[at, worst] > 0:
+            other = int(stay[at])
+            return (
+                f"makes room on {_host(game, source)}: VM {game.vm_id(other)} gets"
+                f" {_n(outcome.after[other, worst])} {game.snapshot.resources[worst]}"
+                f" instead of {_n(outcome.before[other, worst])}"
+            )
+    return f"evens out {_host(game, source)} and {_host(game, host)}"
+
+
+def why_stuck(game: Game, vm: int, orderly: Orderly) -> str:
+    """A move that would need a place which only later becomes free."""
+    others = [str(game.vm_id(other)) for other in orderly.stuck if other != vm]
+    ring = f" (with VM {', '.join(others)})" if others else ""
+    return f"would have to change places{ring}, and no host has room for both meanwhile"
+
+
+def why_stays(game: Game, vm: int, board: Board) -> str:
+    """A VM that is to leave its host, and is still there with this plan."""
+    source = _host(game, int(game.view.place[vm]))
+    why = why_pending(game, vm, board, "its turn among the migrations of a period comes later")
+    return f"is to leave {source}: {why}"
+
+
+def why_pending(
+    game: Game,
+    vm: int,
+    board: Board,
+    fits: str = "waits for room that this period's migrations make",
+) -> str:
+    """The first constraint that leaves no host, and what would satisfy it."""
+    row = int(game.view.vms[vm])
+    market = game.snapshot.markets.name[game.view.market]
+    if not game.view.open.any():
+        return f"no host of market {market} takes VMs now"
+    by_requirement = game.rules.by_requirement(vm)
+    if not by_requirement.any():
+        # A VM that is to leave its host looks for another one.
+        other = "other " if game.rules.leaving[vm] else ""
+        kind = int(game.snapshot.vms.requirement[row])
+        if kind == NOWHERE:
+            return f"no {other}host of market {market} takes VMs now"
+        requirement = game.snapshot.requirements.name[kind]
+        return (
+            f"no {other}host of market {market} that takes VMs meets its requirements"
+            f" ({requirement})"
+        )
+    allowed = game.rules.allowed(vm, board.place)
+    if not allowed.any():
+        role = game.snapshot.roles.name[game.snapshot.vms.role[row]]
+        return f"its VM group (role {role}) leaves none of {int(by_requirement.sum())} hosts"
+    fitting = where_floors_fit(
+        vm, allowed, board.rows, board.start, board.count, board.capacity, game.view.floor
+    )
+    if fitting.any():
+        return fits
+    return _lacks_room(game, vm, allowed, board)
+
+
+def _lacks_room(game: Game, vm: int, allowed: Bools, board: Board) -> str:
+    """The resource whose floors come nearest to fitting, and how much is missing."""
+    hosts = np.flatnonzero(allowed)
+    placed = board.place != NOWHERE
+    free = np.stack(
+        [
+            board.capacity[:, column]
+            - np.bincount(board.place[placed], game.view.floor[placed, column], len(board.count))
+            for column in range(board.capacity.shape[1])
+        ],
+        axis=1,
+    )[hosts]
+    floor = game.view.floor[vm]
+    missing = np.maximum(floor - free, 0.0) / np.maximum(floor, 1.0)
+    best = int(np.argmin(missing.max(axis=1)))
+    worst = int(np.argmax(missing[best]))
+    return (
+        f"needs {_n(floor[worst])} {game.snapshot.resources[worst]} as its floor;"
+        f" of {len(hosts)} hosts that may take it {_host(game, int(hosts[best]))} comes nearest,"
+        f" with {_n(max(free[best, worst], 0.0))} not promised to others"
+    )
+
+
+def _lacks(first: Floats, given: Floats) -> Floats:
+    """The part of the first allocation that is missing."""
+    return np.divide(
+        np.maximum(first - given, 0.0), first, out=np.zeros_like(first), where=first > 0
+    )
+
+
+def _host(game: Game, host: int) -> str:
+    name: str = game.snapshot.hosts.name[game.view.hosts[host]]
+    return name
+
+
+def _amounts(game: Game, given: Floats) -> str:
+    names = game.snapshot.resources
+    return ", ".join(f"{_n(value)} {name}" for name, value in zip(names, given, strict=True))
+
+
+def _n(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+Given = ParamSpec("Given")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settled:
+    """The outcome of one market."""
+
+    place: Ints
+    allocations: Floats
+    """[vms, resources] of the market's VMs."""
+    steps: tuple[Step, ...]
+    reasons: dict[int, str]
+
+
+def settle(game: Game, orderly: Orderly) -> Settled:
+    """Divide the hosts as they will be, and say why each step is taken or left out."""
+    view, place = game.view, orderly.place
+    first, stakes = game.first, game.stakes
+    if not np.array_equal(place == NOWHERE, game.started == NOWHERE):
+        first = view.first(place != NOWHERE)
+        stakes = stakes_of(view, first.allocation)
+    outcome = Outcome(
+        place=place,
+        first=first.allocation,
+        before=view.on_hosts(game.started).allocation,
+        after=view.on_hosts(place).allocation,
+    )
+    board = Board(view, place)
+    steps = tuple(_step(game, orderly, vm, outcome, board, stakes) for vm in orderly.moves)
+    running = [vm for vm in orderly.stuck if view.place[vm] != NOWHERE]
+    reasons = {game.vm_id(vm): said(why_stuck, game, vm, orderly) for vm in running}
+    for vm in np.flatnonzero(place == NOWHERE).tolist():
+        reasons.setdefault(game.vm_id(vm), said(why_pending, game, vm, board))
+    for vm in np.flatnonzero(must_leave(game) & (place == view.place)).tolist():
+        reasons.setdefault(game.vm_id(vm), said(why_stays, game, vm, board))
+    return Settled(place, outcome.after, steps, reasons)
+
+
+def said(why: Callable[Given, str], *given: Given.args, **named: Given.kwargs) -> str:
+    """Return the reason, or a substitute if it raises: no decision depends on its text."""
+    try:
+        return why(*given, **named)
+    except Exception as error:  # noqa: BLE001 - no step depends on a text
+        return f"no reason is available ({type(error).__name__}: {error})"
+
+
+def _step(
+    game: Game, orderly: Orderly, vm: int, outcome: Outcome, board: Board, stakes: Stakes
+) -> Step:
+    period = game.snapshot.period
+    source, host = int(game.view.place[vm]), int(orderly.place[vm])
+    after = tuple(
+        step_id(period, Migrate.kind, game.vm_id(other)) for other in orderly.after.get(vm, ())
+    )
+    if source == NOWHERE:
+        return Deploy(
+            period=period,
+            vm=game.vm_id(vm),
+            host=game.host_id(host),
+            after=after,
+            reason=said(why_deployed, game, vm, outcome),
+        )
+    return Migrate(
+        period=period,
+        vm=game.vm_id(vm),
+        source=game.host_id(source),
+        host=game.host_id(host),
+        after=after,
+        gain=_gain(board, stakes, vm, source),
+        reason=said(why_migrated, game, vm, outcome),
+    )
+
+
+def _gain(board: Board, stakes: Stakes, vm: int, source: int) -> float:
+    """The shortfall, in credits, that there would be again without this one migration."""
+    host = int(board.place[vm])
+    with_it = _shortfall(board, stakes, source) + _shortfall(board, stakes, host)
+    board.move(vm, source)
+    without = _shortfall(board, stakes, source) + _shortfall(board, stakes, host)
+    board.move(vm, host)
+    return without - with_it
+
+
+def _shortfall(board: Board, stakes: Stakes, host: int) -> float:
+    there = board.on(host)
+    work = np.empty((2, len(there) + 1))
+    return float(score(there, len(there), board.capacity[host], stakes, SUM_OF_SHORTFALLS, work))
+
+
+def play(
+    snapshot: Snapshot,
+    pricing: Pricing,
+    improve: Callable[[Game], Ints | Orderly],
+    harm: int,
+    *,
+    as_planned: bool = False,
+) -> Decision:
+    """Decide for each market of the snapshot, and put the decisions together.
+
+    `harm` and `as_planned` judge halves of plans: see Note [Halves of plans].
+    """
+    allocations = np.zeros_like(snapshot.vms.bid)
+    prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
+    steps: list[Step] = []
+    reasons: dict[int, str] = {}
+    for market in range(len(snapshot.markets)):
+        game = start(snapshot, market)
+        found = improve(game)
+        if not isinstance(found, Orderly):
+            found = without_harmful_halves(game, found, harm, as_planned=as_planned)
+        settled = settle(game, found)
+        allocations[game.view.vms] = settled.allocations
+        prices[market] = _price(snapshot, game.view, settled.place, pricing)
+        steps.extend(settled.steps)
+        reasons.update(settled.reasons)
+        snapshot = with_arrivals(snapshot, settled.steps)
+    return Decision(Plan.ordered(steps), allocations, prices, reasons)
+
+
+def stay(snapshot: Snapshot, market: int, pricing: Pricing, why: str) -> Decision:
+    """Divide the hosts of one market as they are. New VMs wait, and `why` is told of them."""
+    view = view_of(snapshot, market)
+    allocations = np.zeros_like(snapshot.vms.bid)
+    prices = np.tile(pricing.reserve_prices(snapshot.resources), (len(snapshot.markets), 1))
+    allocations[view.vms] = view.on_hosts(view.place).allocation
+    prices[market] = _price(snapshot, view, view.place, pricing)
+    waiting = snapshot.vms.id[view.vms[view.place == NOWHERE]].tolist()
+    return Decision(Plan(()), allocations, prices, dict.fromkeys(waiting, why))
+
+
+def _price(snapshot: Snapshot, view: MarketView, place: Ints, pricing: Pricing) -> Floats:
+    reserve = pricing.reserve_prices(snapshot.resources)
+    if pricing.whole_bids:
+        return price_of_whole_bids(view.bid[place != NOWHERE], view.total, reserve)
+    return price(view.price_level(pricing.rule, place), reserve)
+
+
+def with_arrivals(snapshot: Snapshot, steps: Iterable[Step]) -> Snapshot:
+    """Return the snapshot for markets that are decided later: members of VM groups have arrived.
+
+    Only VM groups join markets. What else is decided later does not look at these VMs.
+    """
+    moves = [step for step in steps if isinstance(step, Deploy | Migrate)]
+    if not moves or len(snapshot.markets) < 2 or not len(snapshot.roles):
+        return snapshot
+    host = snapshot.vms.host.copy()
+    for step in moves:
+        host[snapshot.vm_row(step.vm)] = snapshot.host_row(step.host)
+    return replace(snapshot, vms=replace(snapshot.vms, host=host))

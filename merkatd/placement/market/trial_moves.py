@@ -1,0 +1,243 @@
+"""What single changes would do to the hosts they touch: compiled, for thousands of trials.
+
+A host's score says how badly its shares miss (`onehost.score`). A trial puts a VM on a
+host, takes one off, or does both, and scores the host again; the board stays as it is.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.placement.base.board import floors_fit, with_one, without_one
+from merkatd.placement.base.compiled import compiled
+from merkatd.placement.base.host_shares import Stakes, divide, score
+
+EXACT_TRIALS = 6
+"""How many hosts are tried out for a VM, after all have been estimated."""
+
+
+class Table(NamedTuple):
+    """The board as compiled code sees it."""
+
+    rows: Ints
+    start: Ints
+    counts: Ints
+    capacity: Floats
+
+
+class Estimates(NamedTuple):
+    """What a VM would roughly meet on each host: [hosts, resources], but for `load`."""
+
+    spare: Floats
+    """Capacity that nobody there can use."""
+    level: Floats
+    """Units for one credit; infinite where all have their caps."""
+    harm: Floats
+    """Shortfall, in credits, for each unit taken from those there."""
+    floors: Floats
+    bids: Floats
+    load: Floats
+    """[hosts]"""
+
+
+@compiled
+def look_at(
+    hosts: Ints,
+    table: Table,
+    stakes: Stakes,
+    objective: int,
+    scores: Floats,
+    without: Floats,
+    estimates: Estimates,
+) -> None:
+    """For each of these hosts: its score, its score without each of its VMs, its estimates."""
+    most = table.counts.max() + 1
+    work = np.empty((2, most))
+    group = np.empty(most, dtype=np.int64)
+    for host in hosts:
+        start, count = table.start[host], table.counts[host]
+        there = table.rows[start : start + count]
+        _estimate(host, there, count, table.capacity[host], stakes, work[0], estimates)
+        scores[host] = score(there, count, table.capacity[host], stakes, objective, work)
+        for i in range(count):
+            if scores[host] == 0.0:
+                without[there[i]] = 0.0
+            else:
+                size = without_one(table.rows, start, count, there[i], group)
+                without[there[i]] = score(
+                    group, size, table.capacity[host], stakes, objective, work
+                )
+
+
+@compiled
+def _estimate(
+    host: int,
+    there: Ints,
+    count: int,
+    capacity: Floats,
+    stakes: Stakes,
+    given: Floats,
+    estimates: Estimates,
+) -> None:
+    load = 0.0
+    for resource in range(capacity.shape[0]):
+        level = divide(there, count, resource, capacity[resource], stakes, given)
+        used = 0.0
+        floors = 0.0
+        bids = 0.0
+        harm = 0.0
+        for i in range(count):
+            row = there[i]
+            bid = stakes.bid[row, resource]
+            used += given[i]
+            floors += stakes.floor[row, resource]
+            bids += bid
+            if stakes.first[row, resource] > 0.0:
+                harm += bid * stakes.weight[row] / stakes.first[row, resource]
+        estimates.spare[host, resource] = max(capacity[resource] - used, 0.0)
+        estimates.level[host, resource] = level
+        estimates.floors[host, resource] = floors
+        estimates.bids[host, resource] = bids
+        estimates.harm[host, resource] = harm / bids if bids > 0.0 else 0.0
+        if capacity[resource] > 0.0:
+            load = max(load, bids / capacity[resource])
+        elif bids > 0.0:
+            load = np.inf
+    estimates.load[host] = load
+
+
+@compiled
+def _guess(vm: int, host: int, stakes: Stakes, estimates: Estimates) -> float:
+    """Roughly the shortfall, in credits, that the VM would bring to the host and find there."""
+    lack = 0.0
+    harm = 0.0
+    for resource in range(stakes.bid.shape[1]):
+        spare = estimates.spare[host, resource]
+        level = estimates.level[host, resource]
+        given = spare
+        if level < np.inf:
+            given = max(spare, stakes.bid[vm, resource] * level)
+        given = max(min(given, stakes.top[vm, resource]), stakes.floor[vm, resource])
+        first = stakes.first[vm, resource]
+        if first > 0.0:
+            lack = max(lack, (first - given) / first)
+        harm += max(given - spare, 0.0) * estimates.harm[host, resource]
+    return float(stakes.weight[vm] * lack + harm)
+
+
+@compiled
+def likely_hosts(
+    vm: int, allowed: Bools, table: Table, stakes: Stakes, estimates: Estimates, out: Ints
+) -> int:
+    """The allowed hosts with the least guesses, best first, into `out`; returns how many."""
+    most = len(out)
+    guesses = np.empty(most)
+    found = 0
+    for host in range(len(allowed)):
+        if not allowed[host]:
+            continue
+        fits = True
+        for resource in range(table.capacity.shape[1]):
+            floors = estimates.floors[host, resource] + stakes.floor[vm, resource]
+            fits = fits and floors <= table.capacity[host, resource]
+        if not fits:
+            continue
+        guess = _guess(vm, host, stakes, estimates)
+        at = found
+        while at > 0 and (
+            guess < guesses[at - 1]
+            or (guess == guesses[at - 1] and estimates.load[host] < estimates.load[out[at - 1]])
+        ):
+            at -= 1
+        if at == most:
+            continue
+        found = min(found + 1, most)
+        for i in range(found - 1, at, -1):
+            guesses[i] = guesses[i - 1]
+            out[i] = out[i - 1]
+        guesses[at] = guess
+        out[at] = host
+    return found
+
+
+@compiled
+def best_host(
+    vm: int,
+    allowed: Bools,
+    table: Table,
+    stakes: Stakes,
+    objective: int,
+    scores: Floats,
+    estimates: Estimates,
+) -> tuple[int, float]:
+    """The host whose score rises least when the VM comes, and its score then; -1 for none."""
+    likely = np.empty(EXACT_TRIALS, dtype=np.int64)
+    found = likely_hosts(vm, allowed, table, stakes, estimates, likely)
+    most = table.counts.max() + 1
+    work = np.empty((2, most))
+    group = np.empty(most, dtype=np.int64)
+    best = -1
+    least = np.inf
+    for i in range(found):
+        host = likely[i]
+        size = with_one(table.rows, table.start[host], table.counts[host], vm, group)
+        if not floors_fit(group, size, table.capacity[host], stakes.floor):
+            continue
+        then = score(group, size, table.capacity[host], stakes, objective, work)
+        if then - scores[host] < least:
+            least = then - scores[host]
+            best = host
+            if least <= 0.0:
+                break
+    return best, least
+
+
+@compiled
+def best_exchange(
+    vm: int,
+    source: int,
+    hosts: Ints,
+    partners: Bools,
+    table: Table,
+    stakes: Stakes,
+    objective: int,
+    scores: Floats,
+) -> tuple[int, float]:
+    """The partner on one of these hosts with whom changing places helps most, and how much.
+
+    At least one of the two must fit beside the other while it is still there, or neither
+    could go first. -1 where there is no such partner.
+    """
+    most = table.counts.max() + 2
+    work = np.empty((2, most))
+    group = np.empty(most, dtype=np.int64)
+    swapped = np.empty(most, dtype=np.int64)
+    best = -1
+    greatest = -np.inf
+    for host in hosts:
+        start, count = table.start[host], table.counts[host]
+        size = with_one(table.rows, start, count, vm, group)
+        comes_first = floors_fit(group, size, table.capacity[host], stakes.floor)
+        for i in range(count):
+            other = table.rows[start + i]
+            if not partners[other]:
+                continue
+            size = with_one(table.rows, table.start[source], table.counts[source], other, group)
+            goes_first = floors_fit(group, size, table.capacity[source], stakes.floor)
+            if not (comes_first or goes_first):
+                continue
+            size = without_one(group, 0, size, vm, swapped)
+            if not floors_fit(swapped, size, table.capacity[source], stakes.floor):
+                continue
+            at_source = score(swapped, size, table.capacity[source], stakes, objective, work)
+            size = with_one(table.rows, start, count, vm, group)
+            size = without_one(group, 0, size, other, swapped)
+            if not floors_fit(swapped, size, table.capacity[host], stakes.floor):
+                continue
+            at_host = score(swapped, size, table.capacity[host], stakes, objective, work)
+            gain = scores[source] + scores[host] - at_source - at_host
+            if gain > greatest:
+                greatest = gain
+                best = other
+    return best, greatest

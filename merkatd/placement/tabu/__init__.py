@@ -1,0 +1,1 @@
+"""Algorithm 1, as printed and better used."""

@@ -1,0 +1,159 @@
+"""All moves and all pairs of moves: the neighbourhood for clouds small enough to try them.
+
+Where few VMs may be migrated, a first move that looks best alone can spoil the best pair,
+and nothing later makes up for it. With pairs the search also takes one move back and makes
+another in a single step.
+"""
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.placement.base.board import floors_fit
+from merkatd.placement.base.compiled import compiled
+from merkatd.placement.base.host_shares import LARGEST_ERROR, Stakes, score
+from merkatd.placement.market.search_state import Move, Search
+from merkatd.placement.market.trial_moves import Table
+
+MOST_CHOICES = 96
+"""VMs times hosts, up to which all pairs are tried."""
+
+
+def small_enough(search: Search) -> bool:
+    """Whether all pairs of moves can be tried in good time."""
+    return len(search.home) * len(search.scores) <= MOST_CHOICES
+
+
+class Exhaustive:
+    """Proposes the best move or pair of moves, by either objective."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def total(self) -> float:
+        """The objective now."""
+        scores = self._search.scores
+        if self._search.objective == LARGEST_ERROR:
+            return float(scores.max(initial=0.0))
+        return float(scores.sum())
+
+    def best(self) -> Move | None:
+        """Ties go to fewer migrations, then to the lowest ids."""
+        search = self._search
+        everybody = np.arange(len(search.home))
+        choices = [
+            (vm, host)
+            for vm in everybody[search.may_leave(everybody)].tolist()
+            for host in np.flatnonzero(search.hosts_for(vm)).tolist()
+        ]
+        if not choices:
+            return None
+        pairs = np.array(choices)
+        extra = np.array([search.extra_migrations(vm, host) for vm, host in choices])
+        first, second, then = _best_pair(
+            pairs,
+            extra,
+            self._alone(pairs),
+            search.limits.m_max - search.migrations,
+            search.board.place,
+            search.table,
+            search.stakes,
+            search.objective,
+            search.scores,
+        )
+        if first < 0:
+            return None
+        chosen = [first] if second < 0 else [first, second]
+        return Move(
+            tuple(choices[at] for at in chosen),
+            self.total() - float(then),
+            int(extra[chosen].sum()),
+        )
+
+    def _alone(self, pairs: Ints) -> Bools:
+        """Choices that must not be paired: another move could break what allows them."""
+        search = self._search
+        hosts = np.stack([pairs[:, 1], search.board.place[pairs[:, 0]]])
+        tight = (search.touched[hosts] + 2 > search.limits.per_host).any(axis=0)
+        near_limit = np.full(len(pairs), search.most_load < np.inf)
+        alone: Bools = tight | near_limit | search.game.rules.bound[pairs[:, 0]]
+        return alone
+
+
+@compiled
+def _best_pair(
+    choices: Ints,
+    extra: Ints,
+    alone: Bools,
+    migrations_left: int,
+    place: Ints,
+    table: Table,
+    stakes: Stakes,
+    objective: int,
+    scores: Floats,
+) -> tuple[int, int, float]:
+    """The two choices (the second -1: none) after which the objective is least."""
+    best_first = -1
+    best_second = -1
+    least = np.inf
+    least_extra = 3
+    size = len(place) + 2
+    group = np.empty(size, dtype=np.int64)
+    work = np.empty((2, size))
+    hosts = np.empty(4, dtype=np.int64)
+    for first in range(len(choices)):
+        for second in range(-1, first):
+            cost = extra[first]
+            vm, to = choices[first]
+            other, other_to = -1, -1
+            if second >= 0:
+                other, other_to = choices[second]
+                if other == vm or alone[first] or alone[second]:
+                    continue
+                cost += extra[second]
+            if cost > migrations_left and cost > 0:
+                continue
+            hosts[0], hosts[1] = place[vm], to
+            hosts[2], hosts[3] = (place[other], other_to) if second >= 0 else (-1, -1)
+            then = _total_after(
+                hosts, vm, to, other, other_to, place, table, stakes, objective, scores, group, work
+            )
+            if then < least or (then == least and cost < least_extra):
+                best_first, best_second, least, least_extra = first, second, then, cost
+    return best_first, best_second, least
+
+
+@compiled
+def _total_after(
+    hosts: Ints,
+    vm: int,
+    to: int,
+    other: int,
+    other_to: int,
+    place: Ints,
+    table: Table,
+    stakes: Stakes,
+    objective: int,
+    scores: Floats,
+    group: Ints,
+    work: Floats,
+) -> float:
+    """The objective once both are where they go; infinite where floors don't fit."""
+    total = 0.0
+    for host in range(len(scores)):
+        now = scores[host]
+        if host == hosts[0] or host == hosts[1] or host == hosts[2] or host == hosts[3]:
+            count = 0
+            for row in range(len(place)):
+                there = place[row]
+                if row == vm:
+                    there = to
+                elif row == other:
+                    there = other_to
+                if there == host:
+                    group[count] = row
+                    count += 1
+            if not floors_fit(group, count, table.capacity[host], stakes.floor):
+                return np.inf
+            now = score(group, count, table.capacity[host], stakes, objective, work)
+        total = max(total, now) if objective == LARGEST_ERROR else total + now
+    return total

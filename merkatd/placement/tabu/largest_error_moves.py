@@ -1,0 +1,122 @@
+"""Moves that lower the largest error: the neighbourhood for the maximum over the hosts.
+
+Only a move that touches the host with the largest error can help: a VM leaves it, comes to
+it, or changes places with one that is there. VMs that were migrated may also go elsewhere,
+or the search could never take back what it did.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from merkatd.cluster import Ints
+from merkatd.cluster.columns import NOWHERE
+from merkatd.placement.market.host_errors import error_everywhere
+from merkatd.placement.market.search_state import Move, Search, partners
+
+DESTINATIONS = 6
+"""On how many hosts each VM is tried,"""
+NEWCOMERS = 64
+"""how many VMs are tried on the host with the largest error,"""
+EXCHANGE_HOSTS = 4
+"""and on how many hosts a partner is looked for."""
+
+Changes = tuple[tuple[int, int], ...]
+
+
+class Worst:
+    """Proposes the move after which the largest error is least."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def total(self) -> float:
+        """The objective now."""
+        return float(self._search.scores.max(initial=0.0))
+
+    def best(self) -> Move | None:
+        """Among equals, the move after which the errors of its two hosts are least."""
+        return self._best(exchanges=True)
+
+    def best_single(self) -> Move | None:
+        """The best move that is no exchange."""
+        return self._best(exchanges=False)
+
+    def _best(self, *, exchanges: bool) -> Move | None:
+        search = self._search
+        if len(search.scores) == 0:
+            return None
+        host = int(np.argmax(search.scores))
+        found: tuple[float, float, Changes] | None = None
+        for changes in self._moves(host, exchanges):
+            then = self._after(changes)
+            if then is not None and (found is None or then[:2] < found[:2]):
+                found = then
+        if found is None:
+            return None
+        extra = sum(search.extra_migrations(vm, to) for vm, to in found[2])
+        return Move(found[2], self.total() - found[0], extra)
+
+    def _moves(self, worst: int, exchanges: bool) -> Iterator[Changes]:
+        search = self._search
+        there = search.board.on(worst)
+        for vm in there[search.may_move(there)].tolist():
+            hosts = self._destinations(vm)
+            for host in hosts:
+                yield ((vm, host),)
+            if exchanges:
+                yield from self._exchanges(vm, worst, hosts[:EXCHANGE_HOSTS])
+        for vm in self._newcomers(worst):
+            if search.hosts_for(vm)[worst]:
+                yield ((vm, worst),)
+        away = search.away()
+        for vm in away[search.may_leave(away)].tolist():
+            for host in self._destinations(vm):
+                yield ((vm, host),)
+
+    def _destinations(self, vm: int) -> list[int]:
+        """The hosts on which the VM's own error is least, and its home."""
+        search = self._search
+        table = search.table
+        allowed = search.hosts_for(vm)
+        error = error_everywhere(
+            vm, allowed, table.rows, table.start, table.counts, table.capacity, search.stakes
+        )
+        hosts = np.argsort(error, kind="stable")[:DESTINATIONS]
+        chosen = [int(host) for host in hosts if error[host] < np.inf]
+        home = int(search.home[vm])
+        if home != NOWHERE and home not in chosen and error[home] < np.inf:
+            chosen.append(home)
+        return chosen
+
+    def _newcomers(self, worst: int) -> list[int]:
+        """The VMs that bid most elsewhere: they take most from those who have too much."""
+        search = self._search
+        everybody = np.arange(len(search.home))
+        elsewhere: Ints = everybody[search.may_move(everybody) & (search.board.place != worst)]
+        order = np.argsort(-search.stakes.weight[elsewhere], kind="stable")
+        return [int(vm) for vm in elsewhere[order[:NEWCOMERS]]]
+
+    def _exchanges(self, vm: int, worst: int, hosts: list[int]) -> Iterator[Changes]:
+        search = self._search
+        if search.game.rules.bound[vm]:
+            return
+        for other in partners(search, vm, hosts).tolist():
+            yield ((vm, int(search.board.place[other])), (other, worst))
+
+    def _after(self, changes: Changes) -> tuple[float, float, Changes] | None:
+        """The largest error and the sum of the two hosts' once this is done; None if it can't."""
+        search = self._search
+        vm, host = changes[0]
+        source = int(search.board.place[vm])
+        other = changes[1][0] if len(changes) > 1 else NOWHERE
+        ahead = search.score_with(host, vm, other)
+        if ahead == np.inf:
+            return None
+        behind = float(search.without[vm])
+        if other != NOWHERE:
+            behind = search.score_with(source, other, vm)
+        if behind == np.inf:
+            return None
+        rest = np.delete(search.scores, [source, host]).max(initial=0.0)
+        return max(ahead, behind, float(rest)), ahead + behind, changes

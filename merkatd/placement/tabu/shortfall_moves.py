@@ -1,0 +1,177 @@
+"""Moves that take away shortfall: the neighbourhood for the sum over the hosts.
+
+What a move gains is what its source gains when the VM leaves, less what the destination
+loses when it comes. The first is known for every VM and bounds the whole, so VMs are tried
+best bound first, and only until no untried one can be better.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from merkatd.cluster import Floats, Ints
+from merkatd.cluster.columns import NOWHERE
+from merkatd.placement.market.search_state import Move, Search, partners
+from merkatd.placement.market.trial_moves import best_exchange, best_host, likely_hosts
+
+SINGLE_TRIALS = 48
+"""How many VMs are tried for a move in one iteration,"""
+EXCHANGE_TRIALS = 8
+"""how many for changing places with another,"""
+EXCHANGE_HOSTS = 4
+"""and on how many hosts a partner is looked for."""
+
+
+class Shortfall:
+    """Proposes the best move by the sum of bid times shortfall."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._singles = _Ranking(search, lambda vm: try_single(search, vm), SINGLE_TRIALS)
+        self._exchanges = _Ranking(search, self._try_exchange, EXCHANGE_TRIALS)
+
+    def total(self) -> float:
+        """The objective now."""
+        return float(self._search.scores.sum())
+
+    def best(self) -> Move | None:
+        """The move that gains most for each migration it costs; None where none is left."""
+        single = self._singles.best()
+        if single is not None and 2 * single.gain >= self._leaving(single):
+            return single
+        exchange = self._exchanges.best()
+        found = [move for move in (single, exchange) if move is not None]
+        return max(found, key=Move.rate, default=None)
+
+    def best_single(self) -> Move | None:
+        """The best move that is no exchange."""
+        return self._singles.best()
+
+    def _leaving(self, single: Move) -> float:
+        """What the move would gain if the VM found all it needs where it goes."""
+        return self._search.leaving(single.changes[0][0])
+
+    def _try_exchange(self, vm: int) -> Move | None:
+        """The VM in the place of another that comes to where it is now."""
+        search = self._search
+        source = int(search.board.place[vm])
+        if search.game.rules.bound[vm]:
+            return None
+        hosts = np.empty(EXCHANGE_HOSTS, dtype=np.int64)
+        allowed = search.hosts_for(vm)
+        found = likely_hosts(vm, allowed, search.table, search.stakes, search.estimates, hosts)
+        hosts = hosts[:found]
+        willing = np.zeros(len(search.home), dtype=bool)
+        willing[partners(search, vm, hosts.tolist())] = True
+        other, gain = best_exchange(
+            vm,
+            source,
+            hosts,
+            willing,
+            search.table,
+            search.stakes,
+            search.objective,
+            search.scores,
+        )
+        if other < 0:
+            return None
+        host = int(search.board.place[other])
+        extra = search.extra_migrations(vm, host) + search.extra_migrations(int(other), source)
+        return Move(((vm, host), (int(other), source)), float(gain), extra)
+
+
+def try_single(search: Search, vm: int) -> Move | None:
+    """The VM on the host where it does least harm, or back where it came from."""
+    allowed = search.hosts_for(vm)
+    host, rise = best_host(
+        vm,
+        allowed,
+        search.table,
+        search.stakes,
+        search.objective,
+        search.scores,
+        search.estimates,
+    )
+    home = int(search.home[vm])
+    if home not in (-1, host) and allowed[home]:
+        back = search.score_with(home, vm, -1) - search.scores[home]
+        if back < rise:
+            host, rise = home, back
+    if host < 0:
+        return None
+    gain = search.leaving(vm) - rise
+    return Move(((vm, int(host)),), gain, search.extra_migrations(vm, int(host)))
+
+
+class _Ranking:
+    """VMs by what moving them gains: exactly where tried since its hosts changed, else at most."""
+
+    def __init__(self, search: Search, attempt: Callable[[int], Move | None], trials: int) -> None:
+        self._search = search
+        self._attempt = attempt
+        self._trials = trials
+        self._value: Floats = np.empty(len(search.home))
+        self._known: dict[int, tuple[Move, dict[int, int]]] = {}
+        self._version: Ints = search.version.copy()
+        self._new: Ints = np.flatnonzero((search.home == NOWHERE) & (search.board.place != NOWHERE))
+        self._forget()
+
+    def best(self) -> Move | None:
+        """The best move among those tried, after forgetting everything once if it is no good."""
+        self._follow()
+        move = self._best()
+        if move is None or move.gain <= 0:
+            self._forget()
+            move = self._best()
+        return move
+
+    def _best(self) -> Move | None:
+        best: Move | None = None
+        candidates = self._candidates()
+        values = self._value if candidates is None else self._value[candidates]
+        for _ in range(self._trials if len(values) else 0):
+            at = int(np.argmax(values))
+            vm = at if candidates is None else int(candidates[at])
+            bound = self._value[vm]
+            if bound == -np.inf or (best is not None and bound <= best.gain):
+                break
+            move = self._still_known(vm) or self._attempt(vm)
+            values[at] = self._value[vm] = -np.inf if move is None else move.gain
+            if move is None:
+                continue
+            hosts = {host for _, host in move.changes}
+            self._known[vm] = (move, {host: self._search.version[host] for host in hosts})
+            if best is None or move.gain > best.gain:
+                best = move
+        return best
+
+    def _still_known(self, vm: int) -> Move | None:
+        move, seen = self._known.get(vm, (None, {}))
+        if move is None or any(self._search.version[host] != v for host, v in seen.items()):
+            return None
+        return move
+
+    def _candidates(self) -> Ints | None:
+        """None: everybody; those who are away from home or new once no more may leave it."""
+        search = self._search
+        if search.migrations < search.limits.m_max:
+            return None
+        return np.union1d(search.away(), self._new)
+
+    def _follow(self) -> None:
+        """Bounds again for the VMs whose hosts have changed."""
+        changed = np.flatnonzero(self._search.version != self._version)
+        self._version[changed] = self._search.version[changed]
+        for host in changed.tolist():
+            self._bound(self._search.board.on(host))
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._version[:] = self._search.version
+        candidates = self._candidates()
+        self._bound(np.arange(len(self._value)) if candidates is None else candidates)
+
+    def _bound(self, vms: Ints) -> None:
+        for vm in vms.tolist() if len(self._known) else ():
+            self._known.pop(vm, None)
+        self._value[vms] = np.where(self._search.may_move(vms), self._search.leave(vms), -np.inf)
