@@ -15,12 +15,13 @@ import sqlalchemy as sa
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures
-from merkatd.database import accounts, charges, entries, migrations, periods
-from merkatd.database.accounts import ACCOUNTS, AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.entries import TRANSACTIONS, Posting, TransactionKind
-from merkatd.database.service import transaction
+from merkatd.database import migrations
+from merkatd.database.base.engine import make_engine
+from merkatd.database.database import transaction
+from merkatd.database.ledger import account_store, charge_store, entry_store
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
+from merkatd.database.ledger.entry_store import TRANSACTIONS, Posting, TransactionKind, audit
+from merkatd.database.scheduler import period_store
 from tests import servers
 
 APPLICATIONS = 10_000
@@ -30,16 +31,16 @@ ROUNDS = 7
 
 def opened(connection: sa.Connection) -> list[int]:
     """The accounts of as many applications, each with credits."""
-    issuance = accounts.issuance(connection).id
+    issuance = account_store.issuance(connection).id
     rows = [
         {"kind": AccountKind.APPLICATION, "owner": one, "name": "app", "balance": 0}
         for one in range(APPLICATIONS)
     ]
     connection.execute(sa.insert(ACCOUNTS), rows)
-    found = [one.id for one in accounts.every(connection, AccountKind.APPLICATION)]
-    accounts.treasury(connection)
+    found = [one.id for one in account_store.every(connection, AccountKind.APPLICATION)]
+    account_store.treasury(connection)
     moves = {issuance: -HELD * len(found), **dict.fromkeys(found, HELD)}
-    entries.post(connection, [Posting(TransactionKind.ISSUE, "issue/0", moves)], 0.0)
+    entry_store.post(connection, [Posting(TransactionKind.ISSUE, "issue/0", moves)], 0.0)
     return found
 
 
@@ -83,13 +84,13 @@ def main() -> int:
         migrations.upgrade(ours)
         migrations.upgrade(theirs)
         payers, same = transaction(ours, opened), transaction(theirs, opened)
-        treasury = transaction(theirs, lambda c: accounts.treasury(c).id)
+        treasury = transaction(theirs, lambda c: account_store.treasury(c).id)
         numbers = count(1)
 
         def charge(connection: sa.Connection) -> None:
-            number = periods.begin(connection, 0.0, 0.0, hosts=1, vms=1)
+            number = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
             owed = dict.fromkeys(payers, 7)
-            taken = charges.charge(connection, number, owed, 60.0).taken
+            taken = charge_store.charge(connection, number, owed, 60.0).taken
             if sum(taken.values()) != 7 * APPLICATIONS:
                 raise AssertionError("not all was charged")
 

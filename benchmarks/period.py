@@ -27,12 +27,12 @@ from twisted.internet.task import Clock
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures
+from merkatd.base.clock import Executor, Inline, Threads
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.currency.settings import Money
 from merkatd.database import Database, migrations
-from merkatd.database.decisions import of_plan
-from merkatd.database.engine import make_engine
-from merkatd.database.executors import Executor, Inline, Threads
+from merkatd.database.base.engine import make_engine
+from merkatd.database.scheduler.journal import of_plan
 from merkatd.embedded.store import SqliteStore
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.hypervisor import EmbeddedHypervisors

@@ -18,11 +18,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.figures import Figures
 from merkatd.cluster import Limit
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, allocations, journal, migrations, periods, prices
-from merkatd.database.accounts import AccountKind
-from merkatd.database.engine import make_engine
-from merkatd.database.periods import PERIODS as PERIODS_TABLE
-from merkatd.database.service import transaction
+from merkatd.database import migrations
+from merkatd.database.base.engine import make_engine
+from merkatd.database.database import transaction
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.scheduler import journal, period_store, price_store
+from merkatd.database.scheduler.period_store import PERIODS as PERIODS_TABLE
 from merkatd.ledger import Bill, fold, forget, met, settle
 from tests import servers
 
@@ -49,7 +51,7 @@ DAILY_TABLES = ("uses", "entries", "transactions")
 def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
     """Everything that a period of a busy cloud leaves."""
     rng = np.random.default_rng(number)
-    begun = periods.begin(connection, number * 60.0, number * 60.0, hosts=1_000, vms=VMS)
+    begun = period_store.begin(connection, number * 60.0, number * 60.0, hosts=1_000, vms=VMS)
     vm = np.arange(VMS)
     shares = rng.uniform(1, 400, (VMS, 2))
     arrays = {
@@ -63,8 +65,8 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
         "price": np.array([[0.01, 0.001]]),
         "runs": np.ones(VMS, dtype=bool),
     }
-    allocations.store(connection, begun, arrays)
-    prices.store(connection, begun, {"default": {"cpu": 0.01, "memory": 0.001}})
+    price_store.store_allocations(connection, begun, arrays)
+    price_store.store_prices(connection, begun, {"default": {"cpu": 0.01, "memory": 0.001}})
     limits = [
         Limit(
             period=begun,
@@ -78,7 +80,7 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
         for one in range(STEPS)
     ]
     journal.record(connection, limits, number * 60.0)
-    periods.decided(connection, begun, number * 60.0, "tabu", {})
+    period_store.decided(connection, begun, number * 60.0, "tabu", {})
     bill = Bill(
         period=begun,
         vm=vm,
@@ -89,7 +91,7 @@ def period(connection: sa.Connection, number: int, payers: list[int]) -> None:
         names=[f"vm-{one}" for one in range(VMS)],
     )
     settle(connection, bill, number * 60.0)
-    periods.charged(connection, begun, number * 60.0)
+    period_store.charged(connection, begun, number * 60.0)
 
 
 def lasting(connection: sa.Connection) -> None:
@@ -107,7 +109,7 @@ def lasting(connection: sa.Connection) -> None:
         for one in numbers
         for resource in ("cpu", "memory")
     ]
-    connection.execute(sa.insert(prices.PRICES), kept)
+    connection.execute(sa.insert(price_store.PRICES), kept)
 
 
 def sizes(engine: sa.Engine) -> dict[str, int]:
@@ -136,7 +138,8 @@ def main() -> int:
         owners = dict.fromkeys(range(APPLICATIONS))
         transaction(engine, lambda c: met(c, owners, money, 0.0))
         payers = [
-            one.id for one in transaction(engine, lambda c: accounts.every(c, AccountKind.TENANT))
+            one.id
+            for one in transaction(engine, lambda c: account_store.every(c, AccountKind.TENANT))
         ]
         empty = sizes(engine)
         for number in range(1, PERIODS + 1):

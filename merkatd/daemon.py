@@ -14,11 +14,11 @@ from merkatd.api.metrics.reactor import Holds
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
+from merkatd.base.clock import Threads
 from merkatd.bus.running import PlatformProcesses
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudMode
 from merkatd.database import Database
-from merkatd.database.executors import Threads
 from merkatd.driver.answering import Driver
 from merkatd.driver.serving import serve as serve_driver
 from merkatd.garbage import Garbage

@@ -10,7 +10,7 @@ from merkatd.api.metrics.fairness import Fair
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.noticed import Noticed
 from merkatd.api.metrics.reactor import Holds
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 from tests.scheduler.frontend import Frontend
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import sqlalchemy as sa
 
 from merkatd.database import migrations
-from merkatd.database.engine import make_engine
+from merkatd.database.base.engine import make_engine
 
 
 def migrated() -> sa.Engine:

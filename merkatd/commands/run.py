@@ -11,6 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from merkatd.api.ask import ControlError
+from merkatd.base.clock import DaemonThreads
 from merkatd.commands.complaints import CONFIGURATION, complain
 from merkatd.commands.configured import INSTALLED, add_config, loaded, read_config
 from merkatd.commands.private import close_to_others, keep_private
@@ -21,9 +22,8 @@ from merkatd.commands.written import Written
 from merkatd.config.model import Config
 from merkatd.config.problems import ConfigError, Problem
 from merkatd.daemon import Daemon, StartError, start
-from merkatd.database.executors import DaemonThreads
+from merkatd.database.database import UnavailableError
 from merkatd.database.migrations import SchemaError
-from merkatd.database.service import UnavailableError
 from merkatd.starting.closing import ended
 from merkatd.starting.descriptors import raise_limit
 from merkatd.starting.reloading import Reloading

@@ -5,6 +5,6 @@ transaction, and hand back frozen values. `Database` runs such functions on thre
 own; nothing here decides anything.
 """
 
-from merkatd.database.service import Database
+from merkatd.database.database import Database
 
 __all__ = ["Database"]

@@ -1,4 +1,7 @@
-"""The schema brought to where the code expects it, and back."""
+"""The whole schema: all its tables, brought to where the code expects them, and as plain SQL.
+
+python -m merkatd.database.migrations
+"""
 
 import contextlib
 import hashlib
@@ -11,10 +14,70 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.dialects import mysql
+from sqlalchemy.schema import CreateIndex, CreateTable
 
-# Alembic goes by what is defined there.
-from merkatd.database import repeatable as _repeatable  # noqa: F401
-from merkatd.database.tables import METADATA
+from merkatd.database.base.schema import METADATA
+from merkatd.database.fleets.fleet_store import MEMBERS
+from merkatd.database.fleets.group_store import VM_GROUPS
+from merkatd.database.fleets.group_vm_store import GROUP_VMS
+from merkatd.database.fleets.platform_store import DOINGS, PLATFORMS
+from merkatd.database.ledger.account_store import ACCOUNTS
+from merkatd.database.ledger.budget_store import BUDGETS
+from merkatd.database.ledger.charge_store import ARREARS, SHORTFALLS
+from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS
+from merkatd.database.ledger.note_store import NOTES, ROUNDS
+from merkatd.database.ledger.reservation_store import RESERVATIONS
+from merkatd.database.ledger.rollup_store import ROLLUPS
+from merkatd.database.ledger.tenant_store import GROUPS, TENANTS
+from merkatd.database.ledger.usage_store import DETAILS, USES
+from merkatd.database.scheduler.bid_store import BIDS, WORDS
+from merkatd.database.scheduler.comparison_store import COMPARISONS
+from merkatd.database.scheduler.lease_store import LEASES
+from merkatd.database.scheduler.order_store import ORDERS
+from merkatd.database.scheduler.period_store import PERIODS
+from merkatd.database.scheduler.plan_store import PLANS
+from merkatd.database.scheduler.price_store import ALLOCATIONS, PRICES
+from merkatd.database.scheduler.step_store import STEPS
+
+__all__ = [
+    "METADATA",
+    "TABLES",
+]
+
+
+TABLES = (
+    ACCOUNTS,
+    ALLOCATIONS,
+    ARREARS,
+    BIDS,
+    BUDGETS,
+    COMPARISONS,
+    DETAILS,
+    DOINGS,
+    ENTRIES,
+    GROUPS,
+    GROUP_VMS,
+    LEASES,
+    MEMBERS,
+    NOTES,
+    ORDERS,
+    PERIODS,
+    PLANS,
+    PLATFORMS,
+    PRICES,
+    RESERVATIONS,
+    ROLLUPS,
+    ROUNDS,
+    SHORTFALLS,
+    STEPS,
+    TENANTS,
+    TRANSACTIONS,
+    USES,
+    VM_GROUPS,
+    WORDS,
+)
+
 
 HEAD = "head"
 BASE = "base"
@@ -106,3 +169,38 @@ def _configuration(connection: sa.Connection) -> Config:
     config.attributes["connection"] = connection
     config.attributes["metadata"] = METADATA
     return config
+
+
+PATH = scripts() / "schema.mysql.sql"
+_HEAD = """\
+-- All tables of Merkat on MySQL and MariaDB, as its migrations make them; the daemon makes them
+-- itself where they are missing. Made by `python -m merkatd.database.migrations`.
+
+"""
+
+
+def schema() -> str:
+    """All tables and indexes, and the mark that the migrations were made."""
+    dialect = mysql.dialect()
+    parts = []
+    for table in METADATA.sorted_tables:
+        parts.append(str(CreateTable(table).compile(dialect=dialect)).strip())
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))
+        parts += [str(CreateIndex(index).compile(dialect=dialect)).strip() for index in indexes]
+    parts.append(
+        "CREATE TABLE alembic_version (\n"
+        "\tversion_num VARCHAR(32) NOT NULL, \n"
+        "\tCONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)\n)"
+    )
+    parts.append(f"INSERT INTO alembic_version VALUES ('{newest()}')")  # noqa: S608 - a revision of ours
+    lines = (line.rstrip() for line in ";\n\n".join(parts).splitlines())
+    return _HEAD + "\n".join(lines) + ";\n"
+
+
+def main() -> None:
+    """Write the file."""
+    PATH.write_text(schema())
+
+
+if __name__ == "__main__":
+    main()

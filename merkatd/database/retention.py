@@ -3,7 +3,7 @@
 # Note [What is kept, and how long]
 Three lengths of time. *Details* belong to one period: allocations, steps, the words of bids.
 They are kept for `period.keep_allocations` periods; use and charges become days before they go
-(`merkatd.ledger.folding`). *History* is what statements, charts and the record of orders read:
+(`merkatd.ledger.statements`). *History* is what statements, charts and the record of orders read:
 it is kept for `period.keep_history`. Rows in the *present* say how things stand now; there are
 as many as there are VMs, tenants and living platforms. Money is never lost: transactions older
 than the history become one transaction a kind, with the sum of each account (`carry_forward`).
@@ -24,31 +24,28 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd.currency.credits import day_of
-from merkatd.database.allocations import ALLOCATIONS
-from merkatd.database.bids import WORDS
-from merkatd.database.carrying import carry_forward
-from merkatd.database.charges import SHORTFALLS
-from merkatd.database.comparisons import COMPARISONS
-from merkatd.database.details import DETAILS
-from merkatd.database.doings import DOINGS
-from merkatd.database.notes import NOTES
-from merkatd.database.orders import ORDERS
-from merkatd.database.periods import PERIODS, PeriodState
-from merkatd.database.plans import PLANS
-from merkatd.database.prices import PRICES
-from merkatd.database.reservations import RESERVATIONS
-from merkatd.database.retiring import (
+from merkatd.database.base.schema import chunks
+from merkatd.database.fleets.platform_store import DOINGS
+from merkatd.database.ledger.carried_entries import carry_forward
+from merkatd.database.ledger.charge_store import SHORTFALLS
+from merkatd.database.ledger.note_store import NOTES, ROUNDS
+from merkatd.database.ledger.reservation_store import RESERVATIONS
+from merkatd.database.ledger.rollup_store import rolled_up_to
+from merkatd.database.ledger.usage_store import DETAILS, USES
+from merkatd.database.retired_fleets import (
     drop_accounts,
     drop_group_vms,
     drop_platform_vms,
     drop_platforms,
     drop_vm_groups,
 )
-from merkatd.database.rollups import rolled_up_to
-from merkatd.database.rounds import ROUNDS
-from merkatd.database.schema import chunks
-from merkatd.database.steps import OUTSTANDING, STEPS
-from merkatd.database.uses import USES
+from merkatd.database.scheduler.bid_store import WORDS
+from merkatd.database.scheduler.comparison_store import COMPARISONS
+from merkatd.database.scheduler.order_store import ORDERS
+from merkatd.database.scheduler.period_store import PERIODS, PeriodState
+from merkatd.database.scheduler.plan_store import PLANS
+from merkatd.database.scheduler.price_store import ALLOCATIONS, PRICES
+from merkatd.database.scheduler.step_store import OUTSTANDING, STEPS
 
 BATCH = 5_000
 """About how many rows of a table one transaction deletes at most."""

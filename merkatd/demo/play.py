@@ -6,11 +6,11 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 
+from merkatd.base.clock import Inline
 from merkatd.currency import MICRO
 from merkatd.daemon import Daemon, start
-from merkatd.database import accounts
-from merkatd.database.accounts import AccountKind
-from merkatd.database.executors import Inline
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import AccountKind
 from merkatd.demo import picture
 from merkatd.demo.goals import goals
 from merkatd.demo.real import RealGuests
@@ -157,7 +157,7 @@ class Demo:
 
     async def _read_balances(self, daemon: Daemon) -> None:
         def read(connection: sa.Connection) -> dict[int, float]:
-            rows = accounts.every(connection, AccountKind.TENANT)
+            rows = account_store.every(connection, AccountKind.TENANT)
             return {row.owner: row.balance / MICRO for row in rows if row.owner is not None}
 
         self._balances = await daemon.scheduler.world.database.read(read)

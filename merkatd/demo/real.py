@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from merkatd.database.executors import Threads
+from merkatd.base.clock import Threads
 from merkatd.demo.domains import Kind, described, disk
 from merkatd.demo.following import Start
 from merkatd.demo.guests import Guests

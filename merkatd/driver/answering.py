@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
-from merkatd.database.lease import LeaseLostError
+from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.driver.action import Action, ActionError, read_action
 from merkatd.driver.answer import EMPTY, answer, line
 from merkatd.scheduler.handing import Wanted

@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from merkatd.cluster import Create, Step, Terminate, VmState
-from merkatd.database.fleets import Refusals
-from merkatd.database.group_vms import GroupVm
-from merkatd.database.groups import Group
+from merkatd.database.fleets.fleet_store import Refusals
+from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_vm_store import GroupVm
 
 MOST_REFUSALS = 3
 """After so many refusals a VM is not asked for again."""

@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Step
-from merkatd.database.groups import Group
+from merkatd.database.fleets.group_store import Group
 from merkatd.groups import ordering
 from merkatd.groups.keeping import read_all, tend
 from merkatd.groups.ordering import Creation, Edit

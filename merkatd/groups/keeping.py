@@ -8,10 +8,11 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Create, Step, VmState
-from merkatd.database import decisions, fleets, group_vms, groups
-from merkatd.database.apart import Apart
-from merkatd.database.group_vms import GroupVm
-from merkatd.database.groups import Group
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import fleet_store, group_store, group_vm_store
+from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_vm_store import GroupVm
+from merkatd.database.scheduler import journal
 from merkatd.groups.fleet import Sight, losses, orders
 from merkatd.groups.making import created, numbered
 from merkatd.platforms.vm_text import named
@@ -34,7 +35,7 @@ _NOTHING: Sequence[Step] = ()
 def read_all(connection: sa.Connection) -> None:
     """Read the texts of all living groups, so that what they say is known from then on."""
     apart = Apart(connection)
-    for group in groups.living(connection):
+    for group in group_store.living(connection):
         apart.look(group.id, partial(named, group.template), False)
 
 
@@ -48,17 +49,20 @@ def tend(
     period alone. Where one group fails it stays as it was, and the others go on.
     """
     # Locked before anything else is read: an edit is seen whole, or not at all.
-    living = {one.id: one for one in groups.living(connection, lock=True)}
-    present = group_vms.present(connection)
+    living = {one.id: one for one in group_store.living(connection, lock=True)}
+    present = group_vm_store.living_group_members(connection)
     # A VM can come into being after its group was thought to be over.
     late = {one.vm_group for one in present} - living.keys()
-    living |= {one.id: one for one in groups.of_ids(connection, late)}
+    living |= {one.id: one for one in group_store.of_ids(connection, late)}
     if not living:
         return Tended()
     members: dict[int, list[GroupVm]] = {group: [] for group in living}
     for one in present:
         members.get(one.vm_group, []).append(one)
-    sight, highest = _sight(connection, seen, present), group_vms.numbers(connection)
+    sight, highest = (
+        _sight(connection, seen, present),
+        group_vm_store.highest_group_numbers(connection),
+    )
     room, apart, steps = Room(new_vms), Apart(connection), list[Step]()
     for group in living.values():
         naming, left = (highest.get(group.id, 0), entropy), room.of(group.owner)
@@ -78,7 +82,7 @@ def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) ->
     unmade = [one.create_key for one in present if one.vm is None]
     creating = {
         stored.step.key
-        for stored in decisions.outstanding(connection)
+        for stored in journal.outstanding(connection)
         if isinstance(stored.step, Create)
     }
     return Sight(
@@ -86,8 +90,8 @@ def _sight(connection: sa.Connection, seen: Seen, present: Sequence[GroupVm]) ->
         states={vm: VmState(state) for vm, state in states},
         ailing=observation.ailing.keys(),
         creating=creating,
-        refused=fleets.refusals(connection, unmade),
-        deaf=decisions.deaf(
+        refused=fleet_store.refusals(connection, unmade),
+        deaf=journal.deaf(
             connection, [one.vm for one in present if one.leaving and one.vm is not None]
         ),
     )
@@ -104,11 +108,11 @@ def _tend_one(
 ) -> Sequence[Step]:
     """Let go of what is gone, then see to the rest; a group without any VM left is over."""
     lost = losses(known, sight)
-    group_vms.lose(connection, lost.keys, at_s)
+    group_vm_store.mark_group_gone(connection, lost.keys, at_s)
     members = [one for one in known if one.create_key not in set(lost.keys)]
     group = _fewer(connection, group, lost.unasked, lost.why)
     if group.ending and not members:
-        groups.change(connection, group.id, ended_s=at_s)
+        group_store.change(connection, group.id, ended_s=at_s)
         return ()
     result = orders(
         group,
@@ -118,8 +122,8 @@ def _tend_one(
         make=lambda one: created(group, one, sight.period),
         room=room,
     )
-    group_vms.add(connection, result.add)
-    group_vms.leave(connection, result.leave)
+    group_vm_store.add_group_members(connection, result.add)
+    group_vm_store.mark_group_leaving(connection, result.leave)
     return result.steps
 
 
@@ -128,6 +132,6 @@ def _fewer(connection: sa.Connection, group: Group, count: int, why: str) -> Gro
     if not count or group.ending:
         return group
     values: Mapping[str, int | str] = {"nvm": max(group.nvm - count, 0), "why": why}
-    groups.change(connection, group.id, **values)
-    found = groups.get(connection, group.id)
+    group_store.change(connection, group.id, **values)
+    found = group_store.get(connection, group.id)
     return group if found is None else found

@@ -5,8 +5,8 @@ from hashlib import blake2b
 from uuid import UUID
 
 from merkatd.cluster import Create
-from merkatd.database.group_vms import GroupVm
-from merkatd.database.groups import Group
+from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_vm_store import GroupVm
 from merkatd.platforms.vm_text import named, with_attributes
 
 GROUP = "MERKAT_GROUP"

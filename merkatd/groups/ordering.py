@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency.settings import Money
-from merkatd.database import group_vms, groups
-from merkatd.database.groups import Group
+from merkatd.database.fleets import group_store, group_vm_store
+from merkatd.database.fleets.group_store import Group
 from merkatd.groups.permissions import OWN
 from merkatd.ledger import LedgerError, NotFoundError
 
@@ -49,14 +49,14 @@ class Edit:
 
 def create(connection: sa.Connection, given: Creation, money: Money, at_s: float) -> Group:
     """A new group; its VMs are made from the next period on. Raises LedgerError."""
-    before = groups.created_by(connection, given.token)
+    before = group_store.created_by(connection, given.token)
     if before is not None:
         return before
     ledger.meet(connection, given.owner, money, at_s)
-    own = [one for one in groups.living(connection) if one.owner == given.owner]
+    own = [one for one in group_store.living(connection) if one.owner == given.owner]
     _check_number(own)
     _room_for(given.nvm, own)
-    stored = groups.add(
+    stored = group_store.add(
         connection,
         Group(
             token=given.token,
@@ -72,7 +72,7 @@ def create(connection: sa.Connection, given: Creation, money: Money, at_s: float
         ),
     )
     if given.name is None:
-        groups.change(connection, stored.id, name=f"group-{stored.id}")
+        group_store.change(connection, stored.id, name=f"group-{stored.id}")
     return found(connection, stored.id)
 
 
@@ -91,7 +91,7 @@ def _room_for(nvm: int, others: Sequence[Group]) -> None:
 
 def found(connection: sa.Connection, group: int) -> Group:
     """The group of this id, which nobody else changes meanwhile. Raises NotFoundError."""
-    one = groups.locked(connection, group)
+    one = group_store.locked(connection, group)
     if one is None or one.ended_s is not None:
         raise NotFoundError(f"there is no group {group}")
     return one
@@ -109,12 +109,12 @@ def edit(connection: sa.Connection, group: int, new: Edit) -> Group:
     nvm = _number(connection, one, new)
     if nvm is not None:
         if nvm > one.nvm:
-            others = (group for group in groups.living(connection) if group.owner == one.owner)
+            others = (group for group in group_store.living(connection) if group.owner == one.owner)
             _room_for(nvm, [group for group in others if group.id != one.id])
         values |= {"nvm": nvm, "why": ""}
     if not values:
         raise GroupError("a spending rate, a number of VMs, or VMs that are to end, are right")
-    groups.change(connection, group, **values)
+    group_store.change(connection, group, **values)
     return found(connection, group)
 
 
@@ -125,7 +125,7 @@ def _number(connection: sa.Connection, one: Group, new: Edit) -> int | None:
         return new.nvm
     there = {
         vm.vm: vm.create_key
-        for vm in group_vms.present(connection, one.id)
+        for vm in group_vm_store.living_group_members(connection, one.id)
         if vm.vm is not None and not vm.leaving
     }
     strangers = named - there.keys()
@@ -136,7 +136,7 @@ def _number(connection: sa.Connection, one: Group, new: Edit) -> int | None:
         raise GroupError(
             f"{len(named)} VMs that are to end leave {one.nvm - len(named)} of {one.nvm}, not {nvm}"
         )
-    group_vms.leave(connection, [there[vm] for vm in named])
+    group_vm_store.mark_group_leaving(connection, [there[vm] for vm in named])
     return nvm
 
 
@@ -144,16 +144,18 @@ def delete(connection: sa.Connection, group: int) -> Group:
     """End all its VMs; once they are gone, it is gone too. Raises LedgerError."""
     one = found(connection, group)
     if not one.ending:
-        groups.change(connection, group, ending=True)
+        group_store.change(connection, group, ending=True)
     return found(connection, group)
 
 
 def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str | None:
     """Delete all groups of a removed user; return what is still to end, in words."""
-    theirs = [one for one in groups.living(connection, lock=True) if one.owner == owner]
+    theirs = [one for one in group_store.living(connection, lock=True) if one.owner == owner]
     for one in theirs:
         if not one.ending:
-            groups.change(connection, one.id, ending=True, why="OpenNebula has removed its user")
+            group_store.change(
+                connection, one.id, ending=True, why="OpenNebula has removed its user"
+            )
     named = ", ".join(str(one.id) for one in theirs)
     return f"its groups ({named}) have ended" if theirs else None
 
@@ -166,10 +168,10 @@ def change(connection: sa.Connection, group: int, **values: int | str) -> Group:
     one = _alive(connection, group)
     owner = values.get("owner", one.owner)
     if owner != one.owner:
-        theirs = [other for other in groups.living(connection) if other.owner == owner]
+        theirs = [other for other in group_store.living(connection) if other.owner == owner]
         _check_number(theirs)
         _room_for(one.nvm, theirs)
-    groups.change(connection, group, **values)
+    group_store.change(connection, group, **values)
     return found(connection, group)
 
 

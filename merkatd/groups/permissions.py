@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from merkatd.database.groups import Group
+from merkatd.database.fleets.group_store import Group
 
 OWN = 0o600
 """What a new group permits: use and manage, to its owner, as OpenNebula's own resources do."""

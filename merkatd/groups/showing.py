@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.database import group_vms
-from merkatd.database.group_vms import GroupVm
-from merkatd.database.groups import Group
+from merkatd.database.fleets import group_vm_store
+from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_vm_store import GroupVm
 from merkatd.groups.permissions import letters, octal
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import hosts_after
@@ -103,13 +103,13 @@ def rows(
     connection: sa.Connection, some: Sequence[Group], latest: Announcement | None
 ) -> list[Row]:
     """What there is to say of these groups in short."""
-    sights, vms = Sights(latest), group_vms.ids(connection, [one.id for one in some])
+    sights, vms = Sights(latest), group_vm_store.ids(connection, [one.id for one in some])
     return [summary(one, vms[one.id], sights) for one in some]
 
 
 def shown(connection: sa.Connection, group: Group, latest: Announcement | None) -> Row:
     """All that is known of one."""
-    sights, members = Sights(latest), group_vms.present(connection, group.id)
+    sights, members = Sights(latest), group_vm_store.living_group_members(connection, group.id)
     made = [one.vm for one in members if one.vm is not None]
     return summary(group, made, sights) | {
         "template": group.template,

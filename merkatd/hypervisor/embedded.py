@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from merkatd.base.clock import Inline
 from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Pin, Throttle
-from merkatd.database.executors import Inline
 from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, InForce, Topology
 from merkatd.opennebula.client import Client
 from merkatd.opennebula.errors import OneError

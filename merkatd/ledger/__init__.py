@@ -10,9 +10,10 @@ from merkatd.currency import MICRO, MOST_CREDITS, credits_of, micro
 from merkatd.currency.credits import Month, month_of, parse_month
 from merkatd.currency.settings import Money
 from merkatd.currency.statement import Statement, StatementLine
-from merkatd.database.budgets import Budget
-from merkatd.database.entries import Entry
-from merkatd.database.notes import Note, NoteKind
+from merkatd.database.ledger.budget_store import Budget
+from merkatd.database.ledger.entry_store import Entry
+from merkatd.database.ledger.note_store import Note, NoteKind
+from merkatd.ledger.bills import Bill, Settled, payers, settle, short_at, void
 from merkatd.ledger.budgets import (
     budget_of,
     budgets_of,
@@ -21,15 +22,13 @@ from merkatd.ledger.budgets import (
     replenish,
     set_budget,
 )
-from merkatd.ledger.charging import Bill, Settled, payers, settle, short_at, void
 from merkatd.ledger.debts import of_owners as debts_of
 from merkatd.ledger.errors import LedgerError, NotFoundError
-from merkatd.ledger.folding import fold, forget
+from merkatd.ledger.ledger import Ledger
 from merkatd.ledger.renewals import keep_supply, renew, renew_if_due
-from merkatd.ledger.reserving import release, reserve
+from merkatd.ledger.reservations import release, reserve
 from merkatd.ledger.retirement import Retired, holding, retire
-from merkatd.ledger.service import Ledger
-from merkatd.ledger.statements import statement
+from merkatd.ledger.statements import fold, forget, statement
 from merkatd.ledger.tenants import (
     Person,
     Standing,

@@ -4,15 +4,13 @@ import sqlalchemy as sa
 
 from merkatd.currency import MICRO
 from merkatd.currency.income import Refill, replenishments
-from merkatd.database import accounts, budgets, entries, notes, rounds
-from merkatd.database.accounts import AccountKind
-from merkatd.database.budgets import Budget
-from merkatd.database.entries import LARGEST, Posting, TransactionKind
-from merkatd.database.notes import Note, NoteKind
-from merkatd.database.rounds import RoundKind
-from merkatd.ledger.errors import LedgerError, NotFoundError
+from merkatd.database.ledger import account_store, budget_store, entry_store, note_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.budget_store import Budget
+from merkatd.database.ledger.entry_store import LARGEST, Posting, TransactionKind
+from merkatd.database.ledger.note_store import Note, NoteKind, RoundKind
+from merkatd.ledger.errors import LedgerError, NotFoundError, told
 from merkatd.ledger.tenants import present
-from merkatd.ledger.words import told
 
 
 def open_application(
@@ -29,22 +27,22 @@ def open_application(
     """
     if not 1 <= len(name) <= 128:
         raise LedgerError("an application's name has 1 to 128 characters")
-    accounts.lock_books(connection)
-    tenant = accounts.find(connection, AccountKind.TENANT, owner)
+    account_store.lock_books(connection)
+    tenant = account_store.find(connection, AccountKind.TENANT, owner)
     if tenant is None:
         raise NotFoundError(f"user {owner} is no tenant: nothing of it was seen or set yet")
     present(connection, owner)
-    account = accounts.ensure(connection, AccountKind.APPLICATION, owner, name)
-    if budgets.get(connection, account.id) is None:
+    account = account_store.ensure(connection, AccountKind.APPLICATION, owner, name)
+    if budget_store.get(connection, account.id) is None:
         _checked(initial, replenishment)
-        budgets.store(connection, account.id, initial, replenishment, at_s)
+        budget_store.store(connection, account.id, initial, replenishment, at_s)
         _move(connection, tenant.id, account.id, initial, f"open/{account.id}", at_s)
     return budget_of(connection, account.id)
 
 
 def budget_of(connection: sa.Connection, application: int) -> Budget:
     """The budget of an application. Raises NotFoundError."""
-    found = budgets.get(connection, application)
+    found = budget_store.get(connection, application)
     if found is None:
         raise NotFoundError(f"there is no application {application}")
     return found
@@ -53,8 +51,8 @@ def budget_of(connection: sa.Connection, application: int) -> Budget:
 def budgets_of(connection: sa.Connection, owner: int | None = None) -> tuple[Budget, ...]:
     """The budgets of a tenant's applications, or of all that are not over."""
     if owner is None:
-        return budgets.open_ones(connection)
-    return budgets.of_owner(connection, owner)
+        return budget_store.open_ones(connection)
+    return budget_store.of_owner(connection, owner)
 
 
 def set_budget(
@@ -78,18 +76,18 @@ def set_budget(
     refill = before.replenishment if replenishment is None else replenishment
     _checked(initial, refill)
     full = f"budget/{application}/{reference}"
-    if entries.posted(connection, [full]):
+    if entry_store.posted(connection, [full]):
         return before
     tenant = _tenant_of(connection, before)
-    held = accounts.lock(connection, [application])[application].balance
+    held = account_store.lock(connection, [application])[application].balance
     change = 0 if amount is None else amount - held
     _move(connection, tenant, application, change, full, at_s)
-    budgets.change(connection, application, initial, refill)
+    budget_store.change(connection, application, initial, refill)
     text = (
         f"application {application} ({before.name}): budget {initial / MICRO:g},"
         f" replenishment {refill / MICRO:g}, {change / MICRO:+.6f} credits"
     )
-    notes.add(
+    note_store.add(
         connection, Note(at_s=at_s, kind=NoteKind.BUDGET, who=who, owner=before.owner, text=text)
     )
     return budget_of(connection, application)
@@ -104,27 +102,27 @@ def end_application(connection: sa.Connection, application: int, at_s: float) ->
     if budget.ended_s is not None:
         return 0
     tenant = _tenant_of(connection, budget)
-    held = accounts.lock(connection, [application, tenant])[application].free
+    held = account_store.lock(connection, [application, tenant])[application].free
     moves = {application: -held, tenant: held} if held else {}
     posting = Posting(TransactionKind.BUDGET, f"end/{application}", moves)
-    entries.post(connection, [posting], at_s)
-    budgets.end(connection, application, at_s)
+    entry_store.post(connection, [posting], at_s)
+    budget_store.end(connection, application, at_s)
     return held
 
 
 def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
     """Replenish all budgets where an interval has passed; the micro-credits that were moved."""
-    accounts.lock_books(connection)
-    if not rounds.due(connection, RoundKind.REPLENISHMENT, at_s, interval_s):
+    account_store.lock_books(connection)
+    if not note_store.due(connection, RoundKind.REPLENISHMENT, at_s, interval_s):
         return 0
-    number = rounds.begin(connection, RoundKind.REPLENISHMENT, at_s)
+    number = note_store.begin(connection, RoundKind.REPLENISHMENT, at_s)
     by_owner: dict[int, list[Budget]] = {}
-    for budget in budgets.open_ones(connection, locked=True):
+    for budget in budget_store.open_ones(connection, locked=True):
         by_owner.setdefault(budget.owner, []).append(budget)
     postings = []
     for owner, theirs in by_owner.items():
         tenant = _tenant_of(connection, theirs[0])
-        held = accounts.lock(connection, [tenant, *(one.application for one in theirs)])
+        held = account_store.lock(connection, [tenant, *(one.application for one in theirs)])
         refills = [
             Refill(one.application, one.initial, one.replenishment, held[one.application].balance)
             for one in theirs
@@ -136,21 +134,21 @@ def replenish(connection: sa.Connection, interval_s: float, at_s: float) -> int:
             moves = {tenant: -sum(amounts.values()), **amounts}
             reference = f"replenish/{number}/{owner}"
             postings.append(Posting(TransactionKind.REPLENISHMENT, reference, moves))
-    entries.post(connection, postings, at_s)
+    entry_store.post(connection, postings, at_s)
     return sum(-min(posting.amounts.values()) for posting in postings)
 
 
 def _locked(connection: sa.Connection, application: int) -> Budget:
     """The budget as it is now; no other transaction moves credits until this one ends."""
-    accounts.lock_books(connection)
-    found = budgets.get(connection, application, locked=True)
+    account_store.lock_books(connection)
+    found = budget_store.get(connection, application, locked=True)
     if found is None:
         raise NotFoundError(f"there is no application {application}")
     return found
 
 
 def _tenant_of(connection: sa.Connection, budget: Budget) -> int:
-    return accounts.ensure(connection, AccountKind.TENANT, budget.owner).id
+    return account_store.ensure(connection, AccountKind.TENANT, budget.owner).id
 
 
 def _checked(initial: int, replenishment: int) -> None:
@@ -170,7 +168,7 @@ def _move(
     at_s: float,
 ) -> None:
     """Micro-credits to the application, or back to its tenant. Raises LedgerError."""
-    held = accounts.lock(connection, [tenant, application])
+    held = account_store.lock(connection, [tenant, application])
     source = held[tenant] if amount > 0 else held[application]
     if abs(amount) > source.free:
         name = "the tenant" if amount > 0 else f"application {application} ({source.name})"
@@ -178,4 +176,4 @@ def _move(
             f"{abs(amount) / MICRO:g} credits can't be moved: {name} holds {told(source)}"
         )
     moves = {tenant: -amount, application: amount} if amount else {}
-    entries.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)
+    entry_store.post(connection, [Posting(TransactionKind.BUDGET, reference, moves)], at_s)

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from merkatd.database import accounts, arrears, entries
-from merkatd.database.accounts import Account, AccountKind
-from merkatd.database.entries import Posting, TransactionKind
+from merkatd.database.ledger import account_store, charge_store, entry_store
+from merkatd.database.ledger.account_store import Account, AccountKind
+from merkatd.database.ledger.entry_store import Posting, TransactionKind
 
 
 def owe(connection: sa.Connection, missing: Mapping[int, int]) -> None:
     """Add what was missing to the debts of these owners."""
     tenants = {
-        owner: accounts.ensure(connection, AccountKind.TENANT, owner).id for owner in missing
+        owner: account_store.ensure(connection, AccountKind.TENANT, owner).id for owner in missing
     }
-    accounts.add(connection, "debt", {tenants[owner]: some for owner, some in missing.items()})
+    account_store.add(connection, "debt", {tenants[owner]: some for owner, some in missing.items()})
 
 
 def collect(connection: sa.Connection, cause: str, at_s: float) -> dict[int, int]:
@@ -27,14 +27,14 @@ def collect(connection: sa.Connection, cause: str, at_s: float) -> dict[int, int
 
     `cause` is the reference of what happened: what is collected for it is posted once.
     """
-    treasury = accounts.treasury(connection).id
+    treasury = account_store.treasury(connection).id
     left: dict[int, int] = {}
     postings: list[Posting] = []
     paid: dict[int, int] = {}
-    for debtor in accounts.debtors(connection):
+    for debtor in account_store.debtors(connection):
         if debtor.owner is None:
             continue
-        moves = _moves(debtor, accounts.of_owner(connection, debtor.owner, locked=True))
+        moves = _moves(debtor, account_store.of_owner(connection, debtor.owner, locked=True))
         paid[debtor.id] = -sum(moves.values())
         left[debtor.owner] = debtor.debt - sum(moves.values())
         postings += [
@@ -45,9 +45,9 @@ def collect(connection: sa.Connection, cause: str, at_s: float) -> dict[int, int
             )
             for account, amount in moves.items()
         ]
-    entries.post_new(connection, postings, at_s)
-    accounts.add(connection, "debt", paid)
-    arrears.forget(connection, [owner for owner, amount in left.items() if not amount])
+    entry_store.post_new(connection, postings, at_s)
+    account_store.add(connection, "debt", paid)
+    charge_store.forget(connection, [owner for owner, amount in left.items() if not amount])
     return {owner: amount for owner, amount in left.items() if amount}
 
 
@@ -65,6 +65,6 @@ def _moves(debtor: Account, theirs: tuple[Account, ...]) -> dict[int, int]:
 
 def of_owners(connection: sa.Connection) -> dict[int, int]:
     """By owner: what each debtor owes, as of this transaction."""
-    query = sa.select(accounts.ACCOUNTS.c.owner, accounts.ACCOUNTS.c.debt)
-    rows = connection.execute(query.where(accounts.ACCOUNTS.c.debt > 0))
+    query = sa.select(account_store.ACCOUNTS.c.owner, account_store.ACCOUNTS.c.debt)
+    rows = connection.execute(query.where(account_store.ACCOUNTS.c.debt > 0))
     return {owner: debt for owner, debt in rows}  # noqa: C416 - rows are no pairs to mypy

@@ -1,4 +1,7 @@
-"""What the ledger refuses, in words for whoever asked."""
+"""What the ledger refuses."""
+
+from merkatd.currency import MICRO
+from merkatd.database.ledger.account_store import Account
 
 
 class LedgerError(ValueError):
@@ -7,3 +10,14 @@ class LedgerError(ValueError):
 
 class NotFoundError(LedgerError):
     """There is no such tenant, application or account."""
+
+
+def told(account: Account) -> str:
+    """What an account holds and what of it may be moved, in words."""
+    held = f"{account.balance / MICRO:g}"
+    if not account.reserved:
+        return held
+    return (
+        f"{held}, of which {account.reserved / MICRO:g} are reserved for the charge of the present"
+        f" period; at most {account.free / MICRO:g} can be moved now"
+    )

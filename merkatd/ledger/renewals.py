@@ -9,12 +9,12 @@ from merkatd.currency.credits import day_of
 from merkatd.currency.income import SupplyChange, incomes, supply_change
 from merkatd.currency.income import Tenant as Claim
 from merkatd.currency.settings import DAY_S, Money
-from merkatd.database import accounts, entries, notes, prices, rounds
-from merkatd.database import tenants as stored
-from merkatd.database.accounts import AccountKind
-from merkatd.database.entries import Posting, TransactionKind
-from merkatd.database.notes import Note, NoteKind
-from merkatd.database.rounds import RoundKind
+from merkatd.database.ledger import account_store, entry_store, note_store
+from merkatd.database.ledger import tenant_store as stored
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.entry_store import Posting, TransactionKind
+from merkatd.database.ledger.note_store import Note, NoteKind, RoundKind
+from merkatd.database.scheduler import price_store
 from merkatd.ledger import debts
 from merkatd.ledger.tenants import FIRST_ISSUE, issue, standings, supply_of
 
@@ -27,20 +27,20 @@ def renew_if_due(connection: sa.Connection, money: Money, at_s: float) -> int:
 
     The first interval begins with the first call: until its end all have what they started with.
     """
-    accounts.lock_books(connection)
-    if rounds.newest(connection, RoundKind.RENEWAL) is None:
-        rounds.begin(connection, RoundKind.RENEWAL, at_s)
-    if not rounds.due(connection, RoundKind.RENEWAL, at_s, money.renewal_s):
+    account_store.lock_books(connection)
+    if note_store.newest(connection, RoundKind.RENEWAL) is None:
+        note_store.begin(connection, RoundKind.RENEWAL, at_s)
+    if not note_store.due(connection, RoundKind.RENEWAL, at_s, money.renewal_s):
         return 0
     return renew(connection, "the interval", at_s)
 
 
 def renew(connection: sa.Connection, who: str, at_s: float) -> int:
     """Top every tenant up to its part of the supply; the micro-credits that were paid out."""
-    accounts.lock_books(connection)
-    number = rounds.begin(connection, RoundKind.RENEWAL, at_s)
-    accounts.issuance(connection)
-    every = accounts.holding(connection, locked=True)
+    account_store.lock_books(connection)
+    number = note_store.begin(connection, RoundKind.RENEWAL, at_s)
+    account_store.issuance(connection)
+    every = account_store.holding(connection, locked=True)
     known = standings(connection, every)
     account = {one.owner: one.account for one in known}
     claims = [Claim(one.owner, one.weight, one.holdings) for one in known if one.retired_s is None]
@@ -56,21 +56,21 @@ def renew(connection: sa.Connection, who: str, at_s: float) -> int:
         for owner, amount in paid.items()
         if amount
     ]
-    entries.post(connection, postings, at_s)
+    entry_store.post(connection, postings, at_s)
     debts.collect(connection, f"income/{number}", at_s)
     total = sum(paid.values())
     text = f"renewal {number}: {total / MICRO:.6f} credits to {len(postings)} tenants"
-    notes.add(connection, Note(at_s=at_s, kind=NoteKind.RENEWAL, who=who, text=text))
+    note_store.add(connection, Note(at_s=at_s, kind=NoteKind.RENEWAL, who=who, text=text))
     return total
 
 
 def keep_supply(connection: sa.Connection, money: Money, at_s: float) -> SupplyChange | None:
     """Once a day ask the policy; and follow the configuration, or the tenants and their weights."""
-    accounts.lock_books(connection)
+    account_store.lock_books(connection)
     weights = [one.weight for one in stored.active(connection)]
     configured = money.supply_for(weights)
-    if rounds.newest(connection, RoundKind.SUPPLY) is None:
-        rounds.begin(connection, RoundKind.SUPPLY, at_s)
+    if note_store.newest(connection, RoundKind.SUPPLY) is None:
+        note_store.begin(connection, RoundKind.SUPPLY, at_s)
         if money.supply > 0:
             issue(connection, configured, FIRST_ISSUE, at_s)
     if money.policy.enabled:
@@ -90,16 +90,16 @@ def keep_supply(connection: sa.Connection, money: Money, at_s: float) -> SupplyC
 def _by_policy(
     connection: sa.Connection, money: Money, configured: int, at_s: float
 ) -> SupplyChange | None:
-    if not rounds.due(connection, RoundKind.SUPPLY, at_s, DAY_S):
+    if not note_store.due(connection, RoundKind.SUPPLY, at_s, DAY_S):
         return None
-    rounds.begin(connection, RoundKind.SUPPLY, at_s)
-    changed = notes.recent(connection, 1, kind=NoteKind.SUPPLY)
+    note_store.begin(connection, RoundKind.SUPPLY, at_s)
+    changed = note_store.recent(connection, 1, kind=NoteKind.SUPPLY)
     wanted = money.policy.days
     # What a change does to prices must be seen whole before the next one.
     if changed and at_s < changed[0].at_s + 2 * wanted * DAY_S:
         return None
     today = day_of(at_s)
-    days = prices.daily(connection, (today - 2 * wanted) * DAY_S, today * DAY_S)
+    days = price_store.daily(connection, (today - 2 * wanted) * DAY_S, today * DAY_S)
     change = supply_change(money.policy, configured, supply_of(connection), days)
     return None if change is None else _change(connection, change, POLICY, at_s)
 
@@ -108,16 +108,19 @@ def _change(
     connection: sa.Connection, change: SupplyChange, who: str, at_s: float
 ) -> SupplyChange | None:
     """Post it as far as the treasury goes, and write down why; None where it can't go at all."""
-    number = rounds.begin(connection, RoundKind.SUPPLY, at_s)
-    issuance, treasury = accounts.issuance(connection).id, accounts.treasury(connection).id
-    held = accounts.lock(connection, [issuance, treasury])[treasury].balance
+    number = note_store.begin(connection, RoundKind.SUPPLY, at_s)
+    issuance, treasury = (
+        account_store.issuance(connection).id,
+        account_store.treasury(connection).id,
+    )
+    held = account_store.lock(connection, [issuance, treasury])[treasury].balance
     amount = max(change.new - change.old, -held)
     if not amount:
         return None
     moves = {issuance: -amount, treasury: amount}
     posting = Posting(TransactionKind.ISSUE, f"issue/{number}", moves)
-    entries.post(connection, [posting], at_s)
+    entry_store.post(connection, [posting], at_s)
     made = SupplyChange(change.old, change.old + amount, change.reason)
     text = f"supply {made.old / MICRO:.6f} -> {made.new / MICRO:.6f} credits: {made.reason}"
-    notes.add(connection, Note(at_s=at_s, kind=NoteKind.SUPPLY, who=who, text=text))
+    note_store.add(connection, Note(at_s=at_s, kind=NoteKind.SUPPLY, who=who, text=text))
     return made

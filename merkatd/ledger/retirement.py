@@ -10,13 +10,18 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
-from merkatd.database import accounts, arrears, budgets, charges, entries, notes, rounds
-from merkatd.database import tenants as stored
-from merkatd.database.accounts import ACCOUNTS
-from merkatd.database.entries import Posting, TransactionKind
-from merkatd.database.notes import Note, NoteKind
-from merkatd.database.rounds import RoundKind
-from merkatd.database.tenants import TENANTS
+from merkatd.database.ledger import (
+    account_store,
+    budget_store,
+    charge_store,
+    entry_store,
+    note_store,
+)
+from merkatd.database.ledger import tenant_store as stored
+from merkatd.database.ledger.account_store import ACCOUNTS
+from merkatd.database.ledger.entry_store import Posting, TransactionKind
+from merkatd.database.ledger.note_store import Note, NoteKind, RoundKind
+from merkatd.database.ledger.tenant_store import TENANTS
 from merkatd.ledger import debts
 from merkatd.ledger.budgets import end_application
 
@@ -44,31 +49,31 @@ class Retired:
 
 def retire(connection: sa.Connection, owner: int, at_s: float) -> Retired | None:
     """Close a tenant's books; None while credits are reserved for a charge to come."""
-    accounts.lock_books(connection)
-    if any(one.reserved for one in accounts.of_owner(connection, owner, locked=True)):
+    account_store.lock_books(connection)
+    if any(one.reserved for one in account_store.of_owner(connection, owner, locked=True)):
         return None
-    for budget in budgets.of_owner(connection, owner):
+    for budget in budget_store.of_owner(connection, owner):
         if budget.ended_s is None:
             end_application(connection, budget.application, at_s)
-    cause = f"retire/{rounds.begin(connection, RoundKind.RETIREMENT, at_s)}"
+    cause = f"retire/{note_store.begin(connection, RoundKind.RETIREMENT, at_s)}"
     debts.collect(connection, cause, at_s)
-    theirs = accounts.of_owner(connection, owner, locked=True)
-    treasury = accounts.treasury(connection).id
+    theirs = account_store.of_owner(connection, owner, locked=True)
+    treasury = account_store.treasury(connection).id
     returned = sum(one.balance for one in theirs)
     if returned:
         moves = {one.id: -one.balance for one in theirs if one.balance}
         posting = Posting(TransactionKind.RETIREMENT, cause, {**moves, treasury: returned})
-        entries.post(connection, [posting], at_s)
+        entry_store.post(connection, [posting], at_s)
     forgiven = sum(one.debt for one in theirs)
-    accounts.add(connection, "debt", {one.id: -one.debt for one in theirs})
-    charges.write_off(connection, [one.id for one in theirs], forgiven)
-    arrears.forget(connection, [owner])
+    account_store.add(connection, "debt", {one.id: -one.debt for one in theirs})
+    charge_store.write_off(connection, [one.id for one in theirs], forgiven)
+    charge_store.forget(connection, [owner])
     known = stored.get(connection, owner)
     if known is not None and known.retired_s is None:
         stored.retire(connection, owner, at_s)
     found = Retired(returned, forgiven)
     note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who=WHO, owner=owner, text=str(found))
-    notes.add(connection, note)
+    note_store.add(connection, note)
     return found
 
 

@@ -1,13 +1,99 @@
-"""Statements: a tenant's month, from its entries and the days of its VMs."""
+"""Details folded into days, and a tenant's month from them.
 
+A month's statement is read from days. The details of the last hours, which are in no day yet,
+are added when somebody asks.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from merkatd.currency.credits import Month, day_of
 from merkatd.currency.statement import Statement, StatementLine
-from merkatd.database import accounts, charges, details, entries, uses
-from merkatd.database.uses import Use
-from merkatd.ledger.folding import MOST_UNFOLDED, uses_of
+from merkatd.database.ledger import account_store, charge_store, entry_store, usage_store
+from merkatd.database.ledger.rollup_store import roll_up, rolled_up_to
+from merkatd.database.ledger.tenant_store import LONGEST_NAME
+from merkatd.database.ledger.usage_store import Detail, Use
 from merkatd.ledger.tenants import tenant
+
+Numbers = npt.NDArray[Any]
+MOST_UNFOLDED = 100_000
+"""More details than are ever left."""
+_GOODS = 4
+"""CPU, memory, network, disk; a period in which the last two were not sold has the first two."""
+_VMS = 2**31
+"""More than the id of any VM."""
+
+
+def uses_of(found: Iterable[Detail]) -> list[Use]:
+    """What some periods came to, by day, payer and VM."""
+    by_day: dict[int, list[Detail]] = {}
+    for detail in found:
+        by_day.setdefault(day_of(detail.at_s), []).append(detail)
+    return [use for day in sorted(by_day) for use in _of_day(day, by_day[day])]
+
+
+def _of_day(day: int, found: Sequence[Detail]) -> list[Use]:
+    key = np.concatenate([one.account * _VMS + one.vm for one in found])
+    keys, last, at = np.unique(key[::-1], return_index=True, return_inverse=True)
+    at = at[::-1]
+    names = [name for one in found for name in one.names]
+    seconds = np.concatenate([one.seconds for one in found])
+    used = np.concatenate(
+        [_of_all_goods(one.allocation) * one.seconds[:, np.newaxis] for one in found]
+    )
+    charged = np.concatenate([_of_all_goods(one.charged) for one in found])
+    cost = np.zeros((len(keys), _GOODS), dtype=np.int64)
+    np.add.at(cost, at, charged)
+    columns = (
+        (keys // _VMS).tolist(),
+        (keys % _VMS).tolist(),
+        [names[len(key) - 1 - row][:LONGEST_NAME] for row in last.tolist()],
+        np.bincount(at, seconds, len(keys)).tolist(),
+        np.bincount(at, used[:, 0], len(keys)).tolist(),
+        np.bincount(at, used[:, 1], len(keys)).tolist(),
+        cost[:, 0].tolist(),
+        cost[:, 1].tolist(),
+        np.bincount(at, used[:, 2], len(keys)).tolist(),
+        np.bincount(at, used[:, 3], len(keys)).tolist(),
+        cost[:, 2].tolist(),
+        cost[:, 3].tolist(),
+    )
+    return [Use(account, day, *rest) for account, *rest in zip(*columns, strict=True)]
+
+
+def _of_all_goods(values: Numbers) -> Numbers:
+    """[vms, all goods]: nothing of what was not sold in that period."""
+    return np.pad(values, ((0, 0), (0, _GOODS - values.shape[1])))
+
+
+def fold(connection: sa.Connection, most_periods: int = 60) -> int:
+    """Add the oldest details to their days; how many periods they were."""
+    found = usage_store.unfolded(connection, most_periods)
+    if not found:
+        return 0
+    by_day: dict[int, list[Use]] = {}
+    for use in uses_of(found):
+        by_day.setdefault(use.day, []).append(use)
+    for day, new in by_day.items():
+        together = {(use.account, use.vm): use for use in usage_store.of_day(connection, day)}
+        for use in new:
+            key = (use.account, use.vm)
+            together[key] = together[key].plus(use) if key in together else use
+        usage_store.replace_day(connection, day, (together[key] for key in sorted(together)))
+    usage_store.mark_folded(connection, found[-1].period)
+    return len(found)
+
+
+def forget(connection: sa.Connection, before: int, at_s: float, most_periods: int = 5) -> int:
+    """Keep what is older than this period by the day alone; how many periods were rolled up."""
+    count = roll_up(connection, before, most_periods, at_s)
+    usage_store.forget(connection, rolled_up_to(connection) + 1)
+    return count
+
 
 _CORE = 100.0
 """Percent of a core."""
@@ -17,9 +103,9 @@ _GIB = 1024.0
 def statement(connection: sa.Connection, owner: int, month: Month) -> Statement:
     """The month of a tenant, up to now where it is not over. Raises NotFoundError."""
     standing = tenant(connection, owner)
-    movements = entries.sums_of_owner(connection, owner, month.begin_s, month.end_s)
-    later = entries.sums_of_owner(connection, owner, month.end_s, None)
-    closing = accounts.held_by(connection, owner) - sum(later.values())
+    movements = entry_store.sums_of_owner(connection, owner, month.begin_s, month.end_s)
+    later = entry_store.sums_of_owner(connection, owner, month.end_s, None)
+    closing = account_store.held_by(connection, owner) - sum(later.values())
     moved = {str(kind): amount for kind, amount in sorted(movements.items()) if amount}
     return Statement(
         owner=owner,
@@ -31,16 +117,16 @@ def statement(connection: sa.Connection, owner: int, month: Month) -> Statement:
         closing=closing,
         lines=_lines(connection, owner, month),
         debt=standing.debt,
-        missing=charges.missing_between(connection, owner, month.begin_s, month.end_s),
+        missing=charge_store.missing_between(connection, owner, month.begin_s, month.end_s),
     )
 
 
 def _lines(connection: sa.Connection, owner: int, month: Month) -> list[StatementLine]:
     first, last = day_of(month.begin_s), day_of(month.end_s) - 1
-    mine = accounts.ids_of_owner(connection, owner)
-    fresh = uses_of(details.unfolded(connection, MOST_UNFOLDED))
+    mine = account_store.ids_of_owner(connection, owner)
+    fresh = uses_of(usage_store.unfolded(connection, MOST_UNFOLDED))
     together: dict[tuple[int, int], Use] = {}
-    for use in (*uses.of_owner(connection, owner, first, last), *fresh):
+    for use in (*usage_store.of_owner(connection, owner, first, last), *fresh):
         if use.account in mine and first <= use.day <= last:
             key = (use.vm, use.account)
             together[key] = together[key].plus(use) if key in together else use

@@ -10,14 +10,13 @@ from merkatd.currency import MICRO, MOST_CREDITS, micro
 from merkatd.currency.income import Tenant as Claim
 from merkatd.currency.income import entitlements
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, entries, notes
-from merkatd.database import tenants as stored
-from merkatd.database.accounts import Account, AccountKind
-from merkatd.database.entries import Posting, TransactionKind
-from merkatd.database.notes import Note, NoteKind
+from merkatd.database.ledger import account_store, entry_store, note_store
+from merkatd.database.ledger import tenant_store as stored
+from merkatd.database.ledger.account_store import Account, AccountKind
+from merkatd.database.ledger.entry_store import Posting, TransactionKind
+from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.ledger import debts
-from merkatd.ledger.errors import LedgerError, NotFoundError
-from merkatd.ledger.words import told
+from merkatd.ledger.errors import LedgerError, NotFoundError, told
 
 FIRST_ISSUE = "issue/first"
 """The reference of a supply's beginning."""
@@ -63,12 +62,12 @@ def meet(
     group: int | None = None,
 ) -> Account:
     """The tenant's account; opened with what everybody starts with where it is new."""
-    accounts.lock_books(connection)
-    known = accounts.find(connection, AccountKind.TENANT, owner)
+    account_store.lock_books(connection)
+    known = account_store.find(connection, AccountKind.TENANT, owner)
     stored.meet(connection, owner, at_s, name, group)
     if known is not None:
         return known
-    account = accounts.ensure(connection, AccountKind.TENANT, owner)
+    account = account_store.ensure(connection, AccountKind.TENANT, owner)
     return _begin(connection, account, money, str(owner), at_s)
 
 
@@ -76,7 +75,7 @@ def _begin(
     connection: sa.Connection, account: Account, money: Money, reference: str, at_s: float
 ) -> Account:
     """The tenant's account with the credits that every tenant starts with."""
-    treasury = accounts.treasury(connection)
+    treasury = account_store.treasury(connection)
     start = money.start_of(weight_of(connection, account.owner or 0))
     if money.supply <= 0:
         # All credits together stay what a database counts, however many tenants come.
@@ -87,7 +86,9 @@ def _begin(
         issue(connection, micro(money.supply), FIRST_ISSUE, at_s)
     start = min(start, _locked(connection, treasury.id).balance)
     moves = {treasury.id: -start, account.id: start}
-    entries.post(connection, [Posting(TransactionKind.INCOME, f"start/{reference}", moves)], at_s)
+    entry_store.post(
+        connection, [Posting(TransactionKind.INCOME, f"start/{reference}", moves)], at_s
+    )
     return _locked(connection, account.id)
 
 
@@ -99,14 +100,14 @@ def weight_of(connection: sa.Connection, owner: int) -> float:
 
 def issue(connection: sa.Connection, supply: int, reference: str, at_s: float) -> None:
     """Issue so many micro-credits into the treasury, once under this reference."""
-    issuance, treasury = accounts.issuance(connection), accounts.treasury(connection)
+    issuance, treasury = account_store.issuance(connection), account_store.treasury(connection)
     moves = {issuance.id: -supply, treasury.id: supply}
-    entries.post(connection, [Posting(TransactionKind.ISSUE, reference, moves)], at_s)
+    entry_store.post(connection, [Posting(TransactionKind.ISSUE, reference, moves)], at_s)
 
 
 def tenants(connection: sa.Connection) -> tuple[Standing, ...]:
     """All tenants, by id."""
-    return standings(connection, accounts.holding(connection))
+    return standings(connection, account_store.holding(connection))
 
 
 def standings(connection: sa.Connection, every: Iterable[Account]) -> tuple[Standing, ...]:
@@ -171,14 +172,14 @@ def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
 
 def supply_of(connection: sa.Connection) -> int:
     """All micro-credits there are: what issuance owes."""
-    return -accounts.issuance(connection).balance
+    return -account_store.issuance(connection).balance
 
 
 def set_weight(
     connection: sa.Connection, owner: int, weight: float | None, who: str, at_s: float
 ) -> Standing:
     """Give a known tenant a weight of its own, which counts from the next renewal on."""
-    accounts.lock_books(connection)
+    account_store.lock_books(connection)
     before = present(connection, owner)
     try:
         stored.set_weight(connection, owner, weight)
@@ -186,7 +187,9 @@ def set_weight(
         raise LedgerError(str(error)) from None
     after = tenant(connection, owner)
     text = f"weight {before.weight:g} -> {after.weight:g}"
-    notes.add(connection, Note(at_s=at_s, kind=NoteKind.WEIGHT, who=who, owner=owner, text=text))
+    note_store.add(
+        connection, Note(at_s=at_s, kind=NoteKind.WEIGHT, who=who, owner=owner, text=text)
+    )
     return after
 
 
@@ -194,7 +197,7 @@ def set_group_weight(
     connection: sa.Connection, group: int, weight: float | None, who: str, at_s: float
 ) -> None:
     """Give a group a weight, for all its tenants that have none of their own."""
-    accounts.lock_books(connection)
+    account_store.lock_books(connection)
     before = stored.groups(connection).get(group, stored.DEFAULT_WEIGHT)
     try:
         stored.set_group_weight(connection, group, weight)
@@ -202,7 +205,7 @@ def set_group_weight(
         raise LedgerError(str(error)) from None
     after = stored.DEFAULT_WEIGHT if weight is None else weight
     text = f"group {group}: weight {before:g} -> {after:g}"
-    notes.add(connection, Note(at_s=at_s, kind=NoteKind.WEIGHT, who=who, text=text))
+    note_store.add(connection, Note(at_s=at_s, kind=NoteKind.WEIGHT, who=who, text=text))
 
 
 def grant(
@@ -212,15 +215,15 @@ def grant(
 
     `reference` is the asker's own for this one act: asked for again it changes nothing.
     """
-    accounts.lock_books(connection)
+    account_store.lock_books(connection)
     account = present(connection, owner).account
     if amount == 0:
         raise LedgerError("0 credits can't be granted")
     full = f"grant/{reference}"
-    if entries.posted(connection, [full]):
+    if entry_store.posted(connection, [full]):
         return tenant(connection, owner)
-    treasury = accounts.treasury(connection).id
-    held = accounts.lock(connection, [treasury, account])
+    treasury = account_store.treasury(connection).id
+    held = account_store.lock(connection, [treasury, account])
     source = held[treasury] if amount > 0 else held[account]
     if abs(amount) > source.free:
         name = "the treasury" if amount > 0 else f"tenant {owner}"
@@ -228,16 +231,18 @@ def grant(
             f"{abs(amount) / MICRO:g} credits can't be moved: {name} holds {told(source)}"
         )
     moves = {treasury: -amount, account: amount}
-    entries.post(connection, [Posting(TransactionKind.GRANT, full, moves)], at_s)
+    entry_store.post(connection, [Posting(TransactionKind.GRANT, full, moves)], at_s)
     debts.collect(connection, full, at_s)
     text = f"{amount / MICRO:+.6f} credits"
-    notes.add(connection, Note(at_s=at_s, kind=NoteKind.GRANT, who=who, owner=owner, text=text))
+    note_store.add(
+        connection, Note(at_s=at_s, kind=NoteKind.GRANT, who=who, owner=owner, text=text)
+    )
     return tenant(connection, owner)
 
 
 def balance(connection: sa.Connection, account: int) -> int:
     """What an account holds. Raises NotFoundError."""
-    found = accounts.get(connection, [account]).get(account)
+    found = account_store.get(connection, [account]).get(account)
     if found is None:
         raise NotFoundError(f"there is no account {account}")
     return found.balance
@@ -245,15 +250,15 @@ def balance(connection: sa.Connection, account: int) -> int:
 
 def history(
     connection: sa.Connection, account: int, since_s: float, until_s: float
-) -> tuple[entries.Entry, ...]:
+) -> tuple[entry_store.Entry, ...]:
     """The entries of an account from one time up to and without another, oldest first."""
     balance(connection, account)
-    return entries.of_account(connection, account, since_s, until_s)
+    return entry_store.of_account(connection, account, since_s, until_s)
 
 
 def accounts_of(connection: sa.Connection, owner: int) -> tuple[Account, ...]:
     """The tenant's own account and its applications', oldest first."""
-    return accounts.of_owner(connection, owner)
+    return account_store.of_owner(connection, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,15 +298,15 @@ def met(
 
 def _reinstate(connection: sa.Connection, one: stored.Tenant, money: Money, at_s: float) -> None:
     """Make a tenant of a retired one."""
-    accounts.lock_books(connection)
+    account_store.lock_books(connection)
     stored.retire(connection, one.owner, None)
-    account = accounts.ensure(connection, AccountKind.TENANT, one.owner)
+    account = account_store.ensure(connection, AccountKind.TENANT, one.owner)
     reference = f"{one.owner}/{round((one.retired_s or 0.0) * 1000)}"
     _begin(connection, account, money, reference, at_s)
     text = "OpenNebula shows the user again: it starts like a new tenant"
     note = Note(at_s=at_s, kind=NoteKind.RETIREMENT, who="OpenNebula", owner=one.owner, text=text)
-    notes.add(connection, note)
+    note_store.add(connection, note)
 
 
 def _locked(connection: sa.Connection, account: int) -> Account:
-    return accounts.lock(connection, [account])[account]
+    return account_store.lock(connection, [account])[account]

@@ -7,7 +7,7 @@ and another daemon have begun to act. So the last question before a call is put 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from merkatd.database.lease import LeaseLostError
+from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.opennebula.transport import Transport
 
 _LOOKS = (

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency import MICRO
-from merkatd.database import bids, doings, fleets, platforms
-from merkatd.database.bids import Bid, BidSource
-from merkatd.database.doings import Doing
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.platform_store import Doing, Platform
+from merkatd.database.scheduler import bid_store
+from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.platforms.conditions import CPU
 from merkatd.platforms.failing import recover
 from merkatd.platforms.life import ATTENDED, UP_OR_COMING, Event, State
@@ -55,10 +55,10 @@ def act(
     """Take the action; one that was taken before changes nothing. `goods` can be bid for."""
     if not 1 <= len(action_id) <= 64:
         return Outcome(accepted=False, why="an action's id has 1 to 64 characters")
-    found = platforms.locked(connection, platform)
+    found = platform_store.locked(connection, platform)
     if found is None:
         return Outcome(accepted=False, why=f"there is no platform {platform}")
-    before = doings.taken(connection, platform, action_id)
+    before = platform_store.taken(connection, platform, action_id)
     if before is not None:
         return Outcome(not before.refused, before.text if before.refused else "")
     try:
@@ -70,7 +70,7 @@ def act(
             recover(connection, found)
     except ActionError as error:
         doing = _doing(found, action_id, _WORD[type(action)], str(error), at_s, refused=True)
-        doings.add(connection, doing)
+        platform_store.add_action(connection, doing)
         return Outcome(accepted=False, why=str(error))
     return Outcome(accepted=True)
 
@@ -83,15 +83,15 @@ def _check_attended(platform: Platform) -> None:
 def _bids(
     connection: sa.Connection, platform: Platform, action_id: str, action: SetBids, at_s: float
 ) -> None:
-    own = {one.vm for one in fleets.present(connection, platform.id)}
+    own = {one.vm for one in fleet_store.living_members(connection, platform.id)}
     words = []
     for vm, amounts in action.bids.items():
         if vm not in own:
             raise ActionError(f"VM {vm} is not the platform's")
         words.append(Bid(vm=vm, bid=dict(amounts), source=BidSource.CONTROLLER, at_s=at_s))
-    bids.say(connection, words)
+    bid_store.say(connection, words)
     text = action.reason or f"bids for {len(words)} VMs"
-    doings.add(connection, _doing(platform, action_id, "bids", text, at_s))
+    platform_store.add_action(connection, _doing(platform, action_id, "bids", text, at_s))
 
 
 def _check_amounts(bids_: Mapping[int, Amounts], goods: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ def _size(
         raise ActionError(f"{action.cluster!r} is no cluster of it; there are {names}")
     if State(platform.state) not in UP_OR_COMING:
         raise ActionError(f"platform {platform.id} is {platform.state}")
-    members = fleets.present(connection, platform.id)
+    members = fleet_store.living_members(connection, platform.id)
     own = {one.vm: one for one in members if one.cluster == cluster.name}
     strangers = set(action.victims) - own.keys()
     if strangers:
@@ -128,7 +128,7 @@ def _size(
         raise ActionError(
             f"{count} VMs in {cluster.name}: from {cluster.least} to {cluster.most} are right"
         )
-    fleets.leave(connection, [one.key for one in victims])
+    fleet_store.mark_leaving(connection, [one.key for one in victims])
     text = action.reason or f"{count} VMs in {cluster.name}"
     resized(
         connection,
@@ -154,9 +154,9 @@ def _claim(
             f" would cost more than the {has:g} credits it has"
         )
     claim = {"claim_price": action.price, "claim_units": action.units}
-    platforms.change(connection, platform.id, **claim)
+    platform_store.change(connection, platform.id, **claim)
     text = f"{action.units:g} units of CPU up to a price of {action.price:.3g}"
-    doings.replace(connection, _doing(platform, action_id, "claim", text, at_s))
+    platform_store.replace_action(connection, _doing(platform, action_id, "claim", text, at_s))
 
 
 def _report(
@@ -169,8 +169,10 @@ def _report(
     if not all(isfinite(one) for one in numbers if one is not None):
         raise ActionError("what is reported must be finite numbers")
     said = asdict(action) | {"at_s": at_s, "text": action.text[:_LONGEST]}
-    platforms.change(connection, platform.id, report=said)
-    doings.replace(connection, _doing(platform, action_id, "report", action.text, at_s))
+    platform_store.change(connection, platform.id, report=said)
+    platform_store.replace_action(
+        connection, _doing(platform, action_id, "report", action.text, at_s)
+    )
 
 
 def _pass(what: Event, ending: State) -> Callable[..., None]:

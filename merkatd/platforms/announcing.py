@@ -9,11 +9,13 @@ import sqlalchemy as sa
 
 from merkatd.cluster import VmState
 from merkatd.currency import MICRO
-from merkatd.database import budgets, fleets, platforms, prices
-from merkatd.database.apart import Apart
-from merkatd.database.budgets import Budget
-from merkatd.database.fleets import Member
-from merkatd.database.platforms import Platform
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.ledger import budget_store
+from merkatd.database.ledger.budget_store import Budget
+from merkatd.database.scheduler import price_store
 from merkatd.market.market_view import view_of
 from merkatd.platforms.claims import claim_of, claims_of
 from merkatd.platforms.life import ATTENDED, State
@@ -49,7 +51,7 @@ class PeriodNews:
 
 def news_of(world: World, announcement: Announcement, connection: sa.Connection) -> PeriodNews:
     """What all in each market are told, and each platform's controller."""
-    if not platforms.living(connection):
+    if not platform_store.living(connection):
         return PeriodNews()
     apart = Apart(connection)
     found = attended(connection, announcement, world, apart)
@@ -69,13 +71,13 @@ def attended(
     While the wall clock is ahead, so are the deadlines that controllers are told: the time that is
     left is the believed one, and all times that they compare are of one clock.
     """
-    living = [one for one in platforms.living(connection) if State(one.state) in ATTENDED]
+    living = [one for one in platform_store.living(connection) if State(one.state) in ATTENDED]
     if not living:
         return {}
     members: dict[int, list[Member]] = {one.id: [] for one in living}
-    for one in fleets.present(connection):
+    for one in fleet_store.living_members(connection):
         members.get(one.platform, []).append(one)
-    held = {one.application: one for one in budgets.open_ones(connection)}
+    held = {one.application: one for one in budget_store.open_ones(connection)}
     ahead_s = world.believed.ahead_s
 
     def look(platform: Platform) -> Attended | None:
@@ -163,7 +165,7 @@ def markets_now(
     found = []
     for row, market in enumerate(markets):
         past: dict[str, list[float]] = {name: [] for name in names}
-        for point in prices.history(connection, market.name, 0.0, PAST * len(names)):
+        for point in price_store.history(connection, market.name, 0.0, PAST * len(names)):
             past.setdefault(point.resource, []).append(_sayable(point.price))
         now = announcement.prices.get(market.name, {})
         found.append(

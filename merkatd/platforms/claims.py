@@ -22,9 +22,9 @@ import sqlalchemy as sa
 
 from controllers.policies.patience import Book, clung
 from merkatd.cluster import Snapshot
-from merkatd.database import fleets, platforms
-from merkatd.database.apart import Apart
-from merkatd.database.platforms import Platform
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.platform_store import Platform
 from merkatd.market.market_view import view_of
 from merkatd.platforms.conditions import CPU, TEMPER, Offer, Terms, limit_of
 from merkatd.platforms.life import UP_OR_COMING, State
@@ -56,15 +56,15 @@ def claims_of(
     """By market, ascending by price; all but those of one platform, and of those that fail."""
     markets, each = world.markets, apart or Apart(connection)
     found: dict[str, list[Claim]] = {one.name: [] for one in markets}
-    living = platforms.living(connection)
+    living = platform_store.living(connection)
     claiming = [
         one for one in living if each.look(one.id, partial(claim_of, one), None) is not None
     ]
     ids = {one.id for one in claiming}
-    members = fleets.present(connection) if ids else ()
+    members = fleet_store.living_members(connection) if ids else ()
     vms = {one.vm: one.platform for one in members if one.platform in ids and one.vm is not None}
     had = _had(announcement, vms)
-    started = platforms.claimed_since(connection, announcement.at_s - GRACES_S)
+    started = platform_store.claimed_since(connection, announcement.at_s - GRACES_S)
     for platform in claiming:
         graces = started[platform.owner] <= GRACES
         work = partial(_counted, platform, announcement, world, had.get(platform.id, 0.0), graces)
@@ -142,7 +142,7 @@ def claimed_at_start(
         return platform, None
     units = terms.full.get(CPU, 0.0)
     price = clung(limit_of(terms, offer), terms.purse, units, TEMPER)
-    platforms.change(connection, platform.id, claim_price=price, claim_units=units)
+    platform_store.change(connection, platform.id, claim_price=price, claim_units=units)
     claim = Claim(price=price, units=units)
     return replace(platform, claim_price=price, claim_units=units), claim
 

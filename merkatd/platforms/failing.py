@@ -5,10 +5,10 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from merkatd.database import bids, doings, fleets, platforms
-from merkatd.database.bids import Bid, BidSource
-from merkatd.database.doings import Doing
-from merkatd.database.platforms import TROUBLE, Platform
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.platform_store import TROUBLE, Doing, Platform
+from merkatd.database.scheduler import bid_store
+from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.platforms.life import ENDS, State
 from merkatd.platforms.passing import MANAGER
 from merkatd.platforms.stored import parsed
@@ -29,17 +29,17 @@ def fail(
     Nobody looks after the bids any more: they would spend the budget on work that may not go on.
     """
     doing = Doing(platform=platform.id, at_s=at_s, who=_CONTROLLER, what="ended", text=why)
-    doings.add(connection, doing)
+    platform_store.add_action(connection, doing)
     report = {**(platform.report or {}), TROUBLE: why}
-    platforms.change(connection, platform.id, report=report)
+    platform_store.change(connection, platform.id, report=report)
     nothing = dict.fromkeys(goods, 0.0)
-    members = fleets.present(connection, platform.id)
+    members = fleet_store.living_members(connection, platform.id)
     words = [
         Bid(vm=one.vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s)
         for one in members
         if one.vm is not None
     ]
-    bids.say(connection, words)
+    bid_store.say(connection, words)
 
 
 def monitor_failed(
@@ -51,11 +51,11 @@ def monitor_failed(
     text = f"the monitor of cluster {parsed(platform.template).clusters[row].name} {why}"
     what = f"monitor {row}"
     doing = Doing(platform=platform.id, at_s=at_s, who=MANAGER, what=what, text=text)
-    doings.replace(connection, doing)
+    platform_store.replace_action(connection, doing)
 
 
 def recover(connection: sa.Connection, platform: Platform) -> None:
     """Forget the failure: the controller acts again."""
     if trouble_of(platform):
         report = {**(platform.report or {}), TROUBLE: None}
-        platforms.change(connection, platform.id, report=report)
+        platform_store.change(connection, platform.id, report=report)

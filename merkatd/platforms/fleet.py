@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
-from merkatd.database.fleets import Member, Refusals
+from merkatd.database.fleets.fleet_store import Member, Refusals
 from merkatd.platforms.life import ENDS, UP_OR_COMING, State
 
 MOST_REFUSALS = 3

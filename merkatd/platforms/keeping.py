@@ -11,10 +11,11 @@ from controllers.policies.deadline import Purse
 from controllers.policies.patience import Book
 from merkatd import ledger
 from merkatd.cluster import Create, Step, VmState
-from merkatd.database import decisions, fleets, periods, platforms, prices
-from merkatd.database.apart import Apart
-from merkatd.database.fleets import Member
-from merkatd.database.platforms import Platform
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.scheduler import journal, period_store, price_store
 from merkatd.platforms.claims import capacities, claimed_at_start
 from merkatd.platforms.conditions import Offer, Terms, limit_of
 from merkatd.platforms.fleet import LONGEST_REST_S, Sight, counts, ending, lost, orders
@@ -88,11 +89,11 @@ def tend(connection: sa.Connection, seen: Seen, now: Circumstances) -> Tended:
     finds the same keys, and creates nothing twice. Where one platform fails it stays as it was,
     and the others go on.
     """
-    present = fleets.present(connection)
-    living = {one.id: one for one in platforms.living(connection)}
+    present = fleet_store.living_members(connection)
+    living = {one.id: one for one in platform_store.living(connection)}
     late = {one.platform for one in present} - living.keys()
     if late:
-        living |= {one.id: one for one in platforms.of_ids(connection, late)}
+        living |= {one.id: one for one in platform_store.of_ids(connection, late)}
     if not living:
         return Tended()
     # Starts of this round come to the books: a round that is run again begins with them as before.
@@ -190,34 +191,34 @@ def _scene(
     unmade = [one.key for one in present if one.vm is None]
     creating = {
         stored.step.key
-        for stored in decisions.outstanding(connection)
+        for stored in journal.outstanding(connection)
         if isinstance(stored.step, Create)
     }
     members: dict[int, list[Member]] = {one.id: [] for one in living}
     for one in present:
         members.get(one.platform, []).append(one)
-    newest = periods.newest_decided(connection)
+    newest = period_store.newest_decided(connection)
     sight = Sight(
         period=seen.period,
         states=states,
         ailing=seen.observation.ailing.keys(),
         creating=frozenset(creating),
-        refused=fleets.refusals(connection, unmade),
+        refused=fleet_store.refusals(connection, unmade),
         longest_rest=max(int(LONGEST_REST_S // now.interval_s), 1),
         failed={vm: said for (vm, one), said in words if failing(one, said)},
         stopped=frozenset(vm for (vm, _), said in words if said in OFF_THEIR_HOSTS),
-        deaf=decisions.deaf(
+        deaf=journal.deaf(
             connection, [one.vm for one in present if one.leaving and one.vm is not None]
         ),
     )
     return _Scene(
         sight=sight,
-        prices=None if newest is None else prices.load(connection, newest),
+        prices=None if newest is None else price_store.load_prices(connection, newest),
         capacities=capacities(seen.snapshot, now.markets),
         past=_past(connection, now),
         members=members,
-        numbers=fleets.numbers(connection),
-        failures=fleets.failures(connection, now.at_s - WINDOW_S),
+        numbers=fleet_store.highest_numbers(connection),
+        failures=fleet_store.failures(connection, now.at_s - WINDOW_S),
         room=Room(now.new_vms),
     )
 
@@ -228,7 +229,7 @@ def _past(connection: sa.Connection, now: Circumstances) -> Mapping[str, Mapping
     found: dict[str, dict[str, list[float]]] = {}
     for market in now.markets:
         by_resource = found.setdefault(market.name, {})
-        for point in prices.history(connection, market.name, since_s):
+        for point in price_store.history(connection, market.name, since_s):
             by_resource.setdefault(point.resource, []).append(point.price)
     return found
 
@@ -242,7 +243,7 @@ def _tend_one(
 ) -> _Done:
     known = scene.members[platform.id]
     gone = set(lost(known, scene.sight))
-    fleets.lose(connection, gone, now.at_s)
+    fleet_store.mark_gone(connection, gone, now.at_s)
     members = [one for one in known if one.key not in gone]
     if asking is None:
         return _Done(_end_one(connection, platform, members, scene, now))
@@ -263,7 +264,7 @@ def _end_one(
     if not members:
         passed(connection, platform, Happening(event=Event.GONE, why=""), now.at_s)
     result = ending(State(platform.state), members, scene.sight)
-    fleets.leave(connection, result.leave)
+    fleet_store.mark_leaving(connection, result.leave)
     return result.steps
 
 
@@ -318,6 +319,6 @@ def _go_on(
             connection, platform, members, sight, failures, now.at_s, now.interval_s
         ),
     )
-    fleets.add(connection, result.add)
-    fleets.leave(connection, result.leave)
+    fleet_store.add_platform_members(connection, result.add)
+    fleet_store.mark_leaving(connection, result.leave)
     return _Done(result.steps, claim)

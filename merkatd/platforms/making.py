@@ -5,8 +5,8 @@ from hashlib import blake2b
 from uuid import UUID
 
 from merkatd.cluster import Create
-from merkatd.database.fleets import Member
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.platform_store import Platform
 from merkatd.platforms.first_bid import first_bid, reference_price
 from merkatd.platforms.ports import Amounts
 from merkatd.platforms.purses import wanted_by

@@ -16,8 +16,8 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.cluster import Step
-from merkatd.database import platforms
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import Platform
 from merkatd.platforms import ordering
 from merkatd.platforms.acting import act
 from merkatd.platforms.announcing import Attended, news_of
@@ -303,7 +303,7 @@ class Manager:
         """
         check_memory(memory)
         await self._acting().run(
-            lambda connection: platforms.change(connection, platform, memory=memory)
+            lambda connection: platform_store.change(connection, platform, memory=memory)
         )
 
     async def ended(self, platform: int, why: str, *, final: bool) -> None:
@@ -314,7 +314,7 @@ class Manager:
         at_s, goods = self._world.now(), self._world.goods.resources
 
         def store(connection: sa.Connection) -> None:
-            one = platforms.locked(connection, platform)
+            one = platform_store.locked(connection, platform)
             if one is None:
                 return
             fail(connection, one, why, at_s, goods)
@@ -335,7 +335,7 @@ class Manager:
         at_s = self._world.now()
 
         def store(connection: sa.Connection) -> None:
-            one = platforms.locked(connection, platform)
+            one = platform_store.locked(connection, platform)
             if one is not None:
                 monitor_failed(connection, one, row, why, at_s)
 

@@ -9,9 +9,8 @@ from controllers.policies.patience import Book
 from merkatd import ledger
 from merkatd.currency import micro
 from merkatd.currency.settings import Money
-from merkatd.database import doings, platforms
-from merkatd.database.doings import Doing
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import Doing, Platform
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.platforms.conditions import Answer, Judged, Offer, cost_of_all, judged
 from merkatd.platforms.life import ENDS, WAITING, Event, State
@@ -52,18 +51,18 @@ class Submission:
 
 def submit(connection: sa.Connection, given: Submission, money: Money, at_s: float) -> Platform:
     """A new platform, its budget moved to an account of its own. Raises LedgerError."""
-    before = platforms.submitted(connection, given.token)
+    before = platform_store.submitted(connection, given.token)
     if before is not None:
         return before
     template = given.template
     ledger.meet(connection, given.owner, money, at_s)
-    living = platforms.living(connection, given.owner)
+    living = platform_store.living(connection, given.owner)
     if len(living) >= MOST_LIVING:
         raise OrderError(f"a tenant has at most {MOST_LIVING} platforms that are not over")
     _check_processes(template, living, given.most_processes)
     _check_vms(template, living)
     deadline = template.goal.deadline
-    stored = platforms.add(
+    stored = platform_store.add(
         connection,
         Platform(
             token=given.token,
@@ -88,14 +87,14 @@ def submit(connection: sa.Connection, given: Submission, money: Money, at_s: flo
         micro(template.budget.replenishment),
         at_s,
     )
-    platforms.change(connection, stored.id, account=budget.application)
+    platform_store.change(connection, stored.id, account=budget.application)
     _note(connection, stored, at_s, given.who, State.SUBMITTED, f"with {_credits(template)}")
     return found(connection, stored.id)
 
 
 def found(connection: sa.Connection, platform: int) -> Platform:
     """The platform of this id. Raises NotFoundError."""
-    one = platforms.locked(connection, platform)
+    one = platform_store.locked(connection, platform)
     if one is None:
         raise NotFoundError(f"there is no platform {platform}")
     return one
@@ -125,10 +124,10 @@ def update(
         deadline_s = new.deadline.seconds(at_s)
         if deadline_s <= at_s:
             raise OrderError(f"deadline: {at(deadline_s)} has passed")
-        platforms.change(connection, platform, deadline_s=deadline_s)
+        platform_store.change(connection, platform, deadline_s=deadline_s)
         said.append(f"deadline {at(deadline_s)}")
     if new.performance is not None:
-        platforms.change(connection, platform, performance=new.performance)
+        platform_store.change(connection, platform, performance=new.performance)
         said.append(f"performance {new.performance:g}")
     if (new.budget is not None or new.replenishment is not None) and one.account is not None:
         changed = ledger.set_budget(
@@ -155,7 +154,7 @@ def suspend(connection: sa.Connection, platform: int, who: str, at_s: float) -> 
     one = found(connection, platform)
     if State(one.state) in {*ENDS, State.STOPPING}:
         raise OrderError(f"platform {platform} is {one.state}")
-    platforms.change(connection, platform, held=True)
+    platform_store.change(connection, platform, held=True)
     if State(one.state) in WAITING:
         _note(connection, one, at_s, who, "hold", "its tenant holds it back")
     event = Happening(event=Event.SUSPEND, why="its tenant suspended it")
@@ -167,13 +166,13 @@ def resume(connection: sa.Connection, platform: int, who: str, at_s: float) -> P
     """Resume it now, whatever the price; one that was held back waits for the rest."""
     one = found(connection, platform)
     if one.held and State(one.state) in WAITING:
-        platforms.change(connection, platform, held=False)
+        platform_store.change(connection, platform, held=False)
         _note(connection, one, at_s, who, "release", "its tenant holds it back no longer")
         return found(connection, platform)
     event = Happening(event=Event.RESUME, why="its tenant resumed it")
     if passed(connection, one, event, at_s, who).state == one.state:
         raise OrderError(f"platform {platform} is {one.state}: there is nothing to resume")
-    platforms.change(connection, platform, held=False)
+    platform_store.change(connection, platform, held=False)
     return found(connection, platform)
 
 
@@ -194,7 +193,7 @@ def end_of_removed(connection: sa.Connection, owner: int, at_s: float) -> str | 
     )
     left = [
         one.id
-        for one in platforms.living(connection)
+        for one in platform_store.living(connection)
         if one.owner == owner
         and State(passed(connection, one, event, at_s, "OpenNebula").state) not in ENDS
     ]
@@ -286,4 +285,6 @@ def _credits(template: Template) -> str:
 def _note(
     connection: sa.Connection, one: Platform, at_s: float, who: str, what: str, text: str
 ) -> None:
-    doings.add(connection, Doing(platform=one.id, at_s=at_s, who=who, what=str(what), text=text))
+    platform_store.add_action(
+        connection, Doing(platform=one.id, at_s=at_s, who=who, what=str(what), text=text)
+    )

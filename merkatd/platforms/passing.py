@@ -7,9 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd import ledger
-from merkatd.database import doings, platforms
-from merkatd.database.doings import Doing
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import Doing, Platform
 from merkatd.platforms.life import ENDS, Event, State, leads_to
 from merkatd.platforms.turning import Happening
 
@@ -42,9 +41,9 @@ def passed(
         "ending": str(what.ending) if state is State.STOPPING else None,
         "started_s": at_s if what.event is Event.START else platform.started_s,
     }
-    platforms.change(connection, platform.id, **values)
+    platform_store.change(connection, platform.id, **values)
     text = why if state != State.POSTPONED or not what.needs else f"{why}; needed: {what.needs}"
-    doings.add(
+    platform_store.add_action(
         connection,
         Doing(platform=platform.id, at_s=at_s, who=who, what=str(state), text=text, action=action),
     )
@@ -61,8 +60,8 @@ def resized(
 ) -> Platform:
     """The platform with other sizes of its clusters."""
     merged = {**platform.sizes, **sizes}
-    platforms.change(connection, platform.id, sizes=merged)
-    doings.add(connection, doing)
+    platform_store.change(connection, platform.id, sizes=merged)
+    platform_store.add_action(connection, doing)
     return replace(platform, sizes=merged)
 
 
@@ -70,5 +69,5 @@ def _waits_on(connection: sa.Connection, platform: Platform, what: Happening) ->
     """It waits for something else than before, perhaps."""
     if (platform.why, platform.needs) == (what.why, what.needs):
         return platform
-    platforms.change(connection, platform.id, why=what.why, needs=what.needs)
+    platform_store.change(connection, platform.id, why=what.why, needs=what.needs)
     return replace(platform, why=what.why, needs=what.needs)

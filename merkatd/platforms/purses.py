@@ -8,10 +8,10 @@ import sqlalchemy as sa
 from controllers.policies.deadline import Purse, bid_max
 from controllers.policies.minimum import least_part
 from merkatd.currency import MICRO
-from merkatd.database import platforms
-from merkatd.database.apart import Apart
-from merkatd.database.budgets import Budget
-from merkatd.database.platforms import Platform
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.ledger.budget_store import Budget
 from merkatd.platforms.conditions import Terms
 from merkatd.platforms.failing import trouble_of
 from merkatd.platforms.life import WAITING, State
@@ -27,7 +27,7 @@ _HORIZON_S = 86_400.0
 def read_all(connection: sa.Connection) -> None:
     """Read the texts of all living platforms, so that what they say is known from then on."""
     apart = Apart(connection)
-    for platform in platforms.living(connection):
+    for platform in platform_store.living(connection):
         apart.look(platform.id, partial(_read, platform), None)
 
 

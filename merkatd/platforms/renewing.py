@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from merkatd.database import doings, fleets
-from merkatd.database.doings import Doing
-from merkatd.database.fleets import Member
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.platform_store import Doing, Platform
 from merkatd.platforms.fleet import MOST_REFUSALS, Counts, Sight
 from merkatd.platforms.life import UP_OR_COMING, State
 from merkatd.platforms.passing import MANAGER, resized
@@ -52,10 +51,10 @@ def made_anew(
         return frozenset()
     found = replaced(_failed(members, sight), failures, at_s, interval_s)
     keys = frozenset(one.key for one in found)
-    fleets.fail(connection, keys, at_s)
+    fleet_store.mark_failed(connection, keys, at_s)
     for one in found:
         doing = Doing(platform=platform.id, at_s=at_s, who=MANAGER, what="replace", text=one.text)
-        doings.add(connection, doing)
+        platform_store.add_action(connection, doing)
     return keys
 
 
@@ -80,7 +79,7 @@ def without_refused(
     _tell_refused(connection, platform, left, sight, at_s)
     if not given_up:
         return platform, left
-    fleets.lose(connection, keys, at_s)
+    fleet_store.mark_gone(connection, keys, at_s)
     fewer = Counter(one.cluster for one in given_up)
     sizes = {name: size - fewer[name] for name, size in platform.sizes.items()}
     doing = Doing(
@@ -135,7 +134,7 @@ def _tell_refused(
         what="refused",
         text=f"{text}; it is asked for again {again}: {why}",
     )
-    doings.replace(connection, doing)
+    platform_store.replace_action(connection, doing)
 
 
 def _failed(members: Sequence[Member], sight: Sight) -> dict[str, list[tuple[str, int, str]]]:

@@ -8,10 +8,11 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency import MICRO
-from merkatd.database import doings, entries, fleets, periods, prices
-from merkatd.database.doings import Doing
-from merkatd.database.entries import TransactionKind
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.platform_store import Doing, Platform
+from merkatd.database.ledger import entry_store
+from merkatd.database.ledger.entry_store import TransactionKind
+from merkatd.database.scheduler import period_store, price_store
 from merkatd.platforms import ordering
 from merkatd.platforms.announcing import vms_now
 from merkatd.platforms.claims import book_without, capacities
@@ -35,8 +36,8 @@ def shown(
 ) -> Row:
     """All that is known of a platform, in words and numbers that JSON can carry."""
     template = parsed(one.template)
-    newest = periods.newest_decided(connection)
-    found = None if newest is None else prices.load(connection, newest)
+    newest = period_store.newest_decided(connection)
+    found = None if newest is None else price_store.load_prices(connection, newest)
     outlook = ordering.outlook(
         connection,
         one,
@@ -50,7 +51,7 @@ def shown(
     )
     judged = outlook.judged
     market = market_of(template, world.markets).name
-    members = fleets.present(connection, one.id)
+    members = fleet_store.living_members(connection, one.id)
     seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
     return summary(connection, one) | {
         "unattended": world.troubles.why(Kind.PLATFORM, one.id),
@@ -67,14 +68,14 @@ def shown(
             for each in members
             if each.vm is not None
         ],
-        "actions": [_doing(each) for each in doings.recent(connection, one.id, NEWEST)],
+        "actions": [_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
     }
 
 
 def shown_in_part(connection: sa.Connection, one: Platform, world: World, error: Exception) -> Row:
     """The parts of a broken platform that can be shown, and why the rest can't."""
     template = parsed(one.template)
-    members = fleets.present(connection, one.id)
+    members = fleet_store.living_members(connection, one.id)
     why = world.troubles.why(Kind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
     return summary(connection, one) | {
         "unattended": why,
@@ -91,7 +92,7 @@ def shown_in_part(connection: sa.Connection, one: Platform, world: World, error:
             for each in members
             if each.vm is not None
         ],
-        "actions": [_doing(each) for each in doings.recent(connection, one.id, NEWEST)],
+        "actions": [_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
     }
 
 
@@ -143,7 +144,7 @@ def _on_track(one: Platform, report: Mapping[str, Any]) -> bool | None:
 
 def _spent(connection: sa.Connection, account: int) -> float:
     """What its VMs cost, less what was given back."""
-    moved = entries.sums(connection, account, 0.0, None)
+    moved = entry_store.sums(connection, account, 0.0, None)
     return -sum(moved.get(kind, 0) for kind in _CHARGES) / MICRO
 
 

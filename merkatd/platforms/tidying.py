@@ -4,7 +4,7 @@ from functools import partial
 
 from twisted.logger import Logger
 
-from merkatd.database import platforms
+from merkatd.database.fleets import platform_store
 from merkatd.platforms.ports import Controllers
 from merkatd.scheduler.world import World
 
@@ -23,7 +23,7 @@ async def tidy(world: World, controllers: Controllers, period: int) -> None:
         return
     rhythm = world.rhythm
     since_s = world.now() - rhythm.keep_allocations * rhythm.interval_s
-    kept = await world.database.read(lambda c: platforms.remembered(c, since_s, MOST_OVER))
+    kept = await world.database.read(lambda c: platform_store.remembered(c, since_s, MOST_OVER))
     gone = await world.executor.run(partial(controllers.tidy, kept))
     if gone:
         _log.info("Logs of {count} platforms that are over were removed", count=gone)

@@ -14,7 +14,7 @@ from functools import partial
 from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, OnHost, Step
-from merkatd.database import journal, periods
+from merkatd.database.scheduler import journal, period_store
 from merkatd.scheduler.asking import Asked, ask
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen
@@ -68,7 +68,7 @@ async def act(
     in_waves = await world.executor.run(lambda: waves(world, seen.snapshot, plan, sent_now))
     asked = await ask(world, {**ready, **again}, known, again.keys(), in_waves)
     at_s = world.now()
-    await world.database.run(lambda connection: periods.acted(connection, seen.period, at_s))
+    await world.database.run(lambda connection: period_store.acted(connection, seen.period, at_s))
     sent = len(done) + len(elsewhere) + len(ready) + len(again) - len(asked.never_sent)
     return await aside(lambda: _acted(sent, refused, late, {**ready, **again}, again.keys(), asked))
 

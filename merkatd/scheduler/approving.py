@@ -18,9 +18,9 @@ from twisted.logger import Logger
 
 from merkatd.cluster import OnHost, Step
 from merkatd.cluster.plan import Create, Terminate
-from merkatd.database import periods, plans
-from merkatd.database.orders import Mode
-from merkatd.database.plans import Key, PlanState, Proposed, StoredPlan
+from merkatd.database.scheduler import period_store, plan_store
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.plan_store import Key, PlanState, Proposed, StoredPlan
 from merkatd.scheduler.decide import Decided, worked_out
 from merkatd.scheduler.handing import Wanted, narrowed
 from merkatd.scheduler.leave import Leave
@@ -67,10 +67,10 @@ async def approved(world: World) -> Approved:
     """What may be done now."""
 
     def read(connection: sa.Connection) -> Approved:
-        plan = plans.newest(connection)
+        plan = plan_store.newest(connection)
         if plan is None or plan.state is not PlanState.APPROVED:
             return Approved(None)
-        sent = plans.tried(connection, plan)
+        sent = plan_store.tried(connection, plan)
         left = [step for step in plan.steps if not step.skipped and step.key not in sent]
         return Approved(plan, tuple(left))
 
@@ -85,13 +85,13 @@ async def propose(
     if plan is not None and not await _over(world, seen, plan, given, decided):
         return plan
     label = "+".join(market.strategy for market in world.markets)
-    memory = await world.database.read(lambda connection: periods.memory(connection, label))
+    memory = await world.database.read(lambda connection: period_store.memory(connection, label))
     # Always the same chance: the same cloud comes to the same plan.
     calm = replace(world, rng=np.random.default_rng(0))
     decision, _ = await world.executor.run(lambda: worked_out(calm, seen, memory, unpaid))
     under_way = {one.step.vm for one in seen.verdicts.waiting} | {one.vm for one in decided.steps}
     wanted = [
-        plans.proposed(step)
+        plan_store.proposed(step)
         for step in decision.plan
         if _is_asked(step) and step.vm not in under_way
     ]
@@ -107,7 +107,7 @@ async def _over(
 ) -> bool:
     """Whether nothing more comes of a plan; then that is written down."""
     of_plan = {step.vm for step in plan.steps}
-    new = {plans.key_of(step) for step in decided.steps} & {step.key for step in given.steps}
+    new = {plan_store.key_of(step) for step in decided.steps} & {step.key for step in given.steps}
     under_way = any(one.step.vm in of_plan for one in seen.verdicts.waiting)
     left = [step for step in given.steps if step.key not in new]
     if left and (new or under_way):
@@ -116,7 +116,9 @@ async def _over(
 
     def store(connection: sa.Connection) -> None:
         became: dict[Key, str] = {step.key: _why_not(seen, step, reasons) for step in left}
-        plans.finish(connection, plan, became | plans.tried(connection, plan), world.now())
+        plan_store.finish(
+            connection, plan, became | plan_store.tried(connection, plan), world.now()
+        )
 
     await world.database.run(store)
     for step in left:
@@ -145,8 +147,8 @@ def _stand(
     connection: sa.Connection, world: World, seen: Seen, wanted: list[Proposed]
 ) -> StoredPlan | None:
     """Let what is wanted stand, where it is anything else than what stands or was declined."""
-    newest, keys = plans.newest(connection), {step.key for step in wanted}
-    present = None if newest is None else plans.get(connection, newest.id)
+    newest, keys = plan_store.newest(connection), {step.key for step in wanted}
+    present = None if newest is None else plan_store.get(connection, newest.id)
     if present is not None:
         if present.state is PlanState.APPROVED:  # since this period began
             return present
@@ -157,5 +159,5 @@ def _stand(
             return None
     if present is None and not wanted:
         return None
-    plans.put(connection, seen.period, wanted, world.now())
-    return plans.newest(connection) if wanted else None
+    plan_store.put(connection, seen.period, wanted, world.now())
+    return plan_store.newest(connection) if wanted else None

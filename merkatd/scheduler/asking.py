@@ -16,8 +16,8 @@ from twisted.logger import Logger
 
 from merkatd.cluster import Create, Deploy, Migrate
 from merkatd.cluster.plan import Step
-from merkatd.database import journal
-from merkatd.database.lease import LeaseLostError
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.scheduler.ports import Answer, Reply, UnreachableError
 from merkatd.scheduler.waves import Waves
 from merkatd.scheduler.world import World

@@ -31,8 +31,8 @@ from merkatd.cluster import RESTING, Stop, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import credits_of
 from merkatd.currency.solvency import gives_back, suspended
-from merkatd.database import journal
-from merkatd.database.lease import LeaseLostError
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.scheduler.charge import Purse
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import Answer, UnreachableError

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
-from merkatd.database import periods
+from merkatd.database.scheduler import period_store
 from merkatd.scheduler.transactions import Transactions
 
 if TYPE_CHECKING:  # it has one of these
@@ -102,7 +102,7 @@ class Believed:
         """The time that is believed now, in this period; at the first look earlier ones count."""
         past: Sequence[float] = ()
         if self._belief is None:
-            past = await database.read(lambda c: periods.observed(c, period, _PAST))
+            past = await database.read(lambda c: period_store.observed(c, period, _PAST))
         return self._look(world, past)
 
     def _look(self, world: "World", past: Sequence[float]) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Deploy, VmState
-from merkatd.database import decisions
-from merkatd.database.steps import OUTSTANDING, StepState, StoredStep
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.step_store import OUTSTANDING, StepState, StoredStep
 from merkatd.scheduler.ports import Observation
 
 FAILED = "BOOT_FAILURE"
@@ -18,7 +18,7 @@ _LOOKED_AT = 20
 
 def attempts_at(connection: sa.Connection, vm: int) -> int | None:
     """Return the number of failed starts in a row of this VM; None while one is under way."""
-    return attempts(decisions.history(connection, vm, _LOOKED_AT))
+    return attempts(journal.history(connection, vm, _LOOKED_AT))
 
 
 def attempts(history: tuple[StoredStep, ...]) -> int | None:

@@ -17,9 +17,11 @@ from twisted.logger import Logger
 from merkatd import ledger
 from merkatd.cluster import Ints
 from merkatd.currency import MICRO
-from merkatd.database import accounts, allocations, arrears, fleets, periods, reservations
-from merkatd.database.periods import Period, PeriodState
-from merkatd.database.retrying import LostRaceError, is_of_data
+from merkatd.database.base.transactions import LostRaceError, is_of_data
+from merkatd.database.fleets import fleet_store
+from merkatd.database.ledger import account_store, charge_store, reservation_store
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.period_store import Period, PeriodState
 from merkatd.ledger import Bill, Person
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler import holding
@@ -104,13 +106,13 @@ async def charge(
 
 def _charge(books: Books, *, goes_on: bool) -> tuple[int, Purse]:
     connection, world, seen, _, _, at_s = books
-    accounts.lock_books(connection)
+    account_store.lock_books(connection)
     owners = seen.observation.vm_owner.tolist()
     ledger.met(connection, owners, world.money, at_s, _people(seen.observation))
     change = ledger.keep_supply(connection, world.money, at_s)
     if change is not None:
         _log.info("The supply changes: {reason}", reason=change.reason)
-    due = periods.to_charge(connection, seen.period)
+    due = period_store.to_charge(connection, seen.period)
     ends = [*due[1:], None][: len(due)]
     taken = sum(_guarded(books, period, end) for period, end in zip(due, ends, strict=True))
     paid = ledger.renew_if_due(connection, world.money, at_s)
@@ -126,10 +128,10 @@ def _charge(books: Books, *, goes_on: bool) -> tuple[int, Purse]:
 
 def _go_on(books: Books, newest: int) -> None:
     """What the newest period gave goes on, if it could be charged up to now."""
-    present = periods.get(books.connection, newest)
+    present = period_store.get(books.connection, newest)
     if present is None or present.state is not PeriodState.CHARGED:
         return  # its columns are not known, or damaged
-    arrays = allocations.load(books.connection, newest)
+    arrays = price_store.load_allocations(books.connection, newest)
     if arrays is not None:
         go_on(books, arrays)
 
@@ -146,7 +148,7 @@ def _guarded(books: Books, period: Period, end: Period | None) -> int:
         # Whatever is wrong with one period, others go on.
         attempt.rollback()
         why = f"it can't be charged: {type(error).__name__}: {error}"
-        periods.quarantine(connection, period.number, books.at_s, why)
+        period_store.quarantine(connection, period.number, books.at_s, why)
         ledger.release(connection, period.number, books.at_s)
         _log.error(
             "Period {period} is in quarantine, {why}. Later periods are charged."
@@ -183,20 +185,20 @@ def purse_of(
     taken off. The reservation of the period that is `deciding` is free for its decision.
     """
     vms = seen.vm_id.tolist()
-    of_platforms = fleets.applications(connection)
+    of_platforms = fleet_store.applications(connection)
     applications = [of_platforms.get(vm, NOBODY) for vm in vms]
     payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
-    newest = periods.newest_decided(connection)
+    newest = period_store.newest_decided(connection)
     last = None if newest is None else columns_of(connection, newest)
     cost = _cost(last, world, seen)
-    concerned = accounts.get(connection, payer).values()
-    own = {} if deciding is None else reservations.of_period(connection, deciding)
+    concerned = account_store.get(connection, payer).values()
+    own = {} if deciding is None else reservation_store.of_period(connection, deciding)
     held = {one.id: one.free + own.get(one.id, 0) for one in concerned}
     if not charged:
         held = {
             one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0) for one in concerned
         }
-    owing = arrears.load(connection)
+    owing = charge_store.load(connection)
     return Purse(
         payer=dict(zip(vms, payer, strict=True)),
         free={account: held[account] for account in set(payer) if account in held},
@@ -221,12 +223,14 @@ def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> 
 def _charge_one(books: Books, period: Period, end: Period | None) -> int:
     """Charge one period up to the next one that came as far, or up to now."""
     connection, world, seen, histories, _, at_s = books
-    arrays = allocations.load(connection, period.number)
+    arrays = price_store.load_allocations(connection, period.number)
     if arrays is None:
-        periods.failed(connection, period.number, at_s, "what was allocated is not known any more")
+        period_store.failed(
+            connection, period.number, at_s, "what was allocated is not known any more"
+        )
         ledger.release(connection, period.number, at_s)
         return 0
-    after = None if end is None else allocations.load(connection, end.number)
+    after = None if end is None else price_store.load_allocations(connection, end.number)
     seconds = seconds_charged(world, seen, period, arrays, (end, after), histories)
     rested, longest = seconds.rested, seconds.longest
     rows = np.flatnonzero(in_a_market(arrays, world.markets) & (longest + rested > 0))
@@ -266,7 +270,7 @@ def _charge_one(books: Books, period: Period, end: Period | None) -> int:
         intervals=passed_s(world, seen, period, end) / world.rhythm.interval_s,
     )
     result = ledger.settle(connection, bill, at_s)
-    periods.charged(connection, period.number, at_s)
+    period_store.charged(connection, period.number, at_s)
     return result.taken
 
 

@@ -13,8 +13,9 @@ from merkatd import ledger
 from merkatd.cluster import Decision, Deploy, Ints, Migrate, OnHost, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
 from merkatd.cluster.plan import Step
-from merkatd.database import accounts, allocations, journal, periods, prices
-from merkatd.database.journal import Recorded
+from merkatd.database.ledger import account_store
+from merkatd.database.scheduler import journal, period_store, price_store
+from merkatd.database.scheduler.journal import Recorded
 from merkatd.limits import Limits
 from merkatd.limits import decide as decide_limits
 from merkatd.scheduler import holding, looks, restarts, unlimited
@@ -67,7 +68,7 @@ async def decide(
     proposed = in_turn(await world.proposals(asked, seen), world.rhythm.new_vms)
     seen = left_alone(seen, proposed)
     label = "+".join(market.strategy for market in world.markets)
-    memory = await world.database.read(lambda connection: periods.memory(connection, label))
+    memory = await world.database.read(lambda connection: period_store.memory(connection, label))
     decision, limits = await world.executor.run(
         lambda: with_leave(world, seen, memory, unpaid, proposed, leave)
     )
@@ -238,10 +239,10 @@ def _store(
 ) -> Recorded:
     """Store it all, once: run again, it tells what was recorded."""
     if not leave.mode.watches:
-        accounts.lock_books(connection)
+        account_store.lock_books(connection)
     steps = permitted(leave, _of_this_period(limits.plan))
     recorded = journal.record(connection, steps, at_s)
-    if periods.decided_at(connection, seen.period, at_s):
+    if period_store.decided_at(connection, seen.period, at_s):
         return recorded
     arrays = _kept(connection, world, seen, decision, limits)
     snapshot = seen.snapshot
@@ -249,15 +250,15 @@ def _store(
         market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
         for market, row in zip(world.markets, decision.prices, strict=True)
     }
-    prices.store(connection, seen.period, by_market)
+    price_store.store_prices(connection, seen.period, by_market)
     if leave.mode.watches:
-        periods.watched(connection, seen.period, at_s, label)
+        period_store.watched(connection, seen.period, at_s, label)
     else:
         most = most_owed(arrays, world.markets, world.rhythm.most_periods_charged)
         ledger.reserve(connection, seen.period, most, at_s)
         arrays = with_means(connection, world, arrays)
-        periods.decided(connection, seen.period, at_s, label, decision.memory)
-    allocations.store(connection, seen.period, arrays)
+        period_store.decided(connection, seen.period, at_s, label, decision.memory)
+    price_store.store_allocations(connection, seen.period, arrays)
     return recorded
 
 
@@ -269,7 +270,7 @@ def _kept(
     runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
     placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
     payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
-    newest = allocations.newest(connection) if by_use(world.markets, market).any() else None
+    newest = price_store.newest(connection) if by_use(world.markets, market).any() else None
     last = None if newest is None else columns_of(connection, newest)
     return {
         "vm": vms.id,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from twisted.logger import Logger
 
 from merkatd.cluster import Migrate
-from merkatd.database.orders import Mode
-from merkatd.database.plans import StoredPlan
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.plan_store import StoredPlan
 from merkatd.scheduler.act import Acted, act
 from merkatd.scheduler.afford import Afforded, beside
 from merkatd.scheduler.approving import approved, propose

@@ -9,9 +9,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
-from merkatd.database import allocations, periods
-from merkatd.database.periods import Period
-from merkatd.database.retrying import LostRaceError
+from merkatd.database.base.transactions import LostRaceError
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.period_store import Period
 from merkatd.scheduler.contended import seconds_by_good
 from merkatd.scheduler.looks import Look, are_hidden, look_back, look_of, never_ran
 from merkatd.scheduler.observe import Seen
@@ -47,7 +47,7 @@ def _wanted_histories(
     connection: sa.Connection, world: World, seen: Seen
 ) -> tuple[float, list[int]]:
     """Since when, and of which VMs, histories are needed."""
-    due = periods.to_charge(connection, seen.period)
+    due = period_store.to_charge(connection, seen.period)
     vms: set[int] = set()
     now = look_of(seen.observation, _runs(seen.observation))
     for period in reversed(due):
@@ -77,7 +77,7 @@ def _few_of_each(vms: Iterable[int], hidden: Ints, arrays: Mapping[str, Any]) ->
 def _kept(connection: sa.Connection, period: int) -> Mapping[str, Any] | None:
     """Return what a period kept; None where it can't be read, which its charge reports."""
     try:
-        return allocations.load(connection, period)
+        return price_store.load_allocations(connection, period)
     except (sa.exc.SQLAlchemyError, LostRaceError):
         raise
     except Exception:  # noqa: BLE001 - whatever is wrong with one period, others go on
@@ -92,9 +92,9 @@ def _could_run(arrays: Mapping[str, Any]) -> Bools:
 
 def columns_of(connection: sa.Connection, newest: int) -> Mapping[str, Any] | None:
     """Return what the newest period kept; None where that is damaged, or not known any more."""
-    if newest in {one.number for one in periods.quarantined(connection)}:
+    if newest in {one.number for one in period_store.quarantined(connection)}:
         return None
-    return allocations.load(connection, newest)
+    return price_store.load_allocations(connection, newest)
 
 
 def begun_anew_by(

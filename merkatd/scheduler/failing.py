@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from merkatd.cluster import HostState, Snapshot
-from merkatd.database.moves import Failing, Moves
+from merkatd.database.scheduler.migration_history import Failing, Moves
 from merkatd.placement import strategy_named
 from merkatd.scheduler.world import World
 

@@ -27,8 +27,8 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Throttle
-from merkatd.database import journal
-from merkatd.database.lease import LeaseLostError
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.scheduler.arrivals import Arrivals
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.using import Limited

@@ -2,8 +2,8 @@
 
 from twisted.logger import Logger
 
-from merkatd.database import periods
-from merkatd.database.lease import LeaseLostError
+from merkatd.database.scheduler import period_store
+from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.world import World
 
@@ -16,7 +16,7 @@ async def give_up(world: World, seen: Seen, error: Exception) -> None:
     if isinstance(error, LeaseLostError):
         return
     try:
-        await world.database.run(lambda c: periods.give_up(c, seen.period, at_s, why))
+        await world.database.run(lambda c: period_store.give_up(c, seen.period, at_s, why))
     except Exception:  # noqa: BLE001 - the first error is raised; this one follows from it, or is logged
         _log.failure(
             "Period {period} failed, and its failure could not be stored", period=seen.period

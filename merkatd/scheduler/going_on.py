@@ -23,7 +23,7 @@ from twisted.logger import Logger
 from merkatd import ledger
 from merkatd.cluster import VmState
 from merkatd.cluster.columns import NOWHERE
-from merkatd.database import allocations, periods
+from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler import holding, looks, restarts, using
 from merkatd.scheduler.books import Books
 from merkatd.scheduler.observe import Seen
@@ -49,9 +49,9 @@ def go_on(books: Books, arrays: Mapping[str, Any]) -> None:
     except Exception:  # noqa: BLE001 - whatever is wrong with the columns, this period may decide
         _log.failure("Until period {period} decides, nothing is charged", period=number)
         return
-    allocations.store(connection, number, found)
+    price_store.store_allocations(connection, number, found)
     ledger.reserve(connection, number, most, world.now())
-    periods.continued(connection, number)
+    period_store.continued(connection, number)
 
 
 def columns_from_now_on(

@@ -13,7 +13,7 @@ import numpy as np
 from twisted.internet.defer import Deferred
 
 from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
-from merkatd.database import journal
+from merkatd.database.scheduler import journal
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.narrowing import narrowed_to
 from merkatd.scheduler.observe import Seen

@@ -1,6 +1,6 @@
 """Leading: of several daemons on one database, and in one zone, at most one acts.
 
-Who holds the lease in the database acts (`merkatd.database.lease`). The holder raises the
+Who holds the lease in the database acts (`merkatd.database.scheduler.lease_store`). The holder raises the
 lease's counter every few seconds, and with everything that it writes; the others watch it and
 take the lease when the counter has stood still for `lease_s`, or at once when it was given back.
 
@@ -20,8 +20,9 @@ import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.database import lease, migrations
-from merkatd.database.lease import Lease, LeaseLostError
+from merkatd.database import migrations
+from merkatd.database.scheduler import lease_store
+from merkatd.database.scheduler.lease_store import Lease, LeaseLostError
 from merkatd.scheduler.outage import Outage
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.transactions import Transactions
@@ -149,7 +150,9 @@ class Leading:
             except LeaseLostError as error:
                 self._lost(error)
             return
-        found, unknown = await self._database.read(lambda c: (lease.present(c), self._unknown(c)))
+        found, unknown = await self._database.read(
+            lambda c: (lease_store.present(c), self._unknown(c))
+        )
         if found != self._seen:
             self._seen, self._seen_s = found, self._now()
         if unknown:
@@ -162,13 +165,13 @@ class Leading:
             await self._take(found)
 
     def _free(self, found: Lease) -> bool:
-        if found.holder in {lease.NOBODY, self._holder}:
+        if found.holder in {lease_store.NOBODY, self._holder}:
             return True
         return self._now() - self._seen_s >= self._wait_s
 
     async def _take(self, found: Lease | None) -> None:
         begin_s = self._now()
-        token = await self._database.run(lambda c: lease.take(c, self._holder, found))
+        token = await self._database.run(lambda c: lease_store.take(c, self._holder, found))
         if token is not None:
             self._token = token
             self._surely_until_s = begin_s + _SURELY * self._sure_s
@@ -242,7 +245,7 @@ class Leading:
         begin_s = self._now()
 
         def fenced(connection: sa.Connection) -> Result:
-            lease.hold(connection, token)
+            lease_store.hold(connection, token)
             return work(connection)
 
         try:
@@ -268,7 +271,7 @@ class Leading:
         self._let_go()
         if token is not None:
             _log.info("This daemon gives the lease back: {why}", why=why)
-            await self._database.run(lambda c: lease.give_back(c, token))
+            await self._database.run(lambda c: lease_store.give_back(c, token))
 
     def _let_go(self) -> None:
         held, self._token = self._token is not None, None

@@ -7,8 +7,8 @@ import numpy as np
 
 from merkatd.cluster import Migrate, OnHost, Plan, Step
 from merkatd.cluster.plan import Create, Terminate
-from merkatd.database.orders import Mode
-from merkatd.database.plans import Key, key_of
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.plan_store import Key, key_of
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import Acting
 

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from merkatd import ledger
 from merkatd.cluster import Floats, Ints
 from merkatd.currency import MICRO
-from merkatd.database import accounts, allocations
+from merkatd.database.ledger import account_store
+from merkatd.database.scheduler import price_store
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.owed import costs, in_a_market
 from merkatd.scheduler.using import CPU, by_use
@@ -57,7 +58,7 @@ def with_means(
 
 def means_in(connection: sa.Connection, world: World, period: int) -> Mapping[int, Means]:
     """By id, of VMs that were off when the period was decided: what each can pay for."""
-    arrays = allocations.load(connection, period)
+    arrays = price_store.load_allocations(connection, period)
     if arrays is None or "paid_part" not in arrays:
         return {}
     # A VM whose bid buys nothing as well: it gets the least that a host can give.
@@ -92,7 +93,7 @@ def _all_cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
 
 def _paid_part(connection: sa.Connection, payers: Ints, most: Floats) -> Floats:
     """[rows]: the part of these amounts that the payer of each can pay of all of its own."""
-    known = accounts.get(connection, [one for one in set(payers.tolist()) if one >= 0])
+    known = account_store.get(connection, [one for one in set(payers.tolist()) if one >= 0])
     part = np.zeros(len(most))
     for account, one in known.items():
         mine = payers == account

@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.cluster import Deploy, Floats, Migrate, Step, VmState
-from merkatd.database import journal
+from merkatd.database.scheduler import journal
 from merkatd.scheduler.boots import FAILED, attempts_at, is_tried_again
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import RESOURCES

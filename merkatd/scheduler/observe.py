@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd.cluster import Snapshot, Step, VmState
-from merkatd.database import bids, decisions, fleets, group_vms, journal, moves, periods
-from merkatd.database.bids import Bid, BidSource
-from merkatd.database.group_vms import Rate
-from merkatd.database.moves import Moves
+from merkatd.database.fleets import fleet_store, group_vm_store
+from merkatd.database.fleets.group_vm_store import Rate
+from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
+from merkatd.database.scheduler.bid_store import Bid, BidSource
+from merkatd.database.scheduler.migration_history import Moves
 from merkatd.limits import InForce
 from merkatd.market.claim_prices import Claims
 from merkatd.scheduler.boots import given_up
@@ -137,7 +138,7 @@ def seen_from(
 async def observe(world: World) -> Seen:
     """Read everything, and store that it was read: from here on the period has a number."""
     # Read first: bids that arrive during the observation are newer than those of templates.
-    began = await world.database.read(bids.newest)
+    began = await world.database.read(bid_store.newest)
     looked = await look(world)
     await world.executor.run(partial(world.recent.met, looked.observation, looked.use))
     stored = await world.database.run(lambda connection: _store(connection, world, looked, began))
@@ -180,27 +181,27 @@ def _store(connection: sa.Connection, world: World, looked: Look, began: int) ->
     Run again, it comes to the same: what it has ended counts as outstanding still.
     """
     observation = looked.observation
-    number = periods.begun_by(connection, looked.started_s, observation.at_s)
-    outstanding = decisions.outstanding(connection, None if number is None else observation.at_s)
+    number = period_store.begun_by(connection, looked.started_s, observation.at_s)
+    outstanding = journal.outstanding(connection, None if number is None else observation.at_s)
     verdicts = judge(outstanding, observation, world.rhythm, handing=world.handing)
     at_s = observation.at_s
     journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
     journal.expire(connection, verdicts.expired, at_s)
-    bids.say(connection, new_words(connection, looked), began)
+    bid_store.say(connection, new_words(connection, looked), began)
     owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
-    unattended = fleets.bind(connection, observation.keys, owners)
-    bids.say(connection, _silence(unattended, world.goods.resources, at_s))
-    group_vms.bind(connection, observation.keys, owners)
-    present = bids.amounts(connection)
+    unattended = fleet_store.bind_vms(connection, observation.keys, owners)
+    bid_store.say(connection, _silence(unattended, world.goods.resources, at_s))
+    group_vm_store.bind_group_vms(connection, observation.keys, owners)
+    present = bid_store.amounts(connection)
     gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
-    bids.forget(connection, gone)
+    bid_store.forget(connection, gone)
     if number is None:
-        number = periods.begin(
+        number = period_store.begin(
             connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
         )
-    applications, rates = fleets.applications(connection), group_vms.rates(connection)
+    applications, rates = fleet_store.applications(connection), group_vm_store.rates(connection)
     under_way = tuple(stored.step for stored in outstanding)
-    known_moves = moves.recent(connection, at_s, window_s(world))
+    known_moves = migration_history.recent(connection, at_s, window_s(world))
     lost = given_up(connection, observation, world.rhythm.boot_retries)
     return _Stored(number, verdicts, present, applications, rates, under_way, known_moves, lost)
 
@@ -223,7 +224,7 @@ def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:
             at_s=looked.observation.at_s,
             template_hash=hashes[vm],
         )
-        for vm in sorted(bids.changed_templates(connection, hashes))
+        for vm in sorted(bid_store.changed_templates(connection, hashes))
     ]
 
 

@@ -14,9 +14,9 @@ from typing import TypeVar
 from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.database import orders, plans
-from merkatd.database.lease import LeaseLostError
-from merkatd.database.orders import Mode, Order
+from merkatd.database.scheduler import order_store, plan_store
+from merkatd.database.scheduler.lease_store import LeaseLostError
+from merkatd.database.scheduler.order_store import Mode, Order
 from merkatd.scheduler.arrivals import arrivals
 from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.charge import charge
@@ -101,7 +101,7 @@ class Scheduler:
     async def order(self, what: Order, who: str, host: int | None = None) -> bool:
         """Keep to an order from now on, also after a restart; False where it holds already."""
         at_s = self.world.now()
-        new = await self.world.database.run(lambda c: orders.give(c, what, at_s, who, host))
+        new = await self.world.database.run(lambda c: order_store.give(c, what, at_s, who, host))
         if what is Order.RESUME:
             new, self._held = new or self._held, False
         await self._obey()
@@ -121,7 +121,7 @@ class Scheduler:
 
     async def _obey(self) -> None:
         """What other daemons were told holds for this one too: all is in the database."""
-        in_force = await self.world.of_periods().database.read(orders.in_force)
+        in_force = await self.world.of_periods().database.read(order_store.in_force)
         self.paused, self.drained = in_force.paused or self._held, in_force.drained
         self.ordered = in_force.mode
 
@@ -141,7 +141,7 @@ class Scheduler:
         self._forget()
         await self._taking_part.barred.take_back(world)
         if self._quiet.begin(leave.mode) and leave.mode is not Mode.ASK:
-            await world.database.run(lambda c: plans.withdraw(c, world.now()))
+            await world.database.run(lambda c: plan_store.withdraw(c, world.now()))
         seen = await observe(world)
         self._cloud_away.answered()
         # What goes through all VMs runs beside the reactor, which answers others meanwhile.

@@ -19,9 +19,9 @@ import sqlalchemy as sa
 from twisted.logger import Logger
 
 from merkatd import ledger
-from merkatd.database import tenants
-from merkatd.database.apart import Apart
-from merkatd.database.tenants import Tenant
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.ledger import tenant_store
+from merkatd.database.ledger.tenant_store import Tenant
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.troubles import Kind
@@ -78,7 +78,7 @@ class RemovedUsers:
         shown = seen.observation.owner_name
         if not shown:
             return  # the pool of users was not read
-        known = {one.owner: one for one in await world.database.read(tenants.every)}
+        known = {one.owner: one for one in await world.database.read(tenant_store.every)}
         absent = known.keys() - shown.keys()
         late = await world.database.read(ledger.holding)
         candidates = {owner for owner in absent if known[owner].retired_s is None}

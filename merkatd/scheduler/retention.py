@@ -3,8 +3,9 @@
 import sqlalchemy as sa
 from twisted.logger import Logger
 
-from merkatd.database import periods, retention
+from merkatd.database import retention
 from merkatd.database.retention import Horizon
+from merkatd.database.scheduler import period_store
 from merkatd.scheduler.charge import keep_books
 from merkatd.scheduler.world import World
 
@@ -37,12 +38,12 @@ def horizon_of(connection: sa.Connection, world: World, period: int) -> Horizon:
     early make no detail go sooner.
     """
     rhythm, now_s = world.rhythm, world.now()
-    oldest = periods.first_from(connection, period - rhythm.keep_allocations)
+    oldest = period_store.first_from(connection, period - rhythm.keep_allocations)
     if oldest is not None:
         passed_s = (period - oldest.number + 1) * rhythm.interval_s
         now_s = min(now_s, oldest.started_s + passed_s)
     details_s = now_s - rhythm.keep_allocations * rhythm.interval_s
-    first = periods.first_since(connection, details_s)
+    first = period_store.first_since(connection, details_s)
     # While no clock is wrong that is the oldest one; more can't have begun in that time.
     most = rhythm.keep_allocations * max(rhythm.interval_s / max(rhythm.least_interval_s, 1.0), 1.0)
     begun_early = period if first is None else max(first, period - int(most))

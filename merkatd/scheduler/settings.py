@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from merkatd.database.orders import Mode
+from merkatd.database.scheduler.order_store import Mode
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
 

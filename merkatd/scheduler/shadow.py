@@ -11,8 +11,8 @@ import numpy as np
 from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, VmState
-from merkatd.database import comparisons, periods
-from merkatd.database.comparisons import Comparison
+from merkatd.database.scheduler import comparison_store, period_store
+from merkatd.database.scheduler.comparison_store import Comparison
 from merkatd.scheduler.decide import worked_out
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.world import World
@@ -50,7 +50,9 @@ class Shadow:
         new = {vm: host for vm, host in there.items() if vm not in before}
         if new:
             label = "+".join(market.strategy for market in world.markets)
-            memory = await world.database.read(lambda connection: periods.memory(connection, label))
+            memory = await world.database.read(
+                lambda connection: period_store.memory(connection, label)
+            )
             found += await world.executor.run(lambda: compared(world, seen, memory, new))
         # Whether one moves or will be where it was is known once it has come to rest.
         self._there = {**there, **{vm: before[vm] for vm in before.keys() & under_way}}
@@ -60,7 +62,7 @@ class Shadow:
         self._said = said | {
             vm: step.host for vm, step in wanted.items() if stay.get(vm) == step.source
         }
-        await world.database.run(lambda connection: comparisons.add(connection, found))
+        await world.database.run(lambda connection: comparison_store.add(connection, found))
         for one in found:
             _say(one)
 

@@ -32,7 +32,7 @@ from merkatd.cluster import (
 )
 from merkatd.cluster.snapshot import checked
 from merkatd.cluster.vms import RolePairs
-from merkatd.database.steps import StoredStep
+from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.limits import UNSET, InForce
 from merkatd.scheduler.constraints import Constraints
 from merkatd.scheduler.goods import completed, widened

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from twisted.logger import Logger
 
-from merkatd.database.orders import Mode
+from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.act import Acted
 from merkatd.scheduler.decide import Decided
 from merkatd.scheduler.observe import Seen

@@ -6,7 +6,7 @@ import numpy as np
 
 from merkatd.cluster import Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
-from merkatd.database.steps import StoredStep
+from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import RESOURCES
 

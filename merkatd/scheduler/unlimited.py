@@ -28,8 +28,8 @@ import numpy as np
 
 from merkatd.cluster import Floats, Ints
 from merkatd.cluster.columns import NOWHERE
-from merkatd.database import prices as stored_prices
-from merkatd.database.periods import Period
+from merkatd.database.scheduler import price_store as stored_prices
+from merkatd.database.scheduler.period_store import Period
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler import holding
 from merkatd.scheduler.books import Books
@@ -94,7 +94,7 @@ def owed_before_limits(
     more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
     if not (found or more_mib.any()):
         return whole(owed)
-    before = stored_prices.load(books.connection, period.number - 1)
+    before = stored_prices.load_prices(books.connection, period.number - 1)
     prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
     owed[:, MEMORY] = more_mib * elapsed * prices[:, MEMORY]
     now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED

@@ -24,7 +24,7 @@ from merkatd.cluster import (
     Terminate,
     VmState,
 )
-from merkatd.database.steps import StoredStep
+from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import Rhythm
 

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind
 from merkatd.database import Database, migrations
-from merkatd.database.lease import LEASES, NOBODY, Lease, present
+from merkatd.database.scheduler.lease_store import LEASES, NOBODY, Lease, present
 from merkatd.opennebula import Client
 from merkatd.opennebula.present import leads
 from merkatd.scheduler.leading import Leading, lease_s_of

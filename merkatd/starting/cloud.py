@@ -10,9 +10,9 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.metrics.calls import Calls
+from merkatd.base.clock import Executor, Threads
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind
-from merkatd.database.executors import Executor, Threads
 from merkatd.embedded.clock import Time
 from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.cloudfile import HostGroup, Plan

@@ -26,9 +26,9 @@ from merkatd.api.xmlrpc.server import Door, NotServedError
 from merkatd.api.xmlrpc.server import serve as serve_tenants
 from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import House
+from merkatd.base.clock import Inline
 from merkatd.config.model import Config
-from merkatd.database.executors import Inline
-from merkatd.database.orders import Mode
+from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.period import Scheduler
 from merkatd.starting.closing import Closing
 from merkatd.starting.cloud import transport_to_cloud

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from merkatd.api.once import Once
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.present import present
-from merkatd.database import allocations, periods
+from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.world import World
 from merkatd.web.goals import OVER, Goal, Goals, of_platform
@@ -91,8 +91,10 @@ def _earlier(connection: sa.Connection, world: World, period: int) -> list[Momen
     """The periods before this one, the newest first, as far back as they are like it."""
     found: list[Moment] = []
     rows = 0
-    for one in periods.recent(connection, _MOST_BEFORE + 1):
-        arrays = allocations.load(connection, one.number) if one.number < period else None
+    for one in period_store.recent(connection, _MOST_BEFORE + 1):
+        arrays = (
+            price_store.load_allocations(connection, one.number) if one.number < period else None
+        )
         if arrays is None:
             continue
         rows += len(arrays["vm"])

@@ -13,7 +13,7 @@ from merkatd.api.questions.present import Present
 from merkatd.cluster import Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import MICRO
-from merkatd.database.periods import Period
+from merkatd.database.scheduler.period_store import Period
 from merkatd.scheduler.owed import owed_by_vm
 from merkatd.scheduler.settings import Market
 from merkatd.scheduler.using import by_use

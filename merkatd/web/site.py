@@ -16,7 +16,7 @@ from merkatd.api.xmlrpc.identity import LONGEST_SESSION, Identity
 from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.table import Caller
 from merkatd.api.xmlrpc.words import Code, Refusal
-from merkatd.database import periods
+from merkatd.database.scheduler import period_store
 from merkatd.ledger import LedgerError
 from merkatd.web import pages
 from merkatd.web.answers import LOOK_AGAIN, Answer, Asked, Live, go, page
@@ -151,7 +151,7 @@ class Site:
 
     async def _look(self) -> object:
         """Read something small."""
-        return await self._house.world.database.read(periods.newest)
+        return await self._house.world.database.read(period_store.newest)
 
     async def _shown(
         self, asked: Asked, session: Session, caller: Caller, found: Route, id_: int

@@ -12,9 +12,10 @@ import sqlalchemy as sa
 
 from merkatd.currency import MICRO, micro
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, periods
-from merkatd.database.accounts import ACCOUNTS, AccountKind
-from merkatd.database.entries import ENTRIES, TRANSACTIONS, TransactionKind
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
+from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS, TransactionKind
+from merkatd.database.scheduler import period_store
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
@@ -299,7 +300,7 @@ class Player:
     @property
     def reserved(self) -> float:
         """What of that is kept for the coming charge, and can't be moved."""
-        rows = self.arena.read(lambda c: accounts.every(c, AccountKind.TENANT))
+        rows = self.arena.read(lambda c: account_store.every(c, AccountKind.TENANT))
         mine = next(row for row in rows if row.owner == self.owner)
         reserved: float = (mine.balance - mine.free) / MICRO
         return reserved
@@ -318,7 +319,7 @@ class Player:
 
     def void_newest(self) -> None:
         """An administrator makes the newest period void that was charged; again if it was."""
-        newest = self.arena.read(periods.newest).number
+        newest = self.arena.read(period_store.newest).number
         self.arena.wait(self.ledger.void(newest - 1, "a host failed", "root"))
 
     def everything_to(self, platform: int) -> None:

@@ -7,8 +7,8 @@ time. To play one again, give its seed as MERKAT_SEED.
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database import periods
-from merkatd.database.entries import ENTRIES
+from merkatd.database.ledger.entry_store import ENTRIES
+from merkatd.database.scheduler import period_store
 from tests.abuse.arena import CORES, PERIOD_S, RESERVE, Arena, Outcome, Player
 from tests.abuse.chance import Anything, Kind, arena, kind
 from tests.abuse.listed import Moves
@@ -66,7 +66,7 @@ def test_neighbours_lose_nothing_by_a_tenant_that_does_anything(seed: int) -> No
     found, site = played(of)
     try:
         total = site.read(lambda c: c.scalar(sa.select(sa.func.sum(ENTRIES.c.amount))))
-        quarantined = site.read(periods.quarantined)
+        quarantined = site.read(period_store.quarantined)
     finally:
         site.close()
     assert not total

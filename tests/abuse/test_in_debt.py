@@ -4,8 +4,9 @@ import pytest
 
 from merkatd.cluster import Stop
 from merkatd.currency import micro
-from merkatd.database import arrears, decisions, journal
-from merkatd.database.orders import Order
+from merkatd.database.ledger import charge_store
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Play, Player
@@ -69,7 +70,7 @@ def late_with_a_boot(boot_s: float) -> tuple[Arena, Player, int]:
     without_credits(me)
     vm = me.vm(FAIR_BID, CPU=64)
     arena._periods(2)
-    while arena.read(arrears.load).get(me.owner, 0.0) < 8.9:
+    while arena.read(charge_store.load).get(me.owner, 0.0) < 8.9:
         blink(arena, me, vm)
         me.act(vm, "resume")
         arena.clock.advance(1)
@@ -102,7 +103,7 @@ def second_by_second(arena: Arena, seconds: int) -> None:
 
 def stops(arena: Arena) -> list[int]:
     """The periods of the stops that are under way."""
-    steps = (one.step for one in arena.read(decisions.outstanding))
+    steps = (one.step for one in arena.read(journal.outstanding))
     return [step.period for step in steps if isinstance(step, Stop)]
 
 

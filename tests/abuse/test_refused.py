@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from merkatd.database import periods
+from merkatd.database.scheduler import period_store
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.states import State
 from merkatd.market.price import PriceRule
@@ -117,7 +117,7 @@ def test_a_locked_vm_that_failed_to_boot_wakes_nobody(arena: Arena) -> None:
     """It is tried again where it is, and takes nothing from its neighbours: no period is early."""
 
     def number() -> int:
-        newest = arena.read(periods.newest)
+        newest = arena.read(period_store.newest)
         assert newest is not None
         return int(newest.number)
 

@@ -1,10 +1,10 @@
 """The words of the record are the record's."""
 
 from merkatd.api.recorded import KINDS, STATES
-from merkatd.database import steps
+from merkatd.database.scheduler import step_store
 
 
 def test_every_kind_and_state_can_be_asked_for() -> None:
     """And nothing else."""
-    assert set(KINDS) == set(steps._KINDS)
-    assert tuple(str(state) for state in steps.StepState) == STATES
+    assert set(KINDS) == set(step_store._KINDS)
+    assert tuple(str(state) for state in step_store.StepState) == STATES

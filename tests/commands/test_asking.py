@@ -8,7 +8,7 @@ import pytest
 
 from merkatd.cluster.snapshot_json import dumps, loads
 from merkatd.cluster.snapshot_npz import from_npz
-from merkatd.database import bids, decisions, periods
+from merkatd.database.scheduler import bid_store, journal, period_store
 from tests.commands.asking import Daemon, Shell
 
 
@@ -84,7 +84,7 @@ class TestBid:
         """What is not said stays as it was; the expected share and cost come true."""
         out = shell.ok("bid web-0 --cpu 9").out
         assert out.startswith("VM 0 (web-0) bids from the next period on:")
-        word = daemon.frontend.read(lambda c: bids.current(c, [0]))[0]
+        word = daemon.frontend.read(lambda c: bid_store.current(c, [0]))[0]
         assert (word.bid, word.source) == ({"cpu": 9.0, "memory": 1.0}, "xmlrpc")
         expected = json.loads(shell.ok("bid web-0 --json").out)["resources"][0]
         daemon.frontend.bench.ok("one.vm.update", 4, "MERKAT_MOVABLE=NO", 1)
@@ -95,11 +95,11 @@ class TestBid:
 
     def test_without_a_bid_it_only_shows(self, daemon: Daemon, shell: Shell) -> None:
         """Nothing is stored, and no column speaks of anything new."""
-        before = daemon.frontend.read(lambda c: bids.history(c, 0))
+        before = daemon.frontend.read(lambda c: bid_store.history(c, 0))
         out = shell.ok("bid 0").out
         assert out.splitlines()[0] == "VM 0 (web-0) bids:"
         assert "NEW" not in out
-        assert daemon.frontend.read(lambda c: bids.history(c, 0)) == before
+        assert daemon.frontend.read(lambda c: bid_store.history(c, 0)) == before
 
     def test_what_is_expected_is_what_the_decision_gave(self, asked: Shell) -> None:
         """The old bid's share and cost are the listed ones."""
@@ -173,7 +173,7 @@ class TestPlan:
         """The same steps with the same ids; looking stores nothing and sends nothing."""
         shell.ok("bid web-0 --cpu 12")
         stored = daemon.frontend.read(
-            lambda c: (periods.newest(c), decisions.recent(c, decisions.Wanted(), 999))
+            lambda c: (period_store.newest(c), journal.recent(c, journal.Wanted(), 999))
         )
         out = shell.ok("plan").out
         assert "A dry run: nothing is done and nothing is stored." in out
@@ -182,7 +182,7 @@ class TestPlan:
         planned = json.loads(shell.ok("plan --json").out)
         assert (
             daemon.frontend.read(
-                lambda c: (periods.newest(c), decisions.recent(c, decisions.Wanted(), 999))
+                lambda c: (period_store.newest(c), journal.recent(c, journal.Wanted(), 999))
             )
             == stored
         )

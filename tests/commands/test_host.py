@@ -3,7 +3,7 @@
 import pytest
 
 from merkatd.api.questions import DaemonQuestions
-from merkatd.database import orders, periods
+from merkatd.database.scheduler import order_store, period_store
 from tests.commands.asking import Daemon, Shell
 
 
@@ -36,7 +36,7 @@ def test_the_order_outlives_the_daemon_until_it_is_taken_back(daemon: Daemon, sh
         frontend.period()
         frontend.clock.advance(60)
     assert hosts_of(daemon) == {0}
-    given = frontend.read(orders.history)
+    given = frontend.read(order_store.history)
     assert [(one.what, one.host) for one in given] == [("drain", 1)]
     assert given[0].who
     assert shell.ok("host undrain 1").out == "host001 takes VMs again, from the next period on.\n"
@@ -64,15 +64,15 @@ def test_a_pause_outlives_the_daemon_too(daemon: Daemon, shell: Shell) -> None:
     frontend = daemon.frontend
     frontend.start_daemon()
     frontend.scheduler.start()
-    before = frontend.read(lambda c: len(orders.history(c)))
+    before = frontend.read(lambda c: len(order_store.history(c)))
     frontend.clock.pump([10.0] * 30)
     assert frontend.scheduler.paused
-    numbers = [frontend.read(periods.newest).number]
+    numbers = [frontend.read(period_store.newest).number]
     shell.ok("resume")
     frontend.clock.pump([10.0] * 13)
-    numbers.append(frontend.read(periods.newest).number)
+    numbers.append(frontend.read(period_store.newest).number)
     assert numbers[1] == numbers[0] + 2
-    assert frontend.read(lambda c: len(orders.history(c))) == before + 1
+    assert frontend.read(lambda c: len(order_store.history(c))) == before + 1
     frontend.result(frontend.stopped())
 
 
@@ -83,14 +83,14 @@ def test_a_start_with_paused_holds_in_that_daemon_alone(daemon: Daemon, shell: S
     frontend.scheduler.hold()
     frontend.scheduler.start()
     daemon.questions = DaemonQuestions(frontend.scheduler)
-    before = frontend.read(periods.newest)
+    before = frontend.read(period_store.newest)
     frontend.clock.pump([10.0] * 30)
-    assert frontend.read(periods.newest) == before
+    assert frontend.read(period_store.newest) == before
     assert "paused             true" in shell.ok("status").out
-    assert not frontend.read(orders.in_force).paused
+    assert not frontend.read(order_store.in_force).paused
     shell.ok("resume")
     frontend.clock.pump([10.0] * 13)
-    assert frontend.read(periods.newest) != before
+    assert frontend.read(period_store.newest) != before
     frontend.result(frontend.stopped())
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from merkatd.database.service import transaction
+from merkatd.database.database import transaction
 from merkatd.ledger import MICRO, open_application
 from tests.commands.asking import Daemon, Shell
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd import ledger
-from merkatd.database.orders import Order
+from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.states import HostState, Lcm
 from tests.commands.asking import Daemon, Shell

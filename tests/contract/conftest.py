@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 from twisted.internet.task import Clock
 
-from merkatd.database.executors import Inline, Threads
+from merkatd.base.clock import Inline, Threads
 from merkatd.embedded.server import serve
 from merkatd.embedded.settings import Delays, Settings
 from merkatd.embedded.transport import MemoryTransport

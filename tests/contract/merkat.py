@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from merkatd.base.clock import Inline
 from merkatd.database import Database, migrations
-from merkatd.database.engine import make_engine
-from merkatd.database.executors import Inline
-from merkatd.database.service import transaction
+from merkatd.database.base.engine import make_engine
+from merkatd.database.database import transaction
 from merkatd.hypervisor import UntouchedHypervisors
 from merkatd.ledger import Standing, tenant
 from merkatd.opennebula import Client, OpenNebulaCloud

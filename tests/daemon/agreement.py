@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from lxml import etree
 
-from merkatd.database.accounts import ACCOUNTS, AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.entries import ENTRIES, TRANSACTIONS, TransactionKind
-from merkatd.database.periods import PERIODS, PeriodState
-from merkatd.database.steps import OUTSTANDING, STEPS, StepState
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
+from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS, TransactionKind, audit
+from merkatd.database.scheduler.period_store import PERIODS, PeriodState
+from merkatd.database.scheduler.step_store import OUTSTANDING, STEPS, StepState
 from tests.daemon.harness import INTERVAL_S, LIMIT_S, Site
 from tests.daemon.tenants import FIRST_USER
 

@@ -12,8 +12,8 @@ import numpy as np
 import sqlalchemy as sa
 from lxml import etree
 
-from merkatd.database.engine import make_engine
-from merkatd.database.periods import PERIODS
+from merkatd.database.base.engine import make_engine
+from merkatd.database.scheduler.period_store import PERIODS
 from tests.daemon.processes import Program, until
 from tests.daemon.tenants import Tenants
 

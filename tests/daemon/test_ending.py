@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database.periods import PERIODS, PeriodState
-from merkatd.database.steps import STEPS, StepState
+from merkatd.database.scheduler.period_store import PERIODS, PeriodState
+from merkatd.database.scheduler.step_store import STEPS, StepState
 from tests import servers
 from tests.daemon.agreement import agree
 from tests.daemon.harness import INTERVAL_S, LIMIT_S, Site

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from merkatd.api.ask import ControlError, ask
-from merkatd.database import decisions, plans
-from merkatd.database.plans import PLANS, PlanState
+from merkatd.database.scheduler import journal, plan_store
+from merkatd.database.scheduler.plan_store import PLANS, PlanState
 from tests.daemon.agreement import agree
 from tests.daemon.harness import INTERVAL_S, Site
 from tests.daemon.processes import until
@@ -55,7 +55,7 @@ def test_killed_in_the_middle_of_an_approved_plan(site: Site) -> None:
 
 def placements(site: Site) -> list[Any]:
     """All steps that placed or moved a VM, the oldest first."""
-    rows = site.read(lambda c: decisions.recent(c, decisions.Wanted(), 100_000))
+    rows = site.read(lambda c: journal.recent(c, journal.Wanted(), 100_000))
     return [row.step for row in reversed(rows) if row.step.kind in {"deploy", "migrate"}]
 
 
@@ -63,7 +63,7 @@ def _approved_keys(connection: Any) -> set[Any]:
     """The steps of all plans that were approved of."""
     found = set()
     for (number,) in connection.execute(PLANS.select().with_only_columns(PLANS.c.id)):
-        plan = plans.get(connection, number)
+        plan = plan_store.get(connection, number)
         if plan is not None and plan.approved_s is not None:
             assert plan.state is not PlanState.REFUSED
             found |= {step.key for step in plan.steps if not step.skipped}

@@ -11,11 +11,12 @@ import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
+from merkatd.base.clock import Inline
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind
-from merkatd.database import Database, lease, migrations
-from merkatd.database.engine import make_engine
-from merkatd.database.executors import Inline
+from merkatd.database import Database, migrations
+from merkatd.database.base.engine import make_engine
+from merkatd.database.scheduler import lease_store
 from merkatd.starting.alone import holder_of, older_ended
 from merkatd.starting.errors import StartError
 from tests.database.test_service_reactor import on_a_reactor
@@ -43,7 +44,7 @@ def engine(config: Config) -> Iterator[sa.Engine]:
     made = make_engine(config.database_url)
     migrations.upgrade(made, OLDER)
     with made.begin() as connection:
-        assert lease.take(connection, "older", None) == 1
+        assert lease_store.take(connection, "older", None) == 1
     yield made
     made.dispose()
 
@@ -65,7 +66,7 @@ def looked(config: Config, engine: sa.Engine, meanwhile: Callable[[], None]) -> 
 def beat(engine: sa.Engine) -> None:
     """What the older daemon does every few seconds."""
     with engine.begin() as connection:
-        lease.hold(connection, 1)
+        lease_store.hold(connection, 1)
 
 
 def test_the_schema_stays_where_an_older_daemon_acts(config: Config, engine: sa.Engine) -> None:
@@ -90,10 +91,10 @@ def test_nothing_is_waited_for_where_nobody_else_can_act(
     """The lease is free or this daemon's own, or nothing has to be changed."""
     with engine.begin() as connection:
         if way == "given back":
-            lease.give_back(connection, 1)
+            lease_store.give_back(connection, 1)
         elif way == "our own":
             ours = holder_of(config.state_directory / "holder")
-            connection.execute(sa.update(lease.LEASES).values(holder=ours))
+            connection.execute(sa.update(lease_store.LEASES).values(holder=ours))
     if way == "as new":
         migrations.upgrade(engine)
     clock = Clock()

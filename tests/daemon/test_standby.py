@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.cli import main
-from merkatd.database import orders
+from merkatd.database.scheduler import order_store
 from merkatd.driver.answer import EMPTY
 from merkatd.scheduler.leading import LEAST_LEASE_S
 from tests.daemon.agreement import agree
@@ -50,7 +50,7 @@ def test_a_look_at_a_second_machine_pauses_nobody(site: Site) -> None:
         assert main(["release", "--yes", "--config", str(second)]) == 1
     finally:
         made.kill()
-    assert not site.read(orders.in_force).paused
+    assert not site.read(order_store.in_force).paused
     site.after_good_periods(3)
 
 

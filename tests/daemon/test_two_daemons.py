@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.periods import PERIODS
-from merkatd.database.steps import STEPS, StepState
+from merkatd.database.base.engine import make_engine
+from merkatd.database.ledger.entry_store import audit
+from merkatd.database.scheduler.period_store import PERIODS
+from merkatd.database.scheduler.step_store import STEPS, StepState
 from tests.daemon.harness import Site
 from tests.daemon.processes import Program, until
 from tests.servers import MariaDb

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from merkatd.database.retrying import passes
-from merkatd.database.service import transaction
+from merkatd.database.base.transactions import passes
+from merkatd.database.database import transaction
 
 Result = TypeVar("Result")
 

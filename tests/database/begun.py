@@ -5,13 +5,13 @@ import sqlalchemy as sa
 from merkatd.cluster import (
     Deploy,
 )
-from merkatd.database import periods
+from merkatd.database.scheduler import period_store
 
 
 def begun(connection: sa.Connection, count: int = 1) -> None:
     """As many periods."""
     for _ in range(count):
-        periods.begin(connection, 0.0, 0.0, hosts=1, vms=1)
+        period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
 
 
 def deploy(vm: int, period: int = 1, **more: tuple[str, ...]) -> Deploy:

@@ -2,18 +2,18 @@
 
 import sqlalchemy as sa
 
-from merkatd.database import accounts, entries
-from merkatd.database.accounts import AccountKind
-from merkatd.database.entries import Posting, TransactionKind
+from merkatd.database.ledger import account_store, entry_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.entry_store import Posting, TransactionKind
 
 
 def opened(connection: sa.Connection, holdings: list[int]) -> list[int]:
     """The accounts of as many tenants, each holding what is given, the treasury nothing."""
-    issuance = accounts.issuance(connection).id
-    treasury = accounts.treasury(connection).id
+    issuance = account_store.issuance(connection).id
+    treasury = account_store.treasury(connection).id
     supply = sum(holdings)
     tenants = [
-        accounts.ensure(connection, AccountKind.TENANT, owner, f"tenant {owner}").id
+        account_store.ensure(connection, AccountKind.TENANT, owner, f"tenant {owner}").id
         for owner in range(len(holdings))
     ]
     moves = {tenant: held for tenant, held in zip(tenants, holdings, strict=True) if held}
@@ -21,10 +21,10 @@ def opened(connection: sa.Connection, holdings: list[int]) -> list[int]:
         Posting(TransactionKind.ISSUE, "issue/0", {issuance: -supply, treasury: supply}),
         Posting(TransactionKind.INCOME, "income/0", {treasury: -supply, **moves}),
     ]
-    entries.post(connection, postings, 0.0)
+    entry_store.post(connection, postings, 0.0)
     return tenants
 
 
 def balances(connection: sa.Connection) -> dict[int, int]:
     """What every account holds."""
-    return {account.id: account.balance for account in accounts.every(connection)}
+    return {account.id: account.balance for account in account_store.every(connection)}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database.engine import make_engine
-from merkatd.database.tables import METADATA
+from merkatd.database.base.engine import make_engine
+from merkatd.database.migrations import METADATA
 from tests import servers
 from tests.servers import MariaDb
 

@@ -3,19 +3,19 @@
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database import tenants
-from merkatd.database.apart import Apart
-from merkatd.database.retrying import LostRaceError, ends_transaction
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.transactions import LostRaceError, ends_transaction
+from merkatd.database.ledger import tenant_store
 
 
 def written(connection: sa.Connection) -> list[int]:
     """The groups that have a weight."""
-    return sorted(tenants.groups(connection))
+    return sorted(tenant_store.groups(connection))
 
 
 def writes(connection: sa.Connection, group: int, error: Exception | None = None) -> int:
     """Write a group's weight, and fail afterwards where there is an error."""
-    tenants.set_group_weight(connection, group, 2.0)
+    tenant_store.set_group_weight(connection, group, 2.0)
     if error is not None:
         raise error
     return group

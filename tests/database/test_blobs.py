@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from merkatd.database.blobs import pack, unpack
+from merkatd.database.base.schema import pack, unpack
 
 ARRAYS = hnp.arrays(
     dtype=st.sampled_from([np.float64, np.int64, np.bool_, np.int32]),

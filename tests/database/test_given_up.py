@@ -14,8 +14,11 @@ import sqlalchemy as sa
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import deferLater
 
-from merkatd.database import Database, engine, lease, migrations, notes, service
-from merkatd.database.notes import NOTES, Note, NoteKind
+from merkatd.database import Database, database, migrations
+from merkatd.database.base import engine
+from merkatd.database.ledger import note_store
+from merkatd.database.ledger.note_store import NOTES, Note, NoteKind
+from merkatd.database.scheduler import lease_store
 from tests.database.test_service_reactor import on_a_reactor
 from tests.servers import MARIADBD, MariaDb
 
@@ -74,7 +77,7 @@ def _stored(connection: sa.Connection) -> int:
 
 
 def _work(connection: sa.Connection) -> None:
-    notes.add(connection, Note(at_s=1.0, kind=NoteKind.GRANT, who="ann", text="a test"))
+    note_store.add(connection, Note(at_s=1.0, kind=NoteKind.GRANT, who="ann", text="a test"))
 
 
 async def _cancelled(running: Deferred[Any]) -> None:
@@ -159,7 +162,7 @@ def test_a_connection_that_nothing_answers_on_is_given_up(
     mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its machine lost power, say: new connections are answered, and the work is done on one."""
-    monkeypatch.setattr(service, "SILENCE_S", 0.5)
+    monkeypatch.setattr(database, "SILENCE_S", 0.5)
     url = mariadb.make("silent")
     with Wire(mariadb.socket) as wire:
         there = sa.make_url(url).update_query_dict({"unix_socket": str(wire.path)})
@@ -186,13 +189,13 @@ def test_locks_of_a_daemon_that_is_gone_are_free_soon(
     url = mariadb.make("stopped")
     first, second = engine.make_engine(url), engine.make_engine(url)
     migrations.upgrade(first)
-    token = service.transaction(first, lambda c: lease.take(c, "first", None))
+    token = database.transaction(first, lambda c: lease_store.take(c, "first", None))
     assert token is not None
     stopped = first.connect()
-    seen = service.transaction(second, lease.present)
-    lease.hold(stopped, token)
+    seen = database.transaction(second, lease_store.present)
+    lease_store.hold(stopped, token)
     began_s = time.monotonic()
-    assert service.transaction(second, lambda c: lease.take(c, "second", seen)) is not None
+    assert database.transaction(second, lambda c: lease_store.take(c, "second", seen)) is not None
     assert time.monotonic() - began_s < 10
     with pytest.raises(sa.exc.DBAPIError):
         stopped.execute(sa.text("SELECT 1"))

@@ -19,11 +19,11 @@ from merkatd.cluster import (
     Suspend,
     Terminate,
 )
-from merkatd.database import decisions, journal
-from merkatd.database.decisions import Wanted
+from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.retention import Horizon, tidy
-from merkatd.database.retrying import LostRaceError
-from merkatd.database.steps import STEPS, StepState, to_row
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.journal import Wanted
+from merkatd.database.scheduler.step_store import STEPS, StepState, to_row
 from tests.database.begun import begun, deploy
 
 KEY = "3f0c5a52-6f0b-4a55-9f7e-0d3d4b3a9a10"
@@ -60,7 +60,7 @@ def one_of_each() -> list[Step]:
 
 def states(connection: sa.Connection) -> dict[str, StepState]:
     """The state of each step of period 1."""
-    return {one.id: one.state for one in decisions.of_plan(connection, 1)}
+    return {one.id: one.state for one in journal.of_plan(connection, 1)}
 
 
 def test_steps_come_back_as_they_went_in(connection: sa.Connection) -> None:
@@ -68,7 +68,7 @@ def test_steps_come_back_as_they_went_in(connection: sa.Connection) -> None:
     begun(connection)
     steps = one_of_each()
     assert journal.record(connection, steps, 3.0).left_out == {}
-    found = decisions.outstanding(connection)
+    found = journal.outstanding(connection)
     assert [one.step for one in found] == steps
     assert {(one.state, one.planned_s, one.sent_s) for one in found} == {
         (StepState.PLANNED, 3.0, None)
@@ -147,7 +147,7 @@ def test_an_ended_step_stays_as_it_ended(connection: sa.Connection) -> None:
     assert journal.expire(connection, {step.id: "not seen within 300 s"}, 301.0) == {step.id}
     assert journal.confirm(connection, [step.id], 302.0) == frozenset()
     assert journal.refuse(connection, {step.id: "late"}, 303.0) == frozenset()
-    (found,) = decisions.of_plan(connection, 1)
+    (found,) = journal.of_plan(connection, 1)
     assert (found.state, found.sent_s, found.ended_s) == (StepState.EXPIRED, 1.0, 301.0)
     assert found.reply == "not seen within 300 s"
 
@@ -158,7 +158,7 @@ def test_a_confirmed_creation_names_its_vm(connection: sa.Connection) -> None:
     step = create()
     journal.record(connection, [step], 0.0)
     assert journal.confirm(connection, [], 5.0, {step.id: 42}) == {step.id}
-    (found,) = decisions.history(connection, 42)
+    (found,) = journal.history(connection, 42)
     assert (found.step, found.created, found.id) == (replace(step, template=""), 42, step.id)
 
 
@@ -169,7 +169,7 @@ def test_the_text_of_a_creation_goes_when_it_ends(connection: sa.Connection, end
     step = replace(create(), template="X" * 30_000)
     journal.record(connection, [step, deploy(1)], 0.0)
     journal.mark_sent(connection, [step.id], 1.0)
-    (sent,) = [one.step for one in decisions.outstanding(connection) if one.id == step.id]
+    (sent,) = [one.step for one in journal.outstanding(connection) if one.id == step.id]
     assert sent == step
     if end == "confirm":
         journal.confirm(connection, [deploy(1).id], 2.0, {step.id: 42})
@@ -179,7 +179,7 @@ def test_the_text_of_a_creation_goes_when_it_ends(connection: sa.Connection, end
         journal.expire(connection, {step.id: "late", deploy(1).id: "late"}, 2.0)
     stored = connection.scalars(sa.select(STEPS.c.detail)).all()
     assert max(len(detail) for detail in stored) < 100
-    ended = {one.id: one.step for one in decisions.of_plan(connection, 1)}
+    ended = {one.id: one.step for one in journal.of_plan(connection, 1)}
     assert ended == {step.id: replace(step, template=""), deploy(1).id: deploy(1)}
 
 
@@ -194,7 +194,7 @@ def test_a_key_creates_one_vm(connection: sa.Connection) -> None:
     assert (
         "creates or created" in journal.record(connection, [create(4)], 5.0).left_out[create(4).id]
     )
-    assert decisions.creations(connection, [KEY, "other"])[KEY].created == 9
+    assert journal.creations(connection, [KEY, "other"])[KEY].created == 9
 
 
 def test_a_step_needs_a_period(connection: sa.Connection) -> None:
@@ -223,7 +223,7 @@ def test_recent_decisions_can_be_filtered(connection: sa.Connection) -> None:
     journal.confirm(connection, [deploy(2, period=2).id], 50.0)
 
     def found(wanted: Wanted, limit: int = 9) -> list[int]:
-        return [one.step.period for one in decisions.recent(connection, wanted, limit)]
+        return [one.step.period for one in journal.recent(connection, wanted, limit)]
 
     assert found(Wanted()) == [3, 2, 1]
     assert found(Wanted(), limit=2) == [3, 2]
@@ -242,7 +242,7 @@ def test_forgetting_spares_what_is_outstanding(connection: sa.Connection) -> Non
     journal.record(connection, [deploy(1), deploy(2)], 0.0)
     journal.confirm(connection, [deploy(1).id], 1.0)
     tidy(connection, Horizon(2, 0.0, 0.0))
-    assert [one.step.vm for one in decisions.of_plan(connection, 1)] == [2]
+    assert [one.step.vm for one in journal.of_plan(connection, 1)] == [2]
 
 
 def test_ten_thousand_steps_are_recorded_in_one_go(connection: sa.Connection) -> None:

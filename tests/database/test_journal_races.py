@@ -7,11 +7,11 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.database import decisions, journal
-from merkatd.database.decisions import Wanted
-from merkatd.database.engine import make_engine
-from merkatd.database.steps import StepState
-from merkatd.database.tables import METADATA
+from merkatd.database.base.engine import make_engine
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.journal import Wanted
+from merkatd.database.scheduler.step_store import StepState
 from tests.database.again import again
 from tests.database.begun import begun, deploy
 
@@ -46,7 +46,7 @@ def test_whatever_happens_a_vm_has_one_outstanding_step(
                 moved, state = ended(connection, verb, step.id)
                 assert bool(moved) == (before in outstanding)
                 expected |= dict.fromkeys(moved, state)
-        found = decisions.recent(connection, Wanted(), limit=100)
+        found = journal.recent(connection, Wanted(), limit=100)
         assert {one.id: one.state for one in found} == expected
     engine.dispose()
 
@@ -78,4 +78,4 @@ def test_of_two_connections_racing_for_a_vm_one_wins(file_engine: sa.Engine) -> 
             runs = [pool.submit(race, period, vm) for period in (1, 2)]
             assert sorted(run.result() for run in runs) == [0, 1]
     with file_engine.connect() as connection:
-        assert len(decisions.outstanding(connection)) == 20
+        assert len(journal.outstanding(connection)) == 20

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.database import accounts, charges, decisions, entries, periods
-from merkatd.database.accounts import AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.periods import PeriodState
-from merkatd.database.steps import StepState
+from merkatd.database.base.engine import make_engine
+from merkatd.database.ledger import account_store, charge_store, entry_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.entry_store import audit
+from merkatd.database.scheduler import journal, period_store
+from merkatd.database.scheduler.period_store import PeriodState
+from merkatd.database.scheduler.step_store import StepState
 from tests.database.worker import OWED, PAYERS, VMS
 
 KILLS = 10
@@ -37,19 +38,19 @@ def check(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
     """Nothing half, nothing twice, nothing lost."""
     assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
     assert audit(connection).sound
-    stored = {one.number: one.state for one in periods.recent(connection, 1_000_000)}
+    stored = {one.number: one.state for one in period_store.recent(connection, 1_000_000)}
     begun = [number for what, number in said if what == "begun"]
     assert begun == sorted(set(begun))
     assert stored.keys() >= set(begun)
     charged = {number for number, state in stored.items() if state is PeriodState.CHARGED}
     assert charged >= {number for what, number in said if what == "charged"}
-    payers = [account.id for account in accounts.every(connection, AccountKind.TENANT)]
+    payers = [account.id for account in account_store.every(connection, AccountKind.TENANT)]
     assert len(payers) == PAYERS
     for number, state in stored.items():
-        references = {charges.reference_of(number, payer) for payer in payers}
-        done = len(entries.posted(connection, references))
+        references = {charge_store.reference_of(number, payer) for payer in payers}
+        done = len(entry_store.posted(connection, references))
         assert done == (PAYERS if number in charged else 0)
-        steps = Counter(one.state for one in decisions.of_plan(connection, number))
+        steps = Counter(one.state for one in journal.of_plan(connection, number))
         assert steps.total() == VMS
         expected = {
             PeriodState.OBSERVED: {StepState.PLANNED, StepState.EXPIRED},
@@ -58,7 +59,7 @@ def check(connection: sa.Connection, said: list[tuple[str, int]]) -> None:
         }
         assert len(steps) == 1
         assert steps.keys() <= expected[state]
-    assert accounts.treasury(connection).balance == OWED * PAYERS * len(charged)
+    assert account_store.treasury(connection).balance == OWED * PAYERS * len(charged)
 
 
 def test_ten_kills_leave_the_books_and_the_journal_whole(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from merkatd.database import migrations, plain
-from merkatd.database.engine import make_engine
-from merkatd.database.migrations import SchemaError
-from merkatd.database.tables import METADATA, TABLES
+from merkatd.database import migrations
+from merkatd.database.base.engine import make_engine
+from merkatd.database.migrations import METADATA, TABLES, SchemaError
 from tests.servers import MariaDb
 
 
@@ -231,15 +230,15 @@ def test_a_newer_database_is_left_alone(engine: sa.Engine) -> None:
 
 
 def test_the_plain_schema_is_current() -> None:
-    """What administrators review is what the tables are: `python -m merkatd.database.plain`."""
-    assert plain.PATH.read_text() == plain.schema()
+    """What administrators review is what the tables are: `python -m merkatd.database.migrations`."""
+    assert migrations.PATH.read_text() == migrations.schema()
 
 
 def test_the_plain_schema_makes_the_same_tables(mariadb: MariaDb) -> None:
     """An administrator who made them by hand has what the migrations make, and it is up to date."""
     by_hand, migrated = (make_engine(mariadb.make(name)) for name in ("by_hand", "migrated"))
     with by_hand.begin() as connection:
-        for statement in plain.schema().split(";\n")[:-1]:
+        for statement in migrations.schema().split(";\n")[:-1]:
             connection.exec_driver_sql(statement.replace("%", "%%"))
     migrations.upgrade(migrated)
     assert schema(by_hand) == schema(migrated)

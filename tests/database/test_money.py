@@ -5,11 +5,10 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.database import accounts, charges, entries, periods
-from merkatd.database.accounts import ACCOUNTS, AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.entries import (
+from merkatd.database.base.engine import make_engine
+from merkatd.database.ledger import account_store, charge_store, entry_store
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
+from merkatd.database.ledger.entry_store import (
     ENTRIES,
     BookingError,
     OverdrawnError,
@@ -17,8 +16,10 @@ from merkatd.database.entries import (
     TransactionKind,
     UnbalancedError,
     UnknownAccountError,
+    audit,
 )
-from merkatd.database.tables import METADATA
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler import period_store
 from tests.database.books import balances, opened
 
 AMOUNTS = st.integers(0, 10**12)
@@ -31,15 +32,15 @@ def move(reference: str, source: int, target: int, amount: int) -> Posting:
 
 def test_an_account_is_opened_once(connection: sa.Connection) -> None:
     """Asking again gives the same account; kind, owner and name tell accounts apart."""
-    one = accounts.ensure(connection, AccountKind.APPLICATION, 5, "web")
-    assert accounts.ensure(connection, AccountKind.APPLICATION, 5, "web") == one
+    one = account_store.ensure(connection, AccountKind.APPLICATION, 5, "web")
+    assert account_store.ensure(connection, AccountKind.APPLICATION, 5, "web") == one
     others = [
-        accounts.ensure(connection, AccountKind.APPLICATION, 5, "Web"),
-        accounts.ensure(connection, AccountKind.APPLICATION, 6, "web"),
-        accounts.ensure(connection, AccountKind.TENANT, 5, "web"),
+        account_store.ensure(connection, AccountKind.APPLICATION, 5, "Web"),
+        account_store.ensure(connection, AccountKind.APPLICATION, 6, "web"),
+        account_store.ensure(connection, AccountKind.TENANT, 5, "web"),
     ]
     assert len({one.id, *(other.id for other in others)}) == 4
-    assert [account.id for account in accounts.of_owner(connection, 5)] == [
+    assert [account.id for account in account_store.of_owner(connection, 5)] == [
         one.id,
         others[0].id,
         others[2].id,
@@ -49,20 +50,22 @@ def test_an_account_is_opened_once(connection: sa.Connection) -> None:
 def test_treasury_and_issuance_belong_to_nobody(connection: sa.Connection) -> None:
     """There is one of each, however often they are asked for."""
     for _ in range(2):
-        assert accounts.treasury(connection).owner is None
-        assert accounts.issuance(connection).owner is None
-    assert len(accounts.every(connection)) == 2
+        assert account_store.treasury(connection).owner is None
+        assert account_store.issuance(connection).owner is None
+    assert len(account_store.every(connection)) == 2
 
 
 def test_both_sides_of_a_movement_are_seen(connection: sa.Connection) -> None:
     """Balances and entries agree, and a statement covers the time asked for."""
     one, other = opened(connection, [100, 0])
-    entries.post(connection, [move("gift", one, other, 30)], 60.0)
-    assert accounts.get(connection, [one, other])[other].balance == 30
-    lines = entries.of_account(connection, one, 0.0, 61.0)
+    entry_store.post(connection, [move("gift", one, other, 30)], 60.0)
+    assert account_store.get(connection, [one, other])[other].balance == 30
+    lines = entry_store.of_account(connection, one, 0.0, 61.0)
     assert [(line.reference, line.amount) for line in lines] == [("income/0", 100), ("gift", -30)]
-    assert [line.reference for line in entries.of_account(connection, one, 60.0, 61.0)] == ["gift"]
-    assert entries.of_account(connection, one, 1.0, 60.0) == ()
+    assert [line.reference for line in entry_store.of_account(connection, one, 60.0, 61.0)] == [
+        "gift"
+    ]
+    assert entry_store.of_account(connection, one, 1.0, 60.0) == ()
 
 
 @pytest.mark.parametrize(
@@ -87,11 +90,11 @@ def test_only_issuance_may_owe(connection: sa.Connection) -> None:
     one, other = opened(connection, [100, 0])
     before = balances(connection)
     with pytest.raises(OverdrawnError, match=r"holds 100 micro-credits; 101 can't"):
-        entries.post(connection, [move("too much", one, other, 101)], 1.0)
+        entry_store.post(connection, [move("too much", one, other, 101)], 1.0)
     with pytest.raises(UnknownAccountError, match="999"):
-        entries.post(connection, [move("nowhere", one, 999, 1)], 1.0)
+        entry_store.post(connection, [move("nowhere", one, 999, 1)], 1.0)
     assert balances(connection) == before
-    assert entries.posted(connection, ["too much", "nowhere"]) == frozenset()
+    assert entry_store.posted(connection, ["too much", "nowhere"]) == frozenset()
 
 
 def test_the_database_itself_refuses_a_debt(connection: sa.Connection) -> None:
@@ -117,38 +120,42 @@ def test_the_audit_finds_what_is_wrong(connection: sa.Connection) -> None:
 def test_a_charge_takes_at_most_the_balance(connection: sa.Connection) -> None:
     """What is missing is recorded, and is not owed by anybody afterwards."""
     rich, poor, broke, idle = opened(connection, [100, 10, 0, 7])
-    period = periods.begin(connection, 0.0, 0.0, hosts=1, vms=4)
-    result = charges.charge(connection, period, {rich: 60, poor: 25, broke: 5, idle: 0}, 60.0)
+    period = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=4)
+    result = charge_store.charge(connection, period, {rich: 60, poor: 25, broke: 5, idle: 0}, 60.0)
     assert result.taken == {rich: 60, poor: 10, broke: 0}
     assert result.missing == {poor: 15, broke: 5}
-    assert charges.shortfalls(connection, period) == {poor: 15, broke: 5}
-    assert [one.missing for one in charges.shortfalls_of(connection, poor)] == [15]
+    assert charge_store.shortfalls(connection, period) == {poor: 15, broke: 5}
+    assert [one.missing for one in charge_store.shortfalls_of(connection, poor)] == [15]
     held = balances(connection)
     assert [held[one] for one in (rich, poor, broke, idle)] == [40, 0, 0, 7]
-    assert accounts.treasury(connection).balance == 70
+    assert account_store.treasury(connection).balance == 70
     assert audit(connection).sound
 
 
 def test_a_charge_is_settled_by_its_first_call(connection: sa.Connection) -> None:
     """Repeating it takes nothing more, not even from one who has come into money."""
     rich, poor = opened(connection, [100, 10])
-    period = periods.begin(connection, 0.0, 0.0, hosts=1, vms=2)
-    charges.charge(connection, period, {poor: 25}, 60.0)
-    entries.post(connection, [move("gift", rich, poor, 50)], 61.0)
-    again = charges.charge(connection, period, {rich: 1, poor: 25}, 62.0)
+    period = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=2)
+    charge_store.charge(connection, period, {poor: 25}, 60.0)
+    entry_store.post(connection, [move("gift", rich, poor, 50)], 61.0)
+    again = charge_store.charge(connection, period, {rich: 1, poor: 25}, 62.0)
     assert (again.taken, again.missing) == ({rich: 1}, {})
     assert again.before == {poor}
-    assert accounts.get(connection, [poor])[poor].balance == 50
-    assert charges.shortfalls(connection, period) == {poor: 15}
+    assert account_store.get(connection, [poor])[poor].balance == 50
+    assert charge_store.shortfalls(connection, period) == {poor: 15}
 
 
 def test_only_tenants_and_applications_are_charged(connection: sa.Connection) -> None:
     """Neither the treasury nor an account that does not exist can owe for a period."""
     opened(connection, [100])
-    period = periods.begin(connection, 0.0, 0.0, hosts=1, vms=1)
-    for account in (accounts.treasury(connection).id, accounts.issuance(connection).id, 999):
+    period = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
+    for account in (
+        account_store.treasury(connection).id,
+        account_store.issuance(connection).id,
+        999,
+    ):
         with pytest.raises(UnknownAccountError, match=f"account {account}"):
-            charges.charge(connection, period, {account: 1}, 60.0)
+            charge_store.charge(connection, period, {account: 1}, 60.0)
 
 
 @pytest.mark.parametrize("amount", [-1, 2**63, 0.5])
@@ -156,7 +163,7 @@ def test_what_is_no_amount_can_t_be_owed(connection: sa.Connection, amount: int)
     """Nothing negative, nothing absurd, no floats."""
     (one,) = opened(connection, [100])
     with pytest.raises(BookingError, match="can't owe"):
-        charges.charge(connection, 1, {one: amount}, 60.0)
+        charge_store.charge(connection, 1, {one: amount}, 60.0)
 
 
 def test_a_thousand_applications_are_charged_in_one_transaction(
@@ -164,11 +171,11 @@ def test_a_thousand_applications_are_charged_in_one_transaction(
 ) -> None:
     """All at once, each under a reference of its own, and again without effect."""
     payers = opened(connection, [1_000] * 1_000)
-    period = periods.begin(connection, 0.0, 0.0, hosts=1, vms=1)
+    period = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
     owed = {payer: 1 + payer % 7 for payer in payers}
-    assert charges.charge(connection, period, owed, 60.0).taken == owed
-    assert charges.charge(connection, period, owed, 61.0).before == set(payers)
-    assert accounts.treasury(connection).balance == sum(owed.values())
+    assert charge_store.charge(connection, period, owed, 60.0).taken == owed
+    assert charge_store.charge(connection, period, owed, 61.0).before == set(payers)
+    assert account_store.treasury(connection).balance == sum(owed.values())
     assert audit(connection).sound
 
 
@@ -193,7 +200,7 @@ def test_the_sum_is_zero_whatever_is_posted_and_repeated(
                 continue
             posting = move(f"move/{number}", one, other, amount)
             if number in made or amount <= expected[one]:
-                posted = entries.post(connection, [posting], 1.0)
+                posted = entry_store.post(connection, [posting], 1.0)
                 assert bool(posted) == (number not in made)
                 if posted:
                     expected[one] -= amount
@@ -201,7 +208,7 @@ def test_the_sum_is_zero_whatever_is_posted_and_repeated(
                 made.add(number)
             else:
                 with pytest.raises(OverdrawnError):
-                    entries.post(connection, [posting], 1.0)
+                    entry_store.post(connection, [posting], 1.0)
         held = balances(connection)
         assert {tenant: held[tenant] for tenant in tenants} == expected
         assert audit(connection).sound
@@ -219,14 +226,14 @@ def test_replaying_charges_changes_nothing(
     with in_memory() as connection:
         tenants = opened(connection, holdings)
         for _ in range(3):
-            periods.begin(connection, 0.0, 0.0, hosts=1, vms=1)
+            period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
 
         def play() -> tuple[dict[int, int], list[dict[int, int]]]:
             for period, owed in bills:
-                charges.charge(
+                charge_store.charge(
                     connection, period, dict(zip(tenants, owed, strict=False)), float(period)
                 )
-            missing = [charges.shortfalls(connection, period) for period in (1, 2, 3)]
+            missing = [charge_store.shortfalls(connection, period) for period in (1, 2, 3)]
             return balances(connection), missing
 
         first = play()

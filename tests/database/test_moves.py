@@ -4,9 +4,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from merkatd.database import moves
-from merkatd.database.engine import make_engine
-from merkatd.database.tables import METADATA
+from merkatd.database.base.engine import make_engine
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler import migration_history
 
 
 def test_only_migrations_are_read() -> None:
@@ -20,8 +20,8 @@ def test_only_migrations_are_read() -> None:
 
     with engine.connect() as connection:
         sa.event.listen(engine, "before_cursor_execute", note)
-        moves.recent(connection, 1e9, 600.0)
-        list(moves._confirmed(connection, 0.0, {1, 2}))
+        migration_history.recent(connection, 1e9, 600.0)
+        list(migration_history._confirmed(connection, 0.0, {1, 2}))
         sa.event.remove(engine, "before_cursor_execute", note)
         selects = [one for one in asked if one[0].startswith("SELECT")]
         assert len(selects) == 3

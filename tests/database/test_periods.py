@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database import allocations, periods, prices
-from merkatd.database.periods import PeriodState, PeriodStateError
+from merkatd.database.base.transactions import LostRaceError
 from merkatd.database.retention import Horizon, tidy
-from merkatd.database.retrying import LostRaceError
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.period_store import PeriodState, PeriodStateError
 from tests.database.again import again
 
 
 def begin(connection: sa.Connection, at_s: float = 0.0) -> int:
     """A period that observed two hosts and three VMs."""
-    return periods.begin(connection, at_s, at_s + 1.0, hosts=2, vms=3)
+    return period_store.begin(connection, at_s, at_s + 1.0, hosts=2, vms=3)
 
 
 def test_numbers_ascend_from_one(connection: sa.Connection) -> None:
@@ -57,13 +57,13 @@ def test_a_taken_number_is_a_lost_race(
 def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> None:
     """Each stage is stored with its time."""
     number = begin(connection, 60.0)
-    periods.decided(connection, number, 62.0, "tabu", {})
+    period_store.decided(connection, number, 62.0, "tabu", {})
     for _ in range(2):  # run again, it changes nothing
-        periods.acted(connection, number, 63.0)
+        period_store.acted(connection, number, 63.0)
     with pytest.raises(PeriodStateError, match="period 1 is acted"):
-        periods.acted(connection, number, 64.0)
-    periods.charged(connection, number, 120.0)
-    found = periods.get(connection, number)
+        period_store.acted(connection, number, 64.0)
+    period_store.charged(connection, number, 120.0)
+    found = period_store.get(connection, number)
     assert found is not None
     assert found.state is PeriodState.CHARGED
     times = (found.started_s, found.observed_s, found.decided_s, found.acted_s, found.charged_s)
@@ -74,78 +74,82 @@ def test_a_period_goes_from_observed_to_charged(connection: sa.Connection) -> No
 def test_a_failed_period_keeps_its_reason_and_ends_there(connection: sa.Connection) -> None:
     """Nothing follows a failure, and the refusal says what the period is."""
     number = begin(connection)
-    periods.failed(connection, number, 5.0, "the server did not answer")
-    found = periods.newest(connection)
+    period_store.failed(connection, number, 5.0, "the server did not answer")
+    found = period_store.newest(connection)
     assert found is not None
     assert (found.state, found.failure) == (PeriodState.FAILED, "the server did not answer")
     with pytest.raises(PeriodStateError, match="period 1 is failed; only one that is continued"):
-        periods.decided(connection, number, 6.0, "tabu", {})
+        period_store.decided(connection, number, 6.0, "tabu", {})
 
 
 def test_a_period_is_charged_once(connection: sa.Connection) -> None:
     """The second charge is refused, and so is that of a period nobody began."""
     number = begin(connection)
-    periods.decided(connection, number, 1.0, "tabu", {})
-    periods.charged(connection, number, 2.0)
+    period_store.decided(connection, number, 1.0, "tabu", {})
+    period_store.charged(connection, number, 2.0)
     with pytest.raises(PeriodStateError, match="is charged"):
-        periods.charged(connection, number, 3.0)
+        period_store.charged(connection, number, 3.0)
     with pytest.raises(PeriodStateError, match="does not exist"):
-        periods.charged(connection, 99, 3.0)
+        period_store.charged(connection, 99, 3.0)
 
 
 def test_memory_is_that_of_the_newest_decision_of_the_strategy(connection: sa.Connection) -> None:
     """Other strategies, undecided periods and forgotten memories don't count."""
     for strategy, kept in (("tabu", 1), ("tabu", 2), ("paper", 3)):
         number = begin(connection)
-        periods.decided(connection, number, 1.0, strategy, {"version": 1, "kept": kept})
+        period_store.decided(connection, number, 1.0, strategy, {"version": 1, "kept": kept})
     begin(connection)
-    assert periods.memory(connection, "tabu") == {"version": 1, "kept": 2}
-    assert periods.memory(connection, "apc") == {}
+    assert period_store.memory(connection, "tabu") == {"version": 1, "kept": 2}
+    assert period_store.memory(connection, "apc") == {}
     tidy(connection, Horizon(3, 0.0, 0.0))
-    assert periods.memory(connection, "tabu") == {}
-    assert periods.memory(connection, "paper") == {"version": 1, "kept": 3}
+    assert period_store.memory(connection, "tabu") == {}
+    assert period_store.memory(connection, "paper") == {"version": 1, "kept": 3}
 
 
 def test_recent_periods_come_newest_first(connection: sa.Connection) -> None:
     """As many as wanted, of one state where one is given."""
     for _ in range(4):
         begin(connection)
-    periods.failed(connection, 2, 1.0, "why")
-    assert [one.number for one in periods.recent(connection, 3)] == [4, 3, 2]
-    assert [one.number for one in periods.recent(connection, 3, PeriodState.FAILED)] == [2]
+    period_store.failed(connection, 2, 1.0, "why")
+    assert [one.number for one in period_store.recent(connection, 3)] == [4, 3, 2]
+    assert [one.number for one in period_store.recent(connection, 3, PeriodState.FAILED)] == [2]
 
 
 def test_allocations_are_one_blob_a_period(connection: sa.Connection) -> None:
     """They come back as arrays, until they are forgotten."""
     ids, given = np.arange(5), np.random.default_rng(1).random((5, 2))
     for _ in range(2):
-        allocations.store(connection, begin(connection), {"vm": ids, "allocation": given})
+        price_store.store_allocations(
+            connection, begin(connection), {"vm": ids, "allocation": given}
+        )
     tidy(connection, Horizon(2, 0.0, 0.0))
-    found = allocations.load(connection, 2)
+    found = price_store.load_allocations(connection, 2)
     assert found is not None
     np.testing.assert_array_equal(found["allocation"], given)
-    assert allocations.load(connection, 1) is None
+    assert price_store.load_allocations(connection, 1) is None
 
 
 def test_prices_keep_infinity(connection: sa.Connection) -> None:
     """A price that does not clear comes back as infinite, though servers can't store that."""
     number = begin(connection)
     told = {"default": {"cpu": 0.5, "memory": math.inf}, "batch": {"cpu": 0.0, "memory": 0.25}}
-    prices.store(connection, number, told)
-    assert prices.load(connection, number) == told
+    price_store.store_prices(connection, number, told)
+    assert price_store.load_prices(connection, number) == told
 
 
 @pytest.mark.parametrize("price", [math.nan, -1.0])
 def test_what_is_no_price_is_refused(connection: sa.Connection, price: float) -> None:
     """Neither NaN nor a negative number is a price."""
     with pytest.raises(ValueError, match="a price is a number of at least 0"):
-        prices.store(connection, begin(connection), {"default": {"cpu": price}})
+        price_store.store_prices(connection, begin(connection), {"default": {"cpu": price}})
 
 
 def test_a_markets_prices_over_time(connection: sa.Connection) -> None:
     """Oldest first, of one market, from the time asked for."""
     for at_s in (0.0, 60.0, 120.0):
         number = begin(connection, at_s)
-        prices.store(connection, number, {"default": {"cpu": at_s}, "batch": {"cpu": 9.0}})
-    found = prices.history(connection, "default", since_s=60.0)
+        price_store.store_prices(
+            connection, number, {"default": {"cpu": at_s}, "batch": {"cpu": 9.0}}
+        )
+    found = price_store.history(connection, "default", since_s=60.0)
     assert [(point.period, point.price) for point in found] == [(2, 60.0), (3, 120.0)]

@@ -5,27 +5,18 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from merkatd.database import (
-    accounts,
-    comparisons,
-    doings,
-    entries,
-    fleets,
-    groups,
-    periods,
-    platforms,
-    prices,
-)
-from merkatd.database.accounts import ACCOUNTS, AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.entries import TRANSACTIONS, Posting, TransactionKind
-from merkatd.database.fleets import MEMBERS, Member
-from merkatd.database.group_vms import GROUP_VMS, GroupVm
-from merkatd.database.groups import VM_GROUPS, Group
-from merkatd.database.periods import PERIODS
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import fleet_store, group_store, platform_store
+from merkatd.database.fleets.fleet_store import MEMBERS, Member
+from merkatd.database.fleets.group_store import VM_GROUPS, Group
+from merkatd.database.fleets.group_vm_store import GROUP_VMS, GroupVm
+from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.ledger import account_store, entry_store
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
+from merkatd.database.ledger.entry_store import TRANSACTIONS, Posting, TransactionKind, audit
+from merkatd.database.migrations import METADATA
 from merkatd.database.retention import KEPT, Horizon, tidy
-from merkatd.database.tables import METADATA
+from merkatd.database.scheduler import comparison_store, period_store, price_store
+from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.ledger import Money, Month, end_application, meet, open_application, statement
 from tests.database.begun import begun
 
@@ -42,7 +33,7 @@ def test_every_table_says_how_long_its_rows_are_kept() -> None:
 
 def platform(connection: sa.Connection, state: str, since_s: float, account: int | None) -> int:
     """The id of a platform that came into its state then."""
-    return platforms.add(
+    return platform_store.add(
         connection,
         Platform(
             token=f"{state}{since_s}",
@@ -73,16 +64,16 @@ def test_a_platform_that_ended_goes_with_its_vms_and_its_account(
     living = platform(connection, "running", 20.0, None)
     for number, (one, gone_s) in enumerate([(ended, 15.0), (living, 15.0), (living, None)], 1):
         member = Member(key=f"k{number}", platform=one, cluster="c", number=number, gone_s=gone_s)
-        fleets.add(connection, [member])
-    before = accounts.get(connection, [tenant.id])[tenant.id].balance
+        fleet_store.add_platform_members(connection, [member])
+    before = account_store.get(connection, [tenant.id])[tenant.id].balance
     while tidy(connection, LATE, most=2):
         pass
-    assert platforms.get(connection, ended) is None
-    assert platforms.get(connection, living) is not None
+    assert platform_store.get(connection, ended) is None
+    assert platform_store.get(connection, living) is not None
     assert list(connection.scalars(sa.select(MEMBERS.c.create_key))) == ["k3"]
     kinds = set(connection.scalars(sa.select(ACCOUNTS.c.kind)))
     assert AccountKind.APPLICATION not in kinds
-    assert accounts.get(connection, [tenant.id])[tenant.id].balance == before
+    assert account_store.get(connection, [tenant.id])[tenant.id].balance == before
     assert audit(connection).sound
 
 
@@ -92,11 +83,11 @@ def test_a_platform_that_never_had_a_vm_goes_with_the_details(connection: sa.Con
         platform(connection, "done", since_s, None) for since_s in (20.0, 21.0, 40.0, 22.0)
     )
     member = Member(key="k", platform=used, cluster="c", number=1, gone_s=5.0)
-    fleets.add(connection, [member])
+    fleet_store.add_platform_members(connection, [member])
     tidy(connection, Horizon(0, 30.0, 10.0))
-    assert platforms.get(connection, unused) is None
-    assert platforms.get(connection, used) is not None
-    assert platforms.get(connection, late) is not None
+    assert platform_store.get(connection, unused) is None
+    assert platform_store.get(connection, used) is not None
+    assert platform_store.get(connection, late) is not None
 
 
 def group(token: str, ended_s: float | None = None) -> Group:
@@ -119,7 +110,7 @@ def group(token: str, ended_s: float | None = None) -> Group:
 def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connection) -> None:
     """Like a platform."""
     unused, used, late, _newest = (
-        groups.add(connection, group(str(ended_s), ended_s)).id
+        group_store.add(connection, group(str(ended_s), ended_s)).id
         for ended_s in (20.0, 21.0, 40.0, 22.0)
     )
     vm = GroupVm(create_key="k", vm_group=used, owner=2, number=1, vm=None, gone_s=5.0)
@@ -132,13 +123,15 @@ def test_a_group_that_never_had_a_vm_goes_with_the_details(connection: sa.Connec
 def test_comparisons_and_doings_go_with_the_details(connection: sa.Connection) -> None:
     """What another scheduler did, and what was done to platforms, is kept as long as details."""
     one = platform(connection, "running", 0.0, None)
-    same = comparisons.Comparison(period=1, at_s=10.0, vm=1, name="a", theirs="h", ours="h", why="")
-    comparisons.add(connection, [same, replace(same, period=2, at_s=30.0)])
+    same = comparison_store.Comparison(
+        period=1, at_s=10.0, vm=1, name="a", theirs="h", ours="h", why=""
+    )
+    comparison_store.add(connection, [same, replace(same, period=2, at_s=30.0)])
     for at_s in (10.0, 30.0):
-        doing = doings.Doing(platform=one, at_s=at_s, who="ann", what="change", text="")
-        doings.add(connection, doing)
+        doing = platform_store.Doing(platform=one, at_s=at_s, who="ann", what="change", text="")
+        platform_store.add_action(connection, doing)
     tidy(connection, Horizon(2, 20.0, 0.0))
-    for table in (comparisons.COMPARISONS, doings.DOINGS):
+    for table in (comparison_store.COMPARISONS, platform_store.DOINGS):
         assert list(connection.scalars(sa.select(table.c.at_s))) == [30.0]
 
 
@@ -146,7 +139,7 @@ def test_what_strategies_remembered_goes_with_the_details(connection: sa.Connect
     """A period's memory can be large; only that of the newest periods is read."""
     begun(connection, 2)
     for number in (1, 2):
-        periods.decided(connection, number, 0.0, "tabu", {"moved": number})
+        period_store.decided(connection, number, 0.0, "tabu", {"moved": number})
     tidy(connection, Horizon(2, 20.0, 0.0))
     kept = connection.execute(sa.select(PERIODS.c.number, PERIODS.c.memory)).all()
     assert [(number, memory is None) for number, memory in kept] == [(1, True), (2, False)]
@@ -154,7 +147,7 @@ def test_what_strategies_remembered_goes_with_the_details(connection: sa.Connect
 
 def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
     """But for the highest number of each group, which is never given again."""
-    one = groups.add(connection, group("1")).id
+    one = group_store.add(connection, group("1")).id
     for number, gone_s in enumerate([10.0, 30.0, 10.0, None, 10.0], 1):
         vm = GroupVm(
             create_key=f"k{number}", vm_group=one, owner=2, number=number, vm=None, gone_s=gone_s
@@ -166,17 +159,17 @@ def test_vms_of_groups_go_with_the_details(connection: sa.Connection) -> None:
 
 def test_old_transactions_become_one_a_kind(connection: sa.Connection) -> None:
     """The sums by kind and account stay, and newer transactions are as they were."""
-    treasury, issuance = accounts.treasury(connection), accounts.issuance(connection)
+    treasury, issuance = account_store.treasury(connection), account_store.issuance(connection)
     for day in range(10):
         moves = {issuance.id: -100 - day, treasury.id: 100 + day}
         posting = Posting(TransactionKind.ISSUE, f"issue/{day}", moves)
-        entries.post(connection, [posting], float(day))
-    sums = entries.sums(connection, treasury.id, 0.0, None)
+        entry_store.post(connection, [posting], float(day))
+    sums = entry_store.sums(connection, treasury.id, 0.0, None)
     while tidy(connection, Horizon(0, 0.0, 8.0), most=3):
         pass
     found = set(connection.scalars(sa.select(TRANSACTIONS.c.reference)))
     assert found == {"carried/issue", "issue/8", "issue/9"}
-    assert entries.sums(connection, treasury.id, 0.0, None) == sums
+    assert entry_store.sums(connection, treasury.id, 0.0, None) == sums
     assert audit(connection).sound
 
 
@@ -187,9 +180,9 @@ def test_the_highest_number_of_a_platform_s_vms_is_never_given_again(
     one = platform(connection, "running", 0.0, None)
     for number in (1, 2, 3):
         member = Member(key=f"k{number}", platform=one, cluster="c", number=number, gone_s=5.0)
-        fleets.add(connection, [member])
+        fleet_store.add_platform_members(connection, [member])
     tidy(connection, Horizon(0, 10.0, 0.0))
-    assert fleets.numbers(connection) == {one: 3}
+    assert fleet_store.highest_numbers(connection) == {one: 3}
     assert list(connection.scalars(sa.select(MEMBERS.c.number))) == [3]
 
 
@@ -198,7 +191,7 @@ def test_periods_go_last_and_never_while_something_is_kept_of_them(
 ) -> None:
     """Charges that were not rolled up into days keep their periods."""
     begun(connection, 3)
-    prices.store(connection, 1, {"default": {"cpu": 1.0}})
+    price_store.store_prices(connection, 1, {"default": {"cpu": 1.0}})
     tidy(connection, LATE)
     assert len(list(connection.scalars(sa.select(PERIODS.c.number)))) == 3
 
@@ -209,15 +202,15 @@ def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
     """Its owner's books say the same without it; one that paid is kept with its history."""
     money = Money(supply=1_000)
     tenant = meet(connection, 2, money, 0.0)
-    treasury = accounts.treasury(connection).id
+    treasury = account_store.treasury(connection).id
     unused, paid, living = (
         open_application(connection, 2, name, 5_000_000, 1_000, 10.0).application
         for name in ("unused", "paid", "living")
     )
     charge = Posting(TransactionKind.CHARGE, f"charge/1/{paid}", {paid: -7, treasury: 7})
-    entries.post(connection, [charge], 11.0)
+    entry_store.post(connection, [charge], 11.0)
     refill = {tenant.id: -3, unused: 2, paid: 1}
-    entries.post(
+    entry_store.post(
         connection, [Posting(TransactionKind.REPLENISHMENT, "replenish/1/2", refill)], 12.0
     )
     for one in (unused, paid):
@@ -227,7 +220,7 @@ def test_an_account_that_paid_nothing_goes_with_its_unused_platform(
     before = statement(connection, 2, Month(1970, 1))
     while tidy(connection, Horizon(1, 1e12, 0.0), most=2):
         pass
-    kept = {one.id for one in accounts.every(connection, AccountKind.APPLICATION)}
+    kept = {one.id for one in account_store.every(connection, AccountKind.APPLICATION)}
     assert kept == {paid, living}
     assert statement(connection, 2, Month(1970, 1)) == before
     assert audit(connection).sound
@@ -243,6 +236,6 @@ def test_few_accounts_go_in_one_batch(connection: sa.Connection) -> None:
     more = True
     while more:
         more = tidy(connection, Horizon(1, 10.0, 0.0), most=100)
-        left.append(len(accounts.every(connection, AccountKind.APPLICATION)))
+        left.append(len(account_store.every(connection, AccountKind.APPLICATION)))
     assert left == [3, 1]
     assert audit(connection).sound

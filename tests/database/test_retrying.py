@@ -9,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database import accounts, entries
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.entries import Posting, TransactionKind
-from merkatd.database.retrying import passes
-from merkatd.database.service import transaction
-from merkatd.database.tables import METADATA
+from merkatd.database.base.engine import make_engine
+from merkatd.database.base.transactions import passes
+from merkatd.database.database import transaction
+from merkatd.database.ledger import account_store, entry_store
+from merkatd.database.ledger.entry_store import Posting, TransactionKind, audit
+from merkatd.database.migrations import METADATA
 from tests import servers
 from tests.database.again import again
 from tests.database.books import opened
@@ -37,7 +36,7 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
 def move(connection: sa.Connection, reference: str, source: int, target: int) -> None:
     """A micro-credit from one account to another."""
     moves = {source: -1, target: 1}
-    entries.post(connection, [Posting(TransactionKind.CORRECTION, reference, moves)], 0.0)
+    entry_store.post(connection, [Posting(TransactionKind.CORRECTION, reference, moves)], 0.0)
 
 
 def test_a_real_deadlock_passes_when_it_is_run_again(engine: sa.Engine) -> None:
@@ -50,11 +49,11 @@ def test_a_real_deadlock_passes_when_it_is_run_again(engine: sa.Engine) -> None:
         tried: list[bool] = []
 
         def work(connection: sa.Connection) -> None:
-            accounts.lock(connection, [first])
+            account_store.lock(connection, [first])
             if not tried:
                 tried.append(True)
                 both.wait()
-            accounts.lock(connection, [second])
+            account_store.lock(connection, [second])
             move(connection, reference, first, second)
 
         def seen(error: Exception) -> bool:
@@ -77,7 +76,7 @@ def test_a_real_deadlock_passes_when_it_is_run_again(engine: sa.Engine) -> None:
     assert [getattr(error, "orig").args[0] for error in failures] == [1213]  # noqa: B009 - any error
     assert all(passes(error) for error in failures)
     with engine.connect() as connection:
-        assert entries.posted(connection, ["a", "b"]) == {"a", "b"}
+        assert entry_store.posted(connection, ["a", "b"]) == {"a", "b"}
         assert audit(connection).sound
 
 
@@ -96,7 +95,7 @@ def test_a_connection_that_is_cut_in_a_transaction_passes(engine: sa.Engine) -> 
 
     again(engine, work)
     with engine.connect() as connection:
-        assert accounts.get(connection, [other])[other].balance == 11
+        assert account_store.get(connection, [other])[other].balance == 11
         assert audit(connection).sound
 
 
@@ -108,7 +107,7 @@ def test_fifty_at_once_overdraw_nothing(engine: sa.Engine) -> None:
     def take(number: int) -> bool:
         try:
             again(wide, lambda c: move(c, f"take/{number}", source, targets[number % 5]))
-        except entries.OverdrawnError:
+        except entry_store.OverdrawnError:
             return False
         return True
 
@@ -117,7 +116,7 @@ def test_fifty_at_once_overdraw_nothing(engine: sa.Engine) -> None:
     wide.dispose()
     assert sum(got) == 20
     with engine.connect() as connection:
-        assert accounts.get(connection, [source])[source].balance == 0
+        assert account_store.get(connection, [source])[source].balance == 0
         assert audit(connection).sound
 
 
@@ -145,7 +144,7 @@ def test_a_server_that_is_killed_and_comes_back_is_found_again() -> None:
             server.start()
             waiting.result()
         with engine.connect() as connection:
-            assert accounts.get(connection, [other])[other].balance == 12
+            assert account_store.get(connection, [other])[other].balance == 12
             assert audit(connection).sound
         engine.dispose()
         del failed

@@ -14,12 +14,13 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
 
-from merkatd.database import Database, bids, migrations
-from merkatd.database.bids import Bid, BidSource
-from merkatd.database.engine import make_engine
-from merkatd.database.executors import Executor, Inline
-from merkatd.database.retrying import LostRaceError, Retries, passes
-from merkatd.database.service import ClosedError
+from merkatd.base.clock import Executor, Inline
+from merkatd.database import Database, migrations
+from merkatd.database.base.engine import make_engine
+from merkatd.database.base.transactions import LostRaceError, Retries, passes
+from merkatd.database.database import ClosedError
+from merkatd.database.scheduler import bid_store
+from merkatd.database.scheduler.bid_store import Bid, BidSource
 
 Result = TypeVar("Result")
 
@@ -44,7 +45,7 @@ async def waited_for(done: Deferred[Result]) -> Result:
 
 def say(connection: sa.Connection) -> frozenset[int]:
     """Store a bid."""
-    return bids.say(connection, [WORD])
+    return bid_store.say(connection, [WORD])
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_what_a_function_returns_comes_back_and_is_committed(
     """In virtual time nothing needs a thread or a reactor."""
     database = inline(engine, clock)
     assert now(database.run(say)) == {1}
-    assert now(database.read(bids.current)) == {1: WORD}
+    assert now(database.read(bid_store.current)) == {1: WORD}
 
 
 def test_a_function_that_raises_leaves_nothing(engine: sa.Engine, clock: Clock) -> None:
@@ -87,7 +88,7 @@ def test_a_function_that_raises_leaves_nothing(engine: sa.Engine, clock: Clock) 
 
     with pytest.raises(ZeroDivisionError):
         now(database.run(fail))
-    assert now(database.read(bids.current)) == {}
+    assert now(database.read(bid_store.current)) == {}
 
 
 def test_what_the_work_itself_raises_is_no_failure_of_the_database(
@@ -120,7 +121,7 @@ def test_a_lost_race_is_run_again_after_a_wait(engine: sa.Engine, clock: Clock) 
         say(connection)
         if len(attempts) < 3:
             raise LostRaceError
-        return len(bids.history(connection, 1))
+        return len(bid_store.history(connection, 1))
 
     done = Deferred.fromCoroutine(database.run(race))
     assert len(attempts) == 1
@@ -192,7 +193,7 @@ def test_readers_see_the_last_commit_while_somebody_writes(
     other = sqlite3.connect(tmp_path / "state" / "merkat.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM bids")
-    assert list(now(database.read(bids.current))) == [1]
+    assert list(now(database.read(bid_store.current))) == [1]
     other.close()
 
 
@@ -224,7 +225,7 @@ def test_results_of_the_driver_stay_inside(engine: sa.Engine, clock: Clock) -> N
 
     with pytest.raises(TypeError, match="dies with its thread"):
         now(database.run(leak))
-    assert now(database.read(bids.current)) == {}
+    assert now(database.read(bid_store.current)) == {}
 
 
 def test_a_connection_is_durable_and_checks_references(engine: sa.Engine) -> None:

@@ -16,10 +16,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
 
-from merkatd.database import Database, bids
-from merkatd.database.bids import Bid, BidSource
-from merkatd.database.retrying import Retries
-from merkatd.database.service import UnavailableError
+from merkatd.database import Database
+from merkatd.database.base.transactions import Retries
+from merkatd.database.database import UnavailableError
+from merkatd.database.scheduler import bid_store
+from merkatd.database.scheduler.bid_store import Bid, BidSource
 
 Result = TypeVar("Result")
 
@@ -86,15 +87,15 @@ def test_on_a_reactor_the_work_is_done_by_threads(tmp_path: Path) -> None:
 
     def one(connection: sa.Connection) -> None:
         threads.add(threading.get_ident())
-        count = len(bids.current(connection))
-        bids.say(connection, [Bid(vm=count, bid={}, source=BidSource.DEFAULT, at_s=0.0)])
+        count = len(bid_store.current(connection))
+        bid_store.say(connection, [Bid(vm=count, bid={}, source=BidSource.DEFAULT, at_s=0.0)])
 
     async def main(reactor: Any) -> int:
         url = f"sqlite:///{tmp_path / 'merkat.db'}"
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=3)
         for running in [Deferred.fromCoroutine(database.run(one)) for _ in range(30)]:
             await running
-        count = len(await database.read(bids.current))
+        count = len(await database.read(bid_store.current))
         await database.close()
         return count
 
@@ -109,14 +110,14 @@ def test_periods_wait_behind_no_reads(tmp_path: Path, writes: bool) -> None:
     ended = threading.Event()
 
     def slow(connection: sa.Connection) -> bool:
-        bids.current(connection)
+        bid_store.current(connection)
         return ended.wait(20.0)
 
     async def main(reactor: Any) -> bool:
         url = f"sqlite:///{tmp_path / 'merkat.db'}"
         database = await Database.open(url, reactor, np.random.default_rng(0), connections=2)
         reads = [Deferred.fromCoroutine(database.read(slow)) for _ in range(20)]
-        await (database.first.run if writes else database.first.read)(bids.current)
+        await (database.first.run if writes else database.first.read)(bid_store.current)
         unread = not any(one.called for one in reads)
         assert database.queued >= 18
         ended.set()
@@ -133,7 +134,7 @@ def test_a_database_in_memory_has_one_thread() -> None:
     threads: set[int] = set()
 
     def one(connection: sa.Connection) -> None:
-        bids.current(connection)
+        bid_store.current(connection)
         threads.add(threading.get_ident())
 
     async def main(reactor: Any) -> None:

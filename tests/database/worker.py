@@ -6,10 +6,12 @@ from functools import partial
 import sqlalchemy as sa
 
 from merkatd.cluster import Deploy, Step, Suspend
-from merkatd.database import accounts, charges, decisions, journal, migrations, periods
-from merkatd.database.accounts import AccountKind
-from merkatd.database.engine import make_engine
-from merkatd.database.service import transaction
+from merkatd.database import migrations
+from merkatd.database.base.engine import make_engine
+from merkatd.database.database import transaction
+from merkatd.database.ledger import account_store, charge_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.scheduler import journal, period_store
 from tests.database.books import opened
 
 PAYERS = 40
@@ -19,9 +21,9 @@ OWED = 3
 
 def observe(connection: sa.Connection) -> int:
     """Begin a period and record its plan; what is left of the last one expires."""
-    stale = {one.id: "the daemon was gone" for one in decisions.outstanding(connection)}
+    stale = {one.id: "the daemon was gone" for one in journal.outstanding(connection)}
     journal.expire(connection, stale, 0.0)
-    number = periods.begin(connection, 0.0, 0.0, hosts=1, vms=VMS)
+    number = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=VMS)
     plan: list[Step] = [Deploy(period=number, vm=vm, host=1, reason="load") for vm in range(VMS)]
     plan.append(Suspend(period=number, vm=0, reason="left out, the VM is taken"))
     journal.record(connection, plan, 0.0)
@@ -30,26 +32,26 @@ def observe(connection: sa.Connection) -> int:
 
 def act(connection: sa.Connection, number: int) -> None:
     """Send all steps of the period."""
-    periods.decided(connection, number, 1.0, "tabu", {"period": number})
-    ids = [one.id for one in decisions.of_plan(connection, number)]
+    period_store.decided(connection, number, 1.0, "tabu", {"period": number})
+    ids = [one.id for one in journal.of_plan(connection, number)]
     journal.mark_sent(connection, ids, 1.0)
-    periods.acted(connection, number, 1.0)
+    period_store.acted(connection, number, 1.0)
 
 
 def settle(connection: sa.Connection, number: int) -> None:
     """Confirm the steps and charge the period, together."""
-    ids = [one.id for one in decisions.of_plan(connection, number)]
+    ids = [one.id for one in journal.of_plan(connection, number)]
     journal.confirm(connection, ids, 2.0)
-    tenants = accounts.every(connection, AccountKind.TENANT)
-    charges.charge(connection, number, {tenant.id: OWED for tenant in tenants}, 2.0)
-    periods.charged(connection, number, 2.0)
+    tenants = account_store.every(connection, AccountKind.TENANT)
+    charge_store.charge(connection, number, {tenant.id: OWED for tenant in tenants}, 2.0)
+    period_store.charged(connection, number, 2.0)
 
 
 def main(url: str) -> None:
     """Say the number of each period once it is begun, and again once it is charged."""
     engine = make_engine(url)
     migrations.upgrade(engine)
-    if not transaction(engine, accounts.every):
+    if not transaction(engine, account_store.every):
         transaction(engine, lambda connection: opened(connection, [10**9] * PAYERS))
     while True:
         number = transaction(engine, observe)

@@ -2,7 +2,7 @@
 
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.database import bids
+from merkatd.database.scheduler import bid_store
 from merkatd.demo import picture
 from merkatd.demo.script import CAST, Tenant
 from merkatd.demo.state import Standing
@@ -58,7 +58,7 @@ def test_an_urgent_tenant_comes_bids_more_and_leaves() -> None:
     assert any(text.startswith("raises its bid from ") for text in stay.told)
     now = stay.player.now
     assert now is not None
-    known = stay.frontend.read(bids.current)
+    known = stay.frontend.read(bid_store.current)
     for vm in now.alive:
         assert now.errand.bid < known[vm].bid["cpu"] <= now.bid
     while not stay.player.past:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.database import decisions, periods
-from merkatd.database.orders import Order
+from merkatd.database.scheduler import journal, period_store
+from merkatd.database.scheduler.order_store import Order
 from merkatd.driver.answer import EMPTY
 from merkatd.embedded.cloud import HostSize
 from tests.driver.oned import PENDING, Oned
@@ -22,7 +22,7 @@ def oned() -> Iterator[Oned]:
 
 def steps(frontend: Frontend, kind: str) -> list[tuple[int, str]]:
     """By VM: the states of all steps of a kind, oldest first."""
-    rows = frontend.read(lambda c: decisions.recent(c, decisions.Wanted(kind=kind), 100))
+    rows = frontend.read(lambda c: journal.recent(c, journal.Wanted(kind=kind), 100))
     return [(row.step.vm, str(row.state)) for row in reversed(rows)]
 
 
@@ -186,7 +186,7 @@ def test_paused_it_hands_over_nothing_and_says_so(oned: Oned) -> None:
     oned.frontend.order(Order.PAUSE)
     answer = oned.ask(None, oned.question(PENDING))
     assert answer == f"INFO: merkatd does nothing: it is paused\n{EMPTY}"
-    assert oned.frontend.read(periods.newest) is None
+    assert oned.frontend.read(period_store.newest) is None
 
 
 def test_garbage_is_answered_with_the_empty_plan(oned: Oned) -> None:
@@ -212,5 +212,5 @@ def test_where_merkat_acts_itself_the_driver_does_nothing() -> None:
     frontend.vm()
     oned = Oned(frontend)
     assert oned.ask(None, oned.question(PENDING)) == EMPTY
-    assert frontend.read(periods.newest) is None
+    assert frontend.read(period_store.newest) is None
     frontend.close()

@@ -12,8 +12,8 @@ from unittest.mock import patch
 import numpy as np
 
 from merkatd.cluster import Ints, Migrate
-from merkatd.database import decisions
-from merkatd.database.decisions import Wanted
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.journal import Wanted
 from merkatd.embedded.cloud import HostSize
 from merkatd.placement.groups import group_strategy
 from merkatd.placement.groups.group_phases import mapped
@@ -58,7 +58,7 @@ def run(mapping: Any = None, periods: int = UNTIL_DONE) -> Outcome:
             group = site.create(rate, 1, template=template(CORES, WORK))
             rates[group] = rate
         site.periods(4)
-        steps = site.read(lambda c: decisions.recent(c, Wanted(), 100_000))
+        steps = site.read(lambda c: journal.recent(c, Wanted(), 100_000))
         moved = sum(stored.step.kind == Migrate.kind for stored in steps)
         vms = {site.vms(group)[0]: rate for group, rate in rates.items()}
         site.periods(periods)

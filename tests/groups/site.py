@@ -8,9 +8,9 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.currency import micro
 from merkatd.currency.settings import Money
-from merkatd.database import group_vms, groups
-from merkatd.database.group_vms import GroupVm
-from merkatd.database.groups import Group
+from merkatd.database.fleets import group_store, group_vm_store
+from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_vm_store import GroupVm
 from merkatd.groups.keeper import Keeper
 from merkatd.groups.ordering import Edit
 from merkatd.ledger import Ledger
@@ -71,12 +71,14 @@ class Site(Frontend):
 
     def group(self, group: int) -> Group | None:
         """As it is stored."""
-        found: Group | None = self.read(lambda c: groups.get(c, group))
+        found: Group | None = self.read(lambda c: group_store.get(c, group))
         return found
 
     def members(self, group: int) -> Sequence[GroupVm]:
         """Those of its VMs that are not gone."""
-        found: Sequence[GroupVm] = self.read(lambda c: group_vms.present(c, group))
+        found: Sequence[GroupVm] = self.read(
+            lambda c: group_vm_store.living_group_members(c, group)
+        )
         return found
 
     def vms(self, group: int) -> list[int]:

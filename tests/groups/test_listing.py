@@ -17,10 +17,10 @@ from merkatd.api.xmlrpc.market_calls import MOST_PERIODS, price_history
 from merkatd.api.xmlrpc.platform_calls import platform_info, platform_list
 from merkatd.api.xmlrpc.table import SELF, Caller
 from merkatd.api.xmlrpc.turns import FairTurns
-from merkatd.database import group_vms, groups
-from merkatd.database.group_vms import GroupVm
-from merkatd.database.groups import Group
-from merkatd.database.service import transaction
+from merkatd.database.database import transaction
+from merkatd.database.fleets import group_store, group_vm_store
+from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_vm_store import GroupVm
 from merkatd.groups.permissions import Right, permits
 from tests.groups.site import Site
 
@@ -74,7 +74,7 @@ def test_others_vms_are_not_read(site: Site) -> None:
         GroupVm(create_key=f"k{number}", vm_group=theirs, owner=site.eve, number=number + 10)
         for number in range(MANY)
     ]
-    transaction(site.engine, lambda c: group_vms.add(c, many))
+    transaction(site.engine, lambda c: group_vm_store.add_group_members(c, many))
     with steps_of(site.engine) as after:
         (row,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
     assert row == first
@@ -93,8 +93,8 @@ def test_vms_that_are_not_made_yet_are_not_read(site: Site) -> None:
         GroupVm(create_key=f"k{number}", vm_group=mine, owner=site.ann, number=number + 10)
         for number in range(MANY)
     ]
-    transaction(site.engine, lambda c: group_vms.add(c, many))
-    found = site.read(lambda c: group_vms.ids(c, [mine]))
+    transaction(site.engine, lambda c: group_vm_store.add_group_members(c, many))
+    found = site.read(lambda c: group_vm_store.ids(c, [mine]))
     assert found == {mine: site.vms(mine)}
     house: Any = House(GroupQuestions(site.scheduler, site.keeper))
     (row,) = site.wait(group_list(house, caller(site.ann, 1), SELF))
@@ -121,8 +121,8 @@ def test_the_database_permits_what_permissions_say(site: Site) -> None:
         }
         for number, (owner, group, bits) in enumerate(product(users, of, range(0o1000)))
     ]
-    write(site, sa.insert(groups.VM_GROUPS), made)
-    every = site.read(groups.living)
+    write(site, sa.insert(group_store.VM_GROUPS), made)
+    every = site.read(group_store.living)
     try:
         for right, owner in product(Right, (None, site.ann)):
             wanted = [
@@ -131,14 +131,16 @@ def test_the_database_permits_what_permissions_say(site: Site) -> None:
                 if owner in {None, one.owner} and permits(one, site.ann, frozenset({1}), right)
             ]
             found: tuple[Group, ...] = site.read(
-                lambda c, right=right, owner=owner: groups.permitting(
+                lambda c, right=right, owner=owner: group_store.permitting(
                     c, site.ann, {1}, right, owner
                 )
             )
             assert list(found) == wanted
-        assert {one.owner for one in site.read(lambda c: groups.living(c, site.bob))} == {site.bob}
+        assert {one.owner for one in site.read(lambda c: group_store.living(c, site.bob))} == {
+            site.bob
+        }
     finally:
-        write(site, sa.delete(groups.VM_GROUPS))
+        write(site, sa.delete(group_store.VM_GROUPS))
 
 
 CALLS: dict[str, Callable[[Any, Caller], Any]] = {

@@ -8,8 +8,8 @@ import pytest
 
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.cluster import Terminate
-from merkatd.database import decisions
-from merkatd.database.groups import Group
+from merkatd.database.fleets.group_store import Group
+from merkatd.database.scheduler import journal
 from merkatd.embedded import faults
 from merkatd.embedded.faults import Fault
 from merkatd.groups import keeping
@@ -156,7 +156,7 @@ class TestEnd:
         assert site.alive() == [vm]
         site.periods(3)
         assert site.alive() == []
-        steps = [row.step for row in site.read(lambda c: decisions.history(c, vm))]
+        steps = [row.step for row in site.read(lambda c: journal.history(c, vm))]
         ends = [step.hard for step in steps if isinstance(step, Terminate)]
         assert ends == [True, False, False, False]
 

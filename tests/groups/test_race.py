@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database.engine import make_engine
-from merkatd.database.retrying import passes
-from merkatd.database.service import transaction
+from merkatd.database.base.engine import make_engine
+from merkatd.database.base.transactions import passes
+from merkatd.database.database import transaction
 from merkatd.groups import ordering
 from merkatd.groups.ordering import Edit
 from tests.groups.site import Site, template

@@ -7,8 +7,8 @@ import pytest
 
 from merkatd.cluster import Balloon, Limit, Migrate, Pin
 from merkatd.currency import MICRO
-from merkatd.database import allocations
-from merkatd.database.orders import Order
+from merkatd.database.scheduler import price_store
+from merkatd.database.scheduler.order_store import Order
 from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.scheduler.owed import owed_by_vm
 from merkatd.scheduler.snapshot import MEMORY
@@ -117,7 +117,9 @@ def test_a_guest_without_a_balloon_pays_for_what_it_holds(site: Site) -> None:
     snapshot, decision = latest.seen.snapshot, latest.decided.decision
     rigid, other = site.vms[-2:]
     assert decision.allocations[snapshot.vm_row(rigid), MEMORY] == 1024
-    arrays = site.frontend.read(lambda connection: allocations.load(connection, snapshot.period))
+    arrays = site.frontend.read(
+        lambda connection: price_store.load_allocations(connection, snapshot.period)
+    )
     assert arrays is not None
     rows, owed = owed_by_vm(arrays, snapshot.vms.id, 1.0, [PAPER_MARKET])
     mib = owed[:, MEMORY] / MICRO / decision.prices[0, MEMORY]

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from merkatd.cluster import Bools, Floats, Ints
 from merkatd.currency import MICRO
-from merkatd.database import allocations, charges, details, entries, periods, rollups
-from merkatd.database.periods import Period, PeriodState
+from merkatd.database.ledger import charge_store, entry_store, rollup_store, usage_store
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.period_store import Period, PeriodState
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.scheduler.using import CPU
 from tests.ledger.site import INTERVAL_S, VMS
@@ -31,7 +32,7 @@ class Dues:
 
     def look(self, connection: sa.Connection) -> None:
         """Every period charged since the last look was charged once, and for what it was."""
-        stored = {one.number: one for one in periods.recent(connection, 1_000_000)}
+        stored = {one.number: one for one in period_store.recent(connection, 1_000_000)}
         charged = sorted(n for n, one in stored.items() if one.state is PeriodState.CHARGED)
         newest = charged[-1]
         left = {
@@ -42,24 +43,26 @@ class Dues:
             and one.state is not PeriodState.CHARGED
         }
         assert not left, "what was given in these was never charged"
-        known = rollups.rolled_up_to(connection)
+        known = rollup_store.rolled_up_to(connection)
         assert known <= self.looked_to, "rolled up before it was looked at: keep more"
         for number in charged:
             if number > self.looked_to:
                 self._check(connection, stored[number], stored)
         for number in stored.keys() - set(charged):
-            assert not entries.under(connection, f"charge/{number}/"), "charged, and not said so"
+            assert not entry_store.under(connection, f"charge/{number}/"), (
+                "charged, and not said so"
+            )
         self.looked_to = newest
 
     def whole(self, connection: sa.Connection) -> None:
         """What left the accounts for charges is the sum of all that; also of what is days now."""
         for account, amount in self.taken.items():
-            moved = entries.sums(connection, account, 0.0, None)
-            assert -moved[entries.TransactionKind.CHARGE] == amount
+            moved = entry_store.sums(connection, account, 0.0, None)
+            assert -moved[entry_store.TransactionKind.CHARGE] == amount
 
     def _check(self, connection: sa.Connection, one: Period, stored: dict[int, Period]) -> None:
-        arrays = allocations.load(connection, one.number)
-        detail = details.load(connection, one.number)
+        arrays = price_store.load_allocations(connection, one.number)
+        detail = usage_store.load(connection, one.number)
         assert arrays is not None
         assert detail is not None
         rows = np.searchsorted(arrays["vm"], detail.vm)
@@ -92,12 +95,12 @@ class Dues:
             due[account] += int(least[row].sum())
             most[account] += int(owed[row].sum()) + int(more[row] * ~running[rows][row])
             paid[account] += int(detail.charged[row].sum())
-        missing = charges.shortfalls(connection, one.number)
+        missing = charge_store.shortfalls(connection, one.number)
         whole = {n: paid[n] + missing.get(n, 0) for n in due}
         assert all(due[n] <= whole[n] <= most[n] for n in due)
         posted = {
-            int(reference.rpartition("/")[2]): entries.amounts_of(connection, number)
-            for reference, number in entries.under(connection, f"charge/{one.number}/").items()
+            int(reference.rpartition("/")[2]): entry_store.amounts_of(connection, number)
+            for reference, number in entry_store.under(connection, f"charge/{one.number}/").items()
         }
         assert posted.keys() == {account for account, amount in whole.items() if amount}
         assert {n: -posted[n].get(n, 0) for n in posted} == {n: paid[n] for n in posted}

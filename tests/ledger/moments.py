@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.database.accounts import ACCOUNTS, AccountKind
-from merkatd.database.periods import PERIODS, PeriodState
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
+from merkatd.database.scheduler.period_store import PERIODS, PeriodState
 from tests.daemon.processes import until
 from tests.ledger.site import INTERVAL_S, SPEED, Books, charged_periods
 

@@ -10,10 +10,11 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from merkatd.api.ask import ask
-from merkatd.database import details, migrations
-from merkatd.database.engine import make_engine
-from merkatd.database.periods import PERIODS, PeriodState
-from merkatd.database.service import transaction
+from merkatd.database import migrations
+from merkatd.database.base.engine import make_engine
+from merkatd.database.database import transaction
+from merkatd.database.ledger import usage_store
+from merkatd.database.scheduler.period_store import PERIODS, PeriodState
 from tests import servers
 from tests.daemon.processes import Program, until
 from tests.servers import MariaDb
@@ -193,8 +194,8 @@ def charged_periods(connection: sa.Connection) -> int:
 
 def _charged_vms(connection: sa.Connection) -> int:
     """How many VMs the newest period that was charged had."""
-    newest = connection.scalar(sa.select(sa.func.max(details.DETAILS.c.period)))
-    found = None if newest is None else details.load(connection, newest)
+    newest = connection.scalar(sa.select(sa.func.max(usage_store.DETAILS.c.period)))
+    found = None if newest is None else usage_store.load(connection, newest)
     return 0 if found is None else len(found.vm)
 
 

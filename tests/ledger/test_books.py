@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, periods
-from merkatd.database.accounts import AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.tables import METADATA
+from merkatd.database.base.engine import make_engine
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.entry_store import audit
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler import period_store
 from merkatd.ledger import (
     Bill,
     LedgerError,
@@ -187,14 +188,14 @@ class Books(RuleBasedStateMachine):
 
     def decided(self) -> int:
         """A new period of which the decision is stored."""
-        number = periods.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)
-        periods.decided(self.connection, number, self.at_s, "paper", {})
+        number = period_store.begin(self.connection, self.at_s, self.at_s, hosts=1, vms=1)
+        period_store.decided(self.connection, number, self.at_s, "paper", {})
         return number
 
     @rule(data=st.data())
     def reserves(self, data: st.DataObject) -> None:
         """A period is decided; what it can cost is reserved, as far as there is so much."""
-        payers = [one for one in accounts.every(self.connection) if one.owner is not None]
+        payers = [one for one in account_store.every(self.connection) if one.owner is not None]
         if not payers:
             return
         number = self.decided()
@@ -218,7 +219,9 @@ class Books(RuleBasedStateMachine):
     @rule(data=st.data())
     def charges(self, data: st.DataObject) -> None:
         """A period is charged to some accounts, twice through as once."""
-        payers = {one.id: one for one in accounts.every(self.connection) if one.owner is not None}
+        payers = {
+            one.id: one for one in account_store.every(self.connection) if one.owner is not None
+        }
         if not payers:
             return
         late = bool(data.draw(st.booleans()))
@@ -241,7 +244,7 @@ class Books(RuleBasedStateMachine):
             names=[f"vm-{vm}" for vm in range(len(who))],
         )
         result = settle(self.connection, bill, self.at_s)
-        periods.charged(self.connection, number, self.at_s)
+        period_store.charged(self.connection, number, self.at_s)
         if number <= self.rolled:
             assert result == Settled(0, 0), "its charges were rolled up before it was charged"
             self.collects()
@@ -295,7 +298,7 @@ class Books(RuleBasedStateMachine):
         """Details become days, and so do old charges: nothing that anybody holds changes."""
         while fold(self.connection, 2):
             pass
-        newest = periods.newest(self.connection)
+        newest = period_store.newest(self.connection)
         if newest is None:
             return
         while forget(self.connection, newest.number - keep, self.at_s, 2):
@@ -318,7 +321,7 @@ class Books(RuleBasedStateMachine):
         kept: Counter[int] = Counter()
         for amounts in self.reserved.values():
             kept.update(amounts)
-        for one in accounts.every(self.connection):
+        for one in account_store.every(self.connection):
             assert one.reserved == kept[one.id]
             if one.owner is not None:
                 assert 0 <= one.reserved <= one.balance
@@ -345,26 +348,26 @@ class Books(RuleBasedStateMachine):
 
     def own(self, owner: int) -> int:
         """What a tenant can move of what it holds outside its applications."""
-        account = accounts.find(self.connection, AccountKind.TENANT, owner)
+        account = account_store.find(self.connection, AccountKind.TENANT, owner)
         assert account is not None
         return account.free
 
     def owner(self, account: int) -> int:
         """Whose account it is."""
-        owner = accounts.get(self.connection, [account])[account].owner
+        owner = account_store.get(self.connection, [account])[account].owner
         assert owner is not None
         return owner
 
     def free(self, account: int) -> int:
         """What can be moved out of an account."""
-        return accounts.get(self.connection, [account])[account].free
+        return account_store.get(self.connection, [account])[account].free
 
     def collects(self) -> None:
         """Debts are paid from all that their owners can move: in the model from the whole."""
         for owner, debt in self.debts.items():
             kept = sum(
                 amounts[one.id]
-                for one in accounts.of_owner(self.connection, owner)
+                for one in account_store.of_owner(self.connection, owner)
                 for amounts in self.reserved.values()
             )
             paid = min(debt, self.holdings[owner] - kept)

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from merkatd.database.details import Detail
-from merkatd.database.uses import Use
-from merkatd.ledger.folding import uses_of
+from merkatd.database.ledger.usage_store import Detail, Use
+from merkatd.ledger.statements import uses_of
 
 DAY_S = 86_400.0
 

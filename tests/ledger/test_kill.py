@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database.audit import audit
-from merkatd.database.periods import PERIODS
+from merkatd.database.ledger.entry_store import audit
+from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.ledger import month_of, statement
 from tests import servers
 from tests.ledger.dues import Dues

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency.settings import Money
-from merkatd.database import periods
-from merkatd.database.engine import make_engine
-from merkatd.database.service import transaction
-from merkatd.database.tables import METADATA
+from merkatd.database.base.engine import make_engine
+from merkatd.database.database import transaction
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler import period_store
 from merkatd.ledger import MICRO
 from tests.servers import MariaDb
 
@@ -42,9 +42,9 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
         ledger.met(connection, [ANN], MONEY, 0.0)
         ledger.keep_supply(connection, MONEY, 0.0)
         opened = ledger.open_application(connection, ANN, "web", MICRO, 0, 0.0)
-        number = periods.begin(connection, 1.0, 1.0, 1, 1)
-        periods.decided(connection, number, 1.0, "tabu", {})
-        periods.charged(connection, number, 2.0)
+        number = period_store.begin(connection, 1.0, 1.0, 1, 1)
+        period_store.decided(connection, number, 1.0, "tabu", {})
+        period_store.charged(connection, number, 2.0)
         assert (opened.application, number) == (APPLICATION, PERIOD)
 
     transaction(made, fill)

@@ -11,11 +11,12 @@ from merkatd import ledger
 from merkatd.currency import MICRO
 from merkatd.currency.credits import Month
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, charges, entries, periods, uses
-from merkatd.database.engine import make_engine
-from merkatd.database.entries import Posting, TransactionKind
-from merkatd.database.tables import METADATA
-from merkatd.database.uses import Use
+from merkatd.database.base.engine import make_engine
+from merkatd.database.ledger import account_store, charge_store, entry_store, usage_store
+from merkatd.database.ledger.entry_store import Posting, TransactionKind
+from merkatd.database.ledger.usage_store import Use
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler import period_store
 from merkatd.web.holding import held
 
 ANN, BOB = 2, 3
@@ -35,17 +36,17 @@ def connection() -> Iterator[sa.Connection]:
 
 def over(connection: sa.Connection, owner: int, numbers: range) -> None:
     """Applications of a tenant that are over: each paid something, and owed more."""
-    treasury = accounts.treasury(connection).id
-    period = periods.begin(connection, MAY.begin_s, MAY.begin_s, hosts=1, vms=1)
+    treasury = account_store.treasury(connection).id
+    period = period_store.begin(connection, MAY.begin_s, MAY.begin_s, hosts=1, vms=1)
     for number in numbers:
         at_s = MAY.begin_s + number - 20  # the first twenty before the month
         found = ledger.open_application(connection, owner, f"a{number}", MICRO, 0, at_s)
         account = found.application
         reference, paid = f"charge/{number}/{account}", {account: -5, treasury: 5}
-        entries.post(connection, [Posting(TransactionKind.CHARGE, reference, paid)], at_s)
-        charges._record(connection, period, {account: 3}, at_s)
+        entry_store.post(connection, [Posting(TransactionKind.CHARGE, reference, paid)], at_s)
+        charge_store._record(connection, period, {account: 3}, at_s)
         use = Use(account, _DAY, number, "vm", 60, 6000.0, 0.0, 5, 0)
-        uses.replace_day(connection, _DAY, [*uses.of_day(connection, _DAY), use])
+        usage_store.replace_day(connection, _DAY, [*usage_store.of_day(connection, _DAY), use])
         ledger.end_application(connection, account, at_s + 0.5)
 
 
@@ -78,10 +79,10 @@ def test_a_statement_takes_as_many_queries_however_many_there_are(
     known(connection, range(2, 42))
     many, found = queries(connection, lambda: ledger.statement(connection, ANN, MAY))
     assert many == few < 20
-    mine = accounts.of_owner(connection, ANN)
+    mine = account_store.of_owner(connection, ANN)
     moved: Counter[str] = Counter()
     for one in mine:
-        sums = entries.sums(connection, one.id, MAY.begin_s, MAY.end_s)
+        sums = entry_store.sums(connection, one.id, MAY.begin_s, MAY.end_s)
         moved.update({str(kind): amount for kind, amount in sums.items()})
     assert found.movements == {kind: amount for kind, amount in moved.items() if amount}
     assert found.closing == sum(one.balance for one in mine)
@@ -97,7 +98,7 @@ def test_the_page_of_a_tenant_takes_as_many_queries_too(connection: sa.Connectio
     known(connection, range(2, 42))
     many, found = queries(connection, lambda: held(connection, ANN, MAY.begin_s))
     assert many == few < 5
-    mine = accounts.of_owner(connection, ANN)
-    each = [entries.of_account(connection, one.id, MAY.begin_s, 1e12) for one in mine]
+    mine = account_store.of_owner(connection, ANN)
+    each = [entry_store.of_account(connection, one.id, MAY.begin_s, 1e12) for one in mine]
     moved = [(entry.at_s, entry.amount / MICRO) for all_ in each for entry in all_]
     assert found == (sum(one.balance for one in mine) / MICRO, moved)

@@ -11,12 +11,13 @@ import sqlalchemy as sa
 
 from merkatd.currency import MOST_CREDITS
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, notes, service
-from merkatd.database.accounts import AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.retrying import passes
-from merkatd.database.tables import METADATA
+from merkatd.database import database
+from merkatd.database.base.engine import make_engine
+from merkatd.database.base.transactions import passes
+from merkatd.database.ledger import account_store, note_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.entry_store import audit
+from merkatd.database.migrations import METADATA
 from merkatd.ledger import (
     Budget,
     LedgerError,
@@ -64,7 +65,7 @@ def test_replenishment_waits_for_its_interval(connection: sa.Connection) -> None
 def test_another_tenant_s_application_pays_for_nothing(connection: sa.Connection) -> None:
     """A VM that says it belongs there is paid for by its own owner."""
     application = open_application(connection, 1, "web", 100 * MICRO, 0, 0.0).application
-    own = [accounts.ensure(connection, AccountKind.TENANT, owner).id for owner in (1, 2)]
+    own = [account_store.ensure(connection, AccountKind.TENANT, owner).id for owner in (1, 2)]
     assert payers(connection, [1, 2, 3], [application] * 3) == [application, own[1], -1]
 
 
@@ -72,7 +73,7 @@ def test_a_weight_of_a_group_is_noted(connection: sa.Connection) -> None:
     """Who gave it, from what and to what; also when it is taken back."""
     set_group_weight(connection, 7, 2.5, "root", 5.0)
     set_group_weight(connection, 7, None, "root", 6.0)
-    found = notes.recent(connection, 9, kind=notes.NoteKind.WEIGHT)
+    found = note_store.recent(connection, 9, kind=note_store.NoteKind.WEIGHT)
     assert [(one.at_s, one.who, one.text) for one in found] == [
         (6.0, "root", "group 7: weight 2.5 -> 1"),
         (5.0, "root", "group 7: weight 1 -> 2.5"),
@@ -129,8 +130,8 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
     """Renewals, grants and budgets of four threads: none fails bare, and no credit is lost."""
     engine = make_engine(mariadb.make("races"), connections=5)
     METADATA.create_all(engine)
-    service.transaction(engine, lambda c: met(c, [1, 2, 3], MONEY, 0.0))
-    found = [service.transaction(engine, _opening(owner)) for owner in (1, 2, 3)]
+    database.transaction(engine, lambda c: met(c, [1, 2, 3], MONEY, 0.0))
+    found = [database.transaction(engine, _opening(owner)) for owner in (1, 2, 3)]
     errors: list[Exception] = []
 
     def one(thread: int) -> None:
@@ -142,7 +143,7 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
             for _ in range(20):
                 try:
                     application = found[which].application
-                    service.transaction(engine, _act(kind, which + 1, application, amount, name))
+                    database.transaction(engine, _act(kind, which + 1, application, amount, name))
                 except LedgerError:
                     break
                 except Exception as error:  # noqa: BLE001 - what a thread raises is looked at below
@@ -159,8 +160,8 @@ def test_movements_at_the_same_time_on_mariadb(mariadb: MariaDb) -> None:
         thread.join()
     try:
         assert errors == []
-        assert service.transaction(engine, audit).sound
-        held = service.transaction(engine, tenants)
+        assert database.transaction(engine, audit).sound
+        held = database.transaction(engine, tenants)
         assert all(one.balance >= 0 and one.in_applications >= 0 for one in held)
     finally:
         engine.dispose()
@@ -171,12 +172,12 @@ def test_a_renewal_that_waited_sees_what_it_waited_for(mariadb: MariaDb) -> None
     """A grant takes what the treasury has while the renewal waits: it pays out the rest."""
     engine = make_engine(mariadb.make("waiting"), connections=3)
     METADATA.create_all(engine)
-    service.transaction(engine, lambda c: met(c, [1, 2], MONEY, 0.0))
+    database.transaction(engine, lambda c: met(c, [1, 2], MONEY, 0.0))
     errors: list[Exception] = []
 
     def renewal() -> None:
         try:
-            service.transaction(engine, lambda c: renew(c, "test", 1.0))
+            database.transaction(engine, lambda c: renew(c, "test", 1.0))
         except Exception as error:  # noqa: BLE001 - what the thread raises is looked at below
             errors.append(error)
 
@@ -188,7 +189,7 @@ def test_a_renewal_that_waited_sees_what_it_waited_for(mariadb: MariaDb) -> None
     waits.join()
     try:
         assert [error for error in errors if not passes(error)] == []
-        assert service.transaction(engine, audit).sound
+        assert database.transaction(engine, audit).sound
     finally:
         engine.dispose()
         mariadb.drop("waiting")

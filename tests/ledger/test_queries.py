@@ -10,10 +10,17 @@ import sqlalchemy as sa
 
 from merkatd.currency.credits import Month
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, details, entries, notes, periods, prices, rollups, uses
-from merkatd.database.engine import make_engine
-from merkatd.database.service import transaction
-from merkatd.database.tables import METADATA
+from merkatd.database.base.engine import make_engine
+from merkatd.database.database import transaction
+from merkatd.database.ledger import (
+    account_store,
+    entry_store,
+    note_store,
+    rollup_store,
+    usage_store,
+)
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler import period_store, price_store
 from merkatd.ledger import Bill, fold, met, settle, statement
 from merkatd.web.holding import held
 from tests.servers import MariaDb
@@ -25,12 +32,12 @@ PERIODS = 80
 def filled(connection: sa.Connection) -> None:
     """Enough rows that reading them all would not be the quickest way."""
     met(connection, range(VMS), Money(), 0.0)
-    payers = [one.id for one in accounts.every(connection) if one.owner is not None]
+    payers = [one.id for one in account_store.every(connection) if one.owner is not None]
     for number in range(1, PERIODS + 1):
         at_s = number * 3600.0
-        begun = periods.begin(connection, at_s, at_s, hosts=1, vms=VMS)
-        periods.decided(connection, begun, at_s, "tabu", {})
-        prices.store(connection, begun, {"default": {"cpu": 1.0, "memory": 1.0}})
+        begun = period_store.begin(connection, at_s, at_s, hosts=1, vms=VMS)
+        period_store.decided(connection, begun, at_s, "tabu", {})
+        price_store.store_prices(connection, begun, {"default": {"cpu": 1.0, "memory": 1.0}})
         bill = Bill(
             period=begun,
             vm=np.arange(VMS),
@@ -62,15 +69,15 @@ def engine(mariadb: MariaDb) -> Iterator[sa.Engine]:
 ASKED: dict[str, Callable[[sa.Connection], Any]] = {
     "a tenant's statement": lambda c: statement(c, 3, Month(1970, 1)),
     "what a tenant holds and what moved": lambda c: held(c, 3, 0.0),
-    "an account's entries": lambda c: entries.of_account(c, 5, 0.0, 1e6),
-    "what was charged for a period": lambda c: entries.under(c, "charge/60/"),
-    "one period's details": lambda c: details.load(c, 60),
-    "details that are in no day": lambda c: details.unfolded(c, 60),
-    "a day's uses": lambda c: uses.of_day(c, 5),
-    "a week of prices": lambda c: prices.daily(c, 0.0, 3 * 86_400.0),
-    "the newest decision": periods.newest_decided,
-    "notes of a kind": lambda c: notes.recent(c, 1, kind=notes.NoteKind.SUPPLY),
-    "a rollup's next periods": partial(rollups.roll_up, before=3, most_periods=1, at_s=0.0),
+    "an account's entries": lambda c: entry_store.of_account(c, 5, 0.0, 1e6),
+    "what was charged for a period": lambda c: entry_store.under(c, "charge/60/"),
+    "one period's details": lambda c: usage_store.load(c, 60),
+    "details that are in no day": lambda c: usage_store.unfolded(c, 60),
+    "a day's uses": lambda c: usage_store.of_day(c, 5),
+    "a week of prices": lambda c: price_store.daily(c, 0.0, 3 * 86_400.0),
+    "the newest decision": period_store.newest_decided,
+    "notes of a kind": lambda c: note_store.recent(c, 1, kind=note_store.NoteKind.SUPPLY),
+    "a rollup's next periods": partial(rollup_store.roll_up, before=3, most_periods=1, at_s=0.0),
 }
 
 LARGE = {"transactions", "entries", "uses", "periods", "prices", "details"}

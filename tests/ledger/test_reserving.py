@@ -3,11 +3,12 @@
 import sqlalchemy as sa
 
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, service
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.periods import begin
-from merkatd.database.tables import METADATA
+from merkatd.database import database
+from merkatd.database.base.engine import make_engine
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.entry_store import audit
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler.period_store import begin
 from merkatd.ledger import (
     MICRO,
     end_application,
@@ -36,10 +37,13 @@ def test_an_application_that_ended_meanwhile_keeps_nothing() -> None:
         end_application(connection, app, 2.0)
         return app, period
 
-    app, period = service.transaction(engine, reserved)
-    assert service.transaction(engine, lambda c: accounts.get(c, [app]))[app].balance == 20 * MICRO
-    service.transaction(engine, lambda c: reserve(c, period, {}, 3.0))
-    assert service.transaction(engine, lambda c: accounts.get(c, [app]))[app].balance == 0
-    assert service.transaction(engine, lambda c: tenant(c, OWNER)).balance == 100 * MICRO
-    assert service.transaction(engine, audit).sound
+    app, period = database.transaction(engine, reserved)
+    assert (
+        database.transaction(engine, lambda c: account_store.get(c, [app]))[app].balance
+        == 20 * MICRO
+    )
+    database.transaction(engine, lambda c: reserve(c, period, {}, 3.0))
+    assert database.transaction(engine, lambda c: account_store.get(c, [app]))[app].balance == 0
+    assert database.transaction(engine, lambda c: tenant(c, OWNER)).balance == 100 * MICRO
+    assert database.transaction(engine, audit).sound
     engine.dispose()

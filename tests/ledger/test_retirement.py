@@ -8,13 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, reservations, service, tenants
-from merkatd.database.accounts import AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
-from merkatd.database.entries import LARGEST
-from merkatd.database.periods import begin, charged, decided
-from merkatd.database.tables import METADATA
+from merkatd.database import database
+from merkatd.database.base.engine import make_engine
+from merkatd.database.ledger import account_store, reservation_store, tenant_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.entry_store import LARGEST, audit
+from merkatd.database.migrations import METADATA
+from merkatd.database.scheduler.period_store import begin, charged, decided
 from merkatd.ledger import (
     MICRO,
     Bill,
@@ -51,10 +51,10 @@ def engine(request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
         met(connection, [OWNER, OTHER], MONEY, 0.0, {OWNER: Person("ann", 1)})
         keep_supply(connection, MONEY, 0.0)
         open_application(connection, OWNER, "web", 30 * MICRO, 5 * MICRO, 0.0)
-        own = accounts.ensure(connection, AccountKind.TENANT, OWNER).id
-        accounts.add(connection, "debt", {own: 20 * MICRO})
+        own = account_store.ensure(connection, AccountKind.TENANT, OWNER).id
+        account_store.add(connection, "debt", {own: 20 * MICRO})
 
-    service.transaction(made, found)
+    database.transaction(made, found)
     yield made
     made.dispose()
     if request.param == "mariadb":
@@ -63,14 +63,14 @@ def engine(request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
 
 def test_debts_are_paid_first_and_the_rest_goes_to_the_treasury(engine: sa.Engine) -> None:
     """From its account and its applications; the supply and renewals count it no more."""
-    result = service.transaction(engine, lambda c: retire(c, OWNER, 9.0))
+    result = database.transaction(engine, lambda c: retire(c, OWNER, 9.0))
     assert result is not None
     assert (result.returned, result.forgiven) == (80 * MICRO, 0)
 
     def look(connection: sa.Connection) -> None:
         one = tenant(connection, OWNER)
         assert (one.holdings, one.debt, one.retired_s, one.entitlement) == (0, 0, 9.0, 0)
-        assert accounts.treasury(connection).balance == 100 * MICRO
+        assert account_store.treasury(connection).balance == 100 * MICRO
         change = keep_supply(connection, MONEY, 10.0)
         assert change is not None
         assert change.new == 100 * MICRO
@@ -79,23 +79,23 @@ def test_debts_are_paid_first_and_the_rest_goes_to_the_treasury(engine: sa.Engin
         assert tenant(connection, OTHER).holdings == 100 * MICRO
         assert audit(connection).sound
 
-    service.transaction(engine, look)
+    database.transaction(engine, look)
 
 
 def test_a_debt_that_nobody_can_pay_is_forgotten(engine: sa.Engine) -> None:
     """Of more than all accounts hold."""
 
     def more(connection: sa.Connection) -> None:
-        own = accounts.ensure(connection, AccountKind.TENANT, OWNER).id
-        accounts.add(connection, "debt", {own: 480 * MICRO})
+        own = account_store.ensure(connection, AccountKind.TENANT, OWNER).id
+        account_store.add(connection, "debt", {own: 480 * MICRO})
 
-    service.transaction(engine, more)
-    result = service.transaction(engine, lambda c: retire(c, OWNER, 9.0))
+    database.transaction(engine, more)
+    result = database.transaction(engine, lambda c: retire(c, OWNER, 9.0))
     assert result is not None
     assert (result.returned, result.forgiven) == (0, 400 * MICRO)
     assert "400.000000 credits of debt are forgotten" in str(result)
-    assert service.transaction(engine, lambda c: tenant(c, OWNER)).debt == 0
-    assert service.transaction(engine, audit).sound
+    assert database.transaction(engine, lambda c: tenant(c, OWNER)).debt == 0
+    assert database.transaction(engine, audit).sound
 
 
 def test_what_is_reserved_for_a_charge_is_waited_for(engine: sa.Engine) -> None:
@@ -103,15 +103,15 @@ def test_what_is_reserved_for_a_charge_is_waited_for(engine: sa.Engine) -> None:
 
     def reserve(connection: sa.Connection) -> int:
         period = begin(connection, 1.0, 1.0, 1, 1)
-        own = accounts.ensure(connection, AccountKind.TENANT, OWNER).id
-        reservations.store(connection, period, {own: MICRO})
+        own = account_store.ensure(connection, AccountKind.TENANT, OWNER).id
+        reservation_store.store(connection, period, {own: MICRO})
         return period
 
-    period = service.transaction(engine, reserve)
-    assert service.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is None
-    assert service.transaction(engine, lambda c: tenant(c, OWNER)).holdings == 100 * MICRO
-    service.transaction(engine, lambda c: reservations.release(c, period))
-    assert service.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
+    period = database.transaction(engine, reserve)
+    assert database.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is None
+    assert database.transaction(engine, lambda c: tenant(c, OWNER)).holdings == 100 * MICRO
+    database.transaction(engine, lambda c: reservation_store.release(c, period))
+    assert database.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
 
 
 def test_a_process_that_dies_in_the_middle_moves_nothing(
@@ -123,12 +123,12 @@ def test_a_process_that_dies_in_the_middle_moves_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(tenants, "retire", die)
+        patched.setattr(tenant_store, "retire", die)
         with pytest.raises(KeyboardInterrupt):
-            service.transaction(engine, lambda c: retire(c, OWNER, 9.0))
-    one = service.transaction(engine, lambda c: tenant(c, OWNER))
+            database.transaction(engine, lambda c: retire(c, OWNER, 9.0))
+    one = database.transaction(engine, lambda c: tenant(c, OWNER))
     assert (one.holdings, one.debt, one.retired_s) == (100 * MICRO, 20 * MICRO, None)
-    assert service.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
+    assert database.transaction(engine, lambda c: retire(c, OWNER, 9.0)) is not None
 
 
 def _retiring(at_s: float) -> Callable[[sa.Connection], Retired | None]:
@@ -142,15 +142,15 @@ def _meeting(people: dict[int, Person]) -> Callable[[sa.Connection], None]:
 def test_a_user_that_is_shown_again_starts_anew(engine: sa.Engine) -> None:
     """Each time; and only where OpenNebula names it."""
     for at_s in (9.0, 10.0):
-        service.transaction(engine, _retiring(at_s))
-        service.transaction(engine, lambda c: met(c, [OWNER], MONEY, 11.0))
-        assert service.transaction(engine, lambda c: tenant(c, OWNER)).retired_s is not None
+        database.transaction(engine, _retiring(at_s))
+        database.transaction(engine, lambda c: met(c, [OWNER], MONEY, 11.0))
+        assert database.transaction(engine, lambda c: tenant(c, OWNER)).retired_s is not None
         people = {OWNER: Person("ann", 1)}
-        service.transaction(engine, _meeting(people))
-        one = service.transaction(engine, lambda c: tenant(c, OWNER))
+        database.transaction(engine, _meeting(people))
+        one = database.transaction(engine, lambda c: tenant(c, OWNER))
         assert (one.retired_s, one.holdings) == (None, 100 * MICRO)
-    assert service.transaction(engine, holding) == ()
-    assert service.transaction(engine, audit).sound
+    assert database.transaction(engine, holding) == ()
+    assert database.transaction(engine, audit).sound
 
 
 def test_a_debt_that_was_forgiven_is_not_paid_back(engine: sa.Engine) -> None:
@@ -174,17 +174,17 @@ def test_a_debt_that_was_forgiven_is_not_paid_back(engine: sa.Engine) -> None:
         charged(connection, number, 2.0)
         return number
 
-    number = service.transaction(engine, spend)
-    gone = service.transaction(engine, lambda c: retire(c, OTHER, 3.0))
+    number = database.transaction(engine, spend)
+    gone = database.transaction(engine, lambda c: retire(c, OTHER, 3.0))
     assert gone is not None
     assert gone.forgiven == 200 * MICRO
-    service.transaction(engine, lambda c: met(c, [OTHER], MONEY, 4.0, {OTHER: Person("ed", 1)}))
-    before = service.transaction(engine, lambda c: tenant(c, OTHER).balance)
-    given = service.transaction(engine, lambda c: void(c, number, "a mistake", "admin", 5.0))
+    database.transaction(engine, lambda c: met(c, [OTHER], MONEY, 4.0, {OTHER: Person("ed", 1)}))
+    before = database.transaction(engine, lambda c: tenant(c, OTHER).balance)
+    given = database.transaction(engine, lambda c: void(c, number, "a mistake", "admin", 5.0))
     assert given == 100 * MICRO
-    after = service.transaction(engine, lambda c: tenant(c, OTHER))
+    after = database.transaction(engine, lambda c: tenant(c, OTHER))
     assert (after.balance - before, after.debt) == (100 * MICRO, 0)
-    assert service.transaction(engine, lambda c: audit(c).sound)
+    assert database.transaction(engine, lambda c: audit(c).sound)
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -198,7 +198,7 @@ def test_a_period_that_is_only_begun_or_not_there_is_not_void(
         with pytest.raises(LedgerError, match="not charged yet" if begun else "no period 7"):
             void(connection, number, "a slip", "admin", 2.0)
 
-    service.transaction(engine, attempt)
+    database.transaction(engine, attempt)
 
 
 def test_a_debt_that_can_grow_no_more_ends_no_charge(engine: sa.Engine) -> None:
@@ -221,11 +221,11 @@ def test_a_debt_that_can_grow_no_more_ends_no_charge(engine: sa.Engine) -> None:
         charged(connection, number, 2.0)
         return number
 
-    numbers = [service.transaction(engine, spend) for _ in range(3)]
-    assert service.transaction(engine, lambda c: tenant(c, OTHER).debt) <= LARGEST
+    numbers = [database.transaction(engine, spend) for _ in range(3)]
+    assert database.transaction(engine, lambda c: tenant(c, OTHER).debt) <= LARGEST
     for number in numbers:
-        service.transaction(
+        database.transaction(
             engine, partial(void, period=number, why="a mistake", who="admin", at_s=5.0)
         )
-    assert service.transaction(engine, lambda c: tenant(c, OTHER).debt) == 0
-    assert service.transaction(engine, lambda c: audit(c).sound)
+    assert database.transaction(engine, lambda c: tenant(c, OTHER).debt) == 0
+    assert database.transaction(engine, lambda c: audit(c).sound)

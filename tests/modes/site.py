@@ -6,7 +6,7 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.questions import DaemonQuestions
-from merkatd.database.orders import Mode
+from merkatd.database.scheduler.order_store import Mode
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.scheduler.handing import Room, Wanted
 from tests.scheduler.frontend import PAPER_MARKET, Frontend

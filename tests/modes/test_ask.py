@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from merkatd.api.questions import QuestionError
-from merkatd.database import decisions
-from merkatd.database.orders import Mode
-from merkatd.database.plans import Proposed
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.plan_store import Proposed
 from merkatd.scheduler.approving import Approved
 from merkatd.scheduler.handing import Room
 from tests.modes.site import Site
@@ -15,7 +15,7 @@ from tests.modes.site import Site
 
 def placements(site: Site) -> list[tuple[str, int]]:
     """All steps that place or move a VM, by kind and VM, in the order in which they were made."""
-    rows = site.read(lambda c: decisions.recent(c, decisions.Wanted(), 1000))
+    rows = site.read(lambda c: journal.recent(c, journal.Wanted(), 1000))
     kinds = {"deploy", "migrate", "suspend", "resume"}
     return [(r.step.kind, r.step.vm) for r in reversed(rows) if r.step.kind in kinds]
 

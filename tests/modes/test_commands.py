@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.database.orders import Mode
+from merkatd.database.scheduler.order_store import Mode
 from tests.commands.asking import Daemon, Shell
 
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from merkatd.cluster import Migrate, Plan
-from merkatd.database import decisions
-from merkatd.database.orders import Mode
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.leave import Leave, with_fewer_moves
 from merkatd.scheduler.settings import Acting
 from tests.modes.site import Site
@@ -28,7 +28,7 @@ def lopsided(site: Site) -> Site:
 
 def moves(site: Site) -> list[int]:
     """How many moves were decided in each period from the first on."""
-    rows = site.read(lambda c: decisions.recent(c, decisions.Wanted(kind="migrate"), 1000))
+    rows = site.read(lambda c: journal.recent(c, journal.Wanted(kind="migrate"), 1000))
     counts = [0] * 40
     for row in rows:
         counts[row.step.period] += 1

@@ -3,7 +3,7 @@
 import pytest
 
 from merkatd.cluster import Migrate
-from merkatd.database.orders import Mode
+from merkatd.database.scheduler.order_store import Mode
 from tests.modes.site import Site
 
 HOST, OTHER = 0, 1

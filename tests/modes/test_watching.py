@@ -3,9 +3,10 @@
 import pytest
 from twisted.logger import capturedLogs, formatEvent
 
-from merkatd.database import Database, decisions, periods, prices
-from merkatd.database.orders import Mode
-from merkatd.database.periods import PeriodState
+from merkatd.database import Database
+from merkatd.database.scheduler import journal, period_store, price_store
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.settings import Acting
 from merkatd.scheduler.transactions import Transactions
@@ -23,7 +24,7 @@ class TestNothingIsDone:
         site.minutes(5)
         assert site.changes() == []
         assert [site.state(vm) for vm in vms] == ["PENDING", "RUNNING"]
-        assert site.read(lambda c: decisions.recent(c, decisions.Wanted())) == ()
+        assert site.read(lambda c: journal.recent(c, journal.Wanted())) == ()
 
     def test_nobody_is_charged(self, mode: Mode, site: Site) -> None:
         """Neither while it watches nor afterwards for that time."""
@@ -46,9 +47,9 @@ class TestNothingIsDone:
         site.mode(mode)
         site.vm(6.0)
         site.minutes(2)
-        period = site.read(lambda c: periods.get(c, 2))
+        period = site.read(lambda c: period_store.get(c, 2))
         assert period.state is PeriodState.WATCHED
-        assert site.read(lambda c: prices.load(c, 2))["default"]["cpu"] > 0
+        assert site.read(lambda c: price_store.load_prices(c, 2))["default"]["cpu"] > 0
         assert site.ask("price")[0]["price"] > 0
 
     def test_what_was_given_before_is_still_paid_for(self, mode: Mode, site: Site) -> None:
@@ -80,7 +81,7 @@ class TestNothingIsDone:
         """What platforms and groups propose is rolled back, and the figures stay clean."""
 
         async def proposals(database: Transactions, _seen: Seen) -> tuple[()]:
-            await database.run(periods.newest)
+            await database.run(period_store.newest)
             return ()
 
         site.world_settings = {"acting": Acting(mode=mode), "proposals": proposals}

@@ -5,7 +5,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 from merkatd.opennebula.glances import Glance, Glances
 from merkatd.opennebula.history import read_histories
 from merkatd.scheduler.ports import Record

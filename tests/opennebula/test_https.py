@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, HttpTransport, TrustError
 from merkatd.scheduler.ports import UnreachableError
 from tests.opennebula.worlds import ADMIN, RealTime

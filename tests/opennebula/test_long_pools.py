@@ -8,7 +8,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 from merkatd.opennebula import estate
 from merkatd.opennebula.errors import LongAnswerError
 from merkatd.opennebula.estate import EstatePools, Known

@@ -15,8 +15,8 @@ import pytest
 from lxml import etree
 from twisted.internet.task import LoopingCall
 
+from merkatd.base.clock import Threads
 from merkatd.cluster import VmState
-from merkatd.database.executors import Threads
 from merkatd.embedded.cloud import Cloud
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud
 from merkatd.opennebula.host_pool import read_hosts

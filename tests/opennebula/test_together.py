@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 from merkatd.opennebula.elements import BrokenError
 from merkatd.opennebula.errors import LongAnswerError, MissingError
 from merkatd.opennebula.glances import Glance, Glances

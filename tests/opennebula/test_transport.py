@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.envelope import NoReplyError, decoded
 from merkatd.scheduler.ports import UnreachableError

@@ -13,8 +13,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
+from merkatd.base.clock import Executor, Inline, Threads
 from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate
-from merkatd.database.executors import Executor, Inline, Threads
 from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.server import serve
 from merkatd.embedded.settings import Delays, Settings

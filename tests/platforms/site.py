@@ -10,10 +10,9 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.currency import micro
 from merkatd.currency.settings import Money
-from merkatd.database import doings, fleets, platforms
-from merkatd.database.doings import Doing
-from merkatd.database.fleets import Member
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.platform_store import Doing, Platform
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ordering import Update
@@ -155,13 +154,13 @@ class Site(Frontend):
 
     def platform(self, platform: int) -> Platform:
         """As it is stored."""
-        found: Platform | None = self.read(lambda c: platforms.get(c, platform))
+        found: Platform | None = self.read(lambda c: platform_store.get(c, platform))
         assert found is not None
         return found
 
     def members(self, platform: int) -> tuple[Member, ...]:
         """Those of its VMs that are not gone."""
-        found: tuple[Member, ...] = self.read(lambda c: fleets.present(c, platform))
+        found: tuple[Member, ...] = self.read(lambda c: fleet_store.living_members(c, platform))
         return found
 
     def vms(self, platform: int) -> list[int]:
@@ -170,7 +169,7 @@ class Site(Frontend):
 
     def doings(self, platform: int) -> tuple[Doing, ...]:
         """What was done, newest first."""
-        found: tuple[Doing, ...] = self.read(lambda c: doings.recent(c, platform, 100))
+        found: tuple[Doing, ...] = self.read(lambda c: platform_store.recent(c, platform, 100))
         return found
 
     def until(self, platform: int, state: str, most: int = 20) -> Platform:

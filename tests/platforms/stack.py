@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from merkatd.api.ask import NobodyError, ask
-from merkatd.database import fleets, platforms
-from merkatd.database.audit import audit
-from merkatd.database.doings import DOINGS
-from merkatd.database.fleets import Member
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.platform_store import DOINGS
+from merkatd.database.ledger.entry_store import audit
 from merkatd.platforms.processes import tree
 from tests.daemon.agreement import CloudVm, cloud_vms, done_once
 from tests.daemon.harness import Site
@@ -207,11 +207,11 @@ class Stack(Site):
         """Who is not where they should be; nothing where all is well."""
         if not self._complete():
             return f"processes: {self.present()}"
-        stored = {one.id: one for one in self.read(platforms.listed)}
+        stored = {one.id: one for one in self.read(platform_store.listed)}
         states = {one.id: one.state for one in stored.values()}
         if states != self.wanted:
             return f"platforms: {states}"
-        present = self.read(fleets.present)
+        present = self.read(fleet_store.living_members)
         for one in stored.values():
             size = sum(one.sizes.values()) if one.state == "running" else None
             mine = [member for member in present if member.platform == one.id]
@@ -232,7 +232,7 @@ class Stack(Site):
     def _wrong(
         self, platform: int, state: str, present: tuple[Member, ...], vms: Mapping[int, CloudVm]
     ) -> str:
-        stored = self.read(lambda connection: platforms.get(connection, platform))
+        stored = self.read(lambda connection: platform_store.get(connection, platform))
         assert stored is not None
         mine = [one for one in present if one.platform == platform]
         if state not in {"running", "suspended"}:

@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.api.questions import QuestionError
 from merkatd.api.questions.platforms import PlatformQuestions
-from merkatd.database import platforms
+from merkatd.database.fleets import platform_store
 from merkatd.platforms import showing
 from tests.platforms.site import Site, template
 
@@ -43,7 +43,7 @@ def test_a_platform_that_cannot_be_shown_is_not_stored(
     monkeypatch.setattr(showing, "summary", breaks)
     with pytest.raises(BrokenError):
         submitted(site, template())
-    assert site.read(platforms.living) == ()
+    assert site.read(platform_store.living) == ()
     assert site.balances() == before
 
 

@@ -8,7 +8,7 @@ import pytest
 from controllers.policies.deadline import Purse
 from controllers.policies.patience import Book, limit_price, need_of
 from controllers.policies.suspension import REST
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets.platform_store import Platform
 from merkatd.platforms.conditions import TEMPER, Answer, Offer, Terms, judged, limit_of
 from merkatd.platforms.purses import terms_of
 from merkatd.platforms.reading import read_template

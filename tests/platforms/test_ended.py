@@ -8,11 +8,12 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, budgets, platforms
-from merkatd.database.accounts import AccountKind
-from merkatd.database.engine import make_engine
-from merkatd.database.platforms import LISTED_OVER, Platform
-from merkatd.database.tables import METADATA
+from merkatd.database.base.engine import make_engine
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import LISTED_OVER, Platform
+from merkatd.database.ledger import account_store, budget_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.migrations import METADATA
 from merkatd.platforms import ordering
 from merkatd.platforms.ordering import MOST_LIVING, OrderError, Submission
 from merkatd.platforms.reading import read_template
@@ -47,7 +48,7 @@ def stored(connection: sa.Connection, number: int, owner: int = ANN, state: str 
         deadline_s=None,
         sizes={},
     )
-    return platforms.add(connection, one).id
+    return platform_store.add(connection, one).id
 
 
 def test_lists_show_all_that_live_and_the_newest_of_the_others(connection: sa.Connection) -> None:
@@ -55,9 +56,9 @@ def test_lists_show_all_that_live_and_the_newest_of_the_others(connection: sa.Co
     living = [stored(connection, number, state="running") for number in range(3)]
     over = [stored(connection, number) for number in range(3, 3 + 2 * LISTED_OVER)]
     strange = stored(connection, 0, BOB)
-    shown = [one.id for one in platforms.listed(connection, ANN)]
+    shown = [one.id for one in platform_store.listed(connection, ANN)]
     assert shown == living + over[-LISTED_OVER:]
-    assert strange in {one.id for one in platforms.listed(connection)}
+    assert strange in {one.id for one in platform_store.listed(connection)}
 
 
 def test_platforms_that_are_over_hide_none_from_the_limit(connection: sa.Connection) -> None:
@@ -65,7 +66,7 @@ def test_platforms_that_are_over_hide_none_from_the_limit(connection: sa.Connect
     for number in range(MOST_LIVING):
         stored(connection, number, state="running")
     connection.execute(
-        sa.insert(platforms.PLATFORMS),
+        sa.insert(platform_store.PLATFORMS),
         [_row(connection) | {"token": f"over{number}", "state": "done"} for number in range(_MANY)],
     )
     text = template()
@@ -82,7 +83,7 @@ def test_platforms_that_are_over_hide_none_from_the_limit(connection: sa.Connect
 
 
 def _row(connection: sa.Connection) -> dict[str, object]:
-    query = sa.select(platforms.PLATFORMS).limit(1)
+    query = sa.select(platform_store.PLATFORMS).limit(1)
     row = dict(connection.execute(query).mappings().one())
     del row["id"]
     return row
@@ -94,14 +95,14 @@ def test_accounts_that_are_over_and_empty_are_not_read(connection: sa.Connection
     kept = ledger.open_application(connection, ANN, "kept", 0, 0, 1.0).application
     for number in range(2 * LISTED_OVER):
         ended = ledger.open_application(connection, ANN, f"a{number}", 0, 0, 1.0).application
-        budgets.end(connection, ended, 2.0)
-    applications = accounts.every(connection, AccountKind.APPLICATION)
+        budget_store.end(connection, ended, 2.0)
+    applications = account_store.every(connection, AccountKind.APPLICATION)
     assert len(applications) == 2 * LISTED_OVER + 1
-    assert [one.id for one in budgets.open_accounts(connection)] == [kept]
-    held = accounts.holding(connection)
+    assert [one.id for one in budget_store.open_accounts(connection)] == [kept]
+    held = account_store.holding(connection)
     assert all(one.kind is not AccountKind.APPLICATION for one in held)
-    listed = budgets.of_owner(connection, ANN)
-    assert len(listed) == 1 + budgets.LISTED_OVER
+    listed = budget_store.of_owner(connection, ANN)
+    assert len(listed) == 1 + budget_store.LISTED_OVER
     assert listed[0].application == kept
 
 
@@ -109,9 +110,9 @@ def test_an_account_with_credits_counts_also_once_it_is_over(connection: sa.Conn
     """Until they are given back, they are its owner's."""
     ledger.meet(connection, ANN, Money(supply=1e6), 1.0)
     budget = ledger.open_application(connection, ANN, "a", 0, 0, 1.0)
-    accounts.add(connection, "balance", {budget.application: 7})
-    budgets.end(connection, budget.application, 2.0)
-    assert any(one.id == budget.application for one in accounts.holding(connection))
+    account_store.add(connection, "balance", {budget.application: 7})
+    budget_store.end(connection, budget.application, 2.0)
+    assert any(one.id == budget.application for one in account_store.holding(connection))
     (found,) = (one for one in ledger.tenants(connection) if one.owner == ANN)
     assert found.in_applications == 7
     assert replace(found, in_applications=0).holdings == found.balance

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from merkatd.database import platforms
+from merkatd.database.fleets import platform_store
 from merkatd.ledger import LedgerError
 from merkatd.platforms.announcing import vms_now
 from merkatd.platforms.ordering import Update
@@ -321,7 +321,7 @@ class TestMoney:
             site.submit(budget="[budget]\ncredits = 1e9")
         site.periods(2)
         assert site.notes.started == []
-        assert site.read(platforms.listed) == ()
+        assert site.read(platform_store.listed) == ()
 
     def test_a_budget_is_changed_while_it_runs(self, site: Site) -> None:
         """It holds the new amount from then on."""

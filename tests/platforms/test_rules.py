@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controllers.policies.deadline import Purse
 from merkatd.cluster import Create, Step, Terminate, VmState
-from merkatd.database.fleets import Member
+from merkatd.database.fleets.fleet_store import Member
 from merkatd.platforms.conditions import Answer, Offer, Terms, judged, least_deadline_s
 from merkatd.platforms.first_bid import first_bid, reference_price
 from merkatd.platforms.fleet import Orders, Sight, lost, orders

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.database.lease import LeaseLostError
+from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ports import SetSize
 from merkatd.scheduler.leading import Leading

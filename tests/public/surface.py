@@ -26,7 +26,7 @@ from merkatd.config.model import Config
 from merkatd.config.shape import Setting
 from merkatd.config.values import write
 from merkatd.config.writer import sections
-from merkatd.database.tables import METADATA
+from merkatd.database.migrations import METADATA
 from tests.figures import all_figures
 from tests.public.shapes import members, shape
 from tests.scheduler.frontend import Frontend

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from merkatd.cluster import Balloon, Limit, Pin
-from merkatd.database.engine import make_engine
-from merkatd.database.periods import PERIODS
-from merkatd.database.steps import STEPS, StepState
+from merkatd.database.base.engine import make_engine
+from merkatd.database.scheduler.period_store import PERIODS
+from merkatd.database.scheduler.step_store import STEPS, StepState
 from merkatd.demo.following import Start
 from merkatd.demo.guests import Guests
 from merkatd.opennebula.vm_pool import VmRow, read_page

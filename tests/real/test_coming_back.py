@@ -5,7 +5,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from merkatd.cluster import Migrate, Pin
-from merkatd.database.steps import STEPS
+from merkatd.database.scheduler.step_store import STEPS
 from tests.real.host import RealHost, until
 from tests.real.site import Site, running
 

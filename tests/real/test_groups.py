@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from merkatd.client import Groups, Merkat
 from merkatd.cluster import Migrate
 from merkatd.currency import MICRO
-from merkatd.database import details
-from merkatd.database.steps import STEPS, StepState
+from merkatd.database.ledger import usage_store
+from merkatd.database.scheduler.step_store import STEPS, StepState
 from tests.real.domains import Guest
 from tests.real.host import RealHost, until
 from tests.real.measuring import measured
@@ -182,8 +182,8 @@ def paid(site: Site) -> dict[int, float]:
 
     def read(connection: sa.Connection) -> dict[int, float]:
         found: dict[int, float] = {}
-        for number in connection.scalars(sa.select(details.DETAILS.c.period)):
-            one = details.load(connection, number)
+        for number in connection.scalars(sa.select(usage_store.DETAILS.c.period)):
+            one = usage_store.load(connection, number)
             assert one is not None
             for vm, amount in zip(one.vm.tolist(), one.charged[:, 0].tolist(), strict=True):
                 found[vm] = found.get(vm, 0.0) + amount / MICRO

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 
 Result = TypeVar("Result")
 

@@ -9,13 +9,15 @@ import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.database import Database, accounts, decisions, migrations, periods
-from merkatd.database.accounts import AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.executors import Inline
-from merkatd.database.orders import Order
-from merkatd.database.service import transaction
-from merkatd.database.steps import StepState
+from merkatd.base.clock import Inline
+from merkatd.database import Database, migrations
+from merkatd.database.database import transaction
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.entry_store import audit
+from merkatd.database.scheduler import journal, period_store
+from merkatd.database.scheduler.order_store import Order
+from merkatd.database.scheduler.step_store import StepState
 from merkatd.embedded.cloud import Cloud, HostSize
 from merkatd.embedded.states import Lcm, State
 from merkatd.embedded.transport import MemoryTransport
@@ -161,18 +163,18 @@ class Frontend:
 
     def balances(self) -> Mapping[int | None, float]:
         """Credits by owner."""
-        rows = self.read(lambda c: accounts.every(c, AccountKind.TENANT))
+        rows = self.read(lambda c: account_store.every(c, AccountKind.TENANT))
         return {row.owner: row.balance / 1e6 for row in rows}
 
     def outstanding(self) -> int:
         """How many steps are neither confirmed nor given up."""
-        return len(self.read(decisions.outstanding))
+        return len(self.read(journal.outstanding))
 
     def agree(self) -> None:
         """The cloud and the database say the same, and no credit is lost."""
         assert self.read(audit).sound
-        newest = self.read(periods.newest)
-        rows = self.read(lambda c: decisions.recent(c, decisions.Wanted(), 100_000))
+        newest = self.read(period_store.newest)
+        rows = self.read(lambda c: journal.recent(c, journal.Wanted(), 100_000))
         deployed = [r.step.vm for r in rows if r.step.kind == "deploy" and r.state == "confirmed"]
         deployed = [vm for vm in deployed if vm not in self.placed_again]
         assert len(deployed) == len(set(deployed)), "a VM was deployed twice"

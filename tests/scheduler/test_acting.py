@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.database import decisions, periods
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
+from merkatd.database.scheduler import journal, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.present import HostsNow, start_again
 from merkatd.scheduler.ports import UnreachableError
@@ -68,7 +68,7 @@ def slow(frontend: Frontend, method: str, seconds: float) -> None:
 
 def replies(frontend: Frontend, kind: str = "deploy") -> list[tuple[int, str, str | None]]:
     """By VM, state and answer: all steps of a kind, oldest first."""
-    rows = frontend.read(lambda c: decisions.recent(c, decisions.Wanted(kind=kind), 100))
+    rows = frontend.read(lambda c: journal.recent(c, journal.Wanted(kind=kind), 100))
     return [(row.step.vm, str(row.state), row.reply) for row in reversed(rows)]
 
 
@@ -312,6 +312,6 @@ def test_a_period_cut_short_by_a_loss_of_the_cloud_is_charged_all_the_same(
     frontend.cloud.faults.clear()
     frontend.result(running)
     frontend.periods(2)
-    states = [one.state for one in frontend.read(lambda c: periods.recent(c, 10))]
+    states = [one.state for one in frontend.read(lambda c: period_store.recent(c, 10))]
     assert states[1:].count("charged") == len(states) - 1
     frontend.agree()

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from merkatd.database import notes, periods, retention
-from merkatd.database.moves import Failing, Moves
-from merkatd.database.notes import Note, NoteKind
+from merkatd.database import retention
+from merkatd.database.ledger import note_store
+from merkatd.database.ledger.note_store import Note, NoteKind
+from merkatd.database.scheduler import period_store
+from merkatd.database.scheduler.migration_history import Failing, Moves
 from merkatd.scheduler.beat import Beat
 from merkatd.scheduler.failing import resting
 from merkatd.scheduler.retention import horizon_of
@@ -97,15 +99,15 @@ class TestWhatIsDeleted:
             for day in range(24):
                 now_s = frontend.clock.seconds()
                 note = Note(at_s=now_s, kind=NoteKind.GRANT, who="root", text=f"day {day}")
-                frontend.read(lambda c, note=note: notes.add(c, note))
+                frontend.read(lambda c, note=note: note_store.add(c, note))
                 frontend.periods(2, DAY_S / 2)
             now_s = frontend.clock.seconds() + jump_s
             world = replace(frontend.scheduler.world, now=lambda: now_s)
-            last = frontend.read(periods.newest).number
+            last = frontend.read(period_store.newest).number
             horizon = frontend.read(lambda c: horizon_of(c, world, last))
             while frontend.read(lambda c: retention.tidy(c, horizon)):
                 pass
-            found = frontend.read(notes.recent)
+            found = frontend.read(note_store.recent)
             return [one.text for one in found], frontend.clock.seconds() - horizon.details_s
         finally:
             frontend.close()
@@ -126,9 +128,9 @@ class TestWhatIsDeleted:
         frontend = Frontend(rhythm=Rhythm(interval_s=60.0, keep_allocations=8))
         try:
             frontend.periods(round(960.0 / every_s), every_s)
-            world, last = frontend.scheduler.world, frontend.read(periods.newest).number
+            world, last = frontend.scheduler.world, frontend.read(period_store.newest).number
             horizon = frontend.read(lambda c: horizon_of(c, world, last))
-            oldest = frontend.read(lambda c: periods.get(c, horizon.details_period))
+            oldest = frontend.read(lambda c: period_store.get(c, horizon.details_period))
             age_s = frontend.clock.seconds() - oldest.started_s
         finally:
             frontend.close()

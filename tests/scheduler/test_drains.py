@@ -5,7 +5,7 @@ import random
 import pytest
 
 from merkatd.currency.settings import Money
-from merkatd.database.orders import Order
+from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.cloud import HostSize
 from tests.scheduler.frontend import Frontend
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from merkatd.cluster import Create, Resume, Step, Stop, Suspend, Terminate, VmState
-from merkatd.database import decisions
+from merkatd.database.scheduler import journal
 from merkatd.embedded.transport import ConnectionDropped, MemoryTransport
 from merkatd.scheduler.observe import Seen
 from merkatd.scheduler.ports import UnreachableError
@@ -173,7 +173,7 @@ class Busy:
 
     def _moved_as_planned(self) -> None:
         """Every change of a host is a migration of the journal, and happened once."""
-        rows = self.frontend.read(lambda c: decisions.recent(c, decisions.Wanted(), 100_000))
+        rows = self.frontend.read(lambda c: journal.recent(c, journal.Wanted(), 100_000))
         planned = Counter(
             one.step.vm for one in rows if one.step.kind == "migrate" and one.state == "confirmed"
         )

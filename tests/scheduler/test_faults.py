@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import FirstError
 
-from merkatd.database import decisions
+from merkatd.database.scheduler import journal
 from merkatd.scheduler.ports import UnreachableError
 from tests.scheduler.frontend import Frontend
 
@@ -95,7 +95,7 @@ def test_a_failed_migration_leaves_the_vm_where_it_was_and_is_told(frontend: Fro
     frontend.bench.ok("embedded.fault.add", {"kind": "fail", "lcm": "MIGRATE", "count": 10})
     frontend.clock.advance(60)
     live(frontend, 3)
-    moves = frontend.read(lambda c: decisions.recent(c, decisions.Wanted(kind="migrate"), 50))
+    moves = frontend.read(lambda c: journal.recent(c, journal.Wanted(kind="migrate"), 50))
     assert {str(move.state) for move in moves} <= {"expired", "sent"}
     frontend.cloud.faults.clear()
     live(frontend, 15)

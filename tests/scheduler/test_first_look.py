@@ -6,8 +6,8 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.questions.rehearsal import rehearsed
-from merkatd.database import accounts
-from merkatd.database.accounts import AccountKind
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import AccountKind
 from tests.scheduler.frontend import Frontend
 
 
@@ -28,6 +28,6 @@ def test_a_plan_can_be_seen_before_the_first_period(living: Frontend) -> None:
     plan = living.result(ensureDeferred(rehearsed(living.scheduler.world)))
     assert [step["kind"] for step in plan["steps"] if step["kind"] == "deploy"] == ["deploy"]
     assert living.state(2) == "PENDING"
-    assert living.read(lambda c: accounts.every(c, AccountKind.TENANT)) == ()
+    assert living.read(lambda c: account_store.every(c, AccountKind.TENANT)) == ()
     first = living.period()
     assert {step.vm for step in first.decided.steps} >= {2}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from merkatd.database import decisions
-from merkatd.database.orders import Order
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import State
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
@@ -42,7 +42,7 @@ def until_it_runs(frontend: Frontend, vm: int) -> None:
 
 def limits_sent(frontend: Frontend) -> Counter[int]:
     """How many limit steps are confirmed, by VM."""
-    rows = frontend.read(lambda c: decisions.recent(c, decisions.Wanted(), 1_000))
+    rows = frontend.read(lambda c: journal.recent(c, journal.Wanted(), 1_000))
     return Counter(
         row.step.vm for row in rows if row.step.kind == "limit" and row.state == "confirmed"
     )

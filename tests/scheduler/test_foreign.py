@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from twisted.logger import capturedLogs, formatEvent
 
-from merkatd.database.orders import Order
+from merkatd.database.scheduler.order_store import Order
 from merkatd.scheduler.foreign import Foreign
 from tests.scheduler.frontend import Frontend
 

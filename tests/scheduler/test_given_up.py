@@ -7,9 +7,9 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
 
-from merkatd.database import periods
-from merkatd.database.lease import LeaseLostError
-from merkatd.database.periods import Period, PeriodState
+from merkatd.database.scheduler import period_store
+from merkatd.database.scheduler.lease_store import LeaseLostError
+from merkatd.database.scheduler.period_store import Period, PeriodState
 from tests.scheduler.frontend import Frontend
 
 
@@ -32,7 +32,7 @@ def failed(frontend: Frontend, error: Exception) -> Period:
     frontend.start_daemon()
     with pytest.raises(type(error)):
         frontend.period()
-    found: Period | None = frontend.read(periods.newest)
+    found: Period | None = frontend.read(period_store.newest)
     assert found is not None
     frontend.world_settings = {}
     frontend.start_daemon()

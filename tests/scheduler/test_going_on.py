@@ -8,9 +8,11 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd import ledger
 from merkatd.currency.settings import Money
-from merkatd.database import Database, details, periods, reservations
-from merkatd.database.orders import Mode
-from merkatd.database.periods import PeriodState
+from merkatd.database import Database
+from merkatd.database.ledger import reservation_store, usage_store
+from merkatd.database.scheduler import period_store
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.embedded.cloud import HostSize
 from merkatd.ledger import LedgerError
 from merkatd.scheduler.charge import purse_of
@@ -91,7 +93,7 @@ def test_a_period_without_a_decision_says_why_and_can_be_void(
     """Its charge stands under its own number."""
     frontend.periods(1)
     lost_decision(frontend, monkeypatch)
-    found = frontend.read(periods.newest)
+    found = frontend.read(period_store.newest)
     assert (found.state, found.failure) == (
         PeriodState.CONTINUED,
         "ZeroDivisionError: division by zero",
@@ -104,7 +106,7 @@ def test_a_period_without_a_decision_says_why_and_can_be_void(
     with pytest.raises(LedgerError, match="not charged yet"):
         frontend.read(void)
     frontend.periods(1)
-    assert frontend.read(lambda c: periods.get(c, found.number)).state is PeriodState.CHARGED
+    assert frontend.read(lambda c: period_store.get(c, found.number)).state is PeriodState.CHARGED
     assert frontend.read(void) == round(2 * COST * 1e6)
 
 
@@ -114,8 +116,8 @@ def test_a_quarantined_one_that_is_void_stays_so(
     """It is not charged later, though its columns are kept."""
     frontend.periods(1)
     lost_decision(frontend, monkeypatch)
-    number = frontend.read(periods.newest).number
-    frontend.read(lambda c: periods.quarantine(c, number, 1.0, "why"))
+    number = frontend.read(period_store.newest).number
+    frontend.read(lambda c: period_store.quarantine(c, number, 1.0, "why"))
     frontend.read(lambda c: ledger.release(c, number, 1.0))
     frontend.read(lambda c: ledger.void(c, number, "a fault", "root", 2.0))
     before = balance(frontend)
@@ -130,8 +132,8 @@ def test_its_cost_is_reserved(frontend: Frontend, monkeypatch: pytest.MonkeyPatc
     frontend.periods(1)
 
     def reserved() -> dict[int, int]:
-        number = frontend.read(periods.newest).number
-        found: dict[int, int] = frontend.read(lambda c: reservations.of_period(c, number))
+        number = frontend.read(period_store.newest).number
+        found: dict[int, int] = frontend.read(lambda c: reservation_store.of_period(c, number))
         return found
 
     decided = reserved()
@@ -148,7 +150,7 @@ def test_a_reservation_is_free_for_the_decision_of_its_own_period(
     """Also where its charge is run again, as no answer came: else its bids would be lowered."""
     frontend.periods(1)
     lost_decision(frontend, monkeypatch)
-    number = frontend.read(periods.newest).number
+    number = frontend.read(period_store.newest).number
     world, seen = frontend.scheduler.world, frontend.result(observed(frontend))
 
     def free(deciding: int | None) -> float:
@@ -170,8 +172,8 @@ def test_a_poor_tenant_owes_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> No
     made = Frontend(hosts=1, size=HostSize(400, 16384), markets=(PAPER_MARKET,), money=money)
     made.vm(COST, owner=made.user("ann"), MERKAT_BID_MEMORY=0)
     made.periods(2)
-    number = made.read(periods.newest).number
-    (most,) = made.read(lambda c: reservations.of_period(c, number)).values()
+    number = made.read(period_store.newest).number
+    (most,) = made.read(lambda c: reservation_store.of_period(c, number)).values()
     made.period()
     made.clock.advance(60)
     before = balance(made)
@@ -200,7 +202,7 @@ def test_wherever_a_period_breaks_each_second_is_paid_once(
         return how if count == turn else None
 
     frontend.periods(1)
-    before, first = balance(frontend), frontend.read(periods.newest).number
+    before, first = balance(frontend), frontend.read(period_store.newest).number
     rounds = 0
     while broke:
         turn, count, broke = turn + 1, 0, False
@@ -218,7 +220,7 @@ def test_wherever_a_period_breaks_each_second_is_paid_once(
     assert before - balance(frontend) == pytest.approx(2 * COST * (rounds + 1))
     references = frontend.read(entries_by_reference)
     assert len(references) == len(set(references))
-    assert frontend.read(periods.newest).number > first
+    assert frontend.read(period_store.newest).number > first
 
 
 def test_what_vms_do_meanwhile_is_charged_for_as_it_was(
@@ -230,7 +232,7 @@ def test_what_vms_do_meanwhile_is_charged_for_as_it_was(
     """
     first, second = sorted(frontend.cloud.world.vms.rows)
     frontend.periods(1)
-    since = frontend.read(periods.newest).number
+    since = frontend.read(period_store.newest).number
 
     def off_and_on(vm: int) -> None:
         frontend.bench.ok("one.vm.action", "poweroff-hard", vm)
@@ -245,10 +247,10 @@ def test_what_vms_do_meanwhile_is_charged_for_as_it_was(
     lost_decision(frontend, monkeypatch)
     frontend.period()
     until = frontend.clock.seconds()
-    began = frontend.read(lambda c: periods.get(c, since)).observed_s
+    began = frontend.read(lambda c: period_store.get(c, since)).observed_s
     seconds: dict[int, float] = {first: 0.0, second: 0.0}
-    for number in range(since, frontend.read(periods.newest).number):
-        detail = frontend.read(lambda c, number=number: details.load(c, number))
+    for number in range(since, frontend.read(period_store.newest).number):
+        detail = frontend.read(lambda c, number=number: usage_store.load(c, number))
         for vm, some in zip(detail.vm.tolist(), detail.seconds.tolist(), strict=True):
             seconds[vm] += some
     for vm in (first, second):

@@ -9,9 +9,10 @@ import pytest
 import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.database import Database, lease, migrations, periods
-from merkatd.database.executors import Inline
-from merkatd.database.retrying import Retries
+from merkatd.base.clock import Inline
+from merkatd.database import Database, migrations
+from merkatd.database.base.transactions import Retries
+from merkatd.database.scheduler import lease_store, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.guarded import Guarded
 from merkatd.opennebula.present import leads
@@ -149,7 +150,7 @@ def pass_(frontend: Frontend, seconds: float) -> None:
 
 def periods_of(connection: sa.Connection) -> list[int]:
     """The numbers of all periods that came to act."""
-    return sorted(one.number for one in periods.recent(connection, 1000) if one.acted_s)
+    return sorted(one.number for one in period_store.recent(connection, 1000) if one.acted_s)
 
 
 @pytest.mark.parametrize("offset_s", [0.0, 86_400.0, -3600.0])
@@ -226,10 +227,10 @@ def test_a_daemon_that_slept_through_its_successors_beginning_sends_nothing(
     pass_(cloud, 300)
     assert len(second.acted) > 2
     assert cloud.state(late) == "RUNNING"
-    number, balances = cloud.read(periods.newest).number, cloud.balances()
+    number, balances = cloud.read(period_store.newest).number, cloud.balances()
     first.clock.go_on()
     assert first.calls == sent
-    assert cloud.read(periods.newest).number == number
+    assert cloud.read(period_store.newest).number == number
     assert cloud.balances() == balances
     pass_(cloud, 200)
     assert first.calls == sent
@@ -245,7 +246,7 @@ def test_what_the_loser_still_has_in_hand_is_not_sent(cloud: Frontend) -> None:
     sent = list(first.calls)
 
     def steal(connection: sa.Connection) -> None:
-        lease.take(connection, "thief", lease.present(connection))
+        lease_store.take(connection, "thief", lease_store.present(connection))
 
     apply = first.scheduler.world.hypervisors.apply
 
@@ -378,7 +379,7 @@ def test_who_asked_is_told_once_when_the_lease_is_lost_or_given_back(
     pass_(cloud, 70)
     assert told == []
     if loses:
-        cloud.read(lambda c: lease.take(c, "second", lease.present(c)))
+        cloud.read(lambda c: lease_store.take(c, "second", lease_store.present(c)))
     else:
         daemon.leads = False
     pass_(cloud, 70)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database.engine import make_engine
+from merkatd.database.base.engine import make_engine
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.test_leading import INTERVAL_S, Daemon, pass_, periods_of
 from tests.servers import MariaDb

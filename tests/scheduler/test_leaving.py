@@ -8,9 +8,9 @@ import pytest
 from merkatd.api.questions.lists import HOST_STATES, hosts
 from merkatd.api.questions.present import present
 from merkatd.cluster import HostState
-from merkatd.database import decisions, moves
-from merkatd.database.moves import REMEMBERED_S
-from merkatd.database.orders import Order
+from merkatd.database.scheduler import journal, migration_history
+from merkatd.database.scheduler.migration_history import REMEMBERED_S
+from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.scheduler.failing import LONGEST_REST_S
 from merkatd.scheduler.tell import Announcement
@@ -105,7 +105,7 @@ def refuse(frontend: Frontend, vms: list[int]) -> None:
 
 def migrations(frontend: Frontend, vm: int) -> list[Any]:
     """Its migrations, oldest first."""
-    rows = frontend.read(lambda c: decisions.history(c, vm, 1000))
+    rows = frontend.read(lambda c: journal.history(c, vm, 1000))
     return [row for row in reversed(rows) if row.step.kind == "migrate"]
 
 
@@ -246,11 +246,15 @@ class TestHeld:
                 assert moved_at_s[row] != moved_at_s[row]
             else:
                 assert moved_at_s[row] == ended[-1]
-        found = frontend.read(lambda c: moves.recent(c, frontend.clock.seconds(), 2400.0))
+        found = frontend.read(
+            lambda c: migration_history.recent(c, frontend.clock.seconds(), 2400.0)
+        )
         assert set(found.failing) == set(vms[:2])
         assert set(found.moved_at_s) == set(vms[2:])
         later = frontend.clock.seconds() + REMEMBERED_S
-        assert frontend.read(lambda c: moves.recent(c, later, 2400.0)) == moves.Moves({}, {})
+        assert frontend.read(
+            lambda c: migration_history.recent(c, later, 2400.0)
+        ) == migration_history.Moves({}, {})
         frontend.close()
 
 

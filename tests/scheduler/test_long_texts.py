@@ -1,6 +1,6 @@
 """A VM whose texts are too long to be read pays and is limited like its neighbour."""
 
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.vm_pool import LONG
 from tests.scheduler.frontend import PAPER_MARKET, SESSION, Frontend

@@ -10,7 +10,8 @@ from twisted.logger import capturedLogs, formatEvent
 from merkatd.api.questions.history import price_history
 from merkatd.currency.income import SupplyPolicy
 from merkatd.currency.settings import Money
-from merkatd.database import decisions, notes
+from merkatd.database.ledger import note_store
+from merkatd.database.scheduler import journal
 from merkatd.ledger import grant, meet, set_weight, supply_of, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
@@ -80,7 +81,7 @@ class TestIncomes:
         frontend.period()
         assert frontend.read(supply_of) == 400 * 10**6
         assert frontend.balances() == {first: 100.0, second: 300.0}
-        (note,) = frontend.read(lambda c: notes.recent(c, 9, kind=notes.NoteKind.SUPPLY))
+        (note,) = frontend.read(lambda c: note_store.recent(c, 9, kind=note_store.NoteKind.SUPPLY))
         assert "100 credits for each of 2 tenants, times its weight, 4 in all" in note.text
         frontend.agree()
 
@@ -92,7 +93,7 @@ class TestIncomes:
         frontend.start_daemon()
         frontend.periods(1)
         assert frontend.read(supply_of) == 500 * 10**6
-        (note,) = frontend.read(lambda c: notes.recent(c, 9, kind=notes.NoteKind.SUPPLY))
+        (note,) = frontend.read(lambda c: note_store.recent(c, 9, kind=note_store.NoteKind.SUPPLY))
         assert "supply 900.000000 -> 500.000000 credits: the configuration says" in note.text
 
     def test_the_supply_follows_prices_where_that_is_wanted(
@@ -112,7 +113,7 @@ class TestIncomes:
             frontend.periods(4, DAY_S / 4)
         frontend.periods(2, DAY_S)
         assert frontend.read(supply_of) == 9_500_000 * 10**6
-        (note,) = frontend.read(lambda c: notes.recent(c, 9, kind=notes.NoteKind.SUPPLY))
+        (note,) = frontend.read(lambda c: note_store.recent(c, 9, kind=note_store.NoteKind.SUPPLY))
         assert "prices have risen by 200%" in note.text
         rows = frontend.read(price_history({"periods": 9}, ["default"], ("cpu", "memory")))
         assert [row.get("supply") for row in rows if "supply" in row] == [note.text]
@@ -230,7 +231,7 @@ class TestPoverty:
                 assert "its owner owes" in str(frontend.bench.vm(poor).user_template)
         assert frontend.state(poor) == "SUSPENDED"
         assert frontend.state(rich) == "RUNNING"
-        steps = frontend.read(lambda c: decisions.history(c, poor, 50))
+        steps = frontend.read(lambda c: journal.history(c, poor, 50))
         (suspend,) = [one for one in steps if one.step.kind == "suspend"]
         assert "not paid in full for 10 periods" in suspend.step.reason
         assert 9 <= running <= 13
@@ -277,5 +278,5 @@ def test_a_period_reads_the_accounts_of_those_who_pay_and_no_others(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("all accounts are read")
 
-    monkeypatch.setattr("merkatd.database.accounts.every", refuse)
+    monkeypatch.setattr("merkatd.database.ledger.account_store.every", refuse)
     frontend.periods(2)

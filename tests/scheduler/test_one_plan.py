@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Plan, Snapshot, Terminate, VmState
-from merkatd.database import decisions
+from merkatd.database.scheduler import journal
 from merkatd.scheduler.scarce import MOST_ROUNDS, too_late, within_stock
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.scheduler.frontend import Frontend
@@ -28,7 +28,7 @@ def test_a_vm_that_is_to_end_is_not_started_before() -> None:
     assert kinds[1][0] == "deploy"
     frontend.clock.advance(60)
     assert frontend.state(0) == "DONE"
-    history = frontend.read(lambda c: decisions.history(c, 0))
+    history = frontend.read(lambda c: journal.history(c, 0))
     assert [row.step.kind for row in history] == ["terminate"]
     frontend.close()
 

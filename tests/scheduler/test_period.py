@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from twisted.logger import capturedLogs
 
-from merkatd.database import decisions, periods, prices
-from merkatd.database.bids import Bid, BidSource, say
-from merkatd.database.orders import Order
-from merkatd.database.steps import StepState
+from merkatd.database.scheduler import journal, period_store, price_store
+from merkatd.database.scheduler.bid_store import Bid, BidSource, say
+from merkatd.database.scheduler.order_store import Order
+from merkatd.database.scheduler.step_store import StepState
 from merkatd.embedded.cloud import HostSize
 from merkatd.scheduler.tell import Announcement
 from tests.scheduler.frontend import Frontend, entries_by_reference
@@ -87,7 +87,7 @@ class TestOnePeriod:
         assert [one.period for one in heard] == [1, 2]
         expected = {"default": {"cpu": 24.0 / 400, "memory": 4.0 / 8192}}
         assert heard[-1].prices["default"] == pytest.approx(expected["default"])
-        stored = frontend.read(lambda c: prices.load(c, 2))
+        stored = frontend.read(lambda c: price_store.load_prices(c, 2))
         assert stored["default"] == pytest.approx(expected["default"])
         frontend.result(frontend.stopped())
 
@@ -217,7 +217,7 @@ class TestRhythm:
             with pytest.raises(ZeroDivisionError):
                 frontend.period()
         assert frontend.state(vm) == "PENDING"
-        failed = frontend.read(lambda c: periods.get(c, 1))
+        failed = frontend.read(lambda c: period_store.get(c, 1))
         assert failed.state == "failed"
         assert "ZeroDivisionError" in failed.failure
         frontend.periods(2)
@@ -233,7 +233,7 @@ class TestRhythm:
 
         with monkeypatch.context() as patched, capturedLogs() as logged:
             patched.setattr("merkatd.scheduler.decide.worked_out", lambda *_: 1 / 0)
-            patched.setattr("merkatd.database.periods.failed", away)
+            patched.setattr("merkatd.database.scheduler.period_store.failed", away)
             with pytest.raises(ZeroDivisionError):
                 frontend.period()
         said = [event["log_failure"].value for event in logged if "log_failure" in event]
@@ -256,13 +256,12 @@ class TestRhythm:
                     frontend.bench.ok("one.vm.action", "terminate-hard", vm)
             frontend.period()
             frontend.clock.advance(60)
-        assert frontend.read(periods.newest).number == PERIODS
+        assert frontend.read(period_store.newest).number == PERIODS
         frontend.agree()
         references = frontend.read(entries_by_reference)
         assert len(references) == len(set(references)) > PERIODS
         states = {
-            row.state
-            for row in frontend.read(lambda c: decisions.recent(c, decisions.Wanted(), 9999))
+            row.state for row in frontend.read(lambda c: journal.recent(c, journal.Wanted(), 9999))
         }
         assert StepState.CONFIRMED in states
         assert time.process_time() - begin < 0.3 * PERIODS
@@ -286,7 +285,7 @@ def test_an_hour_by_itself() -> None:
     assert done["ann"] / done["bob"] == pytest.approx(3.0, rel=0.15)
     assert sum(done.values()) == pytest.approx(3600 * 8, rel=0.06)
     assert frontend.scheduler.failures == 0
-    assert frontend.read(periods.newest).number in {60, 61}
+    assert frontend.read(period_store.newest).number in {60, 61}
     spent = sorted(1e6 - balance for balance in frontend.balances().values())
     assert spent[1] / spent[0] == pytest.approx(3.0, rel=0.2)
     frontend.agree()

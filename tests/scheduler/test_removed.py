@@ -11,9 +11,9 @@ from twisted.logger import capturedLogs, formatEvent
 
 from merkatd import ledger
 from merkatd.currency.settings import Money
-from merkatd.database import groups as stored_groups
-from merkatd.database import notes
-from merkatd.database.notes import NoteKind
+from merkatd.database.fleets import group_store as stored_groups
+from merkatd.database.ledger import note_store
+from merkatd.database.ledger.note_store import NoteKind
 from merkatd.groups import ordering as groups
 from merkatd.groups.ordering import Creation
 from merkatd.opennebula.users import missing_users
@@ -86,7 +86,7 @@ def test_two_looks_and_then_its_credits_are_the_treasury_s(made: Frontend) -> No
     assert standing(made, other).holdings > 0
     assert made.read(ledger.supply_of) == supply - 100 * ledger.MICRO
     assert made.scheduler.removed.count == 1
-    (note,) = made.read(lambda c: notes.recent(c, kind=NoteKind.RETIREMENT))
+    (note,) = made.read(lambda c: note_store.recent(c, kind=NoteKind.RETIREMENT))
     assert "went to the treasury" in note.text
     made.periods(3)
     assert made.scheduler.removed.count == 1

@@ -10,10 +10,12 @@ import sqlalchemy as sa
 
 from merkatd import ledger
 from merkatd.currency.settings import Money
-from merkatd.database import accounts, allocations, arrears, charges, details, fleets, periods
-from merkatd.database.accounts import AccountKind
-from merkatd.database.orders import Mode
-from merkatd.database.periods import PeriodState
+from merkatd.database.fleets import fleet_store
+from merkatd.database.ledger import account_store, charge_store, usage_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.ledger import (
     Bill,
     LedgerError,
@@ -61,21 +63,21 @@ def made() -> Iterator[Callable[..., Frontend]]:
 def paid_by(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     """By VM: the application that it belongs to, as a platform would have it."""
     belongs: dict[int, int] = {}
-    monkeypatch.setattr(fleets, "applications", lambda _connection: dict(belongs))
+    monkeypatch.setattr(fleet_store, "applications", lambda _connection: dict(belongs))
     return belongs
 
 
-def account_of(connection: sa.Connection, owner: int) -> accounts.Account:
+def account_of(connection: sa.Connection, owner: int) -> account_store.Account:
     """The tenant's own account."""
-    found = accounts.find(connection, AccountKind.TENANT, owner)
+    found = account_store.find(connection, AccountKind.TENANT, owner)
     assert found is not None
     return found
 
 
 def missing(connection: sa.Connection) -> int:
     """All that charges could not take so far."""
-    numbers = [one.number for one in periods.recent(connection, 1000)]
-    return sum(sum(charges.shortfalls(connection, number).values()) for number in numbers)
+    numbers = [one.number for one in period_store.recent(connection, 1000)]
+    return sum(sum(charge_store.shortfalls(connection, number).values()) for number in numbers)
 
 
 def test_credits_moved_to_the_other_payer_pay_all_the_same(
@@ -95,7 +97,7 @@ def test_credits_moved_to_the_other_payer_pay_all_the_same(
     refusals: list[str] = []
 
     def moved(connection: sa.Connection, number: int) -> None:
-        own, its = account_of(connection, owner), accounts.get(connection, [application])
+        own, its = account_of(connection, owner), account_store.get(connection, [application])
         whole = own.balance + its[application].balance
         for wanted in (whole, 0) if number % 2 else (0, whole):
             try:
@@ -148,20 +150,20 @@ def test_an_application_that_ends_pays_its_last_period_and_then_the_rest_goes_ba
     application = budget.application
     paid_by[vm] = application
     frontend.periods(3)
-    number = frontend.read(periods.newest).number
+    number = frontend.read(period_store.newest).number
     back = frontend.read(lambda c: end_application(c, application, START_S))
-    left = frontend.read(lambda c: accounts.get(c, [application]))[application]
+    left = frontend.read(lambda c: account_store.get(c, [application]))[application]
     assert left.balance == left.reserved > 0
     assert back > 0
     frontend.periods(1)
-    assert frontend.read(lambda c: accounts.get(c, [application]))[application].balance == 0
+    assert frontend.read(lambda c: account_store.get(c, [application]))[application].balance == 0
     assert frontend.read(missing) == 0
     assert f"charge/{number}/{application}" in frontend.read(entries_by_reference)
-    assert frontend.read(lambda c: details.known(c, number))
+    assert frontend.read(lambda c: usage_store.known(c, number))
     before = frontend.read(lambda c: tenant(c, owner)).balance
     given = frontend.read(lambda c: void(c, number, "test", "root", START_S))
     assert given > 0
-    assert frontend.read(lambda c: accounts.get(c, [application]))[application].balance == 0
+    assert frontend.read(lambda c: account_store.get(c, [application]))[application].balance == 0
     assert frontend.read(lambda c: tenant(c, owner)).balance == before + given
 
 
@@ -171,7 +173,7 @@ def test_a_period_that_is_void_is_given_back_once(made: Callable[..., Frontend])
     vm = frontend.vm(10.0, owner=frontend.user("ann"))
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(4)
-    newest = frontend.read(periods.newest).number
+    newest = frontend.read(period_store.newest).number
     with pytest.raises(LedgerError, match="is not charged yet"):
         frontend.read(lambda c: void(c, newest, "test", "root", START_S))
     given = [
@@ -226,8 +228,8 @@ class TestDebts:
         frontend, owner, _ = self.poor(made)
         frontend.periods(10)
         owed = frontend.read(lambda c: tenant(c, owner)).debt
-        late = frontend.read(periods.newest).number - 1
-        (part,) = frontend.read(lambda c: charges.shortfalls(c, late)).values()
+        late = frontend.read(period_store.newest).number - 1
+        (part,) = frontend.read(lambda c: charge_store.shortfalls(c, late)).values()
 
         def again() -> tuple[int, int, int]:
             frontend.clock.advance(1)
@@ -240,7 +242,7 @@ class TestDebts:
         assert [again() for _ in range(2)] == [(0, owed - part, 0)] * 2
         frontend.read(lambda c: grant(c, owner, owed - part, "g", "root", 0.0))
         late -= 1
-        (part,) = frontend.read(lambda c: charges.shortfalls(c, late)).values()
+        (part,) = frontend.read(lambda c: charge_store.shortfalls(c, late)).values()
         assert [again() for _ in range(2)] == [(part, 0, part), (0, 0, part)]
 
     def test_a_lock_keeps_no_floor_that_is_not_paid_for(
@@ -282,7 +284,7 @@ class TestDebts:
         standing = frontend.read(lambda c: tenant(c, owner))
         assert standing.debt == 0
         assert standing.holdings < 100 * MICRO
-        assert frontend.read(arrears.load) == {}
+        assert frontend.read(charge_store.load) == {}
 
     def test_no_new_vm_of_an_owner_in_debt_is_placed(self, made: Callable[..., Frontend]) -> None:
         """It waits, and its owner reads why; paid, it is placed."""
@@ -331,8 +333,8 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
     vm = frontend.vm(10.0, owner=frontend.user("ann"))
     owner = int(frontend.bench.vm(vm).uid)
     frontend.periods(3)
-    bad = frontend.read(periods.newest).number
-    whole, settle = allocations.load, ledger.settle
+    bad = frontend.read(period_store.newest).number
+    whole, settle = price_store.load_allocations, ledger.settle
 
     def load(connection: sa.Connection, period: int) -> Any:
         if period == bad and isinstance(error, ValueError):
@@ -344,17 +346,17 @@ def test_a_period_that_can_t_be_charged_is_put_aside(
             raise error
         return settle(connection, bill, at_s)
 
-    monkeypatch.setattr(allocations, "load", load)
+    monkeypatch.setattr(price_store, "load_allocations", load)
     monkeypatch.setattr(ledger, "settle", settled)
     before = frontend.read(lambda c: tenant(c, owner)).holdings
     frontend.periods(4)
-    (one,) = frontend.read(periods.quarantined)
+    (one,) = frontend.read(period_store.quarantined)
     assert (one.number, one.state) == (bad, PeriodState.QUARANTINED)
     assert "damaged" in (one.failure or "")
-    assert frontend.read(lambda c: periods.get(c, bad + 1)).state is PeriodState.CHARGED
+    assert frontend.read(lambda c: period_store.get(c, bad + 1)).state is PeriodState.CHARGED
     assert frontend.read(lambda c: tenant(c, owner)).holdings < before
     assert frontend.read(lambda c: void(c, bad, "its columns are damaged", "root", 0.0)) == 0
-    assert frontend.read(periods.quarantined) == ()
+    assert frontend.read(period_store.quarantined) == ()
     assert frontend.read(supply_of) == 1_000_000 * MICRO
 
 
@@ -365,7 +367,7 @@ def test_a_period_keeps_the_terms_that_it_is_charged_by(made: Callable[..., Fron
     frontend = made(Money(supply=1e6), markets=(clearing,))
     frontend.vm(1.0)
     frontend.period()
-    arrays = frontend.read(lambda c: allocations.load(c, 1))
+    arrays = frontend.read(lambda c: price_store.load_allocations(c, 1))
     dear = {**arrays, "price": np.full_like(arrays["price"], 100.0)}
     rows = np.array([0])
     assert (costs(dear, rows, (paper,)) <= arrays["bid"]).all()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.database.orders import Order
+from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.cloud import HostSize
 from tests.scheduler.frontend import Frontend
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from merkatd.cluster import Resume, Step
-from merkatd.database import decisions
-from merkatd.database.orders import Order
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.order_store import Order
 from tests.scheduler.frontend import Frontend
 
 HOST_MIB = 8192
@@ -33,7 +33,7 @@ def held_mib(frontend: Frontend, host: int = 0) -> float:
 
 def resumes(frontend: Frontend, vm: int) -> list[str]:
     """The states of its resume steps, oldest first."""
-    rows = frontend.read(lambda c: decisions.history(c, vm, 100))
+    rows = frontend.read(lambda c: journal.history(c, vm, 100))
     return [str(row.state) for row in reversed(rows) if row.step.kind == "resume"]
 
 

@@ -8,14 +8,15 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.currency.settings import Money
-from merkatd.database import Database, bids, periods, plans
-from merkatd.database.accounts import ACCOUNTS
-from merkatd.database.arrears import ARREARS
-from merkatd.database.comparisons import COMPARISONS
-from merkatd.database.entries import ENTRIES, TRANSACTIONS
-from merkatd.database.orders import Mode
-from merkatd.database.reservations import RESERVATIONS
-from merkatd.database.steps import STEPS
+from merkatd.database import Database
+from merkatd.database.ledger.account_store import ACCOUNTS
+from merkatd.database.ledger.charge_store import ARREARS
+from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS
+from merkatd.database.ledger.reservation_store import RESERVATIONS
+from merkatd.database.scheduler import bid_store, period_store, plan_store
+from merkatd.database.scheduler.comparison_store import COMPARISONS
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.step_store import STEPS
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.platforms.ports import SetBids
@@ -93,9 +94,9 @@ class Play(Site):
         """Of the plan that waits, as an administrator does."""
 
         def give(connection: sa.Connection) -> None:
-            plan = plans.newest(connection)
-            if plan is not None and plan.state is plans.PlanState.WAITING:
-                plans.approve(connection, plan, frozenset(), "root", self.clock.seconds())
+            plan = plan_store.newest(connection)
+            if plan is not None and plan.state is plan_store.PlanState.WAITING:
+                plan_store.approve(connection, plan, frozenset(), "root", self.clock.seconds())
 
         self.read(give)
 
@@ -109,9 +110,9 @@ class Play(Site):
             "transactions": self._rows(sa.select(TRANSACTIONS.c.id, TRANSACTIONS.c.kind)),
             "foreign": self.scheduler.foreign.why,
             "steps": self._rows(steps),
-            "periods": self.read(lambda c: periods.recent(c, 100)),
-            "bids": self.read(bids.current),
-            "words": self._rows(sa.select(bids.WORDS)),
+            "periods": self.read(lambda c: period_store.recent(c, 100)),
+            "bids": self.read(bid_store.current),
+            "words": self._rows(sa.select(bid_store.WORDS)),
             "platform": replace(self.platform(self.submitted), token=""),
             "doings": self.doings(self.submitted),
             "states": {vm: self.state(vm) for vm in (*self.bidding, *self.vms(self.submitted))},

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.database import details, periods
+from merkatd.database.ledger import usage_store
+from merkatd.database.scheduler import period_store
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import State
 from merkatd.opennebula.envelope import TooLongError
@@ -244,8 +245,8 @@ def seconds_paid(frontend: Frontend, vm: int) -> list[float]:
 
     def read(connection: Any) -> list[float]:
         found = []
-        for period in range(1, periods.newest(connection).number + 1):  # type: ignore[union-attr]
-            detail = details.load(connection, period)
+        for period in range(1, period_store.newest(connection).number + 1):  # type: ignore[union-attr]
+            detail = usage_store.load(connection, period)
             if detail is not None and vm in detail.vm:
                 found.append(float(detail.seconds[detail.vm.tolist().index(vm)]))
         return found

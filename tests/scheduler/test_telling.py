@@ -6,7 +6,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.database.executors import Inline
+from merkatd.base.clock import Inline
 from merkatd.scheduler.ports import UnreachableError
 from merkatd.scheduler.settings import Rhythm
 from merkatd.scheduler.telling import Telling

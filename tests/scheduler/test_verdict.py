@@ -18,7 +18,7 @@ from merkatd.cluster import (
     Terminate,
     VmState,
 )
-from merkatd.database.steps import StepState, StoredStep
+from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.scheduler.ports import Observation
 from merkatd.scheduler.settings import Rhythm
 from merkatd.scheduler.verdict import Verdicts, judge

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from merkatd.database import allocations, periods
+from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.settings import Market
 from merkatd.web.goals import Goal
 from merkatd.web.histories import of_host, of_platform, of_tenant, of_vm
@@ -204,8 +204,8 @@ def _kept(site: PageSite, number: int) -> Moment:
     engine = sa.create_engine("sqlite://", creator=lambda: sqlite3.connect(path, uri=True))
     try:
         with engine.connect() as connection:
-            period = periods.get(connection, number)
-            arrays = allocations.load(connection, number)
+            period = period_store.get(connection, number)
+            arrays = price_store.load_allocations(connection, number)
     finally:
         engine.dispose()
     assert period is not None

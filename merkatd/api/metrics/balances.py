@@ -8,8 +8,9 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.currency import MICRO
-from merkatd.database import accounts, periods, tenants
-from merkatd.database.accounts import AccountKind
+from merkatd.database.ledger import account_store, tenant_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.scheduler import period_store
 from merkatd.scheduler.tell import Announcement
 from merkatd.scheduler.transactions import Transactions
 
@@ -40,7 +41,7 @@ class Balances:
     async def _read(self, names: Mapping[int, str]) -> None:
         try:
             of_groups, treasury = await self._database.read(balances)
-            waiting = await self._database.read(periods.quarantined)
+            waiting = await self._database.read(period_store.quarantined)
         except Exception as error:  # noqa: BLE001 - the next period reads again, unless it ends
             _log.warn("Balances were not read for the figures: {error}", error=str(error))
             return
@@ -54,10 +55,10 @@ class Balances:
 
 def balances(connection: sa.Connection) -> tuple[Mapping[int | None, int], int]:
     """By OpenNebula's group, and in the treasury: micro-credits."""
-    groups = {one.owner: one.group for one in tenants.every(connection)}
+    groups = {one.owner: one.group for one in tenant_store.every(connection)}
     found: defaultdict[int | None, int] = defaultdict(int)
     treasury = 0
-    for account in accounts.holding(connection):
+    for account in account_store.holding(connection):
         if account.kind is AccountKind.TREASURY:
             treasury = account.balance
         elif account.owner is not None:

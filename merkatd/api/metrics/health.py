@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from merkatd.database.orders import Mode
+from merkatd.database.scheduler.order_store import Mode
 
 MOST_FAILURES = 3
 """In a row: one call that fails is nothing to wake anybody for."""

@@ -11,8 +11,8 @@ from merkatd.api.questions.present import Present
 from merkatd.api.questions.quoting import only_sold, vm_subject
 from merkatd.api.questions.words import Arguments, QuestionError, finite, number
 from merkatd.cluster.columns import NOWHERE
-from merkatd.database import bids
-from merkatd.database.bids import Bid, BidSource
+from merkatd.database.scheduler import bid_store
+from merkatd.database.scheduler.bid_store import Bid, BidSource
 from merkatd.scheduler.wishes import MOST
 
 
@@ -50,7 +50,7 @@ def offered(now: Present, row: int, arguments: Arguments, word: Bid | None) -> O
 
 def keep(connection: sa.Connection, offer: Offer, at_s: float) -> None:
     """Store the new word: it is the newest."""
-    bids.say(connection, [Bid(vm=offer.vm, bid=offer.new, source=BidSource.XMLRPC, at_s=at_s)])
+    bid_store.say(connection, [Bid(vm=offer.vm, bid=offer.new, source=BidSource.XMLRPC, at_s=at_s)])
 
 
 def expected(prepared: Prepared, row: int, offer: Offer) -> list[dict[str, Any]]:

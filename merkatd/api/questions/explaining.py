@@ -10,8 +10,8 @@ from merkatd.api.questions.present import Present
 from merkatd.api.questions.sentences import sentence, why_not_more
 from merkatd.api.questions.words import finite
 from merkatd.cluster import VmState
-from merkatd.database.bids import Bid
-from merkatd.database.steps import StepState, StoredStep
+from merkatd.database.scheduler.bid_store import Bid
+from merkatd.database.scheduler.step_store import StepState, StoredStep
 from merkatd.market.explanation import Explanation, explain
 
 _PLACING = ("deploy", "migrate")

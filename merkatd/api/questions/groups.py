@@ -16,8 +16,8 @@ from merkatd.api.questions.words import (
     text,
     whole,
 )
-from merkatd.database import groups
-from merkatd.database.groups import Group
+from merkatd.database.fleets import group_store
+from merkatd.database.fleets.group_store import Group
 from merkatd.groups import showing
 from merkatd.groups.keeper import Keeper
 from merkatd.groups.ordering import MOST_VMS, Edit, found
@@ -64,9 +64,9 @@ class GroupQuestions:
 
         def read(connection: sa.Connection) -> list[Row]:
             some = (
-                groups.living(connection, owner)
+                group_store.living(connection, owner)
                 if user is None
-                else groups.permitting(connection, user, user_groups, Right.USE, owner)
+                else group_store.permitting(connection, user, user_groups, Right.USE, owner)
             )
             return showing.rows(connection, some, latest)
 

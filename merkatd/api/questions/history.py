@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from merkatd.api.questions.words import Arguments, QuestionError, finite, number, one_of, whole
 from merkatd.api.recorded import KINDS, STATES
 from merkatd.cluster import Migrate, Snapshot
-from merkatd.database import decisions, notes, prices
-from merkatd.database.steps import StepState, StoredStep
+from merkatd.database.ledger import note_store
+from merkatd.database.scheduler import journal, price_store
+from merkatd.database.scheduler.step_store import StepState, StoredStep
 
 Row = dict[str, Any]
 Read = Callable[[sa.Connection], list[Row]]
@@ -32,7 +33,7 @@ def price_history(arguments: Arguments, markets: Sequence[str], resources: Seque
     def read(connection: sa.Connection) -> list[Row]:
         rows: dict[tuple[int, str], Row] = {}
         for market in [chosen] if chosen else markets:
-            points = prices.history(connection, market, 0.0, periods * len(resources))
+            points = price_store.history(connection, market, 0.0, periods * len(resources))
             for point in points:
                 row = rows.setdefault(
                     (point.period, market),
@@ -51,7 +52,9 @@ def _announce(connection: sa.Connection, rows: Sequence[Row]) -> None:
     if not rows:
         return
     began = sorted({row["at_s"] for row in rows})
-    changes = notes.recent(connection, MOST_PERIODS, kind=notes.NoteKind.SUPPLY, since_s=began[0])
+    changes = note_store.recent(
+        connection, MOST_PERIODS, kind=note_store.NoteKind.SUPPLY, since_s=began[0]
+    )
     said = {began[bisect_right(began, change.at_s) - 1]: change.text for change in changes}
     for row in rows:
         if row["at_s"] in said:
@@ -60,13 +63,13 @@ def _announce(connection: sa.Connection, rows: Sequence[Row]) -> None:
 
 def wanted_steps(
     arguments: Arguments, vm: int | None, host: int | None
-) -> tuple[decisions.Wanted, int]:
+) -> tuple[journal.Wanted, int]:
     """Which steps are asked for, and how many at most; VM and host were looked up before."""
     state = one_of(arguments, "state", STATES)
     limit = whole(arguments, "limit")
     if limit is not None and not 1 <= limit <= MOST_STEPS:
         raise QuestionError(f"limit: {limit}: 1 to {MOST_STEPS} is right")
-    wanted = decisions.Wanted(
+    wanted = journal.Wanted(
         vm=vm,
         host=host,
         kind=one_of(arguments, "kind", KINDS),

@@ -13,8 +13,9 @@ from merkatd.api.questions.present import trouble_of
 from merkatd.api.questions.rehearsal import rehearsed
 from merkatd.api.questions.words import Arguments, finite
 from merkatd.cluster.snapshot_json import dumps
-from merkatd.database import audit, decisions, periods
-from merkatd.database.orders import Order
+from merkatd.database.ledger import entry_store
+from merkatd.database.scheduler import journal, period_store
+from merkatd.database.scheduler.order_store import Order
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.troubles import Kind
 
@@ -42,14 +43,14 @@ class ItselfQuestions:
         """How the daemon is, and the latest prices."""
 
         def read(connection: sa.Connection) -> dict[str, Any]:
-            newest = periods.newest(connection)
+            newest = period_store.newest(connection)
             return {
-                "outstanding_steps": len(decisions.outstanding(connection)),
+                "outstanding_steps": len(journal.outstanding(connection)),
                 "newest_period": None if newest is None else newest.number,
                 "newest_state": None if newest is None else str(newest.state),
-                "accounts_sound": audit.total(connection) == 0,
+                "accounts_sound": entry_store.total(connection) == 0,
                 "quarantined": {
-                    str(one.number): one.failure for one in periods.quarantined(connection)
+                    str(one.number): one.failure for one in period_store.quarantined(connection)
                 },
             }
 

@@ -18,7 +18,7 @@ from merkatd.api.questions.words import (
 )
 from merkatd.cluster import Floats, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
-from merkatd.database.orders import Order
+from merkatd.database.scheduler.order_store import Order
 from merkatd.limits import PER_UNIT, InForce
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from merkatd.api.questions.ordering import who
 from merkatd.api.questions.words import Arguments, QuestionError, one_of, shown, whole
 from merkatd.cluster import Migrate
-from merkatd.database import comparisons, plans
-from merkatd.database.orders import Mode, Order
-from merkatd.database.plans import STANDING, PlanState, StoredPlan
+from merkatd.database.scheduler import comparison_store, plan_store
+from merkatd.database.scheduler.order_store import Mode, Order
+from merkatd.database.scheduler.plan_store import STANDING, PlanState, StoredPlan
 from merkatd.scheduler.period import Scheduler
 
 _MODES = ("configured", *Mode)
@@ -42,7 +42,7 @@ class ModeQuestions:
     async def present(self) -> dict[str, Any]:
         """The mode, and the number of the plan that waits."""
         scheduler = self._scheduler
-        plan = await scheduler.world.database.read(plans.newest)
+        plan = await scheduler.world.database.read(plan_store.newest)
         waits = plan is not None and plan.state is PlanState.WAITING
         return {
             "mode": str(scheduler.mode),
@@ -56,8 +56,8 @@ class ModeQuestions:
         """The newest plan, whatever became of it."""
 
         def read(connection: sa.Connection) -> StoredPlan | None:
-            newest = plans.newest(connection)
-            return None if newest is None else plans.followed(connection, newest)
+            newest = plan_store.newest(connection)
+            return None if newest is None else plan_store.followed(connection, newest)
 
         plan = await self._scheduler.world.database.read(read)
         if plan is None:
@@ -80,7 +80,7 @@ class ModeQuestions:
                     " right"
                 )
             at_s = self._scheduler.world.now()
-            plans.approve(connection, plan, skipped, who(arguments), at_s)
+            plan_store.approve(connection, plan, skipped, who(arguments), at_s)
 
         return await self._answered(arguments, give)
 
@@ -88,7 +88,7 @@ class ModeQuestions:
         """Have nothing done of the plan that waits; the same one is not proposed again."""
 
         def give(connection: sa.Connection, plan: StoredPlan) -> None:
-            plans.refuse(connection, plan, who(arguments), self._scheduler.world.now())
+            plan_store.refuse(connection, plan, who(arguments), self._scheduler.world.now())
 
         return await self._answered(arguments, give)
 
@@ -99,8 +99,8 @@ class ModeQuestions:
         wanted = whole(arguments, "plan")
 
         def work(connection: sa.Connection) -> StoredPlan:
-            newest = plans.newest(connection)
-            plan = None if newest is None else plans.get(connection, newest.id)
+            newest = plan_store.newest(connection)
+            plan = None if newest is None else plan_store.get(connection, newest.id)
             if plan is None or plan.state not in STANDING:
                 raise QuestionError("no plan waits")
             if wanted not in {None, plan.id}:
@@ -108,7 +108,7 @@ class ModeQuestions:
             if plan.state is not PlanState.WAITING:
                 raise QuestionError(f"plan {plan.id} was approved already, by {plan.who}")
             give(connection, plan)
-            return plans.get(connection, plan.id) or plan
+            return plan_store.get(connection, plan.id) or plan
 
         plan = await self._scheduler.world.database.run(work)
         self._scheduler.wake()
@@ -154,8 +154,8 @@ class ModeQuestions:
         limit = min(whole(arguments, "limit") or 50, _MOST_COMPARISONS)
         found, agreed = await self._scheduler.world.database.read(
             lambda connection: (
-                comparisons.recent(connection, limit),
-                comparisons.agreement(connection),
+                comparison_store.recent(connection, limit),
+                comparison_store.agreement(connection),
             )
         )
         latest = self._scheduler.latest

@@ -25,7 +25,7 @@ from merkatd.api.questions.words import (
     text,
     whole,
 )
-from merkatd.database.tenants import MOST_WEIGHT
+from merkatd.database.ledger.tenant_store import MOST_WEIGHT
 from merkatd.ledger import (
     MICRO,
     MOST_CREDITS,

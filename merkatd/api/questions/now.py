@@ -14,7 +14,7 @@ from merkatd.api.questions.purses import Purses, purses
 from merkatd.api.questions.quoting import new_subject, quoted, vm_subject
 from merkatd.api.questions.words import Arguments, vm_row
 from merkatd.currency import MICRO
-from merkatd.database import bids, decisions
+from merkatd.database.scheduler import bid_store, journal
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.world import World
 
@@ -64,7 +64,7 @@ class PresentQuestions:
         vm = int(now.snapshot.vms.id[row])
 
         def say(connection: sa.Connection) -> bidding.Offer:
-            word = bids.current(connection, [vm]).get(vm)
+            word = bid_store.current(connection, [vm]).get(vm)
             offer = bidding.offered(now, row, arguments, word)
             if offer.changes:
                 bidding.keep(connection, offer, world.now())
@@ -116,8 +116,8 @@ async def explanation(world: World, now: Present, row: int) -> dict[str, Any]:
     vm, owner, application = int(vms.id[row]), int(vms.owner[row]), int(vms.application[row])
     word, steps, balance = await world.database.read(
         lambda connection: (
-            bids.current(connection, [vm]).get(vm),
-            decisions.history(connection, vm),
+            bid_store.current(connection, [vm]).get(vm),
+            journal.history(connection, vm),
             purses(connection).credits(owner, application),
         )
     )

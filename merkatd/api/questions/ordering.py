@@ -4,7 +4,7 @@ from typing import Any
 
 from merkatd.api.questions.words import Arguments, QuestionError, host_row, text
 from merkatd.cluster import VmState
-from merkatd.database.orders import Order
+from merkatd.database.scheduler.order_store import Order
 from merkatd.scheduler.period import Scheduler
 from merkatd.scheduler.ports import Observation, UnreachableError
 from merkatd.scheduler.snapshot import movable

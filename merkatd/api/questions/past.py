@@ -15,7 +15,7 @@ from merkatd.api.questions.words import (
     vm_row,
     whole,
 )
-from merkatd.database import decisions
+from merkatd.database.scheduler import journal
 from merkatd.scheduler.period import Scheduler
 
 TREND = 60
@@ -75,7 +75,7 @@ class PastQuestions:
         host = self._id("host", arguments)
         wanted, limit = history.wanted_steps(arguments, vm, host)
         rows = await self._scheduler.world.database.read(
-            lambda connection: decisions.recent(connection, wanted, limit)
+            lambda connection: journal.recent(connection, wanted, limit)
         )
         return history.step_rows(rows, snapshot)
 

@@ -15,9 +15,9 @@ from merkatd.api.questions.words import (
     shown,
     whole,
 )
-from merkatd.database import platforms
-from merkatd.database.apart import Apart
-from merkatd.database.platforms import Platform
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import Platform
 from merkatd.ledger import MOST_CREDITS, Ledger
 from merkatd.platforms import showing, terms
 from merkatd.platforms.asking import Ask
@@ -83,7 +83,7 @@ class PlatformQuestions:
     async def listed(self, owner: int | None) -> list[Row]:
         """Platforms in short, of one tenant or of all: of those that are over the newest."""
         return await self._scheduler.world.database.read(
-            lambda connection: showing.rows(connection, platforms.listed(connection, owner))
+            lambda connection: showing.rows(connection, platform_store.listed(connection, owner))
         )
 
     async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:

@@ -7,7 +7,7 @@ import numpy as np
 
 from merkatd.cluster import Decision, Floats, Ints, Plan, Snapshot, VmState
 from merkatd.cluster.columns import NOWHERE
-from merkatd.database.group_vms import Rate
+from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.limits import Limits
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import BIDDING, hosts_after

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from merkatd.currency import MICRO
-from merkatd.database import accounts, budgets
-from merkatd.database.accounts import Account, AccountKind
+from merkatd.database.ledger import account_store, budget_store
+from merkatd.database.ledger.account_store import Account, AccountKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Purses:
 
 def purses(connection: sa.Connection) -> Purses:
     """As they are now."""
-    tenants = accounts.every(connection, AccountKind.TENANT)
+    tenants = account_store.every(connection, AccountKind.TENANT)
     return Purses(
         tenants={one.owner: one for one in tenants if one.owner is not None},
-        applications={one.id: one for one in budgets.open_accounts(connection)},
+        applications={one.id: one for one in budget_store.open_accounts(connection)},
     )

@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from merkatd.api.questions.plans import Costs, plan_value
 from merkatd.api.questions.present import costs
 from merkatd.api.questions.words import QuestionError
-from merkatd.database import bids, decisions, fleets, group_vms, moves, periods
-from merkatd.database.group_vms import Rate
-from merkatd.database.steps import StoredStep
+from merkatd.database.fleets import fleet_store, group_vm_store
+from merkatd.database.fleets.group_vm_store import Rate
+from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
+from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.market.explanation import hosts_after
 from merkatd.scheduler.afford import Afforded, beside
 from merkatd.scheduler.boots import given_up
@@ -43,13 +44,13 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
     stored = await world.database.read(
         lambda connection: (
             _known_bids(connection, looked),
-            decisions.outstanding(connection),
-            periods.memory(connection, label),
-            periods.newest(connection),
+            journal.outstanding(connection),
+            period_store.memory(connection, label),
+            period_store.newest(connection),
             purse_of(connection, world, looked.observation, charged=False),
-            fleets.applications(connection),
+            fleet_store.applications(connection),
             _rates(connection, looked),
-            moves.recent(connection, looked.observation.at_s, window_s(world)),
+            migration_history.recent(connection, looked.observation.at_s, window_s(world)),
             given_up(connection, looked.observation, world.rhythm.boot_retries),
         )
     )
@@ -91,15 +92,15 @@ async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:
 def _known_bids(connection: sa.Connection, looked: Look) -> dict[int, Mapping[str, float]]:
     """The bids in force, with what templates say anew."""
     said = {word.vm: word.bid for word in new_words(connection, looked)}
-    return {**bids.amounts(connection), **said}
+    return {**bid_store.amounts(connection), **said}
 
 
 def _rates(connection: sa.Connection, looked: Look) -> dict[int, Rate]:
     """What VMs have of spending rates, those among them that were seen for the first time."""
     seen = looked.observation
     owners = dict(zip(seen.vm_id.tolist(), seen.vm_owner.tolist(), strict=True))
-    new = group_vms.rates_of_new(connection, seen.keys, owners)
-    return group_vms.rates(connection) | new
+    new = group_vm_store.rates_of_new(connection, seen.keys, owners)
+    return group_vm_store.rates(connection) | new
 
 
 def _under_way(stored: StoredStep) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from merkatd.base.clock import Inline
 from merkatd.cluster import Pin
-from merkatd.database.executors import Inline
 from merkatd.hypervisor.libvirt import binding
 from merkatd.hypervisor.libvirt.columns import use_of
 from merkatd.hypervisor.libvirt.driver import Driver

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from merkatd.database.steps import PLACEMENT
+from merkatd.database.scheduler.step_store import PLACEMENT
 from merkatd.web.answers import Answer
 from merkatd.web.charts import prices_of
 from merkatd.web.drawing import hosts_of

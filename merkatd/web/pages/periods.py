@@ -6,8 +6,8 @@ from math import isfinite
 import sqlalchemy as sa
 
 from merkatd.api.xmlrpc.words import Code, Refusal
-from merkatd.database import periods, prices
-from merkatd.database.periods import Period
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.period_store import Period
 from merkatd.web.answers import Answer
 from merkatd.web.charts import A_UNIT, PER_UNIT, prices_of
 from merkatd.web.markup import Markup, Part, h
@@ -74,8 +74,8 @@ async def period(here: Here) -> Answer:
     )
 
 
-def _read(connection: sa.Connection, number: int) -> tuple[Period | None, prices.Prices]:
-    return periods.get(connection, number), prices.load(connection, number)
+def _read(connection: sa.Connection, number: int) -> tuple[Period | None, price_store.Prices]:
+    return period_store.get(connection, number), price_store.load_prices(connection, number)
 
 
 def _around(here: Here) -> Markup:
@@ -85,7 +85,7 @@ def _around(here: Here) -> Markup:
     return h("p", before, " · " if before and after else None, after)
 
 
-def _facts(here: Here, found: Period, cost: prices.Prices) -> list[tuple[str, Part]]:
+def _facts(here: Here, found: Period, cost: price_store.Prices) -> list[tuple[str, Part]]:
     rows: list[tuple[str, Part]] = [("Began", moment(found.started_s))]
     for market, by_resource in cost.items():
         named = f" in market {market}" if len(cost) > 1 else ""

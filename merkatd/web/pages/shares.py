@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import sqlalchemy as sa
 
-from merkatd.database import allocations, periods
+from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.world import World
 from merkatd.web.charts import NAMES
 from merkatd.web.markup import Markup, Part
@@ -27,8 +27,8 @@ async def moment_at(here: Here) -> Moment | None:
 
 
 def _read(connection: sa.Connection, world: World, number: int) -> Moment | None:
-    period = periods.get(connection, number)
-    arrays = None if period is None else allocations.load(connection, number)
+    period = period_store.get(connection, number)
+    arrays = None if period is None else price_store.load_allocations(connection, number)
     if period is None or arrays is None:
         return None
     if arrays["allocation"].shape[1] != len(world.goods.resources):

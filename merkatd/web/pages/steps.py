@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from merkatd.api.questions.history import step_rows
 from merkatd.api.questions.present import Present
-from merkatd.database import decisions
-from merkatd.database.decisions import Wanted
-from merkatd.database.schema import chunks
-from merkatd.database.steps import StoredStep
+from merkatd.database.base.schema import chunks
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.journal import Wanted
+from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.web.drawing import own_rows
 from merkatd.web.routes import Here
 
@@ -63,7 +63,7 @@ def _found(
     connection: sa.Connection, wanted: Wanted, vms: list[int] | None, limit: int
 ) -> list[StoredStep]:
     if vms is None:
-        return list(decisions.recent(connection, wanted, limit))
+        return list(journal.recent(connection, wanted, limit))
     return sorted(_of(connection, wanted, vms, limit), key=_age)[:limit]
 
 
@@ -71,7 +71,7 @@ def _of(
     connection: sa.Connection, wanted: Wanted, vms: list[int], limit: int
 ) -> Iterator[StoredStep]:
     for some in chunks(vms):
-        yield from decisions.recent(connection, replace(wanted, vms=frozenset(some)), limit)
+        yield from journal.recent(connection, replace(wanted, vms=frozenset(some)), limit)
 
 
 def _age(stored: StoredStep) -> tuple[int, float]:

@@ -16,13 +16,13 @@ from merkatd.api.metrics.calls import Calls
 from merkatd.api.metrics.fairness import Fair, fairness
 from merkatd.api.metrics.figures import Figures
 from merkatd.api.metrics.health import health
+from merkatd.base.clock import Inline
 from merkatd.cluster import Migrate, VmState
 from merkatd.cluster.snapshot_json import loads
 from merkatd.currency import MICRO
-from merkatd.database import accounts
-from merkatd.database.accounts import AccountKind
-from merkatd.database.executors import Inline
-from merkatd.database.service import Database
+from merkatd.database.database import Database
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import AccountKind
 from merkatd.placement import strategy_named
 from merkatd.scheduler.outcome import Outcome
 from tests.api.metrics.reading import samples
@@ -86,7 +86,7 @@ def test_balances_are_told_by_group_and_leave_nothing_out(frontend: Frontend) ->
     by_group = {key[1]: value for key, value in found.items() if key[0] == "merkat_balance_credits"}
     assert set(by_group) == {"oneadmin", "users"}
     assert all(value > 0 for value in by_group.values())
-    books = {one.kind: one.balance for one in frontend.read(accounts.every)}
+    books = {one.kind: one.balance for one in frontend.read(account_store.every)}
     in_all = sum(by_group.values()) + found["merkat_treasury_credits",]
     assert in_all * MICRO == pytest.approx(-books[AccountKind.ISSUANCE])
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from merkatd.api.metrics.figures import Figures
-from merkatd.database.orders import Order
+from merkatd.database.scheduler.order_store import Order
 from tests.api.metrics.reading import samples
 from tests.scheduler.frontend import Frontend
 

@@ -37,7 +37,7 @@ MEMORY=64
 
 def application(site: Site, owner: int) -> int:
     """An application of a tenant with a budget of 100 credits, as its platform would open it."""
-    from merkatd.database.engine import make_engine  # noqa: PLC0415 - blocking, for this alone
+    from merkatd.database.base.engine import make_engine  # noqa: PLC0415 - blocking, for this alone
     from merkatd.ledger import open_application  # noqa: PLC0415 - the same
 
     engine = make_engine(f"sqlite:///{site.state / 'merkat.db'}")
@@ -49,8 +49,8 @@ def application(site: Site, owner: int) -> int:
 
 def waiting_plan(site: Site) -> int:
     """The number of a plan that waits, in a daemon that is paused."""
-    from merkatd.database import plans  # noqa: PLC0415 - blocking, for this alone
-    from merkatd.database.engine import make_engine  # noqa: PLC0415 - the same
+    from merkatd.database.base.engine import make_engine  # noqa: PLC0415 - the same
+    from merkatd.database.scheduler import plan_store  # noqa: PLC0415 - blocking, for this alone
 
     site.pause()
     ended = ("acted", "charged", "failed", "watched")
@@ -58,10 +58,10 @@ def waiting_plan(site: Site) -> int:
     site.order("mode", to="ask")
     engine = make_engine(f"sqlite:///{site.state / 'merkat.db'}")
     with engine.begin() as connection:
-        step = plans.Proposed(kind="deploy", vm=0, host=0, reason="it waits")
-        plans.withdraw(connection, time.time())
-        plans.put(connection, 1, [step], time.time())
-        found = plans.newest(connection)
+        step = plan_store.Proposed(kind="deploy", vm=0, host=0, reason="it waits")
+        plan_store.withdraw(connection, time.time())
+        plan_store.put(connection, 1, [step], time.time())
+        found = plan_store.newest(connection)
     engine.dispose()
     assert found is not None
     return found.id

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from merkatd.client import BadCallError, Merkat
-from merkatd.database import accounts
-from merkatd.database.accounts import AccountKind
-from merkatd.database.audit import audit
-from merkatd.database.engine import make_engine
+from merkatd.database.base.engine import make_engine
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.database.ledger.entry_store import audit
 from merkatd.ledger import MICRO, open_application
 from tests.api.xmlrpc.site import ANN, BOB, Site
 
@@ -52,10 +52,10 @@ def test_fifty_clients_overdraw_nothing(tmp_path: Path) -> None:
         made.pause()
         with engine.connect() as connection:
             assert audit(connection).sound
-            for row in accounts.every(connection):
+            for row in account_store.every(connection):
                 assert row.balance >= 0 or row.kind is AccountKind.ISSUANCE
             for name, session in (("ann", ANN), ("bob", BOB)):
-                held = accounts.of_owner(connection, made.users[name])
+                held = account_store.of_owner(connection, made.users[name])
                 assert sum(one.balance for one in held) <= CREDITS * MICRO
                 assert len(held) == 1 + len(owned[session])
     finally:

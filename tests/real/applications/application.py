@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from merkatd.database import bids, fleets
+from merkatd.database.fleets import fleet_store
+from merkatd.database.scheduler import bid_store
 from tests.real.applications.site import Containers, heat
 from tests.real.host import until
 
@@ -120,14 +121,14 @@ class Run:
     @property
     def vms(self) -> list[int]:
         """Those it has."""
-        found = self.site.read(lambda connection: fleets.present(connection, self.id))
+        found = self.site.read(lambda connection: fleet_store.living_members(connection, self.id))
         return [one.vm for one in found if one.vm is not None and not one.leaving]
 
     @property
     def bid(self) -> float:
         """What its VMs bid for CPU, all together."""
         vms = self.vms
-        found = self.site.read(lambda connection: bids.current(connection, vms))
+        found = self.site.read(lambda connection: bid_store.current(connection, vms))
         return sum(one.bid.get("cpu", 0.0) for one in found.values())
 
     @property

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from merkatd.database import platforms
-from merkatd.database.platforms import Platform
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import Platform
 from merkatd.demo.following import Start
 from tests.real.domains import Guest
 from tests.real.host import ROOT, RealHost
@@ -177,11 +177,11 @@ class Containers(Cloud):
         file = self.directory / "template.toml"
         file.write_text(template)
         self.command("platform", "submit", str(file), "--tenant", tenant)
-        return max(one.id for one in self.read(platforms.listed))
+        return max(one.id for one in self.read(platform_store.listed))
 
     def platform(self, platform: int) -> Platform:
         """As it is stored."""
-        found = self.read(lambda c: platforms.get(c, platform))
+        found = self.read(lambda c: platform_store.get(c, platform))
         assert found is not None
         return found
 

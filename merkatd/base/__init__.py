@@ -1,0 +1,1 @@
+"""What everything stands on: text to values and back, time, waiting, retries."""

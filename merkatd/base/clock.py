@@ -1,0 +1,92 @@
+"""Clocks and executors as they are handed in: protocols, threads, inline execution, the reactor."""
+
+from collections.abc import Callable
+from threading import Thread
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred, execute
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
+
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """Runs blocking calls somewhere."""
+
+    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
+        """Fires with what the call returns, or fails with what it raises."""
+
+    @property
+    def queued(self) -> int:
+        """Calls that wait for their turn."""
+
+    def stop(self) -> None:
+        """Give back what was held; nothing may be running."""
+
+
+class _DaemonThread(Thread):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named, daemon=True)
+
+
+class DaemonThreads(ThreadPool):
+    """A pool whose threads never keep the process alive: a call may hang in a dead server."""
+
+    def __init__(self, size: int, name: str) -> None:
+        super().__init__(minthreads=0, maxthreads=size, name=name)
+
+    threadFactory = _DaemonThread  # noqa: N815 - Twisted's name
+
+    def stop(self) -> None:
+        """End the threads, without waiting for those whose calls have not returned."""
+        self.joined, self.started = True, False
+        self._team.quit()
+
+
+class Threads:
+    """A pool of threads for one purpose alone, so that nothing else can use it up."""
+
+    def __init__(self, reactor: IReactorFromThreads, size: int, name: str = "database") -> None:
+        self._reactor = reactor
+        self._size = size
+        self._unfinished = 0
+        self._pool = DaemonThreads(size, name)
+        self._pool.start()
+
+    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
+        """Run the call on one of the threads; the result arrives on the reactor's."""
+        self._unfinished += 1
+        return deferToThreadPool(self._reactor, self._pool, call).addBoth(self._finished)
+
+    @property
+    def queued(self) -> int:
+        """Calls that wait for a thread; asked on the reactor's, like all the rest."""
+        return max(0, self._unfinished - self._size)
+
+    def _finished(self, result: Any) -> Any:
+        self._unfinished -= 1
+        return result
+
+    def stop(self) -> None:
+        """End the threads; wait for them, unless a call has not returned."""
+        busy = bool(self._pool.working)
+        self._pool.stop()
+        if not busy:
+            for thread in self._pool.threads:
+                thread.join()
+
+
+class Inline:
+    """No threads: the call is over before `run` returns, so that a virtual clock decides all."""
+
+    queued = 0
+    """Nobody ever waits."""
+
+    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
+        """Run the call here and now."""
+        return execute(call)
+
+    def stop(self) -> None:
+        """Nothing is held."""

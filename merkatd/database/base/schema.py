@@ -1,0 +1,91 @@
+"""What all tables have in common; arrays as compressed blobs."""
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+_MARK = b"MKA1"
+_LENGTH_BYTES = 4
+_KINDS = "biuf"
+"""Kinds of numpy types that may be stored: flags and numbers, never objects."""
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def pack(arrays: Arrays) -> bytes:
+    """The arrays with their names, types and shapes, compressed."""
+    columns = []
+    parts = []
+    for name, array in arrays.items():
+        if array.dtype.kind not in _KINDS:
+            raise TypeError(f"array {name!r} holds {array.dtype}; only flags and numbers are kept")
+        stored = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        columns.append([name, stored.dtype.str, list(array.shape)])
+        parts.append(stored.tobytes())
+    header = json.dumps(columns, separators=(",", ":")).encode()
+    length = len(header).to_bytes(_LENGTH_BYTES, "little")
+    return _MARK + zlib.compress(b"".join([length, header, *parts]))
+
+
+def unpack(blob: bytes) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a blob; ValueError where it is not one of ours, or damaged."""
+    if blob[: len(_MARK)] != _MARK:
+        raise ValueError(f"a blob of arrays starts with {_MARK!r}, not with {blob[:4]!r}")
+    try:
+        data = zlib.decompress(blob[len(_MARK) :])
+    except zlib.error as error:
+        raise ValueError(f"a blob of arrays is damaged: {error}") from error
+    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    offset = _LENGTH_BYTES + length
+    arrays = {}
+    for name, dtype, shape in json.loads(data[_LENGTH_BYTES:offset]):
+        count = int(np.prod(shape, dtype=np.int64))
+        flat = np.frombuffer(data, dtype=dtype, count=count, offset=offset)
+        arrays[name] = flat.reshape(shape)
+        offset += flat.nbytes
+    return arrays
+
+
+Columns = TypeVar("Columns", bound=sa.TypedColumns)
+Item = TypeVar("Item")
+METADATA = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""A number that the server gives: SQLite only counts in columns that are called INTEGER."""
+LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+LONG_BLOB = sa.LargeBinary().with_variant(mysql.MEDIUMBLOB(), "mysql", "mariadb")
+"""Up to 16 MiB, where MySQL's own TEXT and BLOB hold 64 KiB at most."""
+STORAGE: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+    "mariadb_engine": "InnoDB",
+    "mariadb_charset": "utf8mb4",
+    "mariadb_collate": "utf8mb4_bin",
+}
+"""Names and references are compared byte by byte, as SQLite does without being told."""
+CHUNK = 500
+"""How many values an IN list may hold: far below the limits of every server."""
+
+
+def table(name: str, columns: type[Columns], *more: sa.schema.SchemaItem) -> sa.Table[Columns]:
+    """A table of the common metadata, stored alike on every server."""
+    return sa.Table(name, METADATA, columns, *more, **STORAGE)
+
+
+def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """The items in pieces that fit into an IN list."""
+    for first in range(0, len(items), CHUNK):
+        yield items[first : first + CHUNK]

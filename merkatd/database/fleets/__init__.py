@@ -1,0 +1,1 @@
+"""Platforms, groups and the VMs they own."""

@@ -1,0 +1,290 @@
+"""Virtual platforms, and what was done to them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.base.schema import LONG_TEXT, SERIAL, table
+from merkatd.database.base.transactions import LostRaceError
+from merkatd.moments import bounded_or_none
+
+
+class DoingColumns(TypedColumns):
+    """The columns of `platform_doings`."""
+
+    id: Named[int] = Column(SERIAL, primary_key=True)
+    platform: Named[int] = Column(sa.BigInteger(), sa.ForeignKey("platforms.id"))
+    at_s: Named[float] = Column(sa.Double())
+    who: Named[str] = Column(sa.String(128))
+    what: Named[str] = Column(sa.String(16))
+    text: Named[str] = Column(LONG_TEXT)
+    action: Named[str | None] = Column(sa.String(64))
+    refused: Named[bool] = Column(sa.Boolean())
+
+
+DOINGS = table(
+    "platform_doings",
+    DoingColumns,
+    # NULLs are not equal to each other: what no controller asked for claims no id.
+    sa.UniqueConstraint("platform", "action"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """One thing that was done, or refused."""
+
+    platform: int
+    at_s: float
+    who: str
+    what: str
+    text: str
+    """Why; where it was refused, why that."""
+    action: str | None = None
+    """The controller's own id of it."""
+    refused: bool = False
+
+
+def add_action(connection: sa.Connection, doing: Doing) -> None:
+    """Write it down, in the transaction in which it is done."""
+    row = {name: getattr(doing, name) for name in _ACTION_NAMES}
+    try:
+        connection.execute(sa.insert(DOINGS), row)
+    except sa.exc.IntegrityError as error:
+        raise LostRaceError(f"action {doing.action} was taken by somebody else") from error
+
+
+def replace_action(connection: sa.Connection, doing: Doing) -> None:
+    """Write it down instead of the last one of its kind: of what repeats, the newest is kept."""
+    connection.execute(
+        sa.delete(DOINGS).where(
+            DOINGS.c.platform == doing.platform,
+            DOINGS.c.what == doing.what,
+            DOINGS.c.refused.is_(False),
+        )
+    )
+    add_action(connection, doing)
+
+
+def taken(connection: sa.Connection, platform: int, action: str) -> Doing | None:
+    """What became of an action, if it was taken before."""
+    query = sa.select(DOINGS).where(DOINGS.c.platform == platform, DOINGS.c.action == action)
+    return next((_doing(row) for row in connection.execute(query)), None)
+
+
+def recent(connection: sa.Connection, platform: int, limit: int = 20) -> tuple[Doing, ...]:
+    """The newest, newest first."""
+    query = sa.select(DOINGS).where(DOINGS.c.platform == platform)
+    rows = connection.execute(query.order_by(DOINGS.c.id.desc()).limit(limit))
+    return tuple(_doing(row) for row in rows)
+
+
+_ACTION_NAMES = ("platform", "at_s", "who", "what", "text", "action", "refused")
+
+
+def _doing(row: sa.Row[Any]) -> Doing:
+    return Doing(**{name: getattr(row, name) for name in _ACTION_NAMES})
+
+
+OVER = ("done", "cancelled", "failed")
+"""The states that nothing leads out of."""
+TROUBLE: Final = "trouble"
+"""In a report: why the controller fails now."""
+LISTED_OVER = 100
+"""Lists show as many of the newest platforms that are over; the others are shown by their ids."""
+
+
+class PlatformColumns(TypedColumns):
+    """The columns of `platforms`."""
+
+    id: Named[int] = Column(SERIAL, primary_key=True)
+    token: Named[str] = Column(sa.String(64), unique=True)
+    owner: Named[int] = Column(sa.Integer())
+    name: Named[str] = Column(sa.String(64))
+    account: Named[int | None] = Column(sa.BigInteger(), sa.ForeignKey("accounts.id"))
+    template: Named[str] = Column(LONG_TEXT)
+    vm_templates: Named[str] = Column(LONG_TEXT)
+    state: Named[str] = Column(sa.String(16))
+    why: Named[str] = Column(LONG_TEXT)
+    needs: Named[str] = Column(LONG_TEXT)
+    ending: Named[str | None] = Column(sa.String(16))
+    held: Named[bool] = Column(sa.Boolean())
+    submitted_s: Named[float] = Column(sa.Double())
+    since_s: Named[float] = Column(sa.Double())
+    started_s: Named[float | None] = Column(sa.Double())
+    deadline_s: Named[float | None] = Column(sa.Double())
+    sizes: Named[str] = Column(LONG_TEXT)
+    report: Named[str | None] = Column(LONG_TEXT)
+    memory: Named[str | None] = Column(LONG_TEXT)
+    performance: Named[float | None] = Column(sa.Double())
+    claim_price: Named[float | None] = Column(sa.Double())
+    claim_units: Named[float | None] = Column(sa.Double())
+
+
+PLATFORMS = table(
+    "platforms",
+    PlatformColumns,
+    sa.Index(None, "state"),
+    sa.Index(None, "owner"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """One platform."""
+
+    id: int = -1
+    """-1 for one that is not stored yet."""
+    token: str
+    """Of its submission, which counts once."""
+    owner: int
+    name: str
+    account: int | None
+    """Who pays for its VMs: its application's account."""
+    template: str
+    """As it was submitted,"""
+    vm_templates: Mapping[str, str]
+    """and what it said of each cluster's VMs, in OpenNebula's words."""
+    state: str
+    why: str = ""
+    """Why it is in this state,"""
+    needs: str = ""
+    """and what it would take to leave it."""
+    ending: str | None = None
+    """What it will be once all its VMs are gone."""
+    held: bool = False
+    """Suspended by its tenant: nobody else resumes it."""
+    submitted_s: float
+    since_s: float
+    """When it came into its state."""
+    started_s: float | None = None
+    deadline_s: float | None
+    sizes: Mapping[str, int]
+    """By cluster: how many VMs it is to have."""
+    report: Mapping[str, Any] | None = None
+    """What its controller said last of how it fares."""
+    memory: Any = None
+    """What its controller wants to find again."""
+    performance: float | None = None
+    """What it is to reach, where its tenant has said otherwise than the template."""
+    claim_price: float | None = None
+    """Up to which price of CPU it wants to run, where its controller has said so,"""
+    claim_units: float | None = None
+    """and how much of it."""
+
+
+_JSON = frozenset({"vm_templates", "sizes", "report", "memory"})
+_PLATFORM_NAMES = tuple(field.name for field in fields(Platform))
+
+
+def add(connection: sa.Connection, platform: Platform) -> Platform:
+    """Store a new platform; the same with its id."""
+    row = {name: _stored(name, getattr(platform, name)) for name in _PLATFORM_NAMES if name != "id"}
+    result = connection.execute(sa.insert(PLATFORMS).values(**row))
+    given = result.inserted_primary_key
+    if given is None:
+        raise LookupError(f"platform {platform.name!r} was given no id")
+    return replace(platform, id=int(given[0]))
+
+
+def change(connection: sa.Connection, platform: int, **values: Any) -> None:
+    """Other values from now on, by the names of `Platform`."""
+    row = {name: _stored(name, value) for name, value in values.items()}
+    connection.execute(sa.update(PLATFORMS).where(PLATFORMS.c.id == platform).values(**row))
+
+
+def get(connection: sa.Connection, platform: int) -> Platform | None:
+    """The platform of this id."""
+    return next(iter(_selected(connection, [PLATFORMS.c.id == platform])), None)
+
+
+def submitted(connection: sa.Connection, token: str) -> Platform | None:
+    """The platform of this submission."""
+    return next(iter(_selected(connection, [PLATFORMS.c.token == token])), None)
+
+
+def locked(connection: sa.Connection, platform: int) -> Platform | None:
+    """The same, and nobody else changes it until the transaction ends."""
+    query = sa.select(PLATFORMS).where(PLATFORMS.c.id == platform).with_for_update()
+    return next((_loaded(row) for row in connection.execute(query)), None)
+
+
+def living(connection: sa.Connection, owner: int | None = None) -> tuple[Platform, ...]:
+    """All that are not over, or those of one owner; oldest first."""
+    mine = [] if owner is None else [PLATFORMS.c.owner == owner]
+    return _selected(connection, [PLATFORMS.c.state.not_in(OVER), *mine])
+
+
+def claimed_since(connection: sa.Connection, since_s: float) -> Counter[int]:
+    """Return how many platforms of each owner were told to start since then, with a claim."""
+    query = (
+        sa.select(PLATFORMS.c.owner, sa.func.count())
+        .where(PLATFORMS.c.started_s >= since_s, PLATFORMS.c.claim_units.is_not(None))
+        .group_by(PLATFORMS.c.owner)
+    )
+    return Counter({row.owner: row[1] for row in connection.execute(query)})
+
+
+def remembered(connection: sa.Connection, since_s: float, most: int) -> frozenset[int]:
+    """Ids of all that are not over, and of so many newest of an owner that ended since then."""
+    query = sa.select(PLATFORMS.c.id, PLATFORMS.c.owner, PLATFORMS.c.state).where(
+        PLATFORMS.c.state.not_in(OVER) | (PLATFORMS.c.since_s >= since_s)
+    )
+    found: set[int] = set()
+    over = Counter[int]()
+    for row in connection.execute(query.order_by(PLATFORMS.c.id.desc())):
+        over[row.owner] += row.state in OVER
+        if row.state not in OVER or over[row.owner] <= most:
+            found.add(row.id)
+    return frozenset(found)
+
+
+def of_ids(connection: sa.Connection, ids: Iterable[int]) -> tuple[Platform, ...]:
+    """Those of these ids, oldest first."""
+    return _selected(connection, [PLATFORMS.c.id.in_(sorted(set(ids)))])
+
+
+def listed(
+    connection: sa.Connection, owner: int | None = None, over: int = LISTED_OVER
+) -> tuple[Platform, ...]:
+    """All that are not over, and the newest of those that are; or of one owner. Oldest first."""
+    mine = [] if owner is None else [PLATFORMS.c.owner == owner]
+    ended = sa.select(PLATFORMS).where(PLATFORMS.c.state.in_(OVER), *mine)
+    newest = connection.execute(ended.order_by(PLATFORMS.c.id.desc()).limit(over))
+    found = (*living(connection, owner), *map(_loaded, newest))
+    return tuple(sorted(found, key=lambda one: one.id))
+
+
+def _selected(
+    connection: sa.Connection, conditions: list[sa.ColumnElement[bool]]
+) -> tuple[Platform, ...]:
+    query = sa.select(PLATFORMS).where(*conditions).order_by(PLATFORMS.c.id)
+    return tuple(_loaded(row) for row in connection.execute(query))
+
+
+def _stored(name: str, value: Any) -> Any:
+    if name not in _JSON or (value is None and name in {"report", "memory"}):
+        return value
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def _loaded(row: sa.Row[Any]) -> Platform:
+    values = {name: getattr(row, name) for name in _PLATFORM_NAMES}
+    for name in _JSON:
+        if values[name] is not None:
+            values[name] = json.loads(values[name])
+    values["deadline_s"] = bounded_or_none(values["deadline_s"])
+    if values["report"] is not None:
+        end_s = values["report"].get("projected_end_s")
+        values["report"]["projected_end_s"] = bounded_or_none(end_s)
+    return Platform(**values)
+
+
+def is_in_trouble(report: str | None) -> bool:
+    """Whether a report, as it is stored, says that the platform's controller fails now."""
+    return report is not None and bool(json.loads(report).get(TROUBLE))

@@ -1,0 +1,151 @@
+"""Budgets: what each application was given at first, and how it is replenished."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.base.schema import chunks, table
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import ACCOUNTS, Account, AccountKind
+
+
+class BudgetColumns(TypedColumns):
+    """The columns of `budgets`; an application is known by the id of its account."""
+
+    account: Named[int] = Column(
+        sa.BigInteger(), sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+    )
+    initial: Named[int] = Column(sa.BigInteger())
+    replenishment: Named[int] = Column(sa.BigInteger())
+    opened_s: Named[float] = Column(sa.Double())
+    ended_s: Named[float | None] = Column(sa.Double())
+
+
+BUDGETS = table("budgets", BudgetColumns)
+
+LISTED_OVER = 100
+"""As many of a tenant's newest budgets that are over are listed."""
+_TENANTS = ACCOUNTS.alias("tenant_accounts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The budget of one application, in micro-credits."""
+
+    application: int
+    """Its id, which is that of its account."""
+    name: str
+    owner: int
+    initial: int
+    """Replenishment never lifts the balance above this."""
+    replenishment: int
+    """What its tenant adds at every replenishment."""
+    balance: int
+    reserved: int
+    """The part of the balance that waits for charges."""
+    debt: int
+    """What its owner owes for earlier periods, whichever account was short."""
+    opened_s: float
+    ended_s: float | None
+
+
+def store(
+    connection: sa.Connection, account: int, initial: int, replenishment: int, at_s: float
+) -> None:
+    """The budget of an application that has none yet."""
+    row = {
+        "account": account,
+        "initial": initial,
+        "replenishment": replenishment,
+        "opened_s": at_s,
+    }
+    connection.execute(sa.insert(BUDGETS), row)
+
+
+def change(connection: sa.Connection, account: int, initial: int, replenishment: int) -> None:
+    """Other amounts from now on; no credits are moved."""
+    query = sa.update(BUDGETS).where(BUDGETS.c.account == account)
+    connection.execute(query.values(initial=initial, replenishment=replenishment))
+
+
+def end(connection: sa.Connection, account: int, at_s: float) -> None:
+    """The application is over."""
+    connection.execute(sa.update(BUDGETS).where(BUDGETS.c.account == account).values(ended_s=at_s))
+
+
+def get(connection: sa.Connection, application: int, *, locked: bool = False) -> Budget | None:
+    """The budget of this application; `locked`: as it is now, until the transaction ends."""
+    query = _query().where(BUDGETS.c.account == application)
+    rows = connection.execute(query.with_for_update() if locked else query)
+    return next((_budget(row) for row in rows), None)
+
+
+def ended_among(connection: sa.Connection, applications: Iterable[int]) -> frozenset[int]:
+    """Those of these applications that are over."""
+    found: set[int] = set()
+    for some in chunks(sorted(set(applications))):
+        query = sa.select(BUDGETS.c.account).where(
+            BUDGETS.c.account.in_(some), BUDGETS.c.ended_s.is_not(None)
+        )
+        found.update(connection.scalars(query.with_for_update()))
+    return frozenset(found)
+
+
+def of_owner(connection: sa.Connection, owner: int) -> tuple[Budget, ...]:
+    """Of a tenant's applications that are not over, and of the newest of the others."""
+    mine = _query().where(ACCOUNTS.c.owner == owner)
+    still = connection.execute(mine.where(BUDGETS.c.ended_s.is_(None)))
+    over = mine.where(BUDGETS.c.ended_s.is_not(None)).order_by(None)
+    newest = connection.execute(over.order_by(BUDGETS.c.account.desc()).limit(LISTED_OVER))
+    found = (_budget(row) for rows in (still, newest) for row in rows)
+    return tuple(sorted(found, key=lambda one: one.application))
+
+
+def open_ones(connection: sa.Connection, *, locked: bool = False) -> tuple[Budget, ...]:
+    """Of all applications that are not over."""
+    query = _query().where(BUDGETS.c.ended_s.is_(None))
+    rows = connection.execute(query.with_for_update() if locked else query)
+    return tuple(_budget(row) for row in rows)
+
+
+def open_accounts(connection: sa.Connection) -> tuple[Account, ...]:
+    """The accounts of all applications that are not over."""
+    still = sa.select(BUDGETS.c.account).where(BUDGETS.c.ended_s.is_(None))
+    return account_store.of_applications(connection, still)
+
+
+def _query() -> sa.Select[Any]:
+    return (
+        sa.select(
+            BUDGETS,
+            ACCOUNTS.c.name,
+            ACCOUNTS.c.owner,
+            ACCOUNTS.c.balance,
+            ACCOUNTS.c.reserved,
+            _TENANTS.c.debt,
+        )
+        .join(ACCOUNTS, ACCOUNTS.c.id == BUDGETS.c.account)
+        .join(
+            _TENANTS,
+            sa.and_(_TENANTS.c.owner == ACCOUNTS.c.owner, _TENANTS.c.kind == AccountKind.TENANT),
+        )
+        .order_by(BUDGETS.c.account)
+    )
+
+
+def _budget(row: sa.Row[Any]) -> Budget:
+    return Budget(
+        application=row.account,
+        name=row.name,
+        owner=row.owner,
+        initial=row.initial,
+        replenishment=row.replenishment,
+        balance=row.balance,
+        reserved=row.reserved,
+        debt=row.debt,
+        opened_s=row.opened_s,
+        ended_s=row.ended_s,
+    )

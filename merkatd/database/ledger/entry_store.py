@@ -1,0 +1,350 @@
+"""Transactions and entries: every movement, double, at most once; and whether the books balance.
+
+A transaction is known by its reference. Whoever posts it again, after a crash or a lost
+answer, changes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.base.schema import SERIAL, chunks, table
+from merkatd.database.base.transactions import LostRaceError
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import ACCOUNTS, Account, AccountKind
+from merkatd.database.ledger.reservation_store import RESERVATIONS
+
+AFTER_SLASH = chr(ord("/") + 1)
+LARGEST = 2**62
+"""No balance may go beyond this many micro-credits, in either direction."""
+
+
+class TransactionKind(StrEnum):
+    """Why credits move."""
+
+    ISSUE = "issue"
+    """Between issuance and treasury: the supply changes."""
+    INCOME = "income"
+    """From the treasury to a tenant, at a renewal."""
+    GRANT = "grant"
+    """From the treasury to a tenant, by an administrator's word."""
+    BUDGET = "budget"
+    """Between a tenant and one of its applications."""
+    REPLENISHMENT = "replenishment"
+    CHARGE = "charge"
+    DEBT = "debt"
+    """From a tenant or one of its applications to the treasury: what the owner owed."""
+    REFUND = "refund"
+    RETIREMENT = "retirement"
+    """From a removed user's accounts to the treasury."""
+    CORRECTION = "correction"
+
+
+class TransactionColumns(TypedColumns):
+    """The columns of `transactions`."""
+
+    id: Named[int] = Column(SERIAL, primary_key=True)
+    at_s: Named[float] = Column(sa.Double())
+    kind: Named[str] = Column(sa.String(16))
+    reference: Named[str] = Column(sa.String(128), unique=True)
+
+
+class EntryColumns(TypedColumns):
+    """The columns of `entries`; the key leads with the account, as statements do."""
+
+    account_id: Named[int] = Column(
+        sa.BigInteger(), sa.ForeignKey("accounts.id"), primary_key=True, autoincrement=False
+    )
+    transaction_id: Named[int] = Column(
+        sa.BigInteger(),
+        sa.ForeignKey("transactions.id"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    amount: Named[int] = Column(sa.BigInteger())
+
+
+TRANSACTIONS = table("transactions", TransactionColumns, sa.Index(None, "at_s"))
+ENTRIES = table("entries", EntryColumns, sa.Index(None, "transaction_id"))
+
+
+class BookingError(ValueError):
+    """A movement of credits that may not be made as it was asked for."""
+
+
+class UnbalancedError(BookingError):
+    """Credits would appear or vanish."""
+
+
+class OverdrawnError(BookingError):
+    """An account would owe credits."""
+
+
+class UnknownAccountError(BookingError):
+    """An entry names an account that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """A transaction to be posted: by account, the micro-credits it gains or loses."""
+
+    kind: TransactionKind
+    reference: str
+    amounts: Mapping[int, int]
+    """Nothing at all is allowed: then only the reference is taken."""
+
+    def __post_init__(self) -> None:
+        wrong = [amount for amount in self.amounts.values() if type(amount) is not int]
+        if wrong:
+            raise BookingError(f"{self.reference}: {wrong[0]!r} is not whole micro-credits")
+        if sum(self.amounts.values()) != 0:
+            raise UnbalancedError(
+                f"{self.reference}: entries must sum to zero, not to {sum(self.amounts.values())}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of an account's history."""
+
+    transaction: int
+    at_s: float
+    kind: TransactionKind
+    reference: str
+    amount: int
+
+
+def post(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> frozenset[str]:
+    """Post those that were not posted before, and move the balances; their references.
+
+    All or nothing: where one can't be posted an error says why, and the transaction of the
+    caller must not be committed.
+    """
+    done = posted(connection, [posting.reference for posting in postings])
+    return post_new(
+        connection, [posting for posting in postings if posting.reference not in done], at_s
+    )
+
+
+def post_new(
+    connection: sa.Connection,
+    postings: Sequence[Posting],
+    at_s: float,
+    held: Mapping[int, Account] | None = None,
+) -> frozenset[str]:
+    """The same for those of which the caller knows that none was posted before.
+
+    `held` are accounts that it has locked already, as they are.
+    """
+    references = frozenset(posting.reference for posting in postings)
+    if len(references) != len(postings):
+        raise BookingError("the same reference was given to two postings")
+    moved: Counter[int] = Counter()
+    for posting in postings:
+        moved.update(posting.amounts)
+    _check(connection, moved, held or {})
+    _insert(connection, postings, at_s)
+    account_store.add(connection, "balance", moved)
+    return references
+
+
+def posted(connection: sa.Connection, references: Iterable[str]) -> frozenset[str]:
+    """Those of the references that were posted already."""
+    return frozenset(_ids(connection, references))
+
+
+def of_account(
+    connection: sa.Connection, account: int, since_s: float, until_s: float
+) -> tuple[Entry, ...]:
+    """The entries of an account from one time up to and without another, oldest first."""
+    columns = TRANSACTIONS.c
+    query = (
+        sa.select(columns.id, columns.at_s, columns.kind, columns.reference, ENTRIES.c.amount)
+        .join(TRANSACTIONS, columns.id == ENTRIES.c.transaction_id)
+        .where(ENTRIES.c.account_id == account, columns.at_s >= since_s, columns.at_s < until_s)
+        .order_by(columns.id)
+    )
+    return tuple(
+        Entry(number, then_s, TransactionKind(kind), reference, amount)
+        for number, then_s, kind, reference, amount in connection.execute(query)
+    )
+
+
+def sums(
+    connection: sa.Connection, account: int, since_s: float, until_s: float | None
+) -> dict[TransactionKind, int]:
+    """What moved on an account from one time up to and without another, by kind."""
+    query = (
+        sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount))
+        .join(TRANSACTIONS, TRANSACTIONS.c.id == ENTRIES.c.transaction_id)
+        .where(ENTRIES.c.account_id == account, TRANSACTIONS.c.at_s >= since_s)
+        .group_by(TRANSACTIONS.c.kind)
+    )
+    if until_s is not None:
+        query = query.where(TRANSACTIONS.c.at_s < until_s)
+    return {TransactionKind(kind): int(total) for kind, total in connection.execute(query)}
+
+
+def sums_of_owner(
+    connection: sa.Connection, owner: int, since_s: float, until_s: float | None
+) -> dict[TransactionKind, int]:
+    """What moved on all accounts of an OpenNebula user together, by kind.
+
+    One query for all: a user's applications leave an account each, for a year.
+    """
+    query = (
+        sa.select(TRANSACTIONS.c.kind, sa.func.sum(ENTRIES.c.amount))
+        .select_from(_of_owner(owner))
+        .where(TRANSACTIONS.c.at_s >= since_s)
+        .group_by(TRANSACTIONS.c.kind)
+    )
+    if until_s is not None:
+        query = query.where(TRANSACTIONS.c.at_s < until_s)
+    return {TransactionKind(kind): int(total) for kind, total in connection.execute(query)}
+
+
+def moved_of_owner(
+    connection: sa.Connection, owner: int, since_s: float
+) -> tuple[tuple[float, int], ...]:
+    """What came or went on all accounts of a user since a time, and when; by account, in turn."""
+    query = (
+        sa.select(TRANSACTIONS.c.at_s, ENTRIES.c.amount)
+        .select_from(_of_owner(owner))
+        .where(TRANSACTIONS.c.at_s >= since_s)
+        .order_by(ENTRIES.c.account_id, TRANSACTIONS.c.id)
+    )
+    return tuple((at_s, amount) for at_s, amount in connection.execute(query))
+
+
+def _of_owner(owner: int) -> sa.Join:
+    """The entries of all accounts of an OpenNebula user, with their transactions."""
+    theirs = (ACCOUNTS.c.id == ENTRIES.c.account_id) & (ACCOUNTS.c.owner == owner)
+    return sa.join(
+        sa.join(ENTRIES, ACCOUNTS, theirs),
+        TRANSACTIONS,
+        TRANSACTIONS.c.id == ENTRIES.c.transaction_id,
+    )
+
+
+def under(connection: sa.Connection, prefix: str) -> dict[str, int]:
+    """The transactions whose references go on behind this prefix, which ends in a slash: ids."""
+    # As a range, since LIKE would use the index on some servers only.
+    query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id).where(
+        TRANSACTIONS.c.reference > prefix, TRANSACTIONS.c.reference < prefix[:-1] + AFTER_SLASH
+    )
+    rows = connection.execute(query)
+    return {reference: number for reference, number in rows}  # noqa: C416 - rows are no pairs to mypy
+
+
+def amounts_of(connection: sa.Connection, transaction: int) -> dict[int, int]:
+    """By account, what a transaction moved."""
+    query = sa.select(ENTRIES.c.account_id, ENTRIES.c.amount)
+    rows = connection.execute(query.where(ENTRIES.c.transaction_id == transaction))
+    return {account: amount for account, amount in rows}  # noqa: C416 - rows are no pairs to mypy
+
+
+def _check(
+    connection: sa.Connection, moved: Mapping[int, int], held: Mapping[int, Account]
+) -> None:
+    further = account_store.lock(connection, moved.keys() - held.keys())
+    for number, amount in moved.items():
+        account = held.get(number) or further.get(number)
+        if account is None:
+            raise UnknownAccountError(f"there is no account {number}")
+        balance = account.balance + amount
+        if account.kind is not AccountKind.ISSUANCE and balance < account.reserved and amount < 0:
+            kept = f", {account.reserved} of them reserved for charges" if account.reserved else ""
+            raise OverdrawnError(
+                f"account {number} ({account.kind} {account.name!r}) holds {account.balance}"
+                f" micro-credits{kept}; {-amount} can't be taken from it"
+            )
+        if abs(balance) > LARGEST:
+            raise BookingError(f"account {number} can't hold {balance} micro-credits")
+
+
+def _insert(connection: sa.Connection, postings: Sequence[Posting], at_s: float) -> None:
+    rows = [{"at_s": at_s, "kind": p.kind, "reference": p.reference} for p in postings]
+    if not rows:
+        return
+    newest = connection.scalar(sa.select(sa.func.max(TRANSACTIONS.c.id))) or 0
+    try:
+        connection.execute(sa.insert(TRANSACTIONS), rows)
+    except sa.exc.IntegrityError as error:
+        raise LostRaceError("somebody else posted the same transaction") from error
+    later = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
+    found = connection.execute(later.where(TRANSACTIONS.c.id > newest))
+    ids = {reference: number for reference, number in found}  # noqa: C416 - rows are no pairs to mypy
+    entries = [
+        {"transaction_id": ids[posting.reference], "account_id": account, "amount": amount}
+        for posting in postings
+        for account, amount in posting.amounts.items()
+        if amount
+    ]
+    if entries:
+        connection.execute(sa.insert(ENTRIES), entries)
+
+
+def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for some in chunks(sorted(references)):
+        query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
+        rows = connection.execute(query.where(TRANSACTIONS.c.reference.in_(some)))
+        found.update((reference, number) for reference, number in rows)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What a look at all the books found, in micro-credits."""
+
+    total: int
+    """The sum over all accounts: zero."""
+    unbalanced: tuple[int, ...]
+    """Transactions whose entries don't sum to zero: none."""
+    wrong: tuple[int, ...]
+    """Accounts whose balance isn't the sum of their entries: none."""
+    misreserved: tuple[int, ...] = ()
+    """Accounts that reserve more than they hold, or not the sum of their reservations: none."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether all is as it must be."""
+        return self.total == 0 and not (self.unbalanced or self.wrong or self.misreserved)
+
+
+def total(connection: sa.Connection) -> int:
+    """The sum over all accounts, which is zero: quick, however many entries there are."""
+    return int(connection.scalar(sa.select(sa.func.sum(ACCOUNTS.c.balance))) or 0)
+
+
+def audit(connection: sa.Connection) -> Audit:
+    """Add up everything there is."""
+    amount = sa.func.coalesce(sa.func.sum(ENTRIES.c.amount), 0)
+    unbalanced = (
+        sa.select(ENTRIES.c.transaction_id).group_by(ENTRIES.c.transaction_id).having(amount != 0)
+    )
+    wrong = (
+        sa.select(ACCOUNTS.c.id)
+        .outerjoin(ENTRIES, ENTRIES.c.account_id == ACCOUNTS.c.id)
+        .group_by(ACCOUNTS.c.id, ACCOUNTS.c.balance)
+        .having(ACCOUNTS.c.balance != amount)
+    )
+    kept = sa.func.coalesce(sa.func.sum(RESERVATIONS.c.amount), 0)
+    misreserved = (
+        sa.select(ACCOUNTS.c.id)
+        .outerjoin(RESERVATIONS, RESERVATIONS.c.account == ACCOUNTS.c.id)
+        .where(ACCOUNTS.c.kind != AccountKind.ISSUANCE)
+        .group_by(ACCOUNTS.c.id, ACCOUNTS.c.balance, ACCOUNTS.c.reserved)
+        .having(sa.or_(ACCOUNTS.c.reserved != kept, ACCOUNTS.c.balance < ACCOUNTS.c.reserved))
+    )
+    return Audit(
+        total=total(connection),
+        unbalanced=tuple(connection.scalars(unbalanced)),
+        wrong=tuple(connection.scalars(wrong)),
+        misreserved=tuple(connection.scalars(misreserved)),
+    )

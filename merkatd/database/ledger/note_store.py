@@ -1,0 +1,148 @@
+"""What administrators and policies did with money, and which rounds are done."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.base.schema import LONG_TEXT, SERIAL, table
+from merkatd.database.base.transactions import LostRaceError
+
+
+class NoteKind(StrEnum):
+    """What was done."""
+
+    SUPPLY = "supply"
+    RENEWAL = "renewal"
+    WEIGHT = "weight"
+    GRANT = "grant"
+    BUDGET = "budget"
+    VOID = "void"
+    RETIREMENT = "retirement"
+
+
+class NoteColumns(TypedColumns):
+    """The columns of `notes`."""
+
+    id: Named[int] = Column(SERIAL, primary_key=True)
+    at_s: Named[float] = Column(sa.Double())
+    kind: Named[str] = Column(sa.String(16))
+    who: Named[str] = Column(sa.String(128))
+    owner: Named[int | None] = Column(sa.Integer())
+    text: Named[str] = Column(LONG_TEXT)
+
+
+NOTES = table("notes", NoteColumns, sa.Index(None, "kind", "at_s"), sa.Index(None, "owner"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One thing that was done."""
+
+    at_s: float
+    kind: NoteKind
+    who: str
+    """Who did it, in words."""
+    owner: int | None = None
+    """The tenant it concerns."""
+    text: str
+
+
+def add(connection: sa.Connection, note: Note) -> None:
+    """Write it down, in the transaction in which it is done."""
+    row = {
+        "at_s": note.at_s,
+        "kind": note.kind,
+        "who": note.who,
+        "owner": note.owner,
+        "text": note.text,
+    }
+    connection.execute(sa.insert(NOTES), row)
+
+
+def recent(
+    connection: sa.Connection,
+    limit: int = 50,
+    *,
+    kind: NoteKind | None = None,
+    owner: int | None = None,
+    since_s: float | None = None,
+) -> tuple[Note, ...]:
+    """The newest notes, newest first."""
+    query = sa.select(NOTES).order_by(NOTES.c.id.desc()).limit(limit)
+    if kind is not None:
+        query = query.where(NOTES.c.kind == kind)
+    if owner is not None:
+        query = query.where(NOTES.c.owner == owner)
+    if since_s is not None:
+        query = query.where(NOTES.c.at_s >= since_s)
+    return tuple(
+        Note(at_s=row.at_s, kind=NoteKind(row.kind), who=row.who, owner=row.owner, text=row.text)
+        for row in connection.execute(query)
+    )
+
+
+class RoundKind(StrEnum):
+    """What is done."""
+
+    RENEWAL = "renewal"
+    REPLENISHMENT = "replenishment"
+    SUPPLY = "supply"
+    """A look at the supply."""
+    RETIREMENT = "retirement"
+    """Of one tenant, not of all."""
+
+
+class RoundColumns(TypedColumns):
+    """The columns of `rounds`: when each was done."""
+
+    kind: Named[str] = Column(sa.String(16), primary_key=True)
+    number: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    at_s: Named[float] = Column(sa.Double())
+
+
+ROUNDS = table("rounds", RoundColumns)
+_DRIFT_S = 5.0
+"""The most by which the clocks of two daemons differ, or one clock while NTP adjusts it."""
+
+
+def newest(connection: sa.Connection, kind: RoundKind) -> tuple[int, float] | None:
+    """The number of the newest round, and when it was done."""
+    query = sa.select(ROUNDS.c.number, ROUNDS.c.at_s).where(ROUNDS.c.kind == kind)
+    row = connection.execute(query.order_by(ROUNDS.c.number.desc()).limit(1)).one_or_none()
+    return None if row is None else (row.number, row.at_s)
+
+
+def begin(connection: sa.Connection, kind: RoundKind, at_s: float) -> int:
+    """The number of a round that is done in this transaction."""
+    before = newest(connection, kind)
+    number = 1 if before is None else before[0] + 1
+    try:
+        connection.execute(sa.insert(ROUNDS), {"kind": kind, "number": number, "at_s": at_s})
+    except sa.exc.IntegrityError as error:
+        raise LostRaceError(f"somebody else did {kind} {number}") from error
+    return number
+
+
+def due(connection: sa.Connection, kind: RoundKind, at_s: float, interval_s: float) -> bool:
+    """Whether an interval has passed since the newest round, or there was none.
+
+    A round that is dated an interval ahead was done while the clock was wrong: it stops none now.
+    One that is dated less far ahead gets the present date, so the next one is an interval away,
+    and not further. Each round takes an interval by which the clock moves, forward or back.
+    """
+    before = newest(connection, kind)
+    if before is None:
+        return True
+    number, done_s = before
+    if done_s - at_s >= interval_s:
+        return True
+    if done_s - at_s > _DRIFT_S:
+        _date(connection, kind, number, at_s)
+    return at_s - done_s >= interval_s
+
+
+def _date(connection: sa.Connection, kind: RoundKind, number: int, at_s: float) -> None:
+    one = (ROUNDS.c.kind == kind) & (ROUNDS.c.number == number)
+    connection.execute(sa.update(ROUNDS).where(one).values(at_s=at_s))

@@ -1,0 +1,121 @@
+"""Rollups: after some days the charges of all periods of a day become one charge a payer.
+
+What is rolled up sums to the same; no balance changes. Which periods that was done for is
+known by the newest of them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.currency.credits import DAY_S, day_of
+from merkatd.database.base.schema import chunks, table
+from merkatd.database.ledger.entry_store import AFTER_SLASH, ENTRIES, TRANSACTIONS, TransactionKind
+from merkatd.database.scheduler.period_store import PERIODS
+
+
+class RollupColumns(TypedColumns):
+    """The columns of `rollups`, which has one row at most."""
+
+    period: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    at_s: Named[float] = Column(sa.Double())
+
+
+ROLLUPS = table("rollups", RollupColumns)
+
+_ROLLED = (TransactionKind.CHARGE, TransactionKind.REFUND)
+
+_Moves = dict[str, Counter[int]]
+"""By account, of each reference."""
+
+
+def rolled_up_to(connection: sa.Connection) -> int:
+    """The newest period whose charges are kept by the day alone; 0 where there is none."""
+    return connection.scalar(sa.select(sa.func.max(ROLLUPS.c.period))) or 0
+
+
+def roll_up(connection: sa.Connection, before: int, most_periods: int, at_s: float) -> int:
+    """Roll up the oldest periods, of those before this one; how many there were."""
+    done = rolled_up_to(connection)
+    query = sa.select(PERIODS.c.number).where(PERIODS.c.number > done, PERIODS.c.number < before)
+    found = list(connection.scalars(query.order_by(PERIODS.c.number).limit(most_periods)))
+    if not found:
+        return 0
+    days: dict[tuple[int, TransactionKind], _Moves] = defaultdict(lambda: defaultdict(Counter))
+    gone: list[int] = []
+    for period in found:
+        for kind in _ROLLED:
+            gone += _collect(connection, kind, period, days)
+    for some in chunks(gone):
+        connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.transaction_id.in_(some)))
+        connection.execute(sa.delete(TRANSACTIONS).where(TRANSACTIONS.c.id.in_(some)))
+    for (day, kind), moves in days.items():
+        _add(connection, day, kind, moves)
+    connection.execute(sa.delete(ROLLUPS))
+    connection.execute(sa.insert(ROLLUPS), {"period": found[-1], "at_s": at_s})
+    return len(found)
+
+
+def _collect(
+    connection: sa.Connection,
+    kind: TransactionKind,
+    period: int,
+    days: Mapping[tuple[int, TransactionKind], _Moves],
+) -> list[int]:
+    """Add the movements of a period to their days; the ids of its transactions."""
+    prefix = f"{kind}/{period}/"
+    columns = TRANSACTIONS.c
+    query = (
+        sa.select(
+            columns.id, columns.at_s, columns.reference, ENTRIES.c.account_id, ENTRIES.c.amount
+        )
+        .outerjoin(ENTRIES, columns.id == ENTRIES.c.transaction_id)
+        .where(columns.reference > prefix, columns.reference < prefix[:-1] + AFTER_SLASH)
+    )
+    ids = set()
+    for number, then_s, reference, account, amount in connection.execute(query):
+        ids.add(number)
+        if account is not None:
+            day = day_of(then_s)
+            name = f"day/{day}/{kind}/{reference.rpartition('/')[2]}"
+            days[day, kind][name][account] += amount
+    return sorted(ids)
+
+
+def _add(connection: sa.Connection, day: int, kind: TransactionKind, moves: _Moves) -> None:
+    """Add the movements to the day's transactions, of which some may be there already."""
+    ids = _ids(connection, moves)
+    new = [
+        {"at_s": float(day * DAY_S), "kind": kind, "reference": reference}
+        for reference in moves
+        if reference not in ids
+    ]
+    if new:
+        connection.execute(sa.insert(TRANSACTIONS), new)
+        ids = _ids(connection, moves)
+    there: dict[int, Counter[int]] = {}
+    for some in chunks(sorted(ids.values())):
+        query = sa.select(ENTRIES).where(ENTRIES.c.transaction_id.in_(some))
+        for row in connection.execute(query):
+            there.setdefault(row.transaction_id, Counter())[row.account_id] = row.amount
+        connection.execute(sa.delete(ENTRIES).where(ENTRIES.c.transaction_id.in_(some)))
+    rows = []
+    for reference, amounts in moves.items():
+        whole = there.get(ids[reference], Counter())
+        whole.update(amounts)
+        rows += [
+            {"transaction_id": ids[reference], "account_id": account, "amount": amount}
+            for account, amount in whole.items()
+        ]
+    connection.execute(sa.insert(ENTRIES), rows)
+
+
+def _ids(connection: sa.Connection, references: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for some in chunks(sorted(references)):
+        query = sa.select(TRANSACTIONS.c.reference, TRANSACTIONS.c.id)
+        rows = connection.execute(query.where(TRANSACTIONS.c.reference.in_(some)))
+        found.update((reference, number) for reference, number in rows)
+    return found

@@ -1,0 +1,162 @@
+"""Tenants: the OpenNebula users that are known, their groups, and what weight each has."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.base.schema import table
+from merkatd.database.base.transactions import LostRaceError
+
+DEFAULT_WEIGHT = 1.0
+"""Of a tenant for whom and for whose group no weight was set."""
+MOST_WEIGHT = 1e6
+LONGEST_NAME = 128
+"""OpenNebula's names are no longer; those of others are cut."""
+
+
+class TenantColumns(TypedColumns):
+    """The columns of `tenants`."""
+
+    owner: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    name: Named[str | None] = Column(sa.String(LONGEST_NAME))
+    group_id: Named[int | None] = Column(sa.Integer())
+    weight: Named[float | None] = Column(sa.Double())
+    met_s: Named[float] = Column(sa.Double())
+    retired_s: Named[float | None] = Column(sa.Double())
+
+
+class GroupColumns(TypedColumns):
+    """The columns of `tenant_groups`: those for which a weight was set."""
+
+    id: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    weight: Named[float] = Column(sa.Double())
+
+
+TENANTS = table("tenants", TenantColumns)
+GROUPS = table("tenant_groups", GroupColumns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """One tenant."""
+
+    owner: int
+    """OpenNebula's id of the user."""
+    name: str | None
+    group: int | None
+    """OpenNebula's id of the user's group, where it is known."""
+    own_weight: float | None
+    """Set for this tenant alone."""
+    group_weight: float | None
+    """Set for all of its group."""
+    retired_s: float | None = None
+    """When it was retired, because OpenNebula had removed its user."""
+
+    @property
+    def weight(self) -> float:
+        """Its own, or its group's, or what everybody has."""
+        for weight in (self.own_weight, self.group_weight):
+            if weight is not None:
+                return weight
+        return DEFAULT_WEIGHT
+
+
+def meet(
+    connection: sa.Connection,
+    owner: int,
+    at_s: float,
+    name: str | None = None,
+    group: int | None = None,
+) -> bool:
+    """Know this tenant from now on, and what is newly known of it; whether it was a stranger."""
+    name = None if name is None else name[:LONGEST_NAME]
+    known = connection.execute(sa.select(TENANTS).where(TENANTS.c.owner == owner)).one_or_none()
+    said: dict[str, Any] = {"name": name, "group_id": group}
+    if known is None:
+        try:
+            connection.execute(sa.insert(TENANTS), {"owner": owner, "met_s": at_s, **said})
+        except sa.exc.IntegrityError as error:
+            raise LostRaceError(f"somebody else met tenant {owner}") from error
+        return True
+    new = {key: value for key, value in said.items() if value not in {None, getattr(known, key)}}
+    if new:
+        connection.execute(sa.update(TENANTS).where(TENANTS.c.owner == owner).values(**new))
+    return False
+
+
+def every(connection: sa.Connection) -> tuple[Tenant, ...]:
+    """All tenants, by id."""
+    return _selected(connection, None)
+
+
+def active(connection: sa.Connection) -> tuple[Tenant, ...]:
+    """All tenants that are not retired, by id."""
+    return tuple(one for one in every(connection) if one.retired_s is None)
+
+
+def retire(connection: sa.Connection, owner: int, at_s: float | None) -> None:
+    """Retire a tenant that is known; None: it is a tenant again."""
+    change = sa.update(TENANTS).where(TENANTS.c.owner == owner)
+    connection.execute(change.values(retired_s=at_s))
+
+
+def get(connection: sa.Connection, owner: int) -> Tenant | None:
+    """The tenant of this id."""
+    return next(iter(_selected(connection, owner)), None)
+
+
+def groups(connection: sa.Connection) -> dict[int, float]:
+    """The weights of groups that have one."""
+    rows = connection.execute(sa.select(GROUPS.c.id, GROUPS.c.weight).order_by(GROUPS.c.id))
+    return {group: weight for group, weight in rows}  # noqa: C416 - rows are no pairs to mypy
+
+
+def set_weight(connection: sa.Connection, owner: int, weight: float | None) -> None:
+    """Give a tenant that is known a weight of its own; None: that of its group again."""
+    values = {"weight": None if weight is None else checked(weight)}
+    connection.execute(sa.update(TENANTS).where(TENANTS.c.owner == owner).values(**values))
+
+
+def set_group_weight(connection: sa.Connection, group: int, weight: float | None) -> None:
+    """Give a group a weight, which all its tenants have that have none of their own."""
+    connection.execute(sa.delete(GROUPS).where(GROUPS.c.id == group))
+    if weight is not None:
+        connection.execute(sa.insert(GROUPS), {"id": group, "weight": checked(weight)})
+
+
+def checked(weight: float) -> float:
+    """The weight; ValueError where it can't be one."""
+    if not (math.isfinite(weight) and 0 <= weight <= MOST_WEIGHT):
+        raise ValueError(f"weight {weight}: a number from 0 to {MOST_WEIGHT:g} is right")
+    return float(weight)
+
+
+def names(connection: sa.Connection, *, retired: bool = True) -> dict[int, str]:
+    """By id: the names of those whose name is known; with or without the retired ones."""
+    query = sa.select(TENANTS.c.owner, TENANTS.c.name)
+    rows = connection.execute(query if retired else query.where(TENANTS.c.retired_s.is_(None)))
+    return {owner: name for owner, name in rows if name is not None}
+
+
+def _selected(connection: sa.Connection, owner: int | None) -> tuple[Tenant, ...]:
+    query = (
+        sa.select(TENANTS, GROUPS.c.weight.label("group_weight"))
+        .outerjoin(GROUPS, GROUPS.c.id == TENANTS.c.group_id)
+        .order_by(TENANTS.c.owner)
+    )
+    if owner is not None:
+        query = query.where(TENANTS.c.owner == owner)
+    return tuple(
+        Tenant(
+            owner=row.owner,
+            name=row.name,
+            group=row.group_id,
+            own_weight=row.weight,
+            group_weight=row.group_weight,
+            retired_s=row.retired_s,
+        )
+        for row in connection.execute(query)
+    )

@@ -1,0 +1,82 @@
+"""Questions to the journal about migrations: which VMs were moved, and which VMs fail to move."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from merkatd.cluster import Migrate
+from merkatd.database.base.schema import chunks
+from merkatd.database.scheduler.step_store import STEPS, StepState
+
+REMEMBERED_S = 86_400.0
+"""How long a failed migration counts."""
+
+NOT_SENT = ("never sent", "not sent")
+"""How the answer to a step begins that OpenNebula was never asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A VM whose migrations have failed since it was last moved."""
+
+    attempts: int
+    last_s: float
+    """When the last attempt ended."""
+    why: str
+    """Why the last attempt failed, in OpenNebula's words where it said anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What became of the migrations of the recent past, by VM id."""
+
+    moved_at_s: Mapping[int, float] = field(default_factory=dict)
+    """When the last confirmed migration ended."""
+    failing: Mapping[int, Failing] = field(default_factory=dict)
+
+
+def recent(connection: sa.Connection, at_s: float, window_s: float) -> Moves:
+    """Return the VMs whose migrations were confirmed, and the VMs that fail to move.
+
+    Confirmed migrations count if they were planned in the last `window_s` seconds.
+    """
+    moved = dict(_confirmed(connection, at_s - window_s))
+    rows = connection.execute(
+        sa.select(STEPS.c.vm, STEPS.c.ended_s, STEPS.c.reply)
+        .where(
+            STEPS.c.kind == Migrate.kind,
+            STEPS.c.state.in_((StepState.REFUSED, StepState.EXPIRED)),
+            STEPS.c.planned_s >= at_s - REMEMBERED_S,
+            STEPS.c.sent_s.is_not(None),
+        )
+        .order_by(STEPS.c.ended_s, STEPS.c.id)
+    ).all()
+    failed = [row for row in rows if not (row.reply or "").startswith(NOT_SENT)]
+    last_moved = dict(_confirmed(connection, at_s - REMEMBERED_S, {row.vm for row in failed}))
+    failing: dict[int, Failing] = {}
+    for row in failed:
+        if row.ended_s > last_moved.get(row.vm, -1.0):
+            attempts = failing[row.vm].attempts + 1 if row.vm in failing else 1
+            failing[row.vm] = Failing(attempts, row.ended_s, row.reply or "no answer")
+    return Moves(moved, failing)
+
+
+def _confirmed(
+    connection: sa.Connection, since_s: float, vms: Iterable[int] | None = None
+) -> Iterable[tuple[int, float]]:
+    """Yield VMs with the end of their last confirmed migration, of all VMs or of these."""
+    query = (
+        sa.select(STEPS.c.vm, sa.func.max(STEPS.c.ended_s))
+        .where(
+            STEPS.c.kind == Migrate.kind,
+            STEPS.c.state == StepState.CONFIRMED,
+            STEPS.c.planned_s >= since_s,
+        )
+        .group_by(STEPS.c.vm)
+    )
+    if vms is None:
+        yield from map(tuple, connection.execute(query))
+        return
+    for some in chunks(sorted(vms)):
+        yield from map(tuple, connection.execute(query.where(STEPS.c.vm.in_(some))))

@@ -1,0 +1,313 @@
+"""Periods: what each was given as its number, how far it came, and what its strategy knew.
+
+A number is one more than the newest stored one, given in the transaction that stores the
+observation. The newest period is never deleted, so no number is given twice.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.database.base.schema import LONG_TEXT, table
+from merkatd.database.base.transactions import LostRaceError
+
+
+class PeriodState(StrEnum):
+    """How far a period came."""
+
+    OBSERVED = "observed"
+    CONTINUED = "continued"
+    """The one before was charged: until this one decides, it is charged by what that one gave."""
+    DECIDED = "decided"
+    ACTED = "acted"
+    CHARGED = "charged"
+    FAILED = "failed"
+    WATCHED = "watched"
+    """Decided, and nothing of it done: it is never charged."""
+    QUARANTINED = "quarantined"
+    """It could not be charged: later ones are, until an administrator makes it void."""
+
+
+_CHARGEABLE: Final = frozenset(
+    {PeriodState.CONTINUED, PeriodState.DECIDED, PeriodState.ACTED},
+)
+
+_BEFORE: Final[Mapping[PeriodState, frozenset[PeriodState]]] = {
+    PeriodState.CONTINUED: frozenset({PeriodState.OBSERVED}),
+    PeriodState.DECIDED: frozenset({PeriodState.OBSERVED, PeriodState.CONTINUED}),
+    PeriodState.ACTED: frozenset({PeriodState.DECIDED}),
+    # A daemon that dies while it acts leaves VMs that ran and got their shares.
+    PeriodState.CHARGED: _CHARGEABLE,
+    PeriodState.WATCHED: frozenset({PeriodState.OBSERVED}),
+    PeriodState.QUARANTINED: _CHARGEABLE,
+    PeriodState.FAILED: _CHARGEABLE | {PeriodState.OBSERVED, PeriodState.QUARANTINED},
+}
+
+
+class PeriodColumns(TypedColumns):
+    """The columns of `periods`."""
+
+    number: Named[int] = Column(sa.Integer(), primary_key=True, autoincrement=False)
+    state: Named[str] = Column(sa.String(16))
+    started_s: Named[float] = Column(sa.Double())
+    observed_s: Named[float] = Column(sa.Double())
+    decided_s: Named[float | None] = Column(sa.Double())
+    acted_s: Named[float | None] = Column(sa.Double())
+    charged_s: Named[float | None] = Column(sa.Double())
+    failed_s: Named[float | None] = Column(sa.Double())
+    hosts: Named[int] = Column(sa.Integer())
+    vms: Named[int] = Column(sa.Integer())
+    strategy: Named[str | None] = Column(sa.String(64))
+    memory: Named[str | None] = Column(LONG_TEXT)
+    failure: Named[str | None] = Column(LONG_TEXT)
+
+
+PERIODS = table(
+    "periods",
+    PeriodColumns,
+    sa.Index(None, "started_s"),
+    sa.Index(None, "state"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """One period as it is stored; times are None for what has not happened."""
+
+    number: int
+    state: PeriodState
+    started_s: float
+    observed_s: float
+    decided_s: float | None
+    acted_s: float | None
+    charged_s: float | None
+    failed_s: float | None
+    hosts: int
+    """How many hosts and VMs were observed."""
+    vms: int
+    strategy: str | None
+    failure: str | None
+
+
+class PeriodStateError(ValueError):
+    """A period can't go from where it is to where it was told to go."""
+
+
+_COLUMNS = [PERIODS.c[name] for name in Period.__dataclass_fields__]
+
+
+def begin(
+    connection: sa.Connection, started_s: float, observed_s: float, hosts: int, vms: int
+) -> int:
+    """Store an observation; the number that its period has from now on."""
+    newest = connection.scalar(sa.select(sa.func.max(PERIODS.c.number)))
+    number = 1 if newest is None else newest + 1
+    row = {
+        "number": number,
+        "state": PeriodState.OBSERVED,
+        "started_s": started_s,
+        "observed_s": observed_s,
+        "hosts": hosts,
+        "vms": vms,
+    }
+    try:
+        connection.execute(sa.insert(PERIODS), row)
+    except sa.exc.IntegrityError as error:
+        raise LostRaceError(f"period {number} was begun by somebody else") from error
+    return number
+
+
+def begun_by(connection: sa.Connection, started_s: float, observed_s: float) -> int | None:
+    """The newest period, where nothing but this observation is known of it."""
+    found = newest(connection)
+    if found is None or found.state is not PeriodState.OBSERVED:
+        return None
+    return found.number if (found.started_s, found.observed_s) == (started_s, observed_s) else None
+
+
+def decided_at(connection: sa.Connection, number: int, at_s: float) -> bool:
+    """Whether a decision of this time was stored, and nothing since."""
+    found = get(connection, number)
+    states = {PeriodState.DECIDED, PeriodState.WATCHED}
+    return found is not None and found.state in states and found.decided_s == at_s
+
+
+def continued(connection: sa.Connection, number: int) -> None:
+    """Store that what the one before gave goes on; belongs into the transaction of its charge."""
+    _advance(connection, number, PeriodState.CONTINUED)
+
+
+def decided(
+    connection: sa.Connection,
+    number: int,
+    at_s: float,
+    strategy: str,
+    memory: Mapping[str, Any],
+) -> None:
+    """Store that a decision was made, and what its strategy wants to remember."""
+    text = json.dumps(memory, separators=(",", ":"), allow_nan=False)
+    _advance(
+        connection, number, PeriodState.DECIDED, decided_s=at_s, strategy=strategy, memory=text
+    )
+
+
+def watched(connection: sa.Connection, number: int, at_s: float, strategy: str) -> None:
+    """Store what would have been decided by; nothing is remembered of what was not done."""
+    _advance(connection, number, PeriodState.WATCHED, decided_s=at_s, strategy=strategy)
+
+
+def acted(connection: sa.Connection, number: int, at_s: float) -> None:
+    """Store that all steps that could be sent were sent."""
+    _advance(connection, number, PeriodState.ACTED, acted_s=at_s)
+
+
+def charged(connection: sa.Connection, number: int, at_s: float) -> None:
+    """Store that the period was charged; belongs into the transaction of its charges."""
+    _advance(connection, number, PeriodState.CHARGED, charged_s=at_s)
+
+
+def failed(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
+    """Store that the period was given up, and why."""
+    _advance(connection, number, PeriodState.FAILED, failed_s=at_s, failure=why)
+
+
+def give_up(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
+    """Store why the period ended, unless it decided.
+
+    One in which an earlier one goes on is still to be charged, and stays what it is.
+    """
+    present = get(connection, number)
+    if present is None:
+        return
+    if present.state is PeriodState.OBSERVED:
+        failed(connection, number, at_s, why)
+    elif present.state is PeriodState.CONTINUED:
+        changed = sa.update(PERIODS).where(PERIODS.c.number == number)
+        connection.execute(changed.values(failed_s=at_s, failure=why))
+
+
+def quarantine(connection: sa.Connection, number: int, at_s: float, why: str) -> None:
+    """Store that the period could not be charged, and why."""
+    _advance(connection, number, PeriodState.QUARANTINED, failed_s=at_s, failure=why)
+
+
+def close_quarantine(connection: sa.Connection, number: int, at_s: float, why: str) -> bool:
+    """End the quarantine of a period that is not to be charged; whether it was in quarantine."""
+    present = get(connection, number)
+    if present is None or present.state is not PeriodState.QUARANTINED:
+        return False
+    failed(connection, number, at_s, why)
+    return True
+
+
+def waits_for_charge(connection: sa.Connection, number: int) -> bool:
+    """Whether the period began and may still be charged."""
+    present = get(connection, number)
+    return present is not None and present.state in _CHARGEABLE | {PeriodState.OBSERVED}
+
+
+def first_from(connection: sa.Connection, number: int) -> Period | None:
+    """Return the oldest period with this number or a later one."""
+    query = sa.select(*_COLUMNS).where(PERIODS.c.number >= number)
+    return _one(connection, query.order_by(PERIODS.c.number).limit(1))
+
+
+def first_since(connection: sa.Connection, started_s: float) -> int | None:
+    """The number of the oldest period that began then or later."""
+    query = sa.select(sa.func.min(PERIODS.c.number)).where(PERIODS.c.started_s >= started_s)
+    return connection.scalar(query)
+
+
+def to_charge(connection: sa.Connection, before: int) -> tuple[Period, ...]:
+    """The periods before this one that are still to be charged, oldest first."""
+    due = [
+        period
+        for state in sorted(_CHARGEABLE)
+        for period in recent(connection, 100, state)
+        if period.number < before
+    ]
+    return tuple(sorted(due, key=lambda period: period.number))
+
+
+def quarantined(connection: sa.Connection) -> tuple[Period, ...]:
+    """The newest periods in quarantine, newest first."""
+    return recent(connection, 100, PeriodState.QUARANTINED)
+
+
+def get(connection: sa.Connection, number: int) -> Period | None:
+    """The period of this number."""
+    return _one(connection, sa.select(*_COLUMNS).where(PERIODS.c.number == number))
+
+
+def newest(connection: sa.Connection) -> Period | None:
+    """The period begun last."""
+    return _one(connection, sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(1))
+
+
+def observed(connection: sa.Connection, before: int, limit: int) -> tuple[float, ...]:
+    """When the last periods before this one observed the cloud, oldest first."""
+    query = sa.select(PERIODS.c.observed_s).where(PERIODS.c.number < before)
+    rows = connection.scalars(query.order_by(PERIODS.c.number.desc()).limit(limit))
+    return tuple(reversed(rows.all()))
+
+
+def newest_decided(connection: sa.Connection) -> int | None:
+    """The number of the newest period that came as far as a decision."""
+    query = sa.select(PERIODS.c.number).where(PERIODS.c.decided_s.is_not(None))
+    return connection.scalar(query.order_by(PERIODS.c.number.desc()).limit(1))
+
+
+def recent(
+    connection: sa.Connection, limit: int, state: PeriodState | None = None
+) -> tuple[Period, ...]:
+    """The newest periods, newest first, of one state where it is given."""
+    query = sa.select(*_COLUMNS).order_by(PERIODS.c.number.desc()).limit(limit)
+    if state is not None:
+        query = query.where(PERIODS.c.state == state)
+    return tuple(_period(row) for row in connection.execute(query))
+
+
+def memory(connection: sa.Connection, strategy: str) -> dict[str, Any]:
+    """What the strategy remembered in the newest period that it decided; else nothing."""
+    text = connection.scalar(
+        sa.select(PERIODS.c.memory)
+        .where(PERIODS.c.strategy == strategy, PERIODS.c.memory.is_not(None))
+        .order_by(PERIODS.c.number.desc())
+        .limit(1)
+    )
+    found: dict[str, Any] = json.loads(text) if text else {}
+    return found
+
+
+def _advance(connection: sa.Connection, number: int, state: PeriodState, **values: Any) -> None:
+    moved = connection.execute(
+        sa.update(PERIODS)
+        .where(PERIODS.c.number == number, PERIODS.c.state.in_(_BEFORE[state]))
+        .values(state=state, **values)
+    )
+    if moved.rowcount == 1:
+        return
+    present = get(connection, number)
+    times = {name: value for name, value in values.items() if name.endswith("_s")}
+    same = all(getattr(present, name, None) == at_s for name, at_s in times.items())
+    if same and present is not None and present.state is state:
+        return  # moved by the same transaction, whose confirmation was lost
+    found = "does not exist" if present is None else f"is {present.state}"
+    needed = " or ".join(sorted(_BEFORE[state]))
+    raise PeriodStateError(f"period {number} {found}; only one that is {needed} can be {state}")
+
+
+def _one(connection: sa.Connection, query: sa.Select[Any]) -> Period | None:
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _period(row)
+
+
+def _period(row: sa.Row[Any]) -> Period:
+    values = dict(zip(Period.__dataclass_fields__, row, strict=True))
+    values["state"] = PeriodState(values["state"])
+    return Period(**values)

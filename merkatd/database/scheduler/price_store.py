@@ -1,0 +1,140 @@
+"""Prices and allocations of each period."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from merkatd.currency.credits import DAY_S
+from merkatd.database.base.schema import LONG_BLOB, Arrays, pack, table, unpack
+from merkatd.database.scheduler.period_store import PERIODS
+
+
+class AllocationColumns(TypedColumns):
+    """The columns of `allocations`."""
+
+    period: Named[int] = Column(
+        sa.Integer(), sa.ForeignKey("periods.number"), primary_key=True, autoincrement=False
+    )
+    data: Named[bytes] = Column(LONG_BLOB)
+
+
+ALLOCATIONS = table("allocations", AllocationColumns)
+
+
+def store_allocations(connection: sa.Connection, period: int, arrays: Arrays) -> None:
+    """Keep the arrays of a period, rows in the order in which they are given.
+
+    In place of those that it had.
+    """
+    connection.execute(sa.delete(ALLOCATIONS).where(ALLOCATIONS.c.period == period))
+    connection.execute(sa.insert(ALLOCATIONS), {"period": period, "data": pack(arrays)})
+
+
+def load_allocations(connection: sa.Connection, period: int) -> dict[str, npt.NDArray[Any]] | None:
+    """The arrays of a period; None where it has none or they were forgotten."""
+    data = connection.scalar(sa.select(ALLOCATIONS.c.data).where(ALLOCATIONS.c.period == period))
+    return None if data is None else unpack(data)
+
+
+def newest(connection: sa.Connection) -> int | None:
+    """The number of the newest period that has any."""
+    return connection.scalar(sa.select(sa.func.max(ALLOCATIONS.c.period)))
+
+
+Prices = Mapping[str, Mapping[str, float]]
+"""By market and resource: credits per unit and period."""
+
+
+class PriceColumns(TypedColumns):
+    """The columns of `prices`."""
+
+    period: Named[int] = Column(
+        sa.Integer(), sa.ForeignKey("periods.number"), primary_key=True, autoincrement=False
+    )
+    market: Named[str] = Column(sa.String(64), primary_key=True)
+    resource: Named[str] = Column(sa.String(32), primary_key=True)
+    price: Named[float | None] = Column(sa.Double())
+
+
+PRICES = table("prices", PriceColumns, sa.Index(None, "market", "period"))
+
+
+@dataclass(frozen=True, slots=True)
+class PricePoint:
+    """The price of one resource of a market in one period."""
+
+    period: int
+    started_s: float
+    resource: str
+    price: float
+
+
+def store_prices(connection: sa.Connection, period: int, prices: Prices) -> None:
+    """Keep a period's prices; infinite where no price clears."""
+    rows = [
+        {"period": period, "market": market, "resource": resource, "price": _stored(price)}
+        for market, by_resource in prices.items()
+        for resource, price in by_resource.items()
+    ]
+    if rows:
+        connection.execute(sa.insert(PRICES), rows)
+
+
+def load_prices(connection: sa.Connection, period: int) -> dict[str, dict[str, float]]:
+    """The prices of a period by market and resource."""
+    found: dict[str, dict[str, float]] = {}
+    query = sa.select(PRICES.c.market, PRICES.c.resource, PRICES.c.price)
+    for market, resource, price in connection.execute(query.where(PRICES.c.period == period)):
+        found.setdefault(market, {})[resource] = _loaded(price)
+    return found
+
+
+def history(
+    connection: sa.Connection, market: str, since_s: float, limit: int = 10_000
+) -> tuple[PricePoint, ...]:
+    """The newest prices of a market in periods started since then, oldest first."""
+    query = (
+        sa.select(PRICES.c.period, PERIODS.c.started_s, PRICES.c.resource, PRICES.c.price)
+        .join(PERIODS, PERIODS.c.number == PRICES.c.period)
+        .where(PRICES.c.market == market, PERIODS.c.started_s >= since_s)
+        .order_by(PRICES.c.period.desc(), PRICES.c.resource.desc())
+        .limit(limit)
+    )
+    rows = connection.execute(query).all()
+    return tuple(PricePoint(p, at_s, name, _loaded(x)) for p, at_s, name, x in reversed(rows))
+
+
+def daily(
+    connection: sa.Connection, since_s: float, until_s: float
+) -> list[dict[tuple[str, str], float]]:
+    """The average prices of the days in between that had periods, oldest first."""
+    query = (
+        sa.select(PERIODS.c.started_s, PRICES.c.market, PRICES.c.resource, PRICES.c.price)
+        .join(PERIODS, PERIODS.c.number == PRICES.c.period)
+        .where(PERIODS.c.started_s >= since_s, PERIODS.c.started_s < until_s)
+        .where(PRICES.c.price.is_not(None))
+    )
+    found: dict[int, dict[tuple[str, str], list[float]]] = {}
+    for started_s, market, resource, price in connection.execute(query):
+        day = found.setdefault(int(started_s // DAY_S), {})
+        day.setdefault((market, resource), []).append(_loaded(price))
+    return [
+        {key: math.fsum(all_) / len(all_) for key, all_ in found[day].items()}
+        for day in sorted(found)
+    ]
+
+
+def _stored(price: float) -> float | None:
+    """No server but SQLite keeps an infinity; NULL stands for it."""
+    if math.isnan(price) or price < 0:
+        raise ValueError(f"a price is a number of at least 0, not {price}")
+    return None if math.isinf(price) else price
+
+
+def _loaded(price: float | None) -> float:
+    return math.inf if price is None else price
