@@ -42,7 +42,7 @@ from merkatd.embedded.transport import MemoryTransport
 from merkatd.market.market_view import view_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Place, Quotes
-from merkatd.scheduler.settings import Goods
+from merkatd.scheduler.base.settings import Goods
 from tests.clouds import crowded
 
 HOSTS = 1_000

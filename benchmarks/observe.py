@@ -25,10 +25,10 @@ from merkatd.limits import InForce
 from merkatd.opennebula.host_pool import HostPool, read_samples
 from merkatd.opennebula.observing import Pools, observed
 from merkatd.opennebula.vm_pool import VmRow, read_page
-from merkatd.scheduler.ports import Observation, Use
-from merkatd.scheduler.settings import RESOURCES, Market
-from merkatd.scheduler.snapshot import Known, snapshot_of
-from merkatd.scheduler.wishes import wishes
+from merkatd.scheduler.base.ports import Observation, Use
+from merkatd.scheduler.base.settings import RESOURCES, Market
+from merkatd.scheduler.observation.bidders import wishes
+from merkatd.scheduler.observation.snapshot_builder import Known, snapshot_of
 
 PAGE = 1_000
 ROUNDS = 7

@@ -39,14 +39,14 @@ from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.limits import decide as decide_limits
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport
 from merkatd.placement import strategy_named
-from merkatd.scheduler.act import act
-from merkatd.scheduler.charge import charge
-from merkatd.scheduler.decide import decide
-from merkatd.scheduler.observe import observe
+from merkatd.scheduler.charging.charge import charge
+from merkatd.scheduler.context import World
+from merkatd.scheduler.execution.message_writer import Telling
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.tell import due
-from merkatd.scheduler.telling import Telling
-from merkatd.scheduler.world import World
+from merkatd.scheduler.phases.act import act
+from merkatd.scheduler.phases.announce import due
+from merkatd.scheduler.phases.decide import decide
+from merkatd.scheduler.phases.observe import observe
 from tests.daemon.large import ADMIN, BOOT_S, large_cloud
 
 Result = TypeVar("Result")

@@ -32,10 +32,9 @@ from merkatd.placement import strategy_named
 from merkatd.placement.registry import warm_up
 from merkatd.platforms.manager import Manager
 from merkatd.platforms.ordering import end_of_removed as platforms_of_removed
-from merkatd.scheduler.leading import Leading
+from merkatd.scheduler.context import World, all_of
+from merkatd.scheduler.leadership import Leading
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.proposing import all_of
-from merkatd.scheduler.world import World
 from merkatd.starting.alone import certain, leading_of, older_ended, surely, taken
 from merkatd.starting.closing import Closing, ended
 from merkatd.starting.cloud import client_of

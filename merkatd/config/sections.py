@@ -11,8 +11,8 @@ from merkatd.config.shape import Rules, rules
 from merkatd.config.socket import CONTROL_SOCKET, STATE_DIRECTORY
 from merkatd.hypervisor.libvirt.places import wrong_pattern
 from merkatd.hypervisor.libvirt.settings import LibvirtSettings, wrong_command
-from merkatd.scheduler.settings import Acting as _Acting
-from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.base.settings import Acting as _Acting
+from merkatd.scheduler.base.settings import Rhythm
 
 DATABASES = ("sqlite", "mysql", "mariadb")
 

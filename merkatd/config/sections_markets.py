@@ -10,8 +10,8 @@ from merkatd.currency import income
 from merkatd.currency import settings as currency
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import DEFAULT, STRATEGIES
-from merkatd.scheduler import settings
-from merkatd.scheduler.settings import ALL_GOODS
+from merkatd.scheduler.base import settings
+from merkatd.scheduler.base.settings import ALL_GOODS
 
 
 def _known_strategy(name: str) -> str | None:

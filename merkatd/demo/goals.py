@@ -6,7 +6,7 @@ from merkatd.demo.bidding import Character
 from merkatd.demo.picture import cores_of, standing
 from merkatd.demo.state import Standing
 from merkatd.demo.tenant import Application, Player
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.goals import Goal
 
 _MANNERS = {

@@ -8,7 +8,7 @@ import numpy as np
 from merkatd.cluster import Deploy, Migrate, OnHost, Step, VmState
 from merkatd.demo.state import Decided, HostRow, Standing, TenantRow, VmBar
 from merkatd.demo.tenant import Application, Player
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement
 
 NOBODY = -1
 CPU, MEMORY = 0, 1

@@ -21,8 +21,8 @@ from merkatd.demo.summary import Account, account, summary
 from merkatd.demo.tenant import Player
 from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.errors import OneError
-from merkatd.scheduler.ports import UnreachableError
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.goals import Goal
 
 TICK_S = 0.25

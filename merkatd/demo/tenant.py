@@ -9,7 +9,7 @@ from merkatd.demo.script import Errand, Tenant, bid_template, errand, vm_templat
 from merkatd.opennebula import Client
 from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.vm_pool import read_page
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 MINE, ALL, NOT_DONE = -3, -1, -1
 POWEROFF = 8

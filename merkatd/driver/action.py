@@ -14,7 +14,7 @@ from io import BytesIO
 
 from lxml import etree
 
-from merkatd.scheduler.handing import Room
+from merkatd.scheduler.execution.delegation import Room
 
 Element = etree._Element  # noqa: SLF001 - lxml has no public name for the type
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from merkatd.cluster import Deploy, Migrate
 from merkatd.driver.action import Action, Place
-from merkatd.scheduler.handing import Handed
+from merkatd.scheduler.execution.delegation import Handed
 
 PLACEMENT = -1
 """The id of the plan that is of no single cluster."""

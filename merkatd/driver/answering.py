@@ -7,10 +7,10 @@ from twisted.logger import Logger
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.driver.action import Action, ActionError, read_action
 from merkatd.driver.answer import EMPTY, answer, line
-from merkatd.scheduler.handing import Wanted
-from merkatd.scheduler.outcome import NotActingError
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.execution.delegation import Wanted
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.phases.announce import NotActingError
 
 _log = Logger()
 

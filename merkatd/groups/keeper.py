@@ -16,10 +16,10 @@ from merkatd.groups import ordering
 from merkatd.groups.keeping import read_all, tend
 from merkatd.groups.ordering import Creation, Edit
 from merkatd.platforms.vm_text import named
-from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.transactions import Transactions
-from merkatd.scheduler.troubles import Kind
-from merkatd.scheduler.world import World
+from merkatd.scheduler.base.ports import Transactions
+from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
 
 
 class Keeper:

@@ -16,8 +16,8 @@ from merkatd.database.scheduler import journal
 from merkatd.groups.fleet import Sight, losses, orders
 from merkatd.groups.making import created, numbered
 from merkatd.platforms.vm_text import named
-from merkatd.scheduler.creations import Room
-from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.terms.creation_turns import Room
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from merkatd.database.fleets.group_vm_store import GroupVm
 from merkatd.groups.permissions import letters, octal
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import hosts_after
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.using import CPU
+from merkatd.scheduler.charging.used_cpu import CPU
+from merkatd.scheduler.phases.announce import Announcement
 
 Row = dict[str, Any]
 RUNNING = "RUNNING"

@@ -15,15 +15,8 @@ from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, InForce, Topology
 from merkatd.opennebula.client import Client
 from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.waiting import few_at_once
-from merkatd.scheduler.ports import (
-    Observation,
-    Reach,
-    Released,
-    UnreachableError,
-    Use,
-    Whole,
-)
-from merkatd.scheduler.world import Executor
+from merkatd.scheduler.base.ports import Observation, Reach, Released, UnreachableError, Use, Whole
+from merkatd.scheduler.context import Executor
 
 HostStep = OnHost
 
@@ -41,7 +34,7 @@ _NOWHERE = -1
 
 
 class EmbeddedHypervisors:
-    """Implements `merkatd.scheduler.ports.Hypervisors`."""
+    """Implements `merkatd.scheduler.base.ports.Hypervisors`."""
 
     def __init__(
         self,

@@ -10,13 +10,13 @@ import numpy as np
 
 from merkatd.cluster import Ints, OnHost
 from merkatd.limits import InForce, Topology
-from merkatd.scheduler.ports import Observation, Reach, Released, Use, Whole
+from merkatd.scheduler.base.ports import Observation, Reach, Released, Use, Whole
 
 _WHY = "limits are set by nobody (hypervisor.kind = none)"
 
 
 class UntouchedHypervisors:
-    """Implements `merkatd.scheduler.ports.Hypervisors`."""
+    """Implements `merkatd.scheduler.base.ports.Hypervisors`."""
 
     def __init__(self) -> None:
         self._hosts: tuple[int, ...] = ()

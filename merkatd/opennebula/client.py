@@ -28,7 +28,7 @@ from merkatd.opennebula.errors import (
 )
 from merkatd.opennebula.transport import VMS_BYTES, Transport
 from merkatd.opennebula.waiting import Time, within
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 ALL_USERS = -2
 NOT_DONE, ANY_STATE, STATE_DONE = -1, -2, 6

@@ -23,7 +23,7 @@ from merkatd.opennebula.sending import send, sendable
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.vm_pool import MESSAGE, GarbledError, VmRow, read_page
 from merkatd.opennebula.waiting import Time, in_parallel
-from merkatd.scheduler.ports import Answer, Histories, Observation, Reply, UnreachableError
+from merkatd.scheduler.base.ports import Answer, Histories, Observation, Reply, UnreachableError
 
 _log = Logger()
 
@@ -32,7 +32,7 @@ _DONE_ROWS = 100
 
 
 class OpenNebulaCloud:
-    """Implements `merkatd.scheduler.ports.Cloud`.
+    """Implements `merkatd.scheduler.base.ports.Cloud`.
 
     From one observation to the next only that is kept which saves reading it again.
     """

@@ -8,7 +8,7 @@ from merkatd.opennebula.observing import Shown
 from merkatd.opennebula.owners import NoTokensError, Owner, Owners
 from merkatd.opennebula.reading import VmReader
 from merkatd.opennebula.vm_pool import KEY, VmRow, read_vm
-from merkatd.scheduler.ports import Answer, Reply
+from merkatd.scheduler.base.ports import Answer, Reply
 from merkatd.syntax import ParseError, Template, parse
 
 _OWN = -1

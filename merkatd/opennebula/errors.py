@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 
 class OneError(Exception):

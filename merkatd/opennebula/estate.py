@@ -33,7 +33,7 @@ from merkatd.opennebula.estate_pools import (
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.waiting import Time, in_parallel
 from merkatd.opennebula.wanted import Estate
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 _log = Logger()
 

@@ -12,7 +12,7 @@ from merkatd.opennebula.errors import OneError
 from merkatd.opennebula.forging import check
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.waiting import Time, few_at_once
-from merkatd.scheduler.ports import NO_RECORD, Histories, Record, UnreachableError
+from merkatd.scheduler.base.ports import NO_RECORD, Histories, Record, UnreachableError
 
 _log = Logger()
 

@@ -17,8 +17,8 @@ from merkatd.opennebula.host_pool import HostRow, Load, with_facts
 from merkatd.opennebula.records import located
 from merkatd.opennebula.states import TROUBLED, Look, host_state, look
 from merkatd.opennebula.vm_pool import KEY, NOWHERE, VmRow
-from merkatd.scheduler.ports import Observation, Records
-from merkatd.scheduler.settings import FURTHER
+from merkatd.scheduler.base.ports import Observation, Records
+from merkatd.scheduler.base.settings import FURTHER
 
 _UNITS_PER_CORE = 100
 _STILL = frozenset({VmState.RUNNING, VmState.SUSPENDED, VmState.POWERED_OFF})

@@ -29,7 +29,7 @@ from merkatd.opennebula.errors import (
     WrongStateError,
 )
 from merkatd.opennebula.waiting import Time
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 _log = Logger()
 

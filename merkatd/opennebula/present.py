@@ -24,7 +24,7 @@ from merkatd.opennebula.errors import OneError, WrongStateError
 from merkatd.opennebula.states import host_state
 from merkatd.opennebula.transport import Executor
 from merkatd.opennebula.waiting import in_parallel
-from merkatd.scheduler.ports import Answer, Reply, UnreachableError
+from merkatd.scheduler.base.ports import Answer, Reply, UnreachableError
 
 _SOLO, _LEADER = 0, 3
 _RETRY = 2

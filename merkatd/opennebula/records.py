@@ -11,8 +11,8 @@ from math import ceil
 from merkatd.opennebula.elements import UnreadableError, amount_of
 from merkatd.opennebula.states import DONE
 from merkatd.opennebula.vm_pool import NOWHERE, VmRow
-from merkatd.scheduler.ports import NO_RECORD, UNKNOWN
-from merkatd.scheduler.ports import Record as RunRecord
+from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN
+from merkatd.scheduler.base.ports import Record as RunRecord
 
 FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
 MOST_OF_AN_OWNER = 8 << 20

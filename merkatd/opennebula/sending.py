@@ -30,7 +30,7 @@ from merkatd.opennebula.states import (
     UNDEPLOYED,
     look,
 )
-from merkatd.scheduler.ports import Answer, Reply
+from merkatd.scheduler.base.ports import Answer, Reply
 
 
 async def send(client: Client, glances: Glances, step: Step, to: Destination) -> Reply:

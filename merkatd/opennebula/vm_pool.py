@@ -35,8 +35,8 @@ from merkatd.opennebula.vm_words import (
     wants_of,
 )
 from merkatd.opennebula.wanted import Member, Stay, Wants
-from merkatd.scheduler.ports import NO_RECORD
-from merkatd.scheduler.ports import Record as RunRecord
+from merkatd.scheduler.base.ports import NO_RECORD
+from merkatd.scheduler.base.ports import Record as RunRecord
 
 NOWHERE = -1
 NAMELESS = -1

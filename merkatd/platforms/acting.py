@@ -32,8 +32,8 @@ from merkatd.platforms.ports import (
 from merkatd.platforms.purses import full_of
 from merkatd.platforms.stored import parsed
 from merkatd.platforms.turning import Happening
-from merkatd.scheduler.settings import RESOURCES
-from merkatd.scheduler.wishes import MOST
+from merkatd.scheduler.base.settings import RESOURCES
+from merkatd.scheduler.observation.bidders import MOST
 
 CONTROLLER: Final = "controller"
 _LONGEST = 2_000

@@ -24,10 +24,10 @@ from merkatd.platforms.purses import wanted_by
 from merkatd.platforms.replacing import OUT_OF_SIGHT
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import NOBODY
-from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.settings import Market
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.world import World
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.announce import Announcement
 
 
 @dataclass(frozen=True, slots=True, eq=False)

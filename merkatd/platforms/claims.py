@@ -31,9 +31,9 @@ from merkatd.platforms.life import UP_OR_COMING, State
 from merkatd.platforms.ports import Amounts, Claim, MarketNow
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.template import PATIENT
-from merkatd.scheduler.settings import Market
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.world import World
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.announce import Announcement
 
 GRACE_PERIODS = 3.0
 """For so long after a platform was told to start its claim counts as a whole: its VMs are made in

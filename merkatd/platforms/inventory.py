@@ -14,7 +14,7 @@ from merkatd.platforms.asking import Ask
 from merkatd.platforms.template import Template, TemplateError
 from merkatd.platforms.variables import LONGEST_TEXT, with_own
 from merkatd.platforms.vm_text import read, rendered
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.syntax import Attribute, ParseError
 from merkatd.syntax import Template as VmTemplate
 

@@ -28,9 +28,9 @@ from merkatd.platforms.renewing import failing_now, failures_of, made_anew, with
 from merkatd.platforms.replacing import OFF_THEIR_HOSTS, WINDOW_S, failing
 from merkatd.platforms.stored import market_of, parsed
 from merkatd.platforms.turning import Happening, Standing, happening
-from merkatd.scheduler.creations import Room
-from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.terms.creation_turns import Room
 
 _HISTORY_PERIODS = 10
 

@@ -16,6 +16,7 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.cluster import Step
+from merkatd.database.base.transactions import Trying
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import Platform
 from merkatd.platforms import ordering
@@ -33,13 +34,12 @@ from merkatd.platforms.ports import Action, Controllers, MarketNow, Outcome
 from merkatd.platforms.purses import read_all
 from merkatd.platforms.tidying import tidy
 from merkatd.platforms.turning import Happening
-from merkatd.scheduler.leading import Leading
-from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.transactions import Transactions
-from merkatd.scheduler.troubles import Kind
-from merkatd.scheduler.trying import Trying
-from merkatd.scheduler.world import World
+from merkatd.scheduler.base.ports import Transactions
+from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.context import World
+from merkatd.scheduler.leadership import Leading
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.announce import Announcement
 
 _log = Logger()
 

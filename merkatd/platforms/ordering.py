@@ -22,7 +22,7 @@ from merkatd.platforms.template import Moment, Template, TemplateError
 from merkatd.platforms.turning import Happening
 from merkatd.platforms.vm_text import canonical, size, wrong
 from merkatd.platforms.words import at, credit
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 
 MOST_LIVING = 100
 """Platforms of one tenant that are not over."""

@@ -20,7 +20,7 @@ from merkatd.platforms.template import (
     TemplateError,
 )
 from merkatd.platforms.vm_text import wrong
-from merkatd.scheduler.settings import ALL_GOODS
+from merkatd.scheduler.base.settings import ALL_GOODS
 
 LONGEST = 32_768
 """Bytes."""

@@ -20,9 +20,9 @@ from merkatd.platforms.conditions import Answer
 from merkatd.platforms.failing import trouble_of
 from merkatd.platforms.ports import VmNow
 from merkatd.platforms.stored import market_of, parsed
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.troubles import Kind
-from merkatd.scheduler.world import World
+from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.announce import Announcement
 
 Row = dict[str, Any]
 NEWEST = 10

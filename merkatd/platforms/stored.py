@@ -9,7 +9,7 @@ from twisted.logger import Logger
 from merkatd.platforms.reading import read_stored
 from merkatd.platforms.template import NOBODY, Budget, Template, TemplateError
 from merkatd.remembering import Remembered, digest
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 
 _log = Logger()
 _NOTHING = Template(name="unreadable", controller=NOBODY, budget=Budget(credits=0.0), clusters=())

@@ -6,7 +6,7 @@ from twisted.logger import Logger
 
 from merkatd.database.fleets import platform_store
 from merkatd.platforms.ports import Controllers
-from merkatd.scheduler.world import World
+from merkatd.scheduler.context import World
 
 EVERY = 60
 """Periods from one time to the next."""

@@ -13,7 +13,7 @@ from merkatd.opennebula.elements import BrokenError, Element, one
 from merkatd.opennebula.errors import OneError
 from merkatd.platforms.asking import Ask
 from merkatd.platforms.template import TemplateError
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.syntax import Template as VmTemplate
 
 _SAID: Final = re.compile(r"\$(?:USER\[[ \t]*(\w+)[ \t]*\]|(UID|UNAME|GID|GNAME)(?!\w))", re.ASCII)

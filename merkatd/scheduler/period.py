@@ -17,29 +17,35 @@ from twisted.logger import Logger
 from merkatd.database.scheduler import order_store, plan_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.database.scheduler.order_store import Mode, Order
-from merkatd.scheduler.arrivals import arrivals
-from merkatd.scheduler.beat import Beat
-from merkatd.scheduler.charge import charge
-from merkatd.scheduler.doing import Done, carry_out, watch
-from merkatd.scheduler.draining import Draining
-from merkatd.scheduler.following import Following
-from merkatd.scheduler.foreign import NOWHERE, Foreign
-from merkatd.scheduler.giving_up import give_up
-from merkatd.scheduler.handing import Asking, Handed, Wanted
-from merkatd.scheduler.leading import Leading
-from merkatd.scheduler.leave import Leave, Quiet
-from merkatd.scheduler.observe import Seen, look, observe
-from merkatd.scheduler.outage import Outage
-from merkatd.scheduler.outcome import Counter, NotActingError, Outcome
-from merkatd.scheduler.ports import UnreachableError
-from merkatd.scheduler.removed import RemovedUsers
-from merkatd.scheduler.retention import retain
-from merkatd.scheduler.shadow import Shadow
-from merkatd.scheduler.subscribers import Subscribers
-from merkatd.scheduler.taking_part import TakingPart
-from merkatd.scheduler.tell import Announcement, announced, due
-from merkatd.scheduler.telling import Telling
-from merkatd.scheduler.world import World
+from merkatd.scheduler.base.outages import Outage
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.subscribers import Subscribers
+from merkatd.scheduler.charging.charge import charge
+from merkatd.scheduler.context import Draining, World
+from merkatd.scheduler.execution.delegation import Asking, Handed, Wanted
+from merkatd.scheduler.execution.execute import Done, carry_out, watch
+from merkatd.scheduler.execution.failed_periods import give_up
+from merkatd.scheduler.execution.guest_watch import Following
+from merkatd.scheduler.execution.message_writer import Telling
+from merkatd.scheduler.execution.shadow import Shadow
+from merkatd.scheduler.execution.starting_guests import arrivals
+from merkatd.scheduler.leadership import Leading
+from merkatd.scheduler.observation.foreign_placements import NOWHERE, Foreign
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.announce import (
+    Announcement,
+    Counter,
+    NotActingError,
+    Outcome,
+    announced,
+    due,
+)
+from merkatd.scheduler.phases.observe import look, observe
+from merkatd.scheduler.phases.permission import Leave, Quiet
+from merkatd.scheduler.removed_users import RemovedUsers
+from merkatd.scheduler.retain import retain
+from merkatd.scheduler.terms.participants import TakingPart
+from merkatd.scheduler.timer import Beat
 
 _log = Logger()
 

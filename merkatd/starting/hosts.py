@@ -11,8 +11,8 @@ from merkatd.config.sections import HypervisorKind
 from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
 from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, MissingError
 from merkatd.opennebula import Client
-from merkatd.scheduler.ports import Hypervisors
-from merkatd.scheduler.world import Executor
+from merkatd.scheduler.base.ports import Hypervisors
+from merkatd.scheduler.context import Executor
 from merkatd.starting.closing import Closing
 from merkatd.starting.errors import StartError
 

@@ -15,7 +15,7 @@ from merkatd.groups.keeper import Keeper
 from merkatd.hypervisor.libvirt import LibvirtHypervisors
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
-from merkatd.scheduler.leading import Leading, lease_s_of
+from merkatd.scheduler.leadership import Leading, lease_s_of
 from merkatd.scheduler.period import Scheduler
 
 _log = Logger()

@@ -14,8 +14,8 @@ from merkatd.api.once import Once
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.present import present
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.world import World
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.goals import OVER, Goal, Goals, of_platform
 from merkatd.web.past import MOST_ROWS, Moment, Past, moment_before, moment_of
 

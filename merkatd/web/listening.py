@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement
 
 _BEAT_S = 15.0
 """A comment so often keeps proxies from ending a silent connection, and finds those who left."""

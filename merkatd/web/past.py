@@ -14,9 +14,9 @@ from merkatd.cluster import Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import MICRO
 from merkatd.database.scheduler.period_store import Period
-from merkatd.scheduler.owed import owed_by_vm
-from merkatd.scheduler.settings import Market
-from merkatd.scheduler.using import by_use
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.charging.owed_amounts import owed_by_vm
+from merkatd.scheduler.charging.used_cpu import by_use
 from merkatd.web.goals import Goal
 
 MOST_PERIODS = 360

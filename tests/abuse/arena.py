@@ -21,7 +21,7 @@ from merkatd.embedded.states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.platforms.site import Site, template
 from tests.scheduler.frontend import PASSWORD, START_S
 

@@ -10,8 +10,8 @@ from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.in_use import LEAST_MIB
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.platforms.site import Site
 from tests.scheduler.frontend import PASSWORD
 

@@ -8,7 +8,7 @@ from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.abuse.arena import FAIR_BID, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves
 from tests.abuse.memory import HOST_MIB, RESERVE, Hoarder, Memory

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from merkatd.market.price import PriceRule
-from merkatd.scheduler.in_use import LEAST_MIB
+from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import USE_MIB, Memory
 from tests.scheduler.frontend import PASSWORD
 

@@ -13,7 +13,7 @@ from merkatd.currency.credits import month_of
 from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
 from merkatd.ledger import statement
-from merkatd.scheduler.settings import Goods, Market
+from merkatd.scheduler.base.settings import Goods, Market
 from tests.scheduler.frontend import Frontend
 
 PERIOD_S = 60

@@ -3,7 +3,7 @@
 import pytest
 
 from merkatd.market.price import PriceRule
-from merkatd.scheduler import following
+from merkatd.scheduler.execution import guest_watch
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Player, vm_text
 from tests.abuse.listed import Moves
 from tests.scheduler.frontend import PASSWORD
@@ -34,7 +34,7 @@ def short_ones_are_seen(me: Player) -> Moves:
 
 def test_short_guests_do_not_stand_in_for_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one host a look, four hosts are looked at as rarely as four hundred."""
-    monkeypatch.setattr(following, "MOST_HOSTS", 1)
+    monkeypatch.setattr(guest_watch, "MOST_HOSTS", 1)
     arena = Arena(PriceRule.CLEARING, tick_s=0.5, hosts=HOSTS, neighbours=0)
     try:
         for number in range(4 * HOSTS):

@@ -13,7 +13,7 @@ import pytest
 from merkatd.embedded.faults import Fault
 from merkatd.embedded.faults import Kind as FaultKind
 from merkatd.market.price import PriceRule
-from merkatd.scheduler.in_use import LEAST_MIB
+from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import FAIR_BID, HOST_MIB, Memory
 from tests.abuse.programs import NONE
 from tests.daemon.soak import FIRST_SEED, KILLS, KILLS_PER_SITE

@@ -11,7 +11,7 @@ import os
 import pytest
 
 from merkatd.market.price import PriceRule
-from merkatd.scheduler.in_use import LEAST_MIB
+from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
 from tests.abuse.memory import HIGH, HOST_MIB, USE_MIB, Hoarder, Memory, Moves, Sums
 
 LONG = "MERKAT_SOAK" in os.environ

@@ -6,7 +6,7 @@ from merkatd.currency.settings import Money
 from merkatd.embedded.cloud import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.abuse.test_resting import memory_vm
 from tests.platforms.site import Site
 

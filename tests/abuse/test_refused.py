@@ -12,7 +12,7 @@ from merkatd.database.scheduler import period_store
 from merkatd.embedded.faults import Fault, Kind
 from merkatd.embedded.states import State
 from merkatd.market.price import PriceRule
-from merkatd.scheduler.unplaced import FREE
+from merkatd.scheduler.terms.refused_deployments import FREE
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Player, fair_vm
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves
 from tests.scheduler.frontend import PASSWORD

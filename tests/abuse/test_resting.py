@@ -15,7 +15,7 @@ from merkatd.ledger import debts_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Quotes
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.abuse.arena import CORES, PERIOD_S, Arena, Player
 from tests.platforms.site import Site
 from tests.scheduler.frontend import PASSWORD

@@ -15,7 +15,7 @@ from merkatd.currency import settings as currency
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import STRATEGIES
-from merkatd.scheduler import settings as scheduler
+from merkatd.scheduler.base import settings as scheduler
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from merkatd.ledger import Standing, tenant
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.present import HostsNow
 from merkatd.opennebula.users import missing_users
+from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.context import World
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.settings import Rhythm
-from merkatd.scheduler.world import World
 from tests.contract.endpoint import SMALL
 from tests.contract.ways import PENDING, RUNNING
 

@@ -9,14 +9,14 @@ import pytest
 
 from merkatd.cluster import HostState, Migrate, Resume, Stop, Suspend, Terminate, VmState
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.scheduler.ports import Answer
+from merkatd.scheduler.base.ports import Answer
 from tests.contract.endpoint import HOST_CPU, HOST_MIB, SMALL
 from tests.contract.ways import DONE, OFF, RUNNING, STOPPED, SUSPENDED
 from tests.opennebula.worlds import create, deploy, migrate, simple
 
 if TYPE_CHECKING:
     from merkatd.cluster import Step
-    from merkatd.scheduler.ports import Observation
+    from merkatd.scheduler.base.ports import Observation
     from tests.contract.endpoint import Endpoint
 
 

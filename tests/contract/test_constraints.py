@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.contract.endpoint import HOST_CPU, HOST_MIB, SMALL
 from tests.contract.merkat import DISABLED, OFFLINE, Merkat, say
 from tests.contract.ways import HOLD, RUNNING

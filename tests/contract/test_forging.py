@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 from merkatd.opennebula import Client, OpenNebulaCloud
 
 if TYPE_CHECKING:
-    from merkatd.scheduler.ports import Observation
+    from merkatd.scheduler.base.ports import Observation
     from tests.contract.endpoint import Endpoint
 
 CHEAPER = "]]></A></CONTEXT><CPU>0.01</CPU><MEMORY>1</MEMORY><CONTEXT><A><![CDATA["

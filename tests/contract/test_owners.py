@@ -10,7 +10,7 @@ from twisted.internet.defer import DeferredList, ensureDeferred
 from merkatd.cluster import Create
 from merkatd.embedded.settings import VM_RESTRICTED, Settings
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.scheduler.ports import Answer, Reply
+from merkatd.scheduler.base.ports import Answer, Reply
 from tests.contract.conftest import HOSTS, in_memory
 from tests.contract.endpoint import SMALL, Endpoint
 from tests.contract.test_rights import ADMIN, ALL, GROUP, MANAGE, USE, USER, VM

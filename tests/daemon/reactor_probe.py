@@ -20,7 +20,7 @@ from tests.daemon.large import ADMIN
 from tests.embedded.scale_probe import reactor, reference_s
 
 if TYPE_CHECKING:
-    from merkatd.scheduler.tell import Announcement
+    from merkatd.scheduler.phases.announce import Announcement
 
 BEAT_S = 0.002
 

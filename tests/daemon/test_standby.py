@@ -11,7 +11,7 @@ import pytest
 from merkatd.cli import main
 from merkatd.database.scheduler import order_store
 from merkatd.driver.answer import EMPTY
-from merkatd.scheduler.leading import LEAST_LEASE_S
+from merkatd.scheduler.leadership import LEAST_LEASE_S
 from tests.daemon.agreement import agree
 from tests.daemon.harness import Site
 from tests.daemon.processes import Program, until

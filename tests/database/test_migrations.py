@@ -230,7 +230,7 @@ def test_a_newer_database_is_left_alone(engine: sa.Engine) -> None:
 
 
 def test_the_plain_schema_is_current() -> None:
-    """What administrators review is what the tables are: `python -m merkatd.database.migrations`."""
+    """`python -m merkatd.database.migrations` shows administrators the tables that are made."""
     assert migrations.PATH.read_text() == migrations.schema()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from merkatd.driver.action import Action, ActionError, read_action
 from merkatd.driver.answering import wanted
-from merkatd.scheduler.handing import Room
+from merkatd.scheduler.execution.delegation import Room
 
 RECORDED = (Path(__file__).parent / "recorded" / "place74.xml").read_text()
 """Of a real oned 7.4 with two VMs pending and four hosts."""

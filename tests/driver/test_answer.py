@@ -10,7 +10,7 @@ from lxml import etree
 from merkatd.cluster import Deploy, Migrate
 from merkatd.driver.action import Action, Place
 from merkatd.driver.answer import EMPTY, answer, line, plan
-from merkatd.scheduler.handing import Handed
+from merkatd.scheduler.execution.delegation import Handed
 
 ONEDS_LINE = re.compile(r"^(ERROR|INFO|WARN|DEBUG):\s+(\d+)?\s*(.*)$")
 

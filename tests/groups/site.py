@@ -14,7 +14,7 @@ from merkatd.database.fleets.group_vm_store import GroupVm
 from merkatd.groups.keeper import Keeper
 from merkatd.groups.ordering import Edit
 from merkatd.ledger import Ledger
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.scheduler.frontend import Frontend
 
 GROUPS = Market(name="groups", strategy="groups")

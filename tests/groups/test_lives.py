@@ -15,8 +15,8 @@ from merkatd.embedded.faults import Fault
 from merkatd.groups import keeping
 from merkatd.groups.fleet import orders
 from merkatd.ledger import LedgerError, NotFoundError
-from merkatd.scheduler.ports import UnreachableError
-from merkatd.scheduler.troubles import Kind
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.troubles import Kind
 from tests.groups.site import Site, template
 
 

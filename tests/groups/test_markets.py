@@ -3,7 +3,7 @@
 import pytest
 
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.groups.site import GROUPS, Site
 
 MARKETS = (

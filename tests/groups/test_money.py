@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from merkatd.scheduler.running import Anew
-from merkatd.scheduler.using import Computed, core_periods
+from merkatd.scheduler.charging.used_cpu import Computed, core_periods
+from merkatd.scheduler.observation.running_time import Anew
 from tests.groups.site import CREDITS, Site, template
 
 

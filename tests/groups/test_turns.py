@@ -7,7 +7,7 @@ import pytest
 from merkatd.cluster import Create, Terminate
 from merkatd.groups.ordering import GroupError
 from merkatd.platforms.vm_text import with_attributes
-from merkatd.scheduler.creations import in_turn
+from merkatd.scheduler.terms.creation_turns import in_turn
 from tests.groups.site import Site, template
 
 SMALL = template(vcpus=1, memory=1)

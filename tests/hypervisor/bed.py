@@ -9,8 +9,8 @@ from twisted.internet.task import Clock
 from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
 from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings, Place
 from merkatd.limits import Cores, LimitsSettings
-from merkatd.scheduler.ports import Use
-from merkatd.scheduler.world import Executor
+from merkatd.scheduler.base.ports import Use
+from merkatd.scheduler.context import Executor
 from tests.hypervisor.double import DoubleHost
 
 

@@ -9,7 +9,7 @@ from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.hypervisor.embedded import HostStep
 from merkatd.limits import UNSET, Topology
-from merkatd.scheduler.ports import UnreachableError, Use
+from merkatd.scheduler.base.ports import UnreachableError, Use
 from tests.opennebula.worlds import ADMIN, SMALL, World, in_memory, migrate
 
 HERE = {0: 0, 1: 1}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from merkatd.hypervisor.libvirt import LibvirtSettings
 from merkatd.limits import BEYOND, UNSET
-from merkatd.scheduler.ports import Released, Whole
+from merkatd.scheduler.base.ports import Released, Whole
 from tests.hypervisor.bed import Bed, at_once, throttle
 from tests.hypervisor.double import DoubleDomain, DoubleHost
 

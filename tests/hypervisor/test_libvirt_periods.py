@@ -10,9 +10,9 @@ from merkatd.currency import MICRO
 from merkatd.database.scheduler import price_store
 from merkatd.database.scheduler.order_store import Order
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.scheduler.owed import owed_by_vm
-from merkatd.scheduler.snapshot import MEMORY
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.charging.owed_amounts import owed_by_vm
+from merkatd.scheduler.observation.snapshot_builder import MEMORY
+from merkatd.scheduler.phases.announce import Announcement
 from tests.hypervisor.bed import Bed
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.handle import NO_QUOTA

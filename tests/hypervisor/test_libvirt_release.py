@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.scheduler.ports import Released, Whole
+from merkatd.scheduler.base.ports import Released, Whole
 from tests.hypervisor.bed import Bed, at_once, balloon, limit, pin
 from tests.hypervisor.double import DoubleDomain, DoubleHost
 from tests.hypervisor.handle import NO_QUOTA

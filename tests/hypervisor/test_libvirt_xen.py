@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.hypervisor.libvirt import LibvirtSettings
-from merkatd.scheduler.ports import Released, Whole
+from merkatd.scheduler.base.ports import Released, Whole
 from tests.hypervisor.bed import Bed, at_once, pin
 from tests.hypervisor.double import DoubleHost
 from tests.hypervisor.xl import FakeXl

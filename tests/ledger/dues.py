@@ -14,7 +14,7 @@ from merkatd.database.ledger import charge_store, entry_store, rollup_store, usa
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.database.scheduler.period_store import Period, PeriodState
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
-from merkatd.scheduler.using import CPU
+from merkatd.scheduler.charging.used_cpu import CPU
 from tests.ledger.site import INTERVAL_S, VMS
 
 _MOST_PERIODS = 2.0

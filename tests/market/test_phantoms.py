@@ -15,7 +15,7 @@ from merkatd.market.share import share
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
 from merkatd.placement.tabu.paper import MarketSettings, paper
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.clouds import cloud, hosts_table, vms_table
 
 HOST = 400.0

@@ -8,8 +8,8 @@ from merkatd.api.questions import QuestionError
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Proposed
-from merkatd.scheduler.approving import Approved
-from merkatd.scheduler.handing import Room
+from merkatd.scheduler.execution.approval import Approved
+from merkatd.scheduler.execution.delegation import Room
 from tests.modes.site import Site
 
 

@@ -7,8 +7,8 @@ import pytest
 from merkatd.cluster import Migrate, Plan
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
-from merkatd.scheduler.leave import Leave, with_fewer_moves
-from merkatd.scheduler.settings import Acting
+from merkatd.scheduler.base.settings import Acting
+from merkatd.scheduler.phases.permission import Leave, with_fewer_moves
 from tests.modes.site import Site
 
 VMS = 8

@@ -13,7 +13,7 @@ from twisted.logger import globalLogPublisher
 from merkatd.opennebula import Client
 from merkatd.opennebula.dialect import dialect_of
 from merkatd.opennebula.errors import AuthenticationError, ForbiddenError
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from tests.opennebula.worlds import ADMIN, SMALL, VirtualTime, World, in_memory
 
 SIGNATURES = {

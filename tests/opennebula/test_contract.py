@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import HostState, Limit, Resume, Stop, Suspend, Terminate, VmState
-from merkatd.scheduler.ports import Answer, Observation
+from merkatd.scheduler.base.ports import Answer, Observation
 from tests.opennebula.worlds import SMALL, World, create, deploy, migrate, simple
 
 

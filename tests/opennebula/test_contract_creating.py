@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.scheduler.ports import Answer, UnreachableError
+from merkatd.scheduler.base.ports import Answer, UnreachableError
 from tests.opennebula.worlds import SMALL, World, create
 
 

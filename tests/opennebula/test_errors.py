@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from merkatd.opennebula import errors
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from tests.opennebula.worlds import ADMIN, SMALL, World
 
 

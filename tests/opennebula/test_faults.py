@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.cluster import Step
 from merkatd.embedded.faults import Fault, Kind
-from merkatd.scheduler.ports import Answer, UnreachableError
+from merkatd.scheduler.base.ports import Answer, UnreachableError
 from tests.opennebula.worlds import ADMIN, SMALL, World, create, deploy
 
 LOST = ["lose", "garbage", "hang"]

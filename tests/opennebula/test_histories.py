@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 from merkatd.base.clock import Inline
 from merkatd.opennebula.glances import Glance, Glances
 from merkatd.opennebula.history import read_histories
-from merkatd.scheduler.ports import Record
+from merkatd.scheduler.base.ports import Record
 
 REAL = "<HISTORY><SEQ>0</SEQ><HID>3</HID><RSTIME>900</RSTIME><RETIME>1000</RETIME></HISTORY>"
 FORGED = "<HISTORY><SEQ>0</SEQ><HID>8</HID><RSTIME>0</RSTIME><RETIME>0</RETIME></HISTORY>"

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, HttpTransport, TrustError
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from tests.opennebula.worlds import ADMIN, RealTime
 
 REPLY = xmlrpc.client.dumps(([True, "7.4.0", 0],), methodresponse=True).encode()

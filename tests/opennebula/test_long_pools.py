@@ -12,7 +12,7 @@ from merkatd.base.clock import Inline
 from merkatd.opennebula import estate
 from merkatd.opennebula.errors import LongAnswerError
 from merkatd.opennebula.estate import EstatePools, Known
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 GROUP = "<GROUP><ID>1</ID><NAME>users</NAME></GROUP>"
 RULE = "<ACL><ID>0</ID><USER>1</USER><RESOURCE>1</RESOURCE><RIGHTS>1</RIGHTS><ZONE>1</ZONE></ACL>"

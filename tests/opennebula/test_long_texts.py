@@ -13,7 +13,7 @@ from merkatd.opennebula.vm_pool import LONG, MOST_TAGS
 from tests.opennebula.worlds import SMALL, World, in_memory
 
 if TYPE_CHECKING:
-    from merkatd.scheduler.ports import Observation
+    from merkatd.scheduler.base.ports import Observation
 
 BIG = f'CPU=2\nVCPU=4\nMEMORY=1024\nMERKAT_BID_CPU=7\nNOTE="{"x" * (LONG + 1)}"\n'
 

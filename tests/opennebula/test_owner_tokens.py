@@ -6,7 +6,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.opennebula.owners import LIFE_S, Owner, Owners
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from tests.scheduler.frontend import Frontend
 
 TEMPLATE = "CPU=1\nMEMORY=64\n"

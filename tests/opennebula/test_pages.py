@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.opennebula.waiting import in_parallel
-from merkatd.scheduler.ports import Observation
+from merkatd.scheduler.base.ports import Observation
 from tests.opennebula.worlds import ADMIN, SMALL, World, in_memory
 
 

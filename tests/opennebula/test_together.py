@@ -11,7 +11,7 @@ from merkatd.opennebula.glances import Glance, Glances
 from merkatd.opennebula.present import HostsNow
 from merkatd.opennebula.states import PENDING
 from merkatd.opennebula.waiting import in_parallel
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from tests.opennebula.worlds import RealTime, World, over_http
 
 HOSTS = 12

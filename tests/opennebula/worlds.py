@@ -20,13 +20,13 @@ from merkatd.embedded.server import serve
 from merkatd.embedded.settings import Delays, Settings
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport
-from merkatd.scheduler.ports import Answer, Reply
+from merkatd.scheduler.base.ports import Answer, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from merkatd.opennebula.waiting import Time
-    from merkatd.scheduler.ports import Observation
+    from merkatd.scheduler.base.ports import Observation
 
 Result = TypeVar("Result")
 

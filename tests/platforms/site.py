@@ -26,7 +26,7 @@ from merkatd.platforms.ports import (
     Outcome,
     Standing,
 )
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from tests.scheduler.frontend import PAPER_MARKET, PASSWORD, Frontend
 
 BOB = f"bob:{PASSWORD}"

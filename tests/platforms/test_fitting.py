@@ -17,7 +17,7 @@ from merkatd.platforms.ordering import OrderError
 from merkatd.platforms.ports import Kinds, SetBids
 from merkatd.platforms.reading import read_template
 from merkatd.platforms.template import TemplateError
-from merkatd.scheduler.settings import Goods
+from merkatd.scheduler.base.settings import Goods
 from tests.platforms.site import VM, Site, template
 from tests.scheduler.beside import Beside
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from merkatd.bus.folders import sweep
 from merkatd.platforms.tidying import EVERY, MOST_OVER
-from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.base.settings import Rhythm
 from tests.platforms.site import Site
 
 

@@ -11,7 +11,7 @@ from merkatd.commands.platform_text import lines_of
 from merkatd.platforms import announcing, claims, keeping, ordering, purses
 from merkatd.platforms.ports import Assignment, SetSize
 from merkatd.platforms.showing import Row
-from merkatd.scheduler.troubles import Kind
+from merkatd.scheduler.base.troubles import Kind
 from tests.platforms.site import Site
 
 WHY = "ZeroDivisionError: nothing to divide by"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from merkatd.cluster import Balloon, Limit, OnHost, Pin
 from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings
-from merkatd.scheduler.ports import Hypervisors, Use
+from merkatd.scheduler.base.ports import Hypervisors, Use
 from tests.opennebula.worlds import RealTime
 from tests.real.host import RealHost
 

@@ -11,7 +11,7 @@ import pytest
 from merkatd.cluster import Throttle
 from merkatd.demo.domains import Kind, described, disk
 from merkatd.limits import UNSET
-from merkatd.scheduler.ports import Whole
+from merkatd.scheduler.base.ports import Whole
 from tests.opennebula.worlds import RealTime
 from tests.real.domains import Guest, boot
 from tests.real.host import RealHost

@@ -25,10 +25,10 @@ from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.market.price import PriceRule
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.placement.base.strategy import Pricing
+from merkatd.scheduler.base.settings import Market, Rhythm
+from merkatd.scheduler.context import World
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.settings import Market, Rhythm
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.world import World
+from merkatd.scheduler.phases.announce import Announcement
 from tests.embedded.support import Bench
 from tests.migrated import migrated
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.scheduler.believed import (
+from merkatd.scheduler.base.believed_time import (
     LONGEST_S,
     MOMENT_S,
     Belief,

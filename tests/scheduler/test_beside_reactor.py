@@ -7,9 +7,10 @@ import pytest
 
 from merkatd.hypervisor import EmbeddedHypervisors, embedded
 from merkatd.hypervisor.libvirt import adapter
-from merkatd.scheduler import act, doing
-from merkatd.scheduler.mend import Mended
-from merkatd.scheduler.recent import RecentUse
+from merkatd.scheduler.execution import execute
+from merkatd.scheduler.execution.execute import Mended
+from merkatd.scheduler.observation.observed import RecentUse
+from merkatd.scheduler.phases import act
 from tests.hypervisor.bed import Bed
 from tests.hypervisor.double import DoubleHost
 from tests.scheduler.beside import Beside
@@ -43,14 +44,14 @@ def test_a_period_goes_through_all_vms_beside_the_reactor(monkeypatch: pytest.Mo
     beside = Beside()
     watch = Watch(beside, monkeypatch)
     functions = [(embedded, "_use"), (embedded, "_by_vm"), (embedded, "_asked"),
-                 (RecentUse, "met"), (doing, "told_also"), (act, "_acted")]  # fmt: skip
+                 (RecentUse, "met"), (execute, "told_also"), (act, "_acted")]  # fmt: skip
     for where, name in functions:
         watch.of(where, name)
 
     async def failed(*_: object) -> Mended:
         return Mended(messages={0: "it failed to start"})
 
-    monkeypatch.setattr(doing, "mend", failed)
+    monkeypatch.setattr(execute, "mend", failed)
     frontend = Frontend(hosts=1, executor=beside)
     frontend.world_settings["hypervisors"] = EmbeddedHypervisors(frontend.client, executor=beside)
     frontend.start_daemon()

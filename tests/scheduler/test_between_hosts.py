@@ -9,8 +9,8 @@ import pytest
 from merkatd.cluster import HostState, VmState
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.settings import Delays
-from merkatd.scheduler.settings import Rhythm
-from merkatd.scheduler.under_way import under_way
+from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.observation.under_way import under_way
 from tests.scheduler.frontend import Frontend
 
 SIZE = 8192

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Requirements, Snapshot, VmState
 from merkatd.market.share import share
-from merkatd.scheduler.claims_there import MOST_CLAIMS, claims_on_hosts
+from merkatd.scheduler.terms.waiting_claims import MOST_CLAIMS, claims_on_hosts
 from tests.clouds import cloud, hosts_table, vms_table
 
 CORES = 800.0

@@ -12,10 +12,10 @@ from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import Note, NoteKind
 from merkatd.database.scheduler import period_store
 from merkatd.database.scheduler.migration_history import Failing, Moves
-from merkatd.scheduler.beat import Beat
-from merkatd.scheduler.failing import resting
-from merkatd.scheduler.retention import horizon_of
-from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.retain import horizon_of
+from merkatd.scheduler.terms.failed_migrations import resting
+from merkatd.scheduler.timer import Beat
 from tests.scheduler.frontend import Frontend
 
 DAY_S = 86_400.0

@@ -20,7 +20,7 @@ from merkatd.opennebula.wanted import (
     User,
     Wants,
 )
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.opennebula.honour.clouds import datastore, network
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.told import Told, flags

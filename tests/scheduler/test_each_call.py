@@ -11,9 +11,8 @@ import pytest
 from merkatd.cluster import Create, Resume, Step, Stop, Suspend, Terminate, VmState
 from merkatd.database.scheduler import journal
 from merkatd.embedded.transport import ConnectionDropped, MemoryTransport
-from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.ports import UnreachableError
-from merkatd.scheduler.transactions import Transactions
+from merkatd.scheduler.base.ports import Transactions, UnreachableError
+from merkatd.scheduler.observation.observed import Seen
 from tests.scheduler.frontend import QUICK
 from tests.scheduler.test_acting import careful, careful_settings
 

@@ -8,7 +8,7 @@ import pytest
 from merkatd.cluster import Migrate
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.settings import Delays
-from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.base.settings import Rhythm
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.test_acting import careful_settings
 

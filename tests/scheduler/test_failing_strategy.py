@@ -8,9 +8,9 @@ from twisted.logger import capturedLogs
 from merkatd.cluster import Decision
 from merkatd.placement.market import settlement
 from merkatd.placement.registry import STRATEGIES, Entry
-from merkatd.scheduler import by_market
-from merkatd.scheduler import decide as deciding
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.phases import decide as deciding
+from merkatd.scheduler.phases import market_decisions
 from tests.scheduler.frontend import Frontend
 
 _ENABLED, _OFFLINE = 0, 2
@@ -105,7 +105,7 @@ def test_where_hosts_cannot_be_divided_vms_keep_their_limits(
     waits = frontend.vm(SCHED_REQUIREMENTS="ID = 0")
     failing["fails"] = True
     with monkeypatch.context() as patch, capturedLogs() as logs:
-        patch.setattr(by_market, "stay", broken)
+        patch.setattr(market_decisions, "stay", broken)
         latest = frontend.periods(3)
     assert frontend.state(there) == "RUNNING"
     assert frontend.state(waits) == "PENDING"

@@ -7,7 +7,7 @@ import pytest
 from twisted.internet.defer import FirstError
 
 from merkatd.database.scheduler import journal
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from tests.scheduler.frontend import Frontend
 
 BAD_PERIODS = 4

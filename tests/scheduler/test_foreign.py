@@ -6,7 +6,7 @@ import numpy as np
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.database.scheduler.order_store import Order
-from merkatd.scheduler.foreign import Foreign
+from merkatd.scheduler.observation.foreign_placements import Foreign
 from tests.scheduler.frontend import Frontend
 
 

@@ -15,8 +15,8 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.period_store import PeriodState
 from merkatd.embedded.cloud import HostSize
 from merkatd.ledger import LedgerError
-from merkatd.scheduler.charge import purse_of
-from merkatd.scheduler.settings import Acting, Market
+from merkatd.scheduler.base.settings import Acting, Market
+from merkatd.scheduler.charging.charge import purse_of
 from tests.scheduler.frontend import PAPER_MARKET, Frontend, entries_by_reference
 
 MONEY = Money(supply=1e6, starting_credits=1e5)
@@ -67,7 +67,7 @@ def balance(frontend: Frontend) -> float:
 def lost_decision(frontend: Frontend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A period that charges, and fails as it decides; it takes an interval."""
     with monkeypatch.context() as patched:
-        patched.setattr("merkatd.scheduler.decide.worked_out", lambda *_: 1 / 0)
+        patched.setattr("merkatd.scheduler.phases.decide.worked_out", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             frontend.period()
     frontend.clock.advance(60)

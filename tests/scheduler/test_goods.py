@@ -15,8 +15,8 @@ from merkatd.commands.top_frame import frame
 from merkatd.currency.credits import month_of
 from merkatd.currency.settings import Money
 from merkatd.ledger import statement
-from merkatd.scheduler.settings import Goods, Market
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.base.settings import Goods, Market
+from merkatd.scheduler.phases.announce import Announcement
 from tests.scheduler.frontend import Frontend
 
 BOTH = Goods(network=True, disk=True, host_network_mbit_s=1000.0, host_disk_mib_s=200.0)

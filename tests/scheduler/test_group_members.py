@@ -2,7 +2,7 @@
 
 import pytest
 
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.scheduler.frontend import Frontend
 
 LEFT_ALONE = "left-alone"

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from merkatd.cluster import Step, Suspend
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.faults import Fault, Kind
-from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.base.settings import Rhythm
 from tests.scheduler.frontend import Frontend
 
 HOSTS = 24

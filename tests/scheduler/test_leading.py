@@ -16,7 +16,7 @@ from merkatd.database.scheduler import lease_store, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.opennebula.guarded import Guarded
 from merkatd.opennebula.present import leads
-from merkatd.scheduler.leading import Leading, lease_s_of
+from merkatd.scheduler.leadership import Leading, lease_s_of
 from merkatd.scheduler.period import Scheduler
 from merkatd.starting.alone import surely
 from tests.scheduler.frontend import SESSION, START_S, Frontend

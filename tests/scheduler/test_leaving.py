@@ -12,8 +12,8 @@ from merkatd.database.scheduler import journal, migration_history
 from merkatd.database.scheduler.migration_history import REMEMBERED_S
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.faults import Fault, Kind
-from merkatd.scheduler.failing import LONGEST_REST_S
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement
+from merkatd.scheduler.terms.failed_migrations import LONGEST_REST_S
 from tests.scheduler.frontend import Frontend
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from merkatd.opennebula.records import read_record
 from merkatd.opennebula.vm_pool import LONG
-from merkatd.scheduler.elapsed import _HIDDEN_OF_AN_OWNER as FEW
-from merkatd.scheduler.last_records import LastRecords
-from merkatd.scheduler.looks import Look
-from merkatd.scheduler.ports import UNKNOWN, Record
-from merkatd.scheduler.running import Starts, lacking, seconds_run, starts
+from merkatd.scheduler.base.last_records import LastRecords
+from merkatd.scheduler.base.ports import UNKNOWN, Record
+from merkatd.scheduler.charging.charged_time import _HIDDEN_OF_AN_OWNER as FEW
+from merkatd.scheduler.observation.looks import Look
+from merkatd.scheduler.observation.running_time import Starts, lacking, seconds_run, starts
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 VM = 7

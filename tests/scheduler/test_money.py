@@ -15,8 +15,8 @@ from merkatd.database.scheduler import journal
 from merkatd.ledger import grant, meet, set_weight, supply_of, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.owed import most_owed, owed_by_vm
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.charging.owed_amounts import most_owed, owed_by_vm
 from tests.scheduler.frontend import Frontend
 
 DAY_S = 86_400.0

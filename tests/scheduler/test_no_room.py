@@ -11,9 +11,9 @@ from merkatd.embedded.cloud import HostSize
 from merkatd.limits import Limits
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.decide import Decided
-from merkatd.scheduler.scarce import within_memory
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.phases.decide import Decided
+from merkatd.scheduler.phases.scarcity import within_memory
 from tests.scheduler.frontend import Frontend
 
 WALL_MIB = 8192 - 100

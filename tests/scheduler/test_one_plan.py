@@ -7,7 +7,7 @@ import numpy as np
 
 from merkatd.cluster import Decision, Deploy, Plan, Snapshot, Terminate, VmState
 from merkatd.database.scheduler import journal
-from merkatd.scheduler.scarce import MOST_ROUNDS, too_late, within_stock
+from merkatd.scheduler.phases.scarcity import MOST_ROUNDS, too_late, within_stock
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.scheduler.frontend import Frontend
 

@@ -4,7 +4,7 @@ import pytest
 
 from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.cloud import HostSize
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.scheduler.frontend import Frontend
 
 

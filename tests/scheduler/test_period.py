@@ -13,7 +13,7 @@ from merkatd.database.scheduler.bid_store import Bid, BidSource, say
 from merkatd.database.scheduler.order_store import Order
 from merkatd.database.scheduler.step_store import StepState
 from merkatd.embedded.cloud import HostSize
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement
 from tests.scheduler.frontend import Frontend, entries_by_reference
 
 PERIODS = 1_000 if "MERKAT_SOAK" in os.environ else 200
@@ -213,7 +213,7 @@ class TestRhythm:
         """It says in the database why."""
         vm = frontend.vm()
         with monkeypatch.context() as patched:
-            patched.setattr("merkatd.scheduler.decide.worked_out", lambda *_: 1 / 0)
+            patched.setattr("merkatd.scheduler.phases.decide.worked_out", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 frontend.period()
         assert frontend.state(vm) == "PENDING"
@@ -232,7 +232,7 @@ class TestRhythm:
             raise ConnectionError("the database is away")
 
         with monkeypatch.context() as patched, capturedLogs() as logged:
-            patched.setattr("merkatd.scheduler.decide.worked_out", lambda *_: 1 / 0)
+            patched.setattr("merkatd.scheduler.phases.decide.worked_out", lambda *_: 1 / 0)
             patched.setattr("merkatd.database.scheduler.period_store.failed", away)
             with pytest.raises(ZeroDivisionError):
                 frontend.period()

@@ -15,8 +15,8 @@ from merkatd.currency import MICRO
 from merkatd.market.quote import Quotes
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.tabu.paper import MarketSettings, paper
-from merkatd.scheduler.owed import owed_by_vm
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.charging.owed_amounts import owed_by_vm
 from tests.clouds import crowded, tangled
 from tests.scheduler.frontend import Frontend
 

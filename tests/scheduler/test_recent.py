@@ -8,9 +8,9 @@ import pytest
 
 from merkatd.api.questions.explaining import explained
 from merkatd.api.questions.present import present
-from merkatd.scheduler.ports import Observation, Use
-from merkatd.scheduler.recent import SAMPLES, RecentUse
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.ports import Observation, Use
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.observation.observed import SAMPLES, RecentUse
 from tests.scheduler.frontend import Frontend
 
 RESOURCES = ("cpu", "memory")

@@ -20,9 +20,9 @@ from merkatd.opennebula.users import missing_users
 from merkatd.platforms import ordering as platforms
 from merkatd.platforms.ordering import Submission
 from merkatd.platforms.stored import parsed
-from merkatd.scheduler.ports import UnreachableError
-from merkatd.scheduler.removed import CERTAIN_S
-from merkatd.scheduler.troubles import Kind
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.removed_users import CERTAIN_S
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 MONEY = Money(supply=0.0, starting_credits=100.0)

@@ -32,8 +32,8 @@ from merkatd.ledger import (
 )
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.scheduler.owed import costs
-from merkatd.scheduler.settings import Acting, Market
+from merkatd.scheduler.base.settings import Acting, Market
+from merkatd.scheduler.charging.owed_amounts import costs
 from tests.scheduler.frontend import START_S, Frontend, entries_by_reference
 
 MICRO = 10**6

@@ -20,7 +20,7 @@ from merkatd.database.scheduler.step_store import STEPS
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.platforms.ports import SetBids
-from merkatd.scheduler.settings import Acting, Market
+from merkatd.scheduler.base.settings import Acting, Market
 from tests.platforms.site import BOB, Site
 
 Result = TypeVar("Result")

@@ -12,10 +12,11 @@ from merkatd.database.scheduler import period_store
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import State
 from merkatd.opennebula.envelope import TooLongError
-from merkatd.scheduler.last_records import LastRecords
-from merkatd.scheduler.looks import Look, look_of
-from merkatd.scheduler.ports import Histories, Record, UnreachableError
-from merkatd.scheduler.running import (
+from merkatd.scheduler.base.last_records import LastRecords
+from merkatd.scheduler.base.ports import Histories, Record, UnreachableError
+from merkatd.scheduler.charging.used_cpu import NOTHING_COMPUTED, Computed, Limited, beyond
+from merkatd.scheduler.observation.looks import Look, look_of
+from merkatd.scheduler.observation.running_time import (
     Starts,
     at_least,
     begun_anew,
@@ -23,7 +24,6 @@ from merkatd.scheduler.running import (
     seconds_run,
     starts,
 )
-from merkatd.scheduler.using import NOTHING_COMPUTED, Computed, Limited, beyond
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 NEVER = Record(-1)

@@ -14,7 +14,7 @@ from merkatd.placement import strategy_named
 from merkatd.placement.base.host_shares import LARGEST_LACK
 from merkatd.placement.tabu.paper import MarketSettings
 from merkatd.placement.tabu.tabu import Objective, TabuSettings
-from merkatd.scheduler.waves import of_market
+from merkatd.scheduler.phases.migration_waves import of_market
 from tests.placement.test_halves import after, begun, harm, tight
 
 CLOUDS = int(os.environ.get("MERKAT_SOAK", "150"))

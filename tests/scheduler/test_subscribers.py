@@ -8,9 +8,9 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.scheduler.beat import Beat
-from merkatd.scheduler.outcome import Outcome
-from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.phases.announce import Outcome
+from merkatd.scheduler.timer import Beat
 from tests.scheduler.frontend import Frontend
 
 

@@ -7,9 +7,9 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline
-from merkatd.scheduler.ports import UnreachableError
-from merkatd.scheduler.settings import Rhythm
-from merkatd.scheduler.telling import Telling
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.execution.message_writer import Telling
 
 CALL_S = 0.1
 LIMIT_S = 5.0

@@ -7,8 +7,8 @@ import numpy as np
 
 from merkatd.cluster import Balloon, Deploy, Limit, Plan, VmState
 from merkatd.limits.limit_plan import Limits
-from merkatd.scheduler.act import _ready_and_late
-from merkatd.scheduler.decide import _on_hosts_that_answer
+from merkatd.scheduler.phases.act import _ready_and_late
+from merkatd.scheduler.phases.decide import _on_hosts_that_answer
 from tests.scheduler.frontend import Frontend
 
 

@@ -19,9 +19,9 @@ from merkatd.cluster import (
     VmState,
 )
 from merkatd.database.scheduler.step_store import StepState, StoredStep
-from merkatd.scheduler.ports import Observation
-from merkatd.scheduler.settings import Rhythm
-from merkatd.scheduler.verdict import Verdicts, judge
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.observation.step_outcomes import Verdicts, judge
 
 RHYTHM = Rhythm(settle_s=5.0, step_limit_s=300.0, migration_limit_s=1800.0)
 SENT_S = 100.0

@@ -6,9 +6,9 @@ import pytest
 from merkatd.cluster import Migrate
 from merkatd.embedded.cloud import HostSize
 from merkatd.placement import STRATEGIES, strategy_named
-from merkatd.scheduler.settings import Market
-from merkatd.scheduler.waves import waves
-from merkatd.scheduler.withheld import withheld
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.phases.migration_waves import waves
+from merkatd.scheduler.phases.withheld_moves import withheld
 from tests.placement.test_halves import tight
 from tests.scheduler.frontend import Frontend
 

@@ -15,8 +15,8 @@ from merkatd.database.fleets.group_store import Group
 from merkatd.database.fleets.group_vm_store import GroupVm
 from merkatd.database.ledger.entry_store import audit
 from merkatd.database.migrations import TABLES
-from merkatd.scheduler.retention import EVERY
-from merkatd.scheduler.settings import Rhythm
+from merkatd.scheduler.base.settings import Rhythm
+from merkatd.scheduler.retain import EVERY
 from tests.platforms.site import BOB, Site
 
 DAY_S = 86_400.0

@@ -9,7 +9,7 @@ import numpy as np
 from merkatd.cluster import Step
 from merkatd.opennebula.honour import judge
 from merkatd.opennebula.wanted import Estate, Facts, Member, Stay, Wants
-from merkatd.scheduler.ports import Cloud, Histories, Observation, Reply
+from merkatd.scheduler.base.ports import Cloud, Histories, Observation, Reply
 from tests.opennebula.honour.clouds import Host, Vm
 
 Change = Callable[[Observation], Observation]

@@ -6,7 +6,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.api.xmlrpc.turns import FairTurns
-from merkatd.scheduler.settings import Goods
+from merkatd.scheduler.base.settings import Goods
 from merkatd.web.pages.over_time import tenant_charts
 
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from merkatd.web.goals import Goal
 from merkatd.web.histories import of_host, of_platform, of_tenant, of_vm
 from merkatd.web.past import Moment, Past, moment_before

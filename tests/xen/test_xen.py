@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from merkatd.scheduler.ports import Whole
+from merkatd.scheduler.base.ports import Whole
 from tests.real.host import until
 from tests.real.port import PERIOD_US, Port, balloon, limit, pin
 from tests.xen.fixtures import MEMORY_MIB, VMS, SlowTime, opened

@@ -11,8 +11,8 @@ from merkatd.currency import MICRO
 from merkatd.database.ledger import account_store, tenant_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import period_store
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.transactions import Transactions
+from merkatd.scheduler.base.ports import Transactions
+from merkatd.scheduler.phases.announce import Announcement
 
 _UNKNOWN = ""
 """The group of those of whom OpenNebula shows none."""

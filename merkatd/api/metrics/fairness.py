@@ -9,8 +9,8 @@ from twisted.logger import Logger
 from merkatd.cluster import Floats, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.market.error import assess
-from merkatd.scheduler.tell import Announcement
-from merkatd.scheduler.world import Executor
+from merkatd.scheduler.context import Executor
+from merkatd.scheduler.phases.announce import Announcement
 
 _log = Logger()
 

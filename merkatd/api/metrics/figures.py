@@ -25,8 +25,7 @@ from merkatd.api.metrics.groups import by_group
 from merkatd.api.metrics.moves import Cause, Moves, Result
 from merkatd.api.metrics.present import families
 from merkatd.api.recorded import KINDS
-from merkatd.scheduler.outcome import Outcome
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement, Outcome
 
 _PREFIX = "merkat"
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)

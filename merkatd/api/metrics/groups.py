@@ -11,8 +11,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from merkatd.api.metrics.units import UNITS
 from merkatd.cluster import Floats, Ints, VmState
-from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.announce import Announcement
 
 
 def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:

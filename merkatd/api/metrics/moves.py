@@ -7,8 +7,8 @@ from enum import StrEnum
 import numpy as np
 
 from merkatd.cluster import HostState, Migrate
-from merkatd.scheduler.observe import Seen
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.announce import Announcement
 
 
 class Cause(StrEnum):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from merkatd.scheduler.base.troubles import Kind
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.troubles import Kind
 
 
 class Noticed(Collector):

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from merkatd.api.metrics.units import UNITS
 from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement
 
 Families = Iterator[GaugeMetricFamily]
 

@@ -13,7 +13,7 @@ from merkatd.api.questions.words import Arguments, QuestionError, finite, number
 from merkatd.cluster.columns import NOWHERE
 from merkatd.database.scheduler import bid_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource
-from merkatd.scheduler.wishes import MOST
+from merkatd.scheduler.observation.bidders import MOST
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.api.questions.prepared import Preparing
 from merkatd.api.questions.words import Arguments, QuestionError, shown
 from merkatd.ledger import Ledger
+from merkatd.scheduler.context import World
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.world import World
 
 NEWEST_STEPS = 20
 """Steps that an overview tells of."""

@@ -26,9 +26,9 @@ from merkatd.platforms.asking import Ask
 from merkatd.platforms.inventory import vm_template
 from merkatd.platforms.template import TemplateError
 from merkatd.platforms.vm_text import wrong
+from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.observation.bidders import MOST as MOST_RATE
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.troubles import Kind
-from merkatd.scheduler.wishes import MOST as MOST_RATE
 
 Row = dict[str, Any]
 LONGEST_TEMPLATE = 32_768

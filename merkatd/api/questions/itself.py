@@ -16,8 +16,8 @@ from merkatd.cluster.snapshot_json import dumps
 from merkatd.database.ledger import entry_store
 from merkatd.database.scheduler import journal, period_store
 from merkatd.database.scheduler.order_store import Order
+from merkatd.scheduler.base.troubles import Kind
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.troubles import Kind
 
 
 class ItselfQuestions:

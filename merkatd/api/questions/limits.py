@@ -22,11 +22,11 @@ from merkatd.database.scheduler.order_store import Order
 from merkatd.limits import PER_UNIT, InForce
 from merkatd.limits.cpu_limits import Quotas
 from merkatd.limits.enforced_limits import CPU, MEMORY
-from merkatd.scheduler.observe import Seen
+from merkatd.scheduler.base.ports import Released, UnreachableError, Use, Whole
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.snapshot_builder import in_force_of
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.ports import Released, UnreachableError, Use, Whole
-from merkatd.scheduler.snapshot import in_force_of
-from merkatd.scheduler.world import World
 
 Row = dict[str, Any]
 Result = TypeVar("Result")

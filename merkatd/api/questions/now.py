@@ -15,8 +15,8 @@ from merkatd.api.questions.quoting import new_subject, quoted, vm_subject
 from merkatd.api.questions.words import Arguments, vm_row
 from merkatd.currency import MICRO
 from merkatd.database.scheduler import bid_store, journal
+from merkatd.scheduler.context import World
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.world import World
 
 
 class PresentQuestions:

@@ -5,9 +5,9 @@ from typing import Any
 from merkatd.api.questions.words import Arguments, QuestionError, host_row, text
 from merkatd.cluster import VmState
 from merkatd.database.scheduler.order_store import Order
+from merkatd.scheduler.base.ports import Observation, UnreachableError
+from merkatd.scheduler.observation.snapshot_builder import movable
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.ports import Observation, UnreachableError
-from merkatd.scheduler.snapshot import movable
 
 
 def who(arguments: Arguments) -> str:

@@ -9,10 +9,10 @@ from merkatd.api.once import Once
 from merkatd.api.questions.present import Present, present
 from merkatd.api.questions.words import NotNowError
 from merkatd.market.quote import Quotes
-from merkatd.scheduler import holding
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.charging import held_memory
 from merkatd.scheduler.period import Scheduler
-from merkatd.scheduler.settings import Market
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +58,8 @@ class Preparing:
 def prepare(latest: Announcement, markets: Sequence[Market]) -> Prepared:
     """Everything that quotes are made from."""
     now = present(latest, markets)
-    held = holding.held(now.snapshot, now.limits)
-    holds = holding.with_held(np.zeros_like(now.snapshot.vms.bid), held)
+    held = held_memory.held(now.snapshot, now.limits)
+    holds = held_memory.with_held(np.zeros_like(now.snapshot.vms.bid), held)
     quotes = [
         Quotes.of(
             now.snapshot,

@@ -12,12 +12,12 @@ from merkatd.limits import Limits
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.explanation import BIDDING, hosts_after
 from merkatd.market.price import charges
-from merkatd.scheduler import holding
-from merkatd.scheduler.failing import notes
-from merkatd.scheduler.ports import Observation
-from merkatd.scheduler.settings import Market
-from merkatd.scheduler.tell import Announcement, messages
-from merkatd.scheduler.using import CPU, charged_rates
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.charging import held_memory
+from merkatd.scheduler.charging.used_cpu import CPU, charged_rates
+from merkatd.scheduler.phases.announce import Announcement, messages
+from merkatd.scheduler.terms.failed_migrations import notes
 
 PAYS = BIDDING
 """Once on a host, or on the way to one."""
@@ -139,9 +139,9 @@ def costs(
     """
     pays = np.isin(snapshot.vms.state, PAYS) & (host != NOWHERE)
     found = np.zeros_like(snapshot.vms.bid)
-    held_mib = holding.held(snapshot, limits)
-    given = holding.with_held(decision.allocations, held_mib)
-    floors = holding.with_held(snapshot.vms.floor, held_mib)
+    held_mib = held_memory.held(snapshot, limits)
+    given = held_memory.with_held(decision.allocations, held_mib)
+    floors = held_memory.with_held(snapshot.vms.floor, held_mib)
     for row, market in enumerate(markets):
         rows = np.flatnonzero(pays & (snapshot.vms.market == row))
         if market.by_use:

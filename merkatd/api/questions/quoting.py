@@ -10,9 +10,9 @@ from merkatd.cluster.columns import NOWHERE
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
 from merkatd.market.quote import Place, Quotes
 from merkatd.market.quoted_place import Quote
-from merkatd.scheduler.settings import FURTHER, Market
-from merkatd.scheduler.using import CPU
-from merkatd.scheduler.wishes import MOST
+from merkatd.scheduler.base.settings import FURTHER, Market
+from merkatd.scheduler.charging.used_cpu import CPU
+from merkatd.scheduler.observation.bidders import MOST
 
 SIZE_WORDS = ("most", "least")
 """Of a VM that there is not yet: what it can use at most, and can't live without."""

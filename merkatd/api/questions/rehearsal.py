@@ -11,24 +11,25 @@ import sqlalchemy as sa
 from merkatd.api.questions.plans import Costs, plan_value
 from merkatd.api.questions.present import costs
 from merkatd.api.questions.words import QuestionError
+from merkatd.database.base.transactions import Trying
 from merkatd.database.fleets import fleet_store, group_vm_store
 from merkatd.database.fleets.group_vm_store import Rate
 from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.market.explanation import hosts_after
-from merkatd.scheduler.afford import Afforded, beside
-from merkatd.scheduler.boots import given_up
-from merkatd.scheduler.charge import purse_of
-from merkatd.scheduler.claiming import affordable_cloud
-from merkatd.scheduler.decide import left_alone, with_leave
-from merkatd.scheduler.failing import window_s
-from merkatd.scheduler.leave import ALL, Leave
-from merkatd.scheduler.observe import Look, look, new_words, seen_from
-from merkatd.scheduler.ports import UnreachableError
-from merkatd.scheduler.trying import Trying
-from merkatd.scheduler.using import charged_rates
-from merkatd.scheduler.verdict import judge
-from merkatd.scheduler.world import World
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.charging.charge import purse_of
+from merkatd.scheduler.charging.used_cpu import charged_rates
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.failed_boots import given_up
+from merkatd.scheduler.observation.observed import Look
+from merkatd.scheduler.observation.step_outcomes import judge
+from merkatd.scheduler.phases.decide import left_alone, with_leave
+from merkatd.scheduler.phases.observe import look, new_words, seen_from
+from merkatd.scheduler.phases.permission import ALL, Leave
+from merkatd.scheduler.terms.affordability import Afforded, beside
+from merkatd.scheduler.terms.failed_migrations import window_s
+from merkatd.scheduler.terms.paid_claims import affordable_cloud
 
 
 async def rehearsed(world: World, leave: Leave = ALL) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from merkatd.api.xmlrpc.settings import Settings
 from merkatd.api.xmlrpc.table import Caller, House, Method
 from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault, TooManyRefusal
 from merkatd.ledger import LedgerError, NotFoundError
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 _LONGEST_LOGGED = 200
 

@@ -27,7 +27,7 @@ from merkatd.opennebula.elements import (
 )
 from merkatd.opennebula.errors import AuthenticationError, OneError, value_of
 from merkatd.opennebula.waiting import Time, within
-from merkatd.scheduler.ports import UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 ADMINISTRATOR = 0
 """The id of oneadmin, and of the group oneadmin."""

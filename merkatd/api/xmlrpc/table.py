@@ -13,7 +13,7 @@ from merkatd.api.xmlrpc.rights import need_admin
 from merkatd.api.xmlrpc.turns import FairTurns
 from merkatd.api.xmlrpc.words import FaultCode, RpcFault
 from merkatd.ledger import Ledger
-from merkatd.scheduler.world import World
+from merkatd.scheduler.context import World
 
 SELF = -1
 """Whoever calls."""

@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 from merkatd.api.questions.words import one_of
 from merkatd.api.xmlrpc.encoding import Encoded, encoded
 from merkatd.api.xmlrpc.table import House
-from merkatd.scheduler.tell import Announcement
+from merkatd.scheduler.phases.announce import Announcement
 
 
 class WrittenPrices:

@@ -1,10 +1,13 @@
-"""Which failures of a transaction pass when the whole transaction is run once more."""
+"""What a transaction is to its callers, which failures are retried, and dry runs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import sqlalchemy as sa
 
 from merkatd.database.base import engine
+from merkatd.scheduler.base.ports import Transactions
 
 _MYSQL_PASSING = frozenset(
     {
@@ -21,8 +24,6 @@ _MYSQL_PASSING = frozenset(
         4031,  # disconnected because nothing was said for long
     }
 )
-
-
 _MYSQL_OF_DATA = frozenset(
     {
         1264,  # out of range for a column
@@ -81,3 +82,37 @@ def ends_transaction(error: Exception) -> bool:
     if isinstance(error, sa.exc.StatementError):  # also what a value can't be made into
         return isinstance(error, sa.exc.DBAPIError)
     return isinstance(error, sa.exc.SQLAlchemyError | LostRaceError)
+
+
+Result = TypeVar("Result")
+
+
+class _Undone(Exception, Generic[Result]):  # noqa: N818 - nothing went wrong
+    """Takes a result out of a transaction, which is rolled back for it."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__()
+        self.result = result
+
+
+class Trying:
+    """A database for a dry run."""
+
+    def __init__(self, database: Transactions) -> None:
+        self._database = database
+
+    async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """What `work` returns; all that it wrote is rolled back."""
+
+        def undone(connection: sa.Connection) -> Result:
+            raise _Undone(work(connection))
+
+        try:
+            return await self._database.run(undone)
+        except _Undone as done:
+            result: Result = done.result
+            return result
+
+    async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """What `work` returns."""
+        return await self._database.read(work)

@@ -34,8 +34,8 @@ from merkatd.hypervisor.libvirt.waiting import outcomes
 from merkatd.hypervisor.libvirt.workers import Workers
 from merkatd.hypervisor.libvirt.xen import Xen
 from merkatd.limits import LimitsSettings, Topology
-from merkatd.scheduler.ports import Observation, Reach, Released, Use, Whole
-from merkatd.scheduler.world import Executor
+from merkatd.scheduler.base.ports import Observation, Reach, Released, Use, Whole
+from merkatd.scheduler.context import Executor
 
 Result = TypeVar("Result")
 
@@ -58,7 +58,7 @@ class _Known:
 
 
 class LibvirtHypervisors:
-    """Implements `merkatd.scheduler.ports.Hypervisors`."""
+    """Implements `merkatd.scheduler.base.ports.Hypervisors`."""
 
     def __init__(
         self,

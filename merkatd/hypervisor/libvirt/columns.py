@@ -7,7 +7,7 @@ import numpy as np
 
 from merkatd.hypervisor.libvirt.reading import Row
 from merkatd.limits import InForce
-from merkatd.scheduler.ports import Use
+from merkatd.scheduler.base.ports import Use
 
 
 def use_of(rows: Sequence[Row], pinned_by_others: AbstractSet[int], away: Mapping[int, str]) -> Use:

@@ -11,7 +11,7 @@ from merkatd.hypervisor.libvirt.lines import Steps
 from merkatd.hypervisor.libvirt.telling import why_not
 from merkatd.hypervisor.libvirt.throttling import unthrottle
 from merkatd.limits import UNSET
-from merkatd.scheduler.ports import Released, Whole
+from merkatd.scheduler.base.ports import Released, Whole
 
 _NOTHING = Limit(
     period=0,

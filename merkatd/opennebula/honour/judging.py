@@ -25,7 +25,7 @@ from merkatd.opennebula.honour.stock import Needs, Shelves
 from merkatd.opennebula.honour.storage import LET_ONED_CHOOSE, images, system
 from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
 from merkatd.opennebula.wanted import Estate, Wants
-from merkatd.scheduler.constraints import Constraints
+from merkatd.scheduler.base.ports import Constraints
 
 _ANY = -1
 USER = "{user}"

@@ -51,7 +51,7 @@ class Needs:
 
 
 class Shelves:
-    """Implements `merkatd.scheduler.constraints.Stock`."""
+    """Implements `merkatd.scheduler.base.ports.Stock`."""
 
     def __init__(self, needs: Needs) -> None:
         self._needs = needs

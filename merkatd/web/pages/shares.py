@@ -7,7 +7,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from merkatd.database.scheduler import period_store, price_store
-from merkatd.scheduler.world import World
+from merkatd.scheduler.context import World
 from merkatd.web.charts import NAMES
 from merkatd.web.markup import Markup, Part
 from merkatd.web.pages.parts import amount, credits_, table, tenant

@@ -24,7 +24,7 @@ from merkatd.database.database import Database
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.placement import strategy_named
-from merkatd.scheduler.outcome import Outcome
+from merkatd.scheduler.phases.announce import Outcome
 from tests.api.metrics.reading import samples
 from tests.scheduler.frontend import Frontend
 

@@ -7,7 +7,7 @@ import pytest
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.platforms.ports import Suspend
-from merkatd.scheduler.settings import Market
+from merkatd.scheduler.base.settings import Market
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
 from tests.scheduler.frontend import PAPER_MARKET

@@ -19,7 +19,7 @@ from merkatd.opennebula.wanted import (
     Stay,
     Wants,
 )
-from merkatd.scheduler.constraints import Stock
+from merkatd.scheduler.base.ports import Stock
 from tests.opennebula.honour.clouds import Host, Vm, datastore, host, network
 from tests.opennebula.honour.test_equipment import node
 

@@ -1,0 +1,1 @@
+"""What the period needs of the world, and what it is told."""

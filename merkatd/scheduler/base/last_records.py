@@ -1,0 +1,45 @@
+"""The last history records of all VMs of a look, in columns."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from merkatd.cluster import Bools, Ints
+from merkatd.scheduler.base.ports import Record
+
+
+class LastRecords(Mapping[int, Record]):
+    """The last record of each VM, by VM id, in columns: most of them did not change.
+
+    Only those that did are made into records, one by one.
+    """
+
+    def __init__(self, vm: Ints, columns: Ints) -> None:
+        order = np.argsort(vm, kind="stable")
+        self._vm = vm[order]
+        self._columns = columns[order]
+
+    @staticmethod
+    def of(records: Mapping[int, Record]) -> "LastRecords":
+        """Return the same records in columns."""
+        columns = np.array(list(records.values()), dtype=np.int64).reshape(-1, 3)
+        return LastRecords(np.array(list(records), dtype=np.int64), columns)
+
+    def columns_of(self, vms: Ints) -> tuple[Bools, Ints]:
+        """Return which of these VMs are known, and the three columns of their records."""
+        if not len(self._vm):
+            return np.zeros(len(vms), dtype=bool), np.zeros((len(vms), 3), dtype=np.int64)
+        rows = np.minimum(np.searchsorted(self._vm, vms), len(self._vm) - 1)
+        return self._vm[rows] == vms, self._columns[rows]
+
+    def __getitem__(self, vm: int) -> Record:
+        row = int(np.searchsorted(self._vm, vm))
+        if row == len(self._vm) or self._vm[row] != vm:
+            raise KeyError(vm)
+        return Record._make(self._columns[row].tolist())
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._vm.tolist())
+
+    def __len__(self) -> int:
+        return len(self._vm)

@@ -1,0 +1,1 @@
+"""What each VM owes for a period."""

@@ -1,0 +1,317 @@
+"""Charge: what was given in a period is paid for at the start of the next.
+
+A VM is charged for as long as it ran between two observations, by OpenNebula's history records
+(`running.py`), at most two periods. A charge has the period and the account in its reference, so it
+is posted once, however often this is tried. In the same transaction new tenants are met, and
+what is due to everybody is done: the supply, renewals, replenishment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.logger import Logger
+
+from merkatd import ledger
+from merkatd.cluster import Ints
+from merkatd.currency import MICRO
+from merkatd.database.base.transactions import LostRaceError, is_of_data
+from merkatd.database.fleets import fleet_store
+from merkatd.database.ledger import account_store, charge_store, reservation_store
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.period_store import Period, PeriodState
+from merkatd.ledger import Bill, Person
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import ALL_GOODS
+from merkatd.scheduler.charging import held_memory
+from merkatd.scheduler.charging.charged_records import Books
+from merkatd.scheduler.charging.charged_time import (
+    begun_anew_by,
+    columns_of,
+    passed_s,
+    read_histories,
+    running,
+    running_at_end,
+    seconds_charged,
+)
+from merkatd.scheduler.charging.continued_periods import go_on
+from merkatd.scheduler.charging.owed_amounts import (
+    idle,
+    in_a_market,
+    most_owed,
+    owed_for,
+    resting_costs,
+    whole,
+    with_use,
+)
+from merkatd.scheduler.charging.unlimited_time import owed_before_limits
+from merkatd.scheduler.charging.used_cpu import (
+    CPU,
+    NOTHING_LIMITED,
+    Computed,
+    Limited,
+    core_periods,
+)
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+
+NOBODY = -1
+"""The application of a VM that belongs to none, and the payer where nobody has an account yet."""
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Purse:
+    """What there is to pay with."""
+
+    payer: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: the account that pays for it."""
+    free: Mapping[int, int] = field(default_factory=dict)
+    """By account: micro-credits that no charge is to take already."""
+    cost: Mapping[int, float] = field(default_factory=dict)
+    """By account: credits for a period, by the newest decision and for the VMs that run now."""
+    debt: Mapping[int, int] = field(default_factory=dict)
+    """By owner: micro-credits that it owes for earlier periods."""
+    arrears: Mapping[int, float] = field(default_factory=dict)
+    """By owner: for how many intervals it has not paid in full."""
+    unpaid: frozenset[int] = frozenset()
+    """Those that did not pay for the newest period either: who was resumed has yet to show it."""
+    last: Mapping[str, Any] | None = None
+    """Of the period before, where it is known: the columns that it kept."""
+
+
+async def charge(
+    world: World, seen: Seen, limited: Limited = NOTHING_LIMITED, *, goes_on: bool = True
+) -> Purse:
+    """Charge every earlier period that is not yet charged; return the balance of each payer.
+
+    `goes_on`: whether what was charged last is paid for until another decision is stored.
+    Raises UnreachableError where OpenNebula does not say when VMs ran.
+    """
+    histories = await read_histories(world, seen)
+    at_s = world.now()
+    taken, purse = await world.database.run(
+        lambda connection: _charge(
+            Books(connection, world, seen, histories, limited, at_s), goes_on=goes_on
+        )
+    )
+    if taken:
+        _log.info("{credits:.6f} credits were charged", credits=taken / MICRO)
+    return purse
+
+
+def _charge(books: Books, *, goes_on: bool) -> tuple[int, Purse]:
+    connection, world, seen, _, _, at_s = books
+    account_store.lock_books(connection)
+    owners = seen.observation.vm_owner.tolist()
+    ledger.met(connection, owners, world.money, at_s, _people(seen.observation))
+    change = ledger.keep_supply(connection, world.money, at_s)
+    if change is not None:
+        _log.info("The supply changes: {reason}", reason=change.reason)
+    due = period_store.to_charge(connection, seen.period)
+    ends = [*due[1:], None][: len(due)]
+    taken = sum(_guarded(books, period, end) for period, end in zip(due, ends, strict=True))
+    paid = ledger.renew_if_due(connection, world.money, at_s)
+    if paid:
+        _log.info("A renewal paid out {credits:.6f} credits", credits=paid / MICRO)
+    ledger.replenish(connection, world.money.replenishment_s, at_s)
+    purse = purse_of(connection, world, seen.observation, deciding=seen.period)
+    if goes_on and due:
+        _go_on(books, due[-1].number)
+    short = ledger.short_at(connection, at_s)
+    return taken, replace(purse, unpaid=purse.unpaid & short)
+
+
+def _go_on(books: Books, newest: int) -> None:
+    """What the newest period gave goes on, if it could be charged up to now."""
+    present = period_store.get(books.connection, newest)
+    if present is None or present.state is not PeriodState.CHARGED:
+        return  # its columns are not known, or damaged
+    arrays = price_store.load_allocations(books.connection, newest)
+    if arrays is not None:
+        go_on(books, arrays)
+
+
+def _guarded(books: Books, period: Period, end: Period | None) -> int:
+    """Charge one period; one that can't be charged goes into quarantine, and later ones go on."""
+    connection = books.connection
+    attempt = connection.begin_nested()
+    try:
+        taken = _charge_one(books, period, end)
+    except Exception as error:
+        if isinstance(error, sa.exc.SQLAlchemyError | LostRaceError) and not is_of_data(error):
+            raise  # the database failed, not the period: the whole transaction is run again
+        # Whatever is wrong with one period, others go on.
+        attempt.rollback()
+        why = f"it can't be charged: {type(error).__name__}: {error}"
+        period_store.quarantine(connection, period.number, books.at_s, why)
+        ledger.release(connection, period.number, books.at_s)
+        _log.error(
+            "Period {period} is in quarantine, {why}. Later periods are charged."
+            " `merkatd tenant refund {period}` closes it.",
+            period=period.number,
+            why=why,
+        )
+        return 0
+    attempt.commit()
+    return taken
+
+
+def _people(seen: Observation) -> dict[int, Person]:
+    """What is known of users; where they are not shown to us, the group of their VMs stands in."""
+    by_vm = dict(zip(seen.vm_owner.tolist(), seen.vm_group.tolist(), strict=True))
+    groups = {**by_vm, **seen.owner_group}
+    return {
+        owner: Person(seen.owner_name.get(owner), groups.get(owner))
+        for owner in {*by_vm, *seen.owner_name}
+    }
+
+
+def purse_of(
+    connection: sa.Connection,
+    world: World,
+    seen: Observation,
+    *,
+    charged: bool = True,
+    deciding: int | None = None,
+) -> Purse:
+    """Who pays for the VMs that were seen, and with what.
+
+    `charged`: whether the newest period was charged before. Where it was not, what it costs is
+    taken off. The reservation of the period that is `deciding` is free for its decision.
+    """
+    vms = seen.vm_id.tolist()
+    of_platforms = fleet_store.applications(connection)
+    applications = [of_platforms.get(vm, NOBODY) for vm in vms]
+    payer = ledger.payers(connection, seen.vm_owner.tolist(), applications)
+    newest = period_store.newest_decided(connection)
+    last = None if newest is None else columns_of(connection, newest)
+    cost = _cost(last, world, seen)
+    concerned = account_store.get(connection, payer).values()
+    own = {} if deciding is None else reservation_store.of_period(connection, deciding)
+    held = {one.id: one.free + own.get(one.id, 0) for one in concerned}
+    if not charged:
+        held = {
+            one.id: max(one.balance - round(cost.get(one.id, 0.0) * MICRO), 0) for one in concerned
+        }
+    owing = charge_store.load(connection)
+    return Purse(
+        payer=dict(zip(vms, payer, strict=True)),
+        free={account: held[account] for account in set(payer) if account in held},
+        cost=cost,
+        debt=ledger.debts_of(connection),
+        arrears=owing,
+        unpaid=frozenset(owing),
+        last=last,
+    )
+
+
+def _cost(arrays: Mapping[str, Any] | None, world: World, seen: Observation) -> Mapping[int, float]:
+    """By account: what a period costs, of VMs that were decided about and run now."""
+    if arrays is None or "account" not in arrays:
+        return {}
+    runs = np.isin(arrays["vm"], running(seen))
+    alone = {**arrays, "runs": arrays["runs"] & runs, "placed": arrays["placed"] & runs}
+    found = most_owed(alone, world.markets, 1.0)
+    return {account: amount / MICRO for account, amount in found.items()}
+
+
+def _charge_one(books: Books, period: Period, end: Period | None) -> int:
+    """Charge one period up to the next one that came as far, or up to now."""
+    connection, world, seen, histories, _, at_s = books
+    arrays = price_store.load_allocations(connection, period.number)
+    if arrays is None:
+        period_store.failed(
+            connection, period.number, at_s, "what was allocated is not known any more"
+        )
+        ledger.release(connection, period.number, at_s)
+        return 0
+    after = None if end is None else price_store.load_allocations(connection, end.number)
+    seconds = seconds_charged(world, seen, period, arrays, (end, after), histories)
+    rested, longest = seconds.rested, seconds.longest
+    rows = np.flatnonzero(in_a_market(arrays, world.markets) & (longest + rested > 0))
+    elapsed = seconds.ran[rows] / world.rhythm.interval_s
+    by_good = seconds.by_good[rows] / world.rhythm.interval_s
+    owed = owed_for(arrays, rows, by_good, world.markets)
+    given = held_memory.given(arrays)[rows]
+    if "rate" in arrays:
+        now = _computed(seen, after)
+        over = ~np.isin(arrays["vm"][rows], running_at_end(seen, after))
+        anew = begun_anew_by(seen, period, arrays, (end, after), histories)
+        cores = _most_cores(seen)
+        interval_s = world.rhythm.interval_s
+        unread_s = np.clip(
+            period.observed_s - arrays["read_s"][rows] if "read_s" in arrays else 0.0 * elapsed,
+            0.0,
+            world.rhythm.most_periods_charged * interval_s,
+        )
+        used = core_periods(arrays, rows, now, elapsed, interval_s, over, anew, cores, unread_s)
+        owed, given = with_use(arrays, rows, owed, given, used, elapsed)
+        owed = owed + idle(arrays, rows, by_good[:, CPU] - elapsed)
+    owed = owed + owed_before_limits(books, period, (end, after), arrays, rows, elapsed)
+    if rested.any():
+        off = rested[rows] / world.rhythm.interval_s
+        owed = owed + whole(resting_costs(arrays, rows, world.markets) * off[:, np.newaxis])
+        never = (longest[rows] <= 0)[:, np.newaxis]
+        given = np.where(never, held_memory.kept_at_rest(arrays)[rows], given)
+    names = dict(zip(seen.observation.vm_id.tolist(), seen.observation.vm_name, strict=True))
+    bill = Bill(
+        period=period.number,
+        vm=arrays["vm"][rows],
+        account=_payers(connection, world, arrays, rows),
+        owed=_in_order(owed, arrays),
+        allocation=_in_order(given, arrays),
+        seconds=longest[rows],
+        names=[names.get(vm, "") for vm in arrays["vm"][rows].tolist()],
+        intervals=passed_s(world, seen, period, end) / world.rhythm.interval_s,
+    )
+    result = ledger.settle(connection, bill, at_s)
+    period_store.charged(connection, period.number, at_s)
+    return result.taken
+
+
+def _payers(connection: sa.Connection, world: World, arrays: Mapping[str, Any], rows: Ints) -> Ints:
+    """[rows]: who pays, as it was when the period was decided: that is where it is reserved."""
+    if "account" in arrays:
+        account: Ints = arrays["account"][rows]
+        return account
+    owners = arrays["owner"][rows].tolist()
+    there = "application" in arrays
+    applications = arrays["application"][rows].tolist() if there else [NOBODY] * len(rows)
+    ledger.met(connection, owners, world.money, world.now())
+    return np.array(ledger.payers(connection, owners, applications), dtype=np.int64)
+
+
+def _computed(seen: Seen, after: Mapping[str, Any] | None) -> Computed:
+    """How long VMs had computed when the period ended: as it was kept then, or as it is now."""
+    if after is not None and "cpu_s" in after:
+        return Computed(after["vm"], after["cpu_s"])
+    return Computed(seen.use.vm_id, seen.use.cpu_s)
+
+
+def _most_cores(seen: Seen) -> float:
+    """The cores of the largest host."""
+    capacity = seen.snapshot.hosts.capacity[:, CPU]
+    return float(capacity.max() / UNITS_PER_CORE) if len(capacity) else 0.0
+
+
+def _in_order(values: Any, arrays: Mapping[str, Any]) -> Any:
+    """[vms, resources]: of all goods in their order, where others than CPU and memory were sold."""
+    if "goods" not in arrays:
+        return values
+    found = np.zeros((len(values), len(ALL_GOODS)), dtype=values.dtype)
+    found[:, arrays["goods"]] = values
+    return found
+
+
+async def keep_books(world: World, before: int) -> None:
+    """Details become days at once, and so do the charges of periods before this one."""
+    while await world.database.run(ledger.fold):
+        pass
+    at_s = world.now()
+    while await world.database.run(lambda c: ledger.forget(c, before, at_s)):
+        pass

@@ -1,0 +1,86 @@
+"""What a period gave goes on until another one decides, and is paid for until then.
+
+# Note [A period that charges and does not decide]
+
+A period charges the one before it up to its own look, and decides in a later transaction. Between
+the two the database can fail, the daemon can be killed, and whatever decides can raise an error.
+VMs keep what the period before gave them then, until a later period decides anew. So the charge
+stores, in its own transaction, what the new period is charged by if that never happens: the columns
+of the period before, with what this look shows of VMs (their records, hosts and counters). It
+reserves what that can cost, too. A decision replaces both. An example: period 7 decided, 8 charges
+it and can't store its decision, 9 looks a minute later. 9 charges period 8 for that minute, at what
+7 gave and at its prices.
+
+VMs that are gone by then have been paid for. New ones were given nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from twisted.logger import Logger
+
+from merkatd import ledger
+from merkatd.cluster import VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.charging import held_memory, used_cpu
+from merkatd.scheduler.charging.charged_records import Books
+from merkatd.scheduler.charging.owed_amounts import most_owed
+from merkatd.scheduler.observation import guest_starts, looks
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.under_way import rows_of
+
+_OF_ALL = frozenset({"price", "seen_s", "goods", "by_use", "reserve"})
+"""Columns that have no row for each VM."""
+
+_log = Logger()
+
+
+def go_on(books: Books, arrays: Mapping[str, Any]) -> None:
+    """Store by what the present period is charged where it decides nothing.
+
+    `arrays` are the columns that were charged up to now.
+    """
+    connection, world, number = books.connection, books.world, books.seen.period
+    try:
+        found = columns_from_now_on(arrays, books.seen, world.markets)
+        most = most_owed(found, world.markets, world.rhythm.most_periods_charged)
+    except Exception:  # noqa: BLE001 - whatever is wrong with the columns, this period may decide
+        _log.failure("Until period {period} decides, nothing is charged", period=number)
+        return
+    price_store.store_allocations(connection, number, found)
+    ledger.reserve(connection, number, most, world.now())
+    period_store.continued(connection, number)
+
+
+def columns_from_now_on(
+    arrays: Mapping[str, Any], seen: Seen, markets: Sequence[Market]
+) -> Mapping[str, Any]:
+    """Return the columns of an earlier decision as those of a period that begins with this look."""
+    there = np.isin(arrays["vm"], seen.observation.vm_id)
+    found = {name: values if name in _OF_ALL else values[there] for name, values in arrays.items()}
+    vms = seen.snapshot.vms
+    rows = rows_of(vms.id, found["vm"])
+    state, host = vms.state[rows], seen.observation.vm_host[rows]
+    runs = np.isin(state, (VmState.RUNNING, VmState.BUSY)) & (host >= 0)
+    rests = held_memory.rests(vms)[rows]
+    if "rests" in found:
+        # One that was resumed goes on with what its bid buys.
+        found["rests"] = rests | (found["rests"] & runs)
+    elif rests.any():
+        found |= {"rests": rests, "resumed": np.zeros_like(found["allocation"])}
+    found["placed"] = found["placed"] & ~runs
+    found["runs"] = runs
+    found["host"] = np.append(seen.snapshot.hosts.id, NOWHERE)[vms.host[rows]]
+    found["seen_s"] = np.array([seen.snapshot.now_s])
+    found |= {name: values[rows] for name, values in looks.kept(seen.observation).items()}
+    counters = used_cpu.kept(seen, markets, arrays) if "rate" in arrays else {}
+    found |= {name: values[rows] for name, values in counters.items() if name != "rate"}
+    if "begins_mib" in found:
+        begins, size = guest_starts.begins_with(seen)
+        again = ~np.isnan(found["begins_mib"])
+        found["begins_mib"] = np.where(again, begins[rows], np.nan)
+        found["size_mib"] = size[rows]
+    return found

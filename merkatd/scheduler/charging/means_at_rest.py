@@ -1,0 +1,102 @@
+"""What VMs that are off can pay for if their owners resume them before the next period.
+
+Such a VM has no share. If it is resumed, it is limited to what its bid buys, as far as its payer
+has credits left when the period is decided: its limits and its charge are made from the same
+column. A VM of a payer without credits, or of an owner in debt, can have nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.cluster import Floats, Ints
+from merkatd.currency import MICRO
+from merkatd.database.ledger import account_store
+from merkatd.database.scheduler import price_store
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.scheduler.charging.owed_amounts import costs, in_a_market
+from merkatd.scheduler.charging.used_cpu import CPU, by_use
+from merkatd.scheduler.context import World
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a VM can have if its owner resumes it."""
+
+    units: float
+    """Percent of a core that its bid buys,"""
+    weighs: float
+    """and what that costs in a period, in credits."""
+    amounts: tuple[float, ...]
+    """By resource: what its bids buy."""
+
+
+def with_means(
+    connection: sa.Connection, world: World, arrays: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the columns of a period with what can be paid for in place of what bids buy.
+
+    `paid_part`, [vms], is the part of its bid that each VM that is off can pay; 1 for all others.
+    What the period can cost the VMs that run is reserved before. All VMs of a payer that are off
+    divide what it has left.
+    """
+    if "resumed" not in arrays:
+        return arrays
+    rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, world.markets))
+    payers = arrays["account"][rows]
+    owed = _owed_if_resumed(arrays, rows, world).sum(axis=1)
+    part = np.ones(len(arrays["vm"]))
+    part[rows] = _paid_part(connection, payers, owed * world.rhythm.most_periods_charged)
+    in_debt = np.isin(arrays["owner"][rows], list(ledger.debts_of(connection)))
+    part[rows[in_debt]] = 0.0
+    return {**arrays, "resumed": arrays["resumed"] * part[:, np.newaxis], "paid_part": part}
+
+
+def means_in(connection: sa.Connection, world: World, period: int) -> Mapping[int, Means]:
+    """By id, of VMs that were off when the period was decided: what each can pay for."""
+    arrays = price_store.load_allocations(connection, period)
+    if arrays is None or "paid_part" not in arrays:
+        return {}
+    # A VM whose bid buys nothing as well: it gets the least that a host can give.
+    rows = np.flatnonzero(arrays["rests"] & in_a_market(arrays, world.markets))
+    used = by_use(world.markets, arrays["market"])[rows]
+    part = arrays["paid_part"][rows]
+    units = np.where(used, _all_cores(arrays, rows) * part, arrays["resumed"][rows, CPU])
+    owed = _owed_if_resumed(arrays, rows, world)[:, CPU]
+    weighs = np.where(used, owed * part, owed)
+    amounts = [tuple(row) for row in arrays["resumed"][rows].tolist()]
+    cpu = units.tolist(), weighs.tolist()
+    columns = zip(arrays["vm"][rows].tolist(), *cpu, amounts, strict=True)
+    return {vm: Means(*one) for vm, *one in columns}
+
+
+def _owed_if_resumed(arrays: Mapping[str, Any], rows: Ints, world: World) -> Floats:
+    """[rows, resources]: credits for a period of running; where use is charged, on all cores."""
+    owed = costs(arrays, rows, world.markets)
+    used = by_use(world.markets, arrays["market"])[rows]
+    if used.any():
+        # What such a VM uses is charged: it may use all the virtual CPUs that it had.
+        cores = _all_cores(arrays, rows) / UNITS_PER_CORE
+        owed[:, CPU] = np.where(used, arrays["rate"][rows] * cores, owed[:, CPU])
+    return owed
+
+
+def _all_cores(arrays: Mapping[str, Any], rows: Ints) -> Floats:
+    """[rows]: percent of a core."""
+    found: Floats = arrays["vcpus"][rows] * float(UNITS_PER_CORE)
+    return found
+
+
+def _paid_part(connection: sa.Connection, payers: Ints, most: Floats) -> Floats:
+    """[rows]: the part of these amounts that the payer of each can pay of all of its own."""
+    known = account_store.get(connection, [one for one in set(payers.tolist()) if one >= 0])
+    part = np.zeros(len(most))
+    for account, one in known.items():
+        mine = payers == account
+        whole = float(most[mine].sum())
+        part[mine] = min(max(one.free, 0) / MICRO / whole, 1.0) if whole > 0 else 1.0
+    return part

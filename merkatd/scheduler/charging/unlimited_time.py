@@ -1,0 +1,133 @@
+"""What guests have before they have limits, and pay for: cores, memory, network and disk. Pure.
+
+But for one question: what the period before charged.
+
+# Note [Network and disk of guests that start]
+
+A guest starts without limits, and has them some seconds later (`following.py`). Until then it can
+have all of its host's network and disk. Hosts count cores, not bytes, so it is not known how much
+of that it had. Once, that is the way of all guests. But a VM that is off as soon as it is limited,
+and is resumed at once, had a fifth of a host's network for a five-hundredth of the price.
+
+So starts are counted by owner, for an hour, as they are for memory (Note [Memory of guests that
+start] in `restarts.py`). A VM's first boot and one more start a day count for nothing as long as
+its guest runs. The guests of an owner with more than three other starts pay, for each start, for
+what their host has beyond their shares: for as long as they can have been without limits, at the
+price of such a start. An example: a host
+of 1,000 Mbit/s at 0.02 credits for one, and a guest with a share of 1 that ran for 12 s and was
+found within 5. It pays for 999 Mbit/s for 5 s: 999 * 0.02 * 5 / 60 = 1.67 credits.
+
+A network card or a disk that is attached to a guest that runs is limited in the next period. That
+is no start: neither hosts nor OpenNebula's records say when it was, so nothing is owed for it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Floats, Ints
+from merkatd.cluster.columns import NOWHERE
+from merkatd.database.scheduler import price_store as stored_prices
+from merkatd.database.scheduler.period_store import Period
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.scheduler.base.settings import RESOURCES
+from merkatd.scheduler.charging import held_memory
+from merkatd.scheduler.charging.charged_records import Books
+from merkatd.scheduler.charging.charged_time import started
+from merkatd.scheduler.charging.owed_amounts import start_prices, whole
+from merkatd.scheduler.charging.used_cpu import (
+    CPU,
+    NOTHING_COMPUTED,
+    NOTHING_LIMITED,
+    Computed,
+    Limited,
+    beyond,
+    by_use,
+    longest_s,
+    units,
+)
+from merkatd.scheduler.observation.guest_starts import beyond_mib
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.running_time import Starts
+from merkatd.scheduler.observation.snapshot_builder import MEMORY
+
+FURTHER = slice(len(RESOURCES), None)
+"""The columns of network and disk."""
+
+
+def kept(seen: Seen) -> Mapping[str, Any]:
+    """Return the column for the charge of guests that start again and again, where there are any.
+
+    `starts_with`, [vms, resources], is what each has of network and disk until it has limits: all
+    that its host has, or the largest one where it is on none yet; 0 for all others.
+    """
+    vms, capacity = seen.snapshot.vms, seen.snapshot.hosts.capacity
+    again = np.isin(vms.id, list(seen.started_often))
+    if not again.any() or len(seen.snapshot.resources) == len(RESOURCES):
+        return {}
+    largest = capacity.max(axis=0, initial=0.0)
+    has = np.vstack([capacity, largest])[np.where(vms.host == NOWHERE, len(capacity), vms.host)]
+    has[:, : len(RESOURCES)] = 0.0
+    return {"starts_with": np.where(again[:, np.newaxis], has, 0.0)}
+
+
+def owed_before_limits(
+    books: Books,
+    period: Period,
+    until: tuple[Period | None, Mapping[str, Any] | None],
+    arrays: Mapping[str, Any],
+    rows: Ints,
+    elapsed: Floats,
+) -> Ints:
+    """[rows, resources]: what is owed for cores that guests had before they had limits.
+
+    And for memory, network and disk that guests had beyond their shares, of owners that start them
+    again and again.
+
+    At the rate where use is charged: there the counter of the last guest is charged anyway.
+    """
+    world, seen = books.world, books.seen
+    owed = np.zeros((len(rows), arrays["price"].shape[1]))
+    found = started(seen, period, arrays, until, books.histories)
+    newest = until[0] is None
+    more_mib = beyond_mib(arrays, rows, found.keys(), seen.use if newest else None)
+    if not (found or more_mib.any()):
+        return whole(owed)
+    before = stored_prices.load_prices(books.connection, period.number - 1)
+    prices = start_prices(arrays, world.markets, before)[arrays["market"][rows]]
+    owed[:, MEMORY] = more_mib * elapsed * prices[:, MEMORY]
+    now = Computed(seen.use.vm_id, seen.use.cpu_s) if newest else NOTHING_COMPUTED
+    limited = books.limited if newest else NOTHING_LIMITED
+    most_s = world.rhythm.arrival_look_s or world.rhythm.interval_s
+    used = by_use(world.markets, arrays["market"])
+    parts = unlimited_s(arrays, found, limited, most_s)[rows] / world.rhythm.interval_s
+    # Where use is charged, CPU is all that is paid for.
+    parts = np.where(used[rows], 0.0, parts)
+    owed[:, FURTHER] = (_more(arrays, rows) * prices)[:, FURTHER] * parts[:, np.newaxis]
+    found = {row: one._replace(last_s=0.0) if used[row] else one for row, one in found.items()}
+    core_s = beyond(arrays, found, now, limited, most_s)[rows]
+    price = prices[:, CPU]
+    if "rate" in arrays:
+        price = np.where(used[rows], arrays["rate"][rows] / UNITS_PER_CORE, price)
+    owed[:, CPU] = units(core_s, np.full(len(rows), world.rhythm.interval_s)) * price
+    return whole(owed)
+
+
+def unlimited_s(
+    arrays: Mapping[str, Any], found: Mapping[int, Starts], limited: Limited, most_s: float
+) -> Floats:
+    """[vms]: for how long guests ran without limits at most, over all their starts."""
+    total = np.zeros(len(arrays["vm"]))
+    for row, one in found.items():
+        most = longest_s(limited, int(arrays["host"][row]), most_s)
+        total[row] = sum(min(ran_s, most) for ran_s in (one.last_s, *one.earlier_s))
+    return total
+
+
+def _more(arrays: Mapping[str, Any], rows: Ints) -> Floats:
+    """[rows, resources]: what guests that start again and again then have beyond their shares."""
+    if "starts_with" not in arrays:
+        return np.zeros((len(rows), arrays["price"].shape[1]))
+    found: Floats = np.maximum(arrays["starts_with"][rows] - held_memory.given(arrays)[rows], 0.0)
+    return found

@@ -1,0 +1,163 @@
+"""Approving: in mode ask, VMs are placed, moved and suspended once an administrator says so.
+
+Each period decides twice. First as if only what was approved of could be done: so each step is
+judged again before it is sent, in the cloud as it is by then, and limits are for the cloud as
+it is. Then as if all could be done: what that comes to besides is the plan that stands. It
+stands until something else would be done, and what was refused or skipped is not asked again
+on its own. An approved plan is in force until all of it was sent, or no more of it can be; a
+daemon that dies in between goes on with it.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.logger import Logger
+
+from merkatd.cluster import OnHost, Step
+from merkatd.cluster.plan import Create, Terminate
+from merkatd.database.scheduler import period_store, plan_store
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.plan_store import Key, PlanState, Proposed, StoredPlan
+from merkatd.scheduler.context import World
+from merkatd.scheduler.execution.delegation import Wanted, narrowed
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.decide import Decided, worked_out
+from merkatd.scheduler.phases.permission import Leave
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """What may be done in this period."""
+
+    plan: StoredPlan | None
+    steps: tuple[Proposed, ...] = ()
+    """Of that plan: approved, and not sent yet."""
+
+    @property
+    def leave(self) -> Leave:
+        """To do these."""
+        return Leave(Mode.ASK, approved=frozenset(step.key for step in self.steps))
+
+    def unpaid(self, unpaid: AbstractSet[int]) -> frozenset[int]:
+        """Those of these VMs that may be suspended."""
+        return frozenset(unpaid & {step.vm for step in self.steps if step.kind == "suspend"})
+
+    def scene(self, seen: Seen, asked: Wanted | None) -> Seen:
+        """The cloud, in which only these can be placed and moved.
+
+        Where OpenNebula carries it out, only what it has `asked` for.
+        """
+        hosts = {
+            step.vm: frozenset({step.host} if step.source is None else {step.host, step.source})
+            for step in self.steps
+            if step.host is not None
+        }
+        if asked is None:
+            return narrowed(seen, Wanted(hosts=hosts))
+        both = {vm: hosts.get(vm, frozenset()) & given for vm, given in asked.hosts.items()}
+        return narrowed(seen, replace(asked, hosts=both))
+
+
+async def approved(world: World) -> Approved:
+    """What may be done now."""
+
+    def read(connection: sa.Connection) -> Approved:
+        plan = plan_store.newest(connection)
+        if plan is None or plan.state is not PlanState.APPROVED:
+            return Approved(None)
+        sent = plan_store.tried(connection, plan)
+        left = [step for step in plan.steps if not step.skipped and step.key not in sent]
+        return Approved(plan, tuple(left))
+
+    return await world.database.read(read)
+
+
+async def propose(
+    world: World, seen: Seen, unpaid: AbstractSet[int], given: Approved, decided: Decided
+) -> StoredPlan | None:
+    """What stands now, once this period has acted: the plan in hand, the same one, or another."""
+    plan = given.plan
+    if plan is not None and not await _over(world, seen, plan, given, decided):
+        return plan
+    label = "+".join(market.strategy for market in world.markets)
+    memory = await world.database.read(lambda connection: period_store.memory(connection, label))
+    # Always the same chance: the same cloud comes to the same plan.
+    calm = replace(world, rng=np.random.default_rng(0))
+    decision, _ = await world.executor.run(lambda: worked_out(calm, seen, memory, unpaid))
+    under_way = {one.step.vm for one in seen.verdicts.waiting} | {one.vm for one in decided.steps}
+    wanted = [
+        plan_store.proposed(step)
+        for step in decision.plan
+        if _is_asked(step) and step.vm not in under_way
+    ]
+    return await world.database.run(lambda connection: _stand(connection, world, seen, wanted))
+
+
+def _is_asked(step: Step) -> bool:
+    return not isinstance(step, OnHost | Create | Terminate)
+
+
+async def _over(
+    world: World, seen: Seen, plan: StoredPlan, given: Approved, decided: Decided
+) -> bool:
+    """Whether nothing more comes of a plan; then that is written down."""
+    of_plan = {step.vm for step in plan.steps}
+    new = {plan_store.key_of(step) for step in decided.steps} & {step.key for step in given.steps}
+    under_way = any(one.step.vm in of_plan for one in seen.verdicts.waiting)
+    left = [step for step in given.steps if step.key not in new]
+    if left and (new or under_way):
+        return False
+    reasons = decided.decision.reasons
+
+    def store(connection: sa.Connection) -> None:
+        became: dict[Key, str] = {step.key: _why_not(seen, step, reasons) for step in left}
+        plan_store.finish(
+            connection, plan, became | plan_store.tried(connection, plan), world.now()
+        )
+
+    await world.database.run(store)
+    for step in left:
+        _log.info(
+            "Plan {plan}: {kind} of VM {vm} is not done: {why}",
+            plan=plan.id,
+            kind=step.kind,
+            vm=step.vm,
+            why=_why_not(seen, step, reasons),
+        )
+    return True
+
+
+def _why_not(seen: Seen, step: Proposed, reasons: Mapping[int, str]) -> str:
+    """Why an approved step is not done after all."""
+    row = int(np.searchsorted(seen.observation.vm_id, step.vm))
+    if row == len(seen.observation.vm_id) or seen.observation.vm_id[row] != step.vm:
+        return "not done: the VM is gone"
+    if step.vm in reasons:
+        return f"not done: {reasons[step.vm]}"
+    words = seen.observation.vm_words[row]
+    return f"not done: it is not worth it any more, or can't be done while the VM is {words}"
+
+
+def _stand(
+    connection: sa.Connection, world: World, seen: Seen, wanted: list[Proposed]
+) -> StoredPlan | None:
+    """Let what is wanted stand, where it is anything else than what stands or was declined."""
+    newest, keys = plan_store.newest(connection), {step.key for step in wanted}
+    present = None if newest is None else plan_store.get(connection, newest.id)
+    if present is not None:
+        if present.state is PlanState.APPROVED:  # since this period began
+            return present
+        same = keys == {step.key for step in present.steps}
+        if same and present.state is PlanState.WAITING:
+            return present
+        if keys <= present.declined and present.state is not PlanState.WAITING:
+            return None
+    if present is None and not wanted:
+        return None
+    plan_store.put(connection, seen.period, wanted, world.now())
+    return plan_store.newest(connection) if wanted else None

@@ -1,0 +1,207 @@
+"""Handing over: deployments and migrations as a plan that OpenNebula carries out itself.
+
+From 7.0 OpenNebula can ask for places (`Wanted`) instead of being told. A period then begins
+for its sake, and decides on what was asked about alone: a VM that nobody asked about stays
+where it is, or goes on waiting. What is handed over is in the journal as sent, and confirmed
+by what is seen, like every other step.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from twisted.internet.defer import Deferred
+
+from merkatd.cluster import Bools, Deploy, Migrate, Step, VmState
+from merkatd.database.scheduler import journal
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.decide import Decided
+from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
+
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What OpenNebula still has to give, by its own account: CPU in percent of a core, MiB."""
+
+    cpu: float
+    memory_mib: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What OpenNebula asks about."""
+
+    hosts: Mapping[int, frozenset[int]]
+    """By VM id: the ids of the hosts that it may be on, all requirements and rights considered."""
+    room: Mapping[int, Room] = field(default_factory=dict)
+    """By host id: it deploys nothing beyond that, whatever shares there are."""
+    cluster: int | None = None
+    """Migrations within this cluster are wanted; None: places for VMs that wait."""
+
+
+NOTHING = Wanted(hosts={})
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What is handed over."""
+
+    steps: tuple[Deploy | Migrate, ...] = ()
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """By VM id, of those asked about: why nothing is done with it."""
+
+
+class Asking:
+    """A plan that OpenNebula waits for."""
+
+    def __init__(self, wanted: Wanted, waits: Callable[[], bool]) -> None:
+        """`waits` says whether it still does."""
+        self.wanted = wanted
+        self.waits = waits
+        self.answer: Deferred[Handed] = Deferred()
+
+    def fail(self, error: Exception) -> None:
+        """Say why there is no plan, where there is none yet."""
+        if not self.answer.called:
+            self.answer.errback(error)
+
+
+def narrowed(seen: Seen, wanted: Wanted) -> Seen:
+    """The same cloud, in which nothing can be done but what is wanted."""
+    snapshot = seen.snapshot
+    vms = snapshot.vms
+    asked = np.isin(vms.id, list(wanted.hosts))
+    waits = vms.state == int(VmState.PENDING)
+    if wanted.cluster is None:
+        kept_waiting, movable = waits & ~asked, vms.movable & asked
+    else:
+        inside = np.append(seen.observation.host_cluster == wanted.cluster, [False])
+        kept_waiting, movable = waits, vms.movable & asked & inside[vms.host]
+    state = np.where(kept_waiting, int(VmState.ABSENT), vms.state)
+    given = {row: _given(seen, wanted, row) for row in np.flatnonzero(asked).tolist()}
+    now = replace(snapshot, vms=replace(vms, state=state, movable=movable))
+    return replace(
+        seen,
+        snapshot=narrowed_to(now, given, "given by OpenNebula"),
+        observation=_told(seen.observation, nowhere(seen, wanted, np.flatnonzero(asked & waits))),
+    )
+
+
+def _told(observation: Observation, why: Mapping[int, str]) -> Observation:
+    """The same, where also these VMs can be nowhere; what was known before says more."""
+    rules = observation.constraints
+    if rules is None or not why:
+        return observation
+    unplaceable = {**why, **rules.unplaceable}
+    return replace(observation, constraints=replace(rules, unplaceable=unplaceable))
+
+
+def _given(seen: Seen, wanted: Wanted, row: int) -> Bools:
+    """[hosts]: those that OpenNebula allows the VM in this row, and has room on."""
+    vm = int(seen.snapshot.vms.id[row])
+    hosts = {one for one in wanted.hosts[vm] if _fits(seen, wanted, row, one)}
+    return np.array([host in hosts for host in seen.snapshot.hosts.id.tolist()], dtype=bool)
+
+
+def nowhere(seen: Seen, wanted: Wanted, rows: Iterable[int]) -> Mapping[int, str]:
+    """By VM id, of the VMs in these rows that OpenNebula would deploy on no host: why that is."""
+    found = {}
+    for row in map(int, rows):
+        vm = int(seen.snapshot.vms.id[row])
+        hosts = sorted(wanted.hosts[vm])
+        if not hosts:
+            found[vm] = "OpenNebula finds no host that meets all its requirements"
+        elif not any(_fits(seen, wanted, row, host) for host in hosts):
+            cpu, memory_mib = seen.observation.vm_reserved[row].tolist()
+            most = max(hosts, key=lambda host: wanted.room[host].memory_mib)
+            found[vm] = (
+                f"reserves {cpu:g} % of CPU and {memory_mib:,.0f} MiB; none of the {len(hosts)}"
+                " hosts that meet its requirements has that left in OpenNebula's account: host"
+                f" {most} has {wanted.room[most].cpu:g} % and {wanted.room[most].memory_mib:,.0f}"
+                " MiB"
+            )
+    return found
+
+
+def _fits(seen: Seen, wanted: Wanted, row: int, host: int) -> bool:
+    """Whether OpenNebula would deploy the VM there; it does not ask when it migrates one."""
+    room = wanted.room.get(host)
+    if room is None or seen.snapshot.vms.state[row] != int(VmState.PENDING):
+        return True
+    cpu, memory_mib = seen.observation.vm_reserved[row].tolist()
+    return bool(cpu <= room.cpu and memory_mib <= room.memory_mib)
+
+
+async def hand_over(
+    world: World, seen: Seen, decided: Decided, wanted: Wanted, waits: Callable[[], bool]
+) -> Handed:
+    """Choose what is handed over, and write it down as sent; `waits`: whether anybody waits."""
+    new = [step for step in _placements(decided.steps) if step.vm in wanted.hosts]
+    waiting = _placements(one.step for one in seen.verdicts.waiting)
+    again = [step for step in waiting if _still_wanted(step, wanted)]
+    left_out = dict.fromkeys(
+        [step.id for step in new if step.after],
+        "another step must come first; OpenNebula asks again",
+    )
+    fitting, too_much = _together(seen, wanted, [*again, *(step for step in new if not step.after)])
+    left_out |= too_much
+    if not waits():
+        left_out = dict.fromkeys([step.id for step in new], "OpenNebula did not wait for the plan")
+        fitting = []
+    at_s, ids = world.now(), {step.id for step in new} - left_out.keys()
+    await world.database.run(lambda c: journal.mark_sent(c, ids, at_s))
+    await world.database.run(lambda c: journal.expire(c, left_out, at_s))
+    by_vm = {step.vm: left_out[step.id] for step in new if step.id in left_out}
+    placed = {step.vm for step in fitting}
+    reasons = {**decided.decision.reasons, **by_vm}
+    return Handed(
+        tuple(fitting),
+        {vm: why for vm, why in reasons.items() if vm in wanted.hosts and vm not in placed},
+    )
+
+
+def _placements(steps: Iterable[Step]) -> list[Deploy | Migrate]:
+    return [step for step in steps if isinstance(step, Deploy | Migrate)]
+
+
+def _still_wanted(step: Deploy | Migrate, wanted: Wanted) -> bool:
+    """A plan can be lost on its way, or refused because an earlier one is not done yet."""
+    return isinstance(step, Deploy) and step.host in wanted.hosts.get(step.vm, ())
+
+
+def _together(
+    seen: Seen, wanted: Wanted, steps: Sequence[Deploy | Migrate]
+) -> tuple[list[Deploy | Migrate], dict[str, str]]:
+    """Those that OpenNebula has room for, one after another, and why the others have to wait."""
+    left = {host: (room.cpu, room.memory_mib) for host, room in wanted.room.items()}
+    fitting: list[Deploy | Migrate] = []
+    without: dict[str, str] = {}
+    for step in steps:
+        if isinstance(step, Deploy) and step.host in left:
+            row = int(np.searchsorted(seen.observation.vm_id, step.vm))
+            cpu, memory_mib = seen.observation.vm_reserved[row].tolist()
+            has = left[step.host]
+            if cpu > has[0] or memory_mib > has[1]:
+                without[step.id] = (
+                    f"OpenNebula has {has[0]:g} % of CPU and {has[1]:.0f} MiB left to reserve on"
+                    f" host {step.host}; the VM reserves {cpu:g} % and {memory_mib:.0f} MiB"
+                )
+                continue
+            left[step.host] = (has[0] - cpu, has[1] - memory_mib)
+        fitting.append(step)
+    return fitting, without
+
+
+async def answer(world: World, seen: Seen, decided: Decided, asking: Asking) -> frozenset[str]:
+    """The ids of all steps that are OpenNebula's to take, once it has been answered."""
+    handed = await hand_over(world, seen, decided, asking.wanted, asking.waits)
+    if not asking.answer.called:
+        asking.answer.callback(handed)
+    return frozenset(step.id for step in decided.steps if step.kind in _ITS_OWN)
+
+
+_ITS_OWN = ("deploy", "migrate")

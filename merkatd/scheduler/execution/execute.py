@@ -1,0 +1,221 @@
+"""What is done with a decision, as the mode allows; failed boots are started once more.
+
+OpenNebula keeps such a VM charged to its host and waits for somebody to recover it. To recreate
+it would lose what its disks hold, so nothing else than another attempt is made by ourselves. An
+attempt is made where its floor still fits beside those of all VMs on the host, and beside all that
+their balloons hold.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.logger import Logger
+
+from merkatd.cluster import Deploy, Floats, Migrate, Step, VmState
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.database.scheduler.plan_store import StoredPlan
+from merkatd.scheduler.base.settings import RESOURCES
+from merkatd.scheduler.context import World
+from merkatd.scheduler.execution.approval import approved, propose
+from merkatd.scheduler.execution.delegation import NOTHING, Asking, Wanted, answer, narrowed
+from merkatd.scheduler.execution.shadow import Shadow
+from merkatd.scheduler.observation.failed_boots import FAILED, attempts_at, is_tried_again
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.snapshot_builder import MEMORY
+from merkatd.scheduler.phases.act import Acted, act
+from merkatd.scheduler.phases.decide import Decided, decide
+from merkatd.scheduler.phases.permission import Leave
+from merkatd.scheduler.terms.affordability import Afforded, beside
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What is done about VMs that failed to boot."""
+
+    steps: Mapping[str, Deploy] = field(default_factory=dict)
+    """By id: other attempts, in the journal and not sent yet."""
+    messages: Mapping[int, str] = field(default_factory=dict)
+    """By VM id: what its owner is told."""
+
+
+async def mend(world: World, seen: Seen, decided: Sequence[Step]) -> Mended:
+    """Write down another attempt for each that has not had enough of them.
+
+    `decided` are this period's other steps, which bring VMs to hosts too.
+    """
+    words, hosts = seen.observation.vm_words, seen.observation.vm_host
+    rows = [row for row, said in enumerate(words) if said == FAILED and hosts[row] >= 0]
+    if not rows:
+        return Mended()
+    return await world.database.run(
+        lambda connection: _store(connection, world, seen, rows, decided)
+    )
+
+
+def _store(
+    connection: sa.Connection, world: World, seen: Seen, rows: list[int], decided: Sequence[Step]
+) -> Mended:
+    steps, messages = [], {}
+    names = dict(zip(seen.observation.host_id.tolist(), seen.observation.host_name, strict=True))
+    failed = {row: attempts_at(connection, int(seen.snapshot.vms.id[row])) for row in rows}
+    rooms = _Rooms(seen, decided, [row for row, count in failed.items() if count is not None])
+    for row, count in failed.items():
+        if count is None:
+            continue
+        vm, host = int(seen.observation.vm_id[row]), int(seen.observation.vm_host[row])
+        where = f"it failed to boot on {names.get(host, f'host {host}')}"
+        if not is_tried_again(count, world.rhythm.boot_retries):
+            messages[vm] = f"{where}: an administrator must recover it (onevm recover {vm})"
+        elif not rooms.take(row):
+            messages[vm] = f"{where}; it is tried once more when its floor fits there again"
+        else:
+            reason = f"{where}: attempt {count + 1}"
+            steps.append(Deploy(period=seen.period, vm=vm, host=host, reason=reason))
+            messages[vm] = f"{where}; it is tried once more"
+    recorded = journal.record(connection, steps, world.now()).recorded
+    return Mended({one.id: one for one in recorded if isinstance(one, Deploy)}, messages)
+
+
+class _Rooms:
+    """What hosts have left of their capacity, CPU and memory, while failed VMs start again."""
+
+    def __init__(self, seen: Seen, decided: Sequence[Step], failed: list[int]) -> None:
+        """`failed` are the rows of the VMs that hold nothing until they are tried again."""
+        snapshot, own = seen.snapshot, slice(len(RESOURCES))
+        vms = snapshot.vms
+        outside = (vms.market < 0)[:, np.newaxis]
+        self._amount: Floats = np.where(outside, vms.cap, vms.floor)[:, own]
+        self._held = self._amount.copy()  # what no balloon has given back can't be given away
+        self._held[:, MEMORY] = np.fmax(self._held[:, MEMORY], vms.held[:, MEMORY])
+        self._host = vms.host
+        self._left: Floats = seen.observation.host_capacity[:, own].copy()
+        holds = (vms.host >= 0) & (vms.state != VmState.PENDING)
+        holds[failed] = False
+        for host, there in ((vms.host, holds), (vms.source, holds & (vms.source >= 0))):
+            np.subtract.at(self._left, host[there], self._held[there])
+        for step in decided:
+            if isinstance(step, Deploy | Migrate) and step.vm in vms.id:
+                self._reserve(seen, step)
+
+    def _reserve(self, seen: Seen, step: Deploy | Migrate) -> None:
+        """Count a VM that comes to a host beside the host that it is on, with what it brings."""
+        row, at = seen.snapshot.vm_row(step.vm), seen.snapshot.host_row(step.host)
+        if at != self._host[row]:
+            self._left[at] -= (self._held if isinstance(step, Migrate) else self._amount)[row]
+
+    def take(self, row: int) -> bool:
+        """Reserve the floor of the VM in this row on its host, if it fits there."""
+        host = int(self._host[row])
+        left = self._left[host] - self._amount[row]
+        if (left < 0).any():
+            return False
+        self._left[host] = left
+        return True
+
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Done:
+    """What was decided, and what was done of it."""
+
+    seen: Seen
+    decided: Decided
+    acted: Acted
+
+
+async def watch(world: World, affordable: Afforded, leave: Leave, shadow: Shadow) -> Done:
+    """Decide and do nothing; beside another scheduler, compare."""
+    seen = affordable.seen
+    decided = await decide(world, seen, affordable.unpaid, leave)
+    if leave.mode is Mode.SHADOW:
+        await shadow.look(world, seen, decided.decision.plan.of(Migrate))
+    else:
+        shadow.rest()
+    _log.info(
+        "Mode {mode}: {steps} steps would be sent, and none is",
+        mode=str(leave.mode),
+        steps=len(decided.limits.plan),
+    )
+    for step in decided.limits.plan:
+        _log.debug(
+            "{mode}: {kind} of VM {vm} is not done: {reason}",
+            mode=str(leave.mode),
+            kind=step.kind,
+            vm=step.vm,
+            reason=step.reason,
+        )
+    told = await _told_beside(world, decided, affordable.messages)
+    return Done(seen, told, Acted(0, 0, 0))
+
+
+async def carry_out(
+    world: World, affordable: Afforded, leave: Leave, asking: Asking | None
+) -> Done:
+    """Decide, and do all of it for which there is leave."""
+    seen = affordable.seen
+    if leave.mode is Mode.ASK:
+        return await _with_approval(world, affordable, asking)
+    scene = narrowed(seen, _wanted(asking)) if world.handing else seen
+    decided = await decide(world, scene, affordable.unpaid, leave)
+    decided = await _told_beside(world, decided, affordable.messages)
+    return await _done(world, seen, scene, decided, asking)
+
+
+async def _with_approval(world: World, affordable: Afforded, asking: Asking | None) -> Done:
+    """Do what was approved of, and say what would be done besides."""
+    seen, given = affordable.seen, await approved(world)
+    scene = given.scene(seen, _wanted(asking) if world.handing else None)
+    decided = await decide(world, scene, given.unpaid(affordable.unpaid), given.leave)
+    decided = await _told_beside(world, decided, affordable.messages)
+    done = await _done(world, seen, scene, decided, asking)
+    if world.handing and asking is None and given.plan is not None:
+        return done  # it is carried out when OpenNebula asks
+    standing = await propose(world, seen, affordable.unpaid, given, done.decided)
+    if standing is None:
+        return done
+    waiting = await world.executor.run(lambda: waiting_for(standing))
+    return replace(done, decided=await _told_beside(world, done.decided, waiting))
+
+
+async def _done(
+    world: World, seen: Seen, scene: Seen, decided: Decided, asking: Asking | None
+) -> Done:
+    handed: frozenset[str] = frozenset()
+    if asking is not None:
+        handed = await answer(world, scene, decided, asking)
+    mended = await mend(world, seen, decided.steps)
+    decided = await _told_beside(world, decided, mended.messages)
+    acted = await act(world, seen, decided, handed, mended.steps)
+    return Done(seen, await _told_beside(world, decided, acted.refusals), acted)
+
+
+def _wanted(asking: Asking | None) -> Wanted:
+    return NOTHING if asking is None else asking.wanted
+
+
+def waiting_for(plan: StoredPlan) -> Mapping[int, str]:
+    """By VM id: what owners of VMs that are to be placed are told."""
+    return {
+        step.vm: f"plan {plan.id} places it, once an administrator approves"
+        for step in plan.steps
+        if step.kind == "deploy" and not step.skipped
+    }
+
+
+async def _told_beside(world: World, decided: Decided, messages: Mapping[int, str]) -> Decided:
+    """Return what `told_also` does, computed beside the reactor: every VM may have a reason."""
+    if not messages:
+        return decided
+    return await world.executor.run(lambda: told_also(decided, messages))
+
+
+def told_also(decided: Decided, messages: Mapping[int, str]) -> Decided:
+    """The same, where VMs' owners are told these too."""
+    decision = decided.decision
+    reasons = {**decision.reasons, **beside(decision.reasons, messages)}
+    return replace(decided, decision=replace(decision, reasons=reasons))

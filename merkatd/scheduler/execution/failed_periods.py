@@ -1,0 +1,23 @@
+"""A period that fails says in the database why it ended."""
+
+from twisted.logger import Logger
+
+from merkatd.database.scheduler import period_store
+from merkatd.database.scheduler.lease_store import LeaseLostError
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+
+_log = Logger()
+
+
+async def give_up(world: World, seen: Seen, error: Exception) -> None:
+    """Say in the database why the period ended, unless it decided: then it is charged."""
+    why, at_s = f"{type(error).__name__}: {error}", world.now()
+    if isinstance(error, LeaseLostError):
+        return
+    try:
+        await world.database.run(lambda c: period_store.give_up(c, seen.period, at_s, why))
+    except Exception:  # noqa: BLE001 - the first error is raised; this one follows from it, or is logged
+        _log.failure(
+            "Period {period} failed, and its failure could not be stored", period=seen.period
+        )

@@ -1,0 +1,258 @@
+"""Following: VMs that begin to run between two periods get their limits within seconds.
+
+A guest starts without any limit, and the next period may be most of a minute away. After a
+period has acted, the hosts of managed VMs are asked every few seconds which domains run there: one
+call a host, which reads nothing else. A domain with another id is a guest that began to run anew.
+Only then its host is read, and the limits of the guest go into the journal and
+to the host: once for each start. What a daemon that dies leaves undone the next period finds, and
+decides anew.
+
+# Note [Guests that are gone]
+
+Limits are hard, and hold until the next period. After a guest ends or is powered off, its part of
+the host is idle until then, and its owner pays for the time that it ran, ten seconds at least
+(`least_charge_s`). A VM that was off for all but five seconds of each period would keep three
+quarters of a host from its neighbours for a sixth of the price. So once a guest is gone that had
+a part which others lack, the next period begins, no earlier than those ten seconds. In a cloud with
+thousands of hosts some guest is always gone: after a period that took long to work out, it is ten
+times as long until such a guest counts, and in the largest clouds it counts for nothing.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Throttle
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.lease_store import LeaseLostError
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.charging.used_cpu import Limited
+from merkatd.scheduler.context import Clock, World
+from merkatd.scheduler.execution.starting_guests import Arrivals
+
+MOST_HOSTS = 100
+"""So many hosts are asked in one look, or one in so many of them where that is more."""
+LOOKS_FOR_ALL = 4
+"""The others have their turn in the next looks."""
+
+REST = 10.0
+"""A period begins early after so many times what the last one took, at the earliest."""
+
+_log = Logger()
+
+
+class Following:
+    """Looks again and again at VMs that may begin to run, until the next period begins."""
+
+    def __init__(
+        self,
+        turn: DeferredLock,
+        clock: Clock,
+        may: Callable[[], bool],
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        """No look and no period go on at once: both have the `turn`. `may`: whether to act.
+
+        `wake` begins the next period early.
+        """
+        self._turn, self._clock, self._may, self._wake = turn, clock, may, wake
+        self._present: set[int] = set()
+        """VMs whose guests were seen since the period."""
+        self._period_s = self._soonest_s = clock.seconds()
+        """When the period began, and the earliest moment at which the next one is woken."""
+        self._world: World | None = None
+        self._expected = Arrivals()
+        self._hosts: list[int] = []
+        self._where: Mapping[int, int] = {}
+        self._runs: dict[int, int] = {}
+        self._turns: dict[int, int] = {}
+        self.limited: dict[int, list[float]] = {}
+        """By VM id: core-seconds that each new guest had computed when it was limited."""
+        self.looked: set[int] = set()
+        """Hosts that answered each look since the period: no guest began there without being
+        seen, if it ran for longer than from one look to the next."""
+        self._asked_s: dict[int, float] = {}
+        self._gap_s: dict[int, float] = {}
+        """By host: when it was asked last, and the longest time in which it was not."""
+        self._ends_s = 0.0
+        self._call: Any = None
+
+    @property
+    def found(self) -> Limited:
+        """New guests that were limited, for the charge."""
+        self._note_asked(self._asked_s)
+        return Limited(self.limited, frozenset(self.looked), dict(self._gap_s))
+
+    def _note_asked(self, hosts: Collection[int]) -> None:
+        now_s = self._clock.seconds()
+        for host in hosts:
+            gap_s = now_s - self._asked_s.get(host, now_s)
+            self._gap_s[host] = max(gap_s, self._gap_s.get(host, 0.0))
+            self._asked_s[host] = now_s
+
+    def expect(self, world: World, expected: Arrivals) -> None:
+        """Look for these from now on, until a period was missed."""
+        self._break_off()
+        if not expected.where or world.rhythm.arrival_look_s <= 0:
+            return
+        self._world, self._expected, self._turns = world, expected, {}
+        self._runs, self._where, self._hosts = expected.runs, expected.where, expected.hosts
+        self._present = set(self._runs)
+        now_s = self._clock.seconds()
+        rest_s = max(world.rhythm.least_charge_s, REST * (now_s - self._period_s))
+        self._soonest_s, self._ends_s = now_s + rest_s, now_s + 2 * world.rhythm.interval_s
+        self.looked = set(expected.hosts)
+        self._asked_s, self._gap_s = dict.fromkeys(expected.hosts, now_s), {}
+        self._later(world)
+
+    def forget(self) -> None:
+        """A period begins, or the daemon ends: look for nothing any more."""
+        self._period_s = self._clock.seconds()
+        if self._world is None:
+            self.looked = set()  # no host was asked since the period before
+        self._leave()
+
+    def _leave(self) -> None:
+        self._where, self._world, self._expected = {}, None, Arrivals()
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._call = None
+
+    def _break_off(self) -> None:
+        """What begins from now on may not be seen before the next period."""
+        self._leave()
+        self.looked = set()
+
+    def _later(self, world: World) -> None:
+        self._call = self._clock.callLater(
+            world.rhythm.arrival_look_s, lambda: ensureDeferred(self._due(world))
+        )
+
+    async def _due(self, world: World) -> None:
+        await self._turn.acquire()
+        try:
+            if world is not self._world:
+                return
+            if not self._may():
+                self.looked = set()
+                return
+            await self._look(world)
+        except (LeaseLostError, UnreachableError) as error:
+            _log.info("VMs that begin to run wait for the next period: {why}", why=str(error))
+            self._break_off()
+        except Exception:  # noqa: BLE001 - whatever it was, the next period sets the limits
+            _log.failure("VMs that begin to run wait for the next period")
+            self._break_off()
+        finally:
+            self._turn.release()
+        if not self._where or self._world is not world:
+            return
+        if self._clock.seconds() < self._ends_s:
+            self._later(world)
+        else:
+            self._break_off()
+
+    async def _look(self, world: World) -> None:
+        """Ask hosts for their domains, and limit the guests that began to run."""
+        hosts = self._next(world)
+        if not hosts:
+            return
+        there = await world.hypervisors.runs(hosts)
+        self.looked -= set(hosts) - there.keys()
+        self._note_asked(there)
+        missed = await world.executor.run(lambda: self._is_missed(there))
+        if missed and self._clock.seconds() >= self._soonest_s:
+            self._wake()
+        places = await world.executor.run(lambda: self._places(there))
+        if not places:
+            return
+        use = await world.hypervisors.read(places)
+        if use.run is None:
+            return
+        known = use.vm_id, use.run, use.cpu_s
+        steps = await world.executor.run(lambda: self._steps(*known))
+        if steps:
+            await _send(world, steps)
+
+    def _next(self, world: World) -> list[int]:
+        """Return the hosts that are asked now."""
+        most = max(MOST_HOSTS, -(-len(self._hosts) // LOOKS_FOR_ALL))
+        away = world.hypervisors.reach().away
+        self.looked -= away.keys()
+        now = [host for host in self._hosts if host not in away][:most]
+        chosen = set(now)
+        self._hosts.sort(key=lambda host: host in chosen)  # those that were asked come last
+        return now
+
+    def _is_missed(self, there: Mapping[int, Mapping[int, int]]) -> bool:
+        """Whether a guest is gone whose part others lack (Note [Guests that are gone])."""
+        now = {vm for runs in there.values() for vm in runs}
+        self._present |= now
+        gone = (self._present & self._expected.missed) - now
+        return any(self._where.get(vm) in there for vm in gone)
+
+    def _new(self, vm: int, run: int) -> bool:
+        return self._runs.get(vm) != run
+
+    def _places(self, there: Mapping[int, Mapping[int, int]]) -> dict[int, int]:
+        """By VM id: the host of each VM on a host where a guest began to run anew."""
+        began = {
+            host
+            for host, runs in there.items()
+            for vm, run in runs.items()
+            if self._where.get(vm) == host and self._new(vm, run)
+        }
+        if not began:
+            return {}
+        known = {**self._expected.others, **self._where}
+        return {vm: host for vm, host in known.items() if host in began}
+
+    def _steps(self, vms: Ints, runs: Ints, cpu_s: Floats) -> list[OnHost]:
+        """Return what hosts are told of guests that began to run."""
+        # A guest that can't be read yet has its turn in the next look.
+        known = zip(vms.tolist(), runs.tolist(), strict=True)
+        computed_s = dict(zip(vms.tolist(), cpu_s.tolist(), strict=True))
+        anew = {vm: run for vm, run in known if vm in self._where and self._new(vm, run)}
+        # Once for each start, whatever becomes of it.
+        self._runs.update(anew)
+        for vm in anew:
+            self.limited.setdefault(vm, []).append(computed_s[vm])
+        expected = self._expected
+        coming = [step for vm in anew for step in expected.steps.get(vm, ())]
+        ran = [vm for vm in anew if vm not in expected.steps]
+        steps = []
+        for step in (*coming, *(expected.again(ran) if ran else ())):
+            # The period itself may have told the host: its step is the first one.
+            turn = self._turns.get(step.vm, 0 if step.vm in expected.steps else 1)
+            steps.append(_in_turn(step, turn))
+        for vm in anew:
+            self._turns[vm] = self._turns.get(vm, 0 if vm in expected.steps else 1) + 1
+        return steps
+
+
+def _in_turn(step: OnHost, turn: int) -> OnHost:
+    return (
+        replace(step, turn=turn) if turn and isinstance(step, Limit | Throttle | Balloon) else step
+    )
+
+
+async def _send(world: World, steps: list[OnHost]) -> None:
+    """Record the limits, and send the hosts those that were not sent before."""
+    by_id, at_s = {step.id: step for step in steps}, world.now()
+
+    def store(connection: sa.Connection) -> frozenset[str]:
+        journal.record(connection, steps, at_s)
+        return journal.mark_sent(connection, by_id, at_s)
+
+    sent = await world.database.run(store)
+    await world.certain()
+    why = await world.hypervisors.apply([by_id[one] for one in by_id if one in sent])
+    at_s = world.now()
+    await world.database.run(lambda c: journal.confirm(c, sent - why.keys(), at_s))
+    await world.database.run(lambda c: journal.refuse(c, why, at_s))
+    for step_id, reason in why.items():
+        _log.warn("A host refused step {step}: {why}", step=step_id, why=reason)

@@ -1,0 +1,89 @@
+"""Writing messages to VMs: several at a time, for a limited time, the longest unwritten first.
+
+# Note [The order of messages]
+A message of a VM can change in every period: "3 of 5 hosts are full" becomes "4 of 5 hosts are
+full". In the order of VM ids, the VMs with low ids would then take all the time of every
+period, and the others would never have a reason. So the VM that was written to longest ago
+comes first, and a VM that was never written to comes before all others. Example: with time for
+50 messages and 200 VMs whose messages change in each period, each VM is written to once in four
+periods.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.context import World
+
+_AT_A_TIME = 4
+
+_log = Logger()
+
+
+class Telling:
+    """Writes messages where OpenNebula shows them; it knows when each VM was written to."""
+
+    def __init__(self) -> None:
+        self._written: dict[int, int] = {}
+        """By VM id: the count of messages when this VM's was written."""
+        self._count = 0
+
+    async def tell(
+        self,
+        world: World,
+        told: Mapping[int, str],
+        shown: Mapping[int, str],
+    ) -> None:
+        """Write the messages `told` that are not yet `shown`, as many as the time allows.
+
+        Both are by VM id. An empty text removes a message.
+        """
+        # Every VM may have news: they are put in order beside the reactor.
+        waiting = await world.executor.run(lambda: self._in_order(told, shown))
+
+        async def write() -> None:
+            while waiting:
+                vm = waiting.popleft()
+                if not await self._one(world, vm, told[vm]):
+                    waiting.clear()
+
+        writing = [ensureDeferred(write()) for _ in range(min(_AT_A_TIME, len(waiting)))]
+        await _all_or_the_limit(world, writing)
+        if waiting:
+            _log.info("{count} VMs get their message in a later period", count=len(waiting))
+            waiting.clear()
+
+    def _in_order(self, told: Mapping[int, str], shown: Mapping[int, str]) -> deque[int]:
+        """Return the VMs with news, the one that was written to longest ago first."""
+        news = [vm for vm, message in told.items() if shown.get(vm, "") != message]
+        self._written = {vm: at for vm, at in self._written.items() if vm in told}
+        return deque(sorted(news, key=lambda vm: (self._written.get(vm, -1), vm)))
+
+    async def _one(self, world: World, vm: int, message: str) -> bool:
+        """Write one message; False where OpenNebula does not answer."""
+        self._count += 1
+        self._written[vm] = self._count
+        try:
+            await world.cloud.tell(vm, message)
+        except UnreachableError as error:
+            _log.warn("The message of VM {vm} was not written: {error}", vm=vm, error=str(error))
+            return False
+        return True
+
+
+async def _all_or_the_limit(world: World, writing: list[Deferred[None]]) -> None:
+    """Return when all are done, or the time is over; late answers are taken when they come."""
+    over: Deferred[None] = Deferred()
+
+    def end(_: object = None) -> None:
+        if not over.called:
+            over.callback(None)
+
+    DeferredList(writing, consumeErrors=True).addCallback(end)
+    alarm = world.clock.callLater(world.rhythm.tell_limit_s, end)
+    await over
+    if alarm.active():
+        alarm.cancel()

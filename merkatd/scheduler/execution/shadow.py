@@ -1,0 +1,163 @@
+"""The shadow: where another scheduler placed and moved VMs, and where we would, in the same cloud.
+
+What it placed since the last look is taken away again, on paper, and we decide where it goes.
+What it moved is held against what we would have moved at that look, and the other way round.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from twisted.logger import Logger
+
+from merkatd.cluster import Deploy, Migrate, VmState
+from merkatd.database.scheduler import comparison_store, period_store
+from merkatd.database.scheduler.comparison_store import Comparison
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.decide import worked_out
+
+_log = Logger()
+
+
+class Shadow:
+    """Remembers who was where when it last looked, and whom we would have moved then."""
+
+    def __init__(self) -> None:
+        self._there: Mapping[int, int] | None = None
+        self._wanted: dict[int, Migrate] = {}
+        self._said: Mapping[int, int] = {}
+        """By VM id: where we would have it, as was kept already."""
+
+    def rest(self) -> None:
+        """It is not looking any more; what happens meanwhile is not compared."""
+        self._there, self._wanted, self._said = None, {}, {}
+
+    async def look(self, world: World, seen: Seen, moves: Sequence[Migrate]) -> None:
+        """Compare what was done since it last looked; at the first look nothing is new.
+
+        What was moved since then is compared with what we would have moved then; `moves` are
+        those of now.
+        """
+        there, under_way = _on_hosts(seen), _under_way(seen)
+        before, self._there = self._there, there
+        wanted = self._wanted
+        self._wanted = {vm: wanted[vm] for vm in wanted.keys() & under_way}
+        self._wanted |= {step.vm: step for step in moves}
+        if before is None:
+            return
+        found: list[Comparison] = []
+        new = {vm: host for vm, host in there.items() if vm not in before}
+        if new:
+            label = "+".join(market.strategy for market in world.markets)
+            memory = await world.database.read(
+                lambda connection: period_store.memory(connection, label)
+            )
+            found += await world.executor.run(lambda: compared(world, seen, memory, new))
+        # Whether one moves or will be where it was is known once it has come to rest.
+        self._there = {**there, **{vm: before[vm] for vm in before.keys() & under_way}}
+        stay = {vm: there[vm] for vm in (there.keys() & before.keys()) - under_way}
+        found += moved(seen, before, stay, wanted, self._said)
+        said = {vm: self._said[vm] for vm in self._said.keys() & under_way}
+        self._said = said | {
+            vm: step.host for vm, step in wanted.items() if stay.get(vm) == step.source
+        }
+        await world.database.run(lambda connection: comparison_store.add(connection, found))
+        for one in found:
+            _say(one)
+
+
+def _say(one: Comparison) -> None:
+    done = "placed" if one.source is None else "moved" if one.theirs != one.source else "left"
+    _log.info(
+        "VM {vm} was {done} on {theirs}; here it would be on {ours}: {why}",
+        vm=one.vm,
+        done=done,
+        theirs=one.theirs,
+        ours=one.ours or "no host yet",
+        why=one.why,
+    )
+
+
+def _on_hosts(seen: Seen) -> Mapping[int, int]:
+    """By VM id: the host of each VM that is on one, or on its way there."""
+    look = seen.observation
+    runs = np.isin(look.vm_state, (VmState.RUNNING, VmState.BUSY)) & (look.vm_host >= 0)
+    return dict(zip(look.vm_id[runs].tolist(), look.vm_host[runs].tolist(), strict=True))
+
+
+def _under_way(seen: Seen) -> frozenset[int]:
+    """The VMs to which something is done at the moment."""
+    look = seen.observation
+    return frozenset(look.vm_id[look.vm_state == VmState.BUSY].tolist())
+
+
+def compared(
+    world: World, seen: Seen, memory: Mapping[str, object], new: Mapping[int, int]
+) -> list[Comparison]:
+    """What we would have done with these VMs in this cloud, had it not been done."""
+    vms = seen.snapshot.vms
+    rows = np.isin(vms.id, list(new))
+    waiting = replace(
+        vms,
+        state=np.where(rows, int(VmState.PENDING), vms.state),
+        host=np.where(rows, -1, vms.host),
+        held=np.where(rows[:, np.newaxis], np.nan, vms.held),
+    )
+    without = replace(seen, snapshot=replace(seen.snapshot, vms=waiting))
+    decision, _ = worked_out(world, without, memory)
+    ours = {step.vm: step for step in decision.plan.of(Deploy) if step.vm in new}
+    hosts, names = _names(seen)
+    return [
+        Comparison(
+            period=seen.period,
+            at_s=seen.observation.at_s,
+            vm=vm,
+            name=names[vm],
+            theirs=hosts[host],
+            ours=hosts[ours[vm].host] if vm in ours else None,
+            why=ours[vm].reason if vm in ours else decision.reasons.get(vm, "it would wait"),
+        )
+        for vm, host in new.items()
+    ]
+
+
+def moved(
+    seen: Seen,
+    before: Mapping[int, int],
+    there: Mapping[int, int],
+    wanted: Mapping[int, Migrate],
+    said: Mapping[int, int],
+) -> Iterator[Comparison]:
+    """Moves that one of the two made or would have made, of VMs that are `there` still.
+
+    What we would move again and again, because nobody does, is told once.
+    """
+    hosts, names = _names(seen)
+    for vm, host in there.items():
+        ours = wanted.get(vm)
+        if host == before[vm] and (ours is None or said.get(vm) == ours.host):
+            continue
+        yield Comparison(
+            period=seen.period,
+            at_s=seen.observation.at_s,
+            vm=vm,
+            name=names[vm],
+            source=hosts[before[vm]],
+            theirs=hosts[host],
+            ours=hosts[before[vm] if ours is None else ours.host],
+            why="it would have stayed" if ours is None else ours.reason,
+        )
+
+
+class _Hosts(dict[int, str]):
+    """Their names by id; one that is gone still has its number."""
+
+    def __missing__(self, host: int) -> str:
+        return f"host {host}"
+
+
+def _names(seen: Seen) -> tuple[Mapping[int, str], Mapping[int, str]]:
+    look = seen.observation
+    hosts = _Hosts(zip(look.host_id.tolist(), look.host_name, strict=True))
+    return hosts, dict(zip(look.vm_id.tolist(), look.vm_name, strict=True))

@@ -1,0 +1,258 @@
+"""Which VMs may begin to run before the next period, and the limits that each is to have then.
+
+Those are VMs that the period places, VMs that are off and that their owners may resume, and VMs
+that run or are busy: their owners may start them anew at any time, and a new domain has no limits.
+Such a VM gets those that the period gave it. A VM that was off and is resumed has no share: it gets
+what its charge pays for, as far as its payer has credits left, and weighs no more than that beside
+neighbours, which paid for all of the host. Pure, but for the one question what payers have left.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import (
+    RESTING,
+    Balloon,
+    Bools,
+    Deploy,
+    Floats,
+    Limit,
+    OnHost,
+    Snapshot,
+    Throttle,
+    VmState,
+)
+from merkatd.cluster.columns import NOWHERE
+from merkatd.limits.cpu_limits import limit_steps
+from merkatd.limits.enforced_limits import BEYOND, MEMORY, UNSET, InForce
+from merkatd.limits.io_limits import throttle_steps
+from merkatd.limits.occupancy import Scene, scene_of
+from merkatd.scheduler.charging.contended_parts import contended
+from merkatd.scheduler.charging.means_at_rest import Means, means_in
+from merkatd.scheduler.charging.used_cpu import CPU
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.decide import Decided
+
+_LITTLE = 0.02
+"""Of a host's cores: too little to begin a period early for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """VMs that may begin to run, and the other VMs on their hosts."""
+
+    steps: Mapping[int, tuple[OnHost, ...]] = field(default_factory=dict)
+    """By VM id: what the host is to be told once it runs."""
+    others: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: the hosts of all VMs that ran when the period looked."""
+    where: Mapping[int, int] = field(default_factory=dict)
+    """By VM id: the hosts of those that will run, and of managed VMs that may be started anew."""
+    hosts: list[int] = field(default_factory=list)
+    """The ids of these hosts, ascending; the list is the receiver's."""
+    runs: dict[int, int] = field(default_factory=dict)
+    """By VM id: the runs of these that have limits; the receiver's as well."""
+    missed: frozenset[int] = frozenset()
+    """VMs with a part of a host that others there lack, and can have once the VM is gone."""
+    again: Callable[[Collection[int]], Sequence[OnHost]] = lambda _vms: ()
+    """Returns what hosts are to be told of some of these once they run anew."""
+
+
+async def arrivals(world: World, seen: Seen, decided: Decided) -> Arrivals:
+    """Return the VMs that may begin to run after this period has acted."""
+    placed = await world.executor.run(lambda: _placed(decided))
+    off = np.isin(seen.snapshot.vms.state, RESTING) & (seen.snapshot.vms.market != NOWHERE)
+    returning: dict[int, tuple[OnHost, ...]] = {}
+    if off.any():
+        means = await world.database.read(lambda c: means_in(c, world, seen.period))
+        returning = await world.executor.run(lambda: _returning(world, seen, decided, means))
+    steps = {**{vm: some for vm, (_, some) in placed.items()}, **returning}
+    runs, watched = await world.executor.run(lambda: _watched(seen, decided))
+    if not steps and not watched:
+        return Arrivals()
+    others, where = await world.executor.run(lambda: _places(seen, placed, steps, watched))
+    hosts = await world.executor.run(lambda: sorted(set(where.values())))
+    again = partial(_again, world, seen, decided)
+    missed = await world.executor.run(lambda: _missed(seen, decided))
+    return Arrivals(steps, others, where, hosts, runs, missed, again)
+
+
+def _places(
+    seen: Seen,
+    placed: Mapping[int, tuple[int, Any]],
+    steps: Collection[int],
+    watched: Collection[int],
+) -> tuple[dict[int, int], dict[int, int]]:
+    """By VM id: the hosts of all VMs that run, and those of the VMs that may begin to run."""
+    vms, places = seen.observation.vm_id.tolist(), seen.observation.vm_host.tolist()
+    there = dict(zip(vms, places, strict=True))
+    on = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+    others = {vm: there[vm] for vm in seen.observation.vm_id[on].tolist() if there[vm] >= 0}
+    stay = {vm: there[vm] for vm in watched}
+    begin = {vm: placed[vm][0] if vm in placed else there[vm] for vm in steps}
+    return others, {**stay, **begin}
+
+
+def _missed(seen: Seen, decided: Decided) -> frozenset[int]:
+    """Return the VMs that have more than a little of a host on which another VM lacks cores."""
+    snapshot, decision = seen.snapshot, decided.decision
+    host = scene_of(snapshot, decision.plan).then
+    rows = np.flatnonzero(contended(snapshot, decision)[:, CPU])
+    much = decision.allocations[rows, CPU] > _LITTLE * snapshot.hosts.capacity[host[rows], CPU]
+    return frozenset(snapshot.vms.id[rows[much]].tolist())
+
+
+def _watched(seen: Seen, decided: Decided) -> tuple[dict[int, int], frozenset[int]]:
+    """Return the runs that have limits, by VM id, and the VMs that no step takes from their hosts.
+
+    A VM that was busy without limits (it booted, or was shut down) has no run here: it is limited
+    as soon as its guest is seen.
+    """
+    if seen.use.run is None:
+        return {}, frozenset()
+    vms, in_force = seen.snapshot.vms, seen.in_force
+    scene = scene_of(seen.snapshot, decided.decision.plan)
+    stays = _stays(seen.snapshot, scene)
+    limited = scene.told | (in_force.global_quota_us > 0) | (in_force.vcpu_quota_us > 0)
+    ids = set(vms.id[stays & limited].tolist())
+    known = zip(seen.use.vm_id.tolist(), seen.use.run.tolist(), strict=True)
+    return {vm: run for vm, run in known if vm in ids}, frozenset(vms.id[stays].tolist())
+
+
+def _stays(snapshot: Snapshot, scene: Scene) -> Bools:
+    """[vms]: managed, running or busy on a host that no step takes it from."""
+    vms = snapshot.vms
+    on_host = (scene.now != NOWHERE) & (scene.now == scene.then) & (vms.market != NOWHERE)
+    busy = on_host & (vms.state == VmState.BUSY)
+    stays: Bools = busy | (on_host & scene.told & (vms.state == VmState.RUNNING))
+    stays[list(scene.arrival)] = False
+    return stays
+
+
+def _again(world: World, seen: Seen, decided: Decided, vms: Collection[int]) -> tuple[OnHost, ...]:
+    """Return the limits of VMs that began to run anew: a new domain has none of them."""
+    snapshot, allocations = seen.snapshot, decided.decision.allocations
+    scene = scene_of(snapshot, decided.decision.plan)
+    scene = replace(scene, told=_stays(snapshot, scene) & np.isin(snapshot.vms.id, list(vms)))
+    in_force = _unset(snapshot, seen.in_force)
+    share = allocations[:, CPU]
+    limits = limit_steps(snapshot, scene, share, frozenset(), in_force, world.limits.cpu)
+    balloons = _balloons(seen, decided, scene.told)
+    return (*limits, *throttle_steps(snapshot, scene, allocations, in_force), *balloons)
+
+
+def _unset(snapshot: Snapshot, in_force: InForce) -> InForce:
+    """Return the limits of new domains: none, where any can be set."""
+    free = {
+        name: np.where(there == BEYOND, BEYOND, UNSET) for name, there in in_force.further.items()
+    }
+    nothing = InForce.nothing(snapshot)
+    return replace(nothing, pin_policy=in_force.pin_policy, further=free)
+
+
+def _balloons(seen: Seen, decided: Decided, again: Bools) -> list[Balloon]:
+    """Return what VMs that began to run anew are told of memory: what they were told before.
+
+    A guest that boots has all of its size, and has nothing to lose yet.
+    """
+    told = {one.vm: one.memory_mib for one in decided.limits.plan if isinstance(one, Balloon)}
+    vms, before = seen.snapshot.vms, seen.in_force.memory_mib
+    size = seen.in_force.boots_with(vms.cap[:, seen.snapshot.resources.index(MEMORY)])
+    found = []
+    for row in np.flatnonzero(again & seen.in_force.balloon).tolist():
+        vm, kept = int(vms.id[row]), int(before[row])
+        memory_mib = told.get(vm, kept)
+        if 0 <= memory_mib < size[row]:
+            why = f"from its size to {memory_mib} MiB, as before it was started again"
+            found.append(Balloon(period=seen.period, vm=vm, reason=why, memory_mib=memory_mib))
+    return found
+
+
+def _placed(decided: Decided) -> dict[int, tuple[int, tuple[OnHost, ...]]]:
+    """By id of each VM that is deployed: its host, and the limits that come after."""
+    deploys = {step.id: step for step in decided.steps if isinstance(step, Deploy)}
+    found: dict[int, tuple[int, tuple[OnHost, ...]]] = {}
+    for step in decided.limits.plan if deploys else ():
+        if not isinstance(step, Limit | Throttle | Balloon):
+            continue
+        if step.after and deploys.keys() >= set(step.after):
+            before = found.get(step.vm, (0, ()))[1]
+            found[step.vm] = (deploys[step.after[0]].host, (*before, step))
+    return found
+
+
+def _returning(
+    world: World, seen: Seen, decided: Decided, means: Mapping[int, Means]
+) -> dict[int, tuple[OnHost, ...]]:
+    """By VM id: the limits of each VM that is off now, as they are to be once it runs."""
+    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    off = np.isin(vms.state, RESTING) & np.isin(vms.id, list(means))
+    if not off.any():
+        return {}
+    scene = scene_of(snapshot, decided.decision.plan)
+    there = scene.bidding & (vms.market != NOWHERE) & (scene.then != NOWHERE)
+    highest = np.zeros(len(snapshot.hosts))
+    np.maximum.at(highest, scene.then[there], vms.bid[there, CPU])
+    shares, bid = decided.decision.allocations.copy(), vms.bid.copy()
+    for row in np.flatnonzero(off).tolist():
+        own, beside = means[int(vms.id[row])], float(highest[scene.then[row]])
+        shares[row] = own.amounts
+        shares[row, CPU] = own.units
+        # Weights of neighbours stay unchanged: no VM can weigh more than the first of them.
+        bid[row, CPU] = min(own.weighs, beside) if beside > 0 else own.weighs
+    state = np.where(off, int(VmState.RUNNING), vms.state)
+    after = replace(snapshot, vms=replace(vms, bid=bid, state=state))
+    scene = replace(scene_of(after, decided.decision.plan), told=off)
+    throttles = throttle_steps(after, scene, shares, _unset(snapshot, seen.in_force))
+    found: dict[int, tuple[OnHost, ...]] = {}
+    limits = _limits(world, after, decided, shares[:, CPU], seen.in_force)
+    steps: list[OnHost] = [*limits, *throttles, *_balloons_of_returning(seen, decided, off)]
+    for step in steps:
+        if off[snapshot.vm_row(step.vm)]:
+            found[step.vm] = (*found.get(step.vm, ()), step)
+    return found
+
+
+def _balloons_of_returning(seen: Seen, decided: Decided, off: Bools) -> list[Balloon]:
+    """Return the memory of each VM that is off, once it runs: its floor, and a part of the rest.
+
+    A guest comes back with all of its size. Its host keeps its floor free; what nobody holds there
+    is divided among all VMs that are off.
+    """
+    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    if MEMORY not in snapshot.resources:
+        return []
+    column = snapshot.resources.index(MEMORY)
+    then = scene_of(snapshot, decided.decision.plan).then
+    there, resting = then != NOWHERE, off & (then != NOWHERE)
+    given = decided.decision.allocations[:, column]
+    holds = np.where(np.isin(vms.state, RESTING), vms.floor[:, column], vms.held[:, column])
+    holds = np.where(vms.market == NOWHERE, vms.cap[:, column], np.fmax(holds, given))
+    hosts = len(snapshot.hosts)
+    free = snapshot.hosts.capacity[:, column] - np.bincount(then[there], holds[there], hosts)
+    whole = seen.in_force.boots_with(vms.cap[:, column])
+    each = np.maximum(free, 0.0) / np.maximum(np.bincount(then[resting], minlength=hosts), 1)
+    found = []
+    for row in np.flatnonzero(resting).tolist():
+        cap, floor = float(vms.cap[row, column]), float(vms.floor[row, column])
+        memory_mib = int(min(np.ceil(floor) + each[then[row]], cap))
+        if memory_mib < whole[row]:
+            why = f"from its size to {memory_mib} MiB, which its host has free, as it was resumed"
+            vm, anew = int(vms.id[row]), vms.state[row] == VmState.POWERED_OFF
+            # A guest that boots has nothing to lose yet; one that was suspended has.
+            step = Balloon(
+                period=seen.period, vm=vm, reason=why, memory_mib=memory_mib, unpaid=bool(anew)
+            )
+            found.append(step)
+    return found
+
+
+def _limits(
+    world: World, snapshot: Snapshot, decided: Decided, share: Floats, in_force: InForce
+) -> list[Limit]:
+    scene = scene_of(snapshot, decided.decision.plan)
+    return list(limit_steps(snapshot, scene, share, frozenset(), in_force, world.limits.cpu))

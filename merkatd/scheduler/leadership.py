@@ -1,0 +1,295 @@
+"""Leading: of several daemons on one database, and in one zone, at most one acts.
+
+The holder of the lease in the database acts (`merkatd.database.scheduler.lease_store`). It raises
+the lease's counter every few seconds, and with everything that it writes; the others watch it and
+take the lease when the counter has stood still for `lease_s`, or at once when it was given back.
+
+A daemon can be stopped for minutes between two of its instructions. So nothing is sent unless
+the lease was surely its own not long ago: `certain` looks again where that is not so. It
+counts nine tenths of the time that the others wait: clocks may differ by any amount, and run
+up to a tenth faster or slower than each other.
+
+A newer version brings the schema up to date when it starts. A daemon of an older one that is
+still there then acts no more: it does not know what is written there now.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.database import migrations
+from merkatd.database.scheduler import lease_store
+from merkatd.database.scheduler.lease_store import Lease, LeaseLostError
+from merkatd.scheduler.base.outages import Outage
+from merkatd.scheduler.base.ports import Transactions, UnreachableError
+
+Result = TypeVar("Result")
+
+LEAST_LEASE_S = 2.0
+"""A shorter lease would be lost to every hiccup of a machine."""
+
+_LOOKS = 18
+"""How often the lease is looked at in the time after which it is lost."""
+_SURELY = 0.9
+
+_log = Logger()
+
+
+def lease_s_of(interval_s: float) -> float:
+    """A daemon that dies is followed within two periods, the time between two looks included."""
+    return max(1.5 * interval_s, LEAST_LEASE_S)
+
+
+async def _always() -> bool:
+    return True
+
+
+class Leading:
+    """Whether this daemon may act, and the transactions of one that may."""
+
+    def __init__(
+        self,
+        database: Transactions,
+        clock: Any,
+        holder: str,
+        lease_s: float,
+        leads: Callable[[], Awaitable[bool]] = _always,
+        now: Callable[[], float] | None = None,
+        revision: str | None = None,
+    ) -> None:
+        """`leads` asks whether our server leads its zone; `now` only ever goes forward.
+
+        `revision` is the schema that this version knows; without one it is not looked at.
+        """
+        self._database = database
+        self._clock = clock
+        self._holder = holder
+        self._sure_s = self._wait_s = lease_s
+        self._leads = leads
+        self._now = now or clock.seconds
+        self._revision = revision
+        self._lease_away = Outage("The database with the lease")
+        self._token: int | None = None
+        self._surely_until_s = 0.0
+        self._seen: Lease | None = None
+        self._seen_s = self._now()
+        self._call: Any = None
+        self._in_hand: Deferred[None] | None = None
+        self._ended = False
+        self._when_taken: Callable[[], None] | None = None
+        self._when_lost: Callable[[], None] | None = None
+        self.why_not = "the lease on the database is not taken yet"
+        """Why this daemon does not act, where it does not."""
+
+    @property
+    def acting(self) -> bool:
+        """Whether the lease is ours, as far as we know."""
+        return self._token is not None
+
+    @property
+    def surely_acting(self) -> bool:
+        """Whether nobody else can have the lease yet; may be asked on any thread."""
+        return self._token is not None and self._now() < self._surely_until_s
+
+    def adopt(self, lease_s: float) -> None:
+        """Go by this one. Others may go by any that was in force here, and never hear of it.
+
+        So the lease counts as ours no longer than the shortest of them, and as lost by another
+        no sooner than after the longest, until this daemon is restarted.
+        """
+        self._sure_s, self._wait_s = min(self._sure_s, lease_s), max(self._wait_s, lease_s)
+        self._surely_until_s = min(self._surely_until_s, self._now() + _SURELY * self._sure_s)
+
+    def when_taken(self, call: Callable[[], None]) -> None:
+        """Call this each time that the lease becomes ours."""
+        self._when_taken = call
+
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Call this each time that the lease is ours no longer."""
+        self._when_lost = call
+
+    def start(self) -> None:
+        """Look now and every so often."""
+        self._in_hand = ensureDeferred(self._look_and_wait())
+
+    async def stop(self) -> None:
+        """Give the lease back, so that another need not wait."""
+        self._ended = True
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+        if self._in_hand is not None:
+            await self._in_hand
+        await self._give_back("this daemon ends")
+
+    async def _look_and_wait(self) -> None:
+        try:
+            await self.look()
+            self._lease_away.answered()
+        except UnreachableError:
+            pass  # the period says so
+        except Exception as error:  # noqa: BLE001 - a database that fails now may answer later
+            self._lease_away.failed(str(error))
+        self._in_hand = None
+        if not self._ended:
+            self._call = self._clock.callLater(self._sure_s / _LOOKS, self._again)
+
+    def _again(self) -> None:
+        self._call = None
+        self.start()
+
+    async def look(self) -> None:
+        """Keep the lease where it is ours; take it where its holder is gone."""
+        if self._token is not None:
+            try:
+                await self._renew(self._token)
+            except LeaseLostError as error:
+                self._lost(error)
+            return
+        found, unknown = await self._database.read(
+            lambda c: (lease_store.present(c), self._unknown(c))
+        )
+        if found != self._seen:
+            self._seen, self._seen_s = found, self._now()
+        if unknown:
+            self.why_not = unknown
+            return
+        if found is not None and not self._free(found):
+            self.why_not = f"daemon {found.holder} has the lease on this database"
+            return
+        if await self._our_server_leads():
+            await self._take(found)
+
+    def _free(self, found: Lease) -> bool:
+        if found.holder in {lease_store.NOBODY, self._holder}:
+            return True
+        return self._now() - self._seen_s >= self._wait_s
+
+    async def _take(self, found: Lease | None) -> None:
+        begin_s = self._now()
+        token = await self._database.run(lambda c: lease_store.take(c, self._holder, found))
+        if token is not None:
+            self._token = token
+            self._surely_until_s = begin_s + _SURELY * self._sure_s
+            _log.info("This daemon acts from now on (lease {token})", token=token)
+            if self._when_taken is not None:
+                self._when_taken()
+
+    async def may_begin(self) -> bool:
+        """Whether a period may begin: our server leads its zone, and the lease is ours.
+
+        Raises UnreachableError where the server can't be asked; another daemon may do better,
+        so the lease is given back then too.
+        """
+        try:
+            leads = await self._our_server_leads()
+        except UnreachableError:
+            await self._give_back("the server can't be reached")
+            raise
+        if not leads:
+            await self._give_back(self.why_not)
+            return False
+        await self.look()
+        return self.acting
+
+    async def _our_server_leads(self) -> bool:
+        if await self._leads():
+            return True
+        self.why_not = "another server leads the zone"
+        return False
+
+    async def certain(self) -> None:
+        """Return only where the lease is surely ours. Raises LeaseLostError."""
+        if self._token is None:
+            raise LeaseLostError("this daemon has no lease")
+        if self._now() >= self._surely_until_s:
+            await self._renew(self._token)
+
+    def fenced(self, database: Transactions) -> "Fenced":
+        """Transactions of this database that fail once the present lease is lost.
+
+        Raises LeaseLostError.
+        """
+        if self._token is None:
+            raise LeaseLostError("this daemon has no lease")
+        return Fenced(database, self, self._token)
+
+    async def _renew(self, token: int) -> None:
+        def known(connection: sa.Connection) -> None:
+            unknown = self._unknown(connection)
+            if unknown:
+                raise LeaseLostError(unknown)
+
+        await self.write(self._database, token, known)
+
+    def _unknown(self, connection: sa.Connection) -> str:
+        """Why this version can't act on the database as it is now; empty where it can."""
+        if self._revision is None:
+            return ""
+        present = migrations.revision_of(connection)
+        if present == self._revision:
+            return ""
+        return (
+            f"another version of Merkat brought the database from revision {self._revision} to"
+            f" {present}: install that version here too, and restart this daemon"
+        )
+
+    async def write(
+        self, database: Transactions, token: int, work: Callable[[sa.Connection], Result]
+    ) -> Result:
+        """One transaction under the lease of this token. Raises LeaseLostError."""
+        begin_s = self._now()
+
+        def fenced(connection: sa.Connection) -> Result:
+            lease_store.hold(connection, token)
+            return work(connection)
+
+        try:
+            result = await database.run(fenced)
+        except LeaseLostError as error:
+            if token == self._token:
+                self._lost(error)
+            raise
+        if token == self._token:
+            self._surely_until_s = max(self._surely_until_s, begin_s + _SURELY * self._sure_s)
+        return result
+
+    def _lost(self, error: LeaseLostError) -> None:
+        if self._token is not None:
+            _log.warn("This daemon acts no more: {error}", error=str(error))
+        self._seen, self._seen_s = None, self._now()
+        self.why_not = str(error)
+        self._let_go()
+
+    async def _give_back(self, why: str) -> None:
+        token = self._token
+        self.why_not = why
+        self._let_go()
+        if token is not None:
+            _log.info("This daemon gives the lease back: {why}", why=why)
+            await self._database.run(lambda c: lease_store.give_back(c, token))
+
+    def _let_go(self) -> None:
+        held, self._token = self._token is not None, None
+        if held and self._when_lost is not None:
+            self._when_lost()
+
+
+class Fenced:
+    """The database, for as long as one lease is held."""
+
+    def __init__(self, database: Transactions, leading: Leading, token: int) -> None:
+        self._database = database
+        self._leading = leading
+        self._token = token
+
+    async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """What `work` returns, committed together with the proof that the lease was ours."""
+        return await self._leading.write(self._database, self._token, work)
+
+    async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """What `work` returns, whoever has the lease."""
+        return await self._database.read(work)

@@ -1,0 +1,1 @@
+"""From what the ports showed to a snapshot."""

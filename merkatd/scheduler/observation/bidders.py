@@ -1,0 +1,208 @@
+"""What a VM asks for: its template's bids, its market, and defaults where nobody spoke.
+
+Only an administrator takes a VM out of the market: with a host in another cluster, or with the VM's
+group (`excluded_groups`). Tenants may change their VMs' templates at any time, so no attribute of
+a VM takes it out: its limits would be lifted, and nothing would be charged.
+
+MERKAT_BID_CPU and MERKAT_BID_MEMORY are credits per period; MERKAT_MIN_CPU and
+MERKAT_MAX_CPU are percent of a core, MERKAT_MIN_MEMORY and MERKAT_MAX_MEMORY MiB. Where network
+and disk are traded, the same can be said of NETWORK, in Mbit/s, and of DISK, in MiB/s. All of it
+can be said as MERKAT = [ BID_CPU = ..., ... ] too; the adapter makes one of the other.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import RESOURCES, Market
+
+NOWHERE = -1
+
+
+def markets_of_hosts(seen: Observation, markets: Sequence[Market]) -> Ints:
+    """[hosts + 1]: the market of each host; one more so that NOWHERE has none."""
+    found = np.full(len(seen.host_cluster) + 1, NOWHERE)
+    for row, market in enumerate(markets):
+        if market.has_the_rest:
+            found[:-1][found[:-1] == NOWHERE] = row
+    for row, market in enumerate(markets):
+        clusters = set(market.clusters or ())
+        named = market.cluster_names or frozenset()
+        clusters.update(cluster for cluster, name in seen.cluster_name.items() if name in named)
+        found[:-1][np.isin(seen.host_cluster, sorted(clusters))] = row
+    return found
+
+
+def markets_of_vms(
+    seen: Observation, host: Ints, host_market: Ints, markets: Sequence[Market]
+) -> Ints:
+    """[vms]: a VM belongs to its host's market, or to the one that it waits for.
+
+    NOWHERE where that market excludes its group, or where no market has a host for it.
+    """
+    found = np.where(host != NOWHERE, host_market[host], _wanted(seen, host_market, markets))
+    for row, market in enumerate(markets):
+        for name in market.excluded_groups or ():
+            found[(found == row) & _in_group(seen, name)] = NOWHERE
+    return found
+
+
+def _wanted(seen: Observation, host_market: Ints, markets: Sequence[Market]) -> Ints:
+    """The market that a VM names, or else the first that has a host which may take it."""
+    names = {market.name: row for row, market in enumerate(markets)}
+    found = _first_possible(seen, host_market, len(markets))
+    for vm, attributes in seen.attributes.items():
+        named = names.get(attributes.get("MERKAT_MARKET", ""))
+        if named is not None:
+            found[int(np.searchsorted(seen.vm_id, vm))] = named
+    return found
+
+
+def _first_possible(seen: Observation, host_market: Ints, markets: int) -> Ints:
+    constraints = seen.constraints
+    first = np.zeros(len(seen.vm_id), dtype=np.int64)
+    if constraints is None or not len(constraints.allowed):
+        return first
+    inside = np.array([host_market[:-1] == row for row in range(markets)])
+    on = seen.host_state != int(HostState.OFF)
+    # [classes, markets]: of a host that is off it may come back; better one that is there.
+    there = (constraints.allowed[:, np.newaxis, :] & inside & on).any(axis=2)
+    ever = (constraints.allowed[:, np.newaxis, :] & inside).any(axis=2)
+    of_class = np.where(
+        there.any(axis=1),
+        there.argmax(axis=1),
+        np.where(ever.any(axis=1), ever.argmax(axis=1), NOWHERE),
+    )
+    # Where no host at all may take it, it waits here, and its owner is told why.
+    of_class[~constraints.allowed.any(axis=1)] = 0
+    classed = constraints.vm_class != NOWHERE
+    first[classed] = of_class[constraints.vm_class[classed]]
+    return first
+
+
+def outside(seen: Observation, market: Ints, markets: Sequence[Market]) -> Mapping[int, str]:
+    """By id, VMs that wait for hosts which no market has: they are left alone."""
+    waiting = (seen.vm_state == int(VmState.PENDING)) & (market == NOWHERE)
+    for name in {name for one in markets for name in one.excluded_groups or ()}:
+        waiting &= ~_in_group(seen, name)
+    why = "all hosts that it may use are in clusters without a market: Merkat leaves it alone"
+    return dict.fromkeys(seen.vm_id[waiting].tolist(), why)
+
+
+def bids(
+    seen: Observation,
+    said: Mapping[int, Mapping[str, float]],
+    markets: Sequence[Market],
+    market: Ints,
+    resources: Sequence[str] = RESOURCES,
+) -> Floats:
+    """[vms, resources]: the newest word, the default of its group or market without any."""
+    defaults = [_amounts(resources, one.default_bid, {}) for one in markets]
+    bid = np.array([*defaults, [0.0] * len(resources)])[market]
+    for row, one in enumerate(markets):
+        for name, given in one.group_bids.items():
+            amounts = _amounts(resources, given, one.default_bid)
+            bid[(market == row) & _in_group(seen, name)] = amounts
+    for row, vm in enumerate(seen.vm_id.tolist()):
+        word = said.get(vm)
+        if word is not None:
+            bid[row] = [word.get(name, bid[row, at]) for at, name in enumerate(resources)]
+    bid[market == NOWHERE] = 0.0
+    by_use = np.array([*(one.by_use for one in markets), False])[market]
+    return _following_the_rate(bid, by_use, resources)
+
+
+def _following_the_rate(bid: Floats, by_use: Bools, resources: Sequence[str]) -> Floats:
+    """Where a spending rate is all that is said, memory is not divided and the rest follows it."""
+    for at, name in enumerate(resources):
+        if name != "cpu":
+            rate = 0.0 if name == "memory" else bid[by_use, resources.index("cpu")]
+            bid[by_use, at] = rate
+    return bid
+
+
+def _amounts(
+    resources: Sequence[str], given: Mapping[str, float], instead: Mapping[str, float]
+) -> list[float]:
+    return [given.get(name, instead.get(name, 0.0)) for name in resources]
+
+
+def _in_group(seen: Observation, name: str) -> Bools:
+    groups = [group for group, its in seen.group_name.items() if its == name]
+    return np.isin(seen.vm_group, groups)
+
+
+MANAGED = "MERKAT_MANAGED"
+"""Once took a VM out of the market, whoever set it. It has no effect, and its owner is told so."""
+MOST = 1e15
+"""No wish is larger: what is charged must fit whole micro-credits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was said, by resource, and what was said wrongly."""
+
+    bid: Mapping[str, float]
+    least: Mapping[str, float]
+    most: Mapping[str, float]
+    problems: tuple[str, ...]
+    """Each names the attribute, its value and what would be right."""
+
+
+def wishes(attributes: Mapping[str, str], resources: tuple[str, ...]) -> Wishes:
+    """Read the attributes of one VM; wrong ones are left out and named."""
+    problems: list[str] = []
+    found: dict[str, dict[str, float]] = {"BID": {}, "MIN": {}, "MAX": {}}
+    for name, what, resource in _names(resources):
+        if name in attributes:
+            value = amount(attributes[name])
+            if value is None:
+                said = f"{name} = {attributes[name][:40]!r}"
+                problems.append(f"{said}: expected a number from 0 to {MOST:g}")
+            else:
+                found[what][resource] = value
+    for resource, least in list(found["MIN"].items()):
+        most = found["MAX"].get(resource, math.inf)
+        if least > most:
+            name = resource.upper()
+            problems.append(
+                f"MERKAT_MIN_{name} = {least:g}: at most MERKAT_MAX_{name} = {most:g} is right"
+            )
+            found["MIN"][resource] = most
+    if MANAGED in attributes:
+        problems.append(
+            f"{MANAGED} = {attributes[MANAGED][:40]!r} has no effect: only an administrator takes"
+            " VMs out of the market, by their group or their host's cluster"
+        )
+    return Wishes(found["BID"], found["MIN"], found["MAX"], tuple(problems))
+
+
+@cache
+def _names(resources: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
+    """All attributes there can be: each with what it is about."""
+    return tuple(
+        (f"MERKAT_{what}_{resource.upper()}", what, resource)
+        for what in ("BID", "MIN", "MAX")
+        for resource in resources
+    )
+
+
+def text_hash(attributes: Mapping[str, str]) -> str:
+    """The same as long as nobody changes a bid in the template."""
+    said = sorted((name, value) for name, value in attributes.items() if "_BID_" in name)
+    return blake2b(repr(said).encode(), digest_size=8).hexdigest()
+
+
+def amount(text: str) -> float | None:
+    """The number in a text; None where it is none that can be wished for."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value <= MOST else None

@@ -1,0 +1,129 @@
+"""Foreign placements: VMs that were deployed or migrated, and not by this daemon.
+
+# Note [Whose placement it was]
+A VM whose host is another one than in the observation before was placed by somebody. It was
+this daemon if a step of the journal sends the VM there; steps that were given up count for an
+hour too, since OpenNebula may carry out late what it was asked for. Anything else is foreign.
+Example: VM 7 waits, and is seen on host 3 a minute later, without a step of ours: an
+`opennebula-scheduler` runs beside the daemon, and the two undo each other's work.
+
+Only observations that follow each other are compared. After a start, a pause, or while another
+daemon acts, the first observation is what the next one is compared with.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twisted.logger import Logger
+
+from merkatd.cluster import Deploy, Migrate, Step
+from merkatd.scheduler.base.ports import Observation
+
+NOWHERE = -1
+OURS_S = 3600.0
+"""How long a step of the journal explains a placement."""
+QUIET_PERIODS = 10
+"""After so many periods without a foreign placement the state is over."""
+
+SCHEDULER = (
+    "probably an opennebula-scheduler that runs beside this daemon:"
+    " `systemctl mask --now opennebula-scheduler` ends it"
+)
+DRS = (
+    "probably OneDRS, as the cluster has ONE_DRS automation:"
+    ' AUTOMATION = "manual" in the cluster\'s template ends it'
+)
+ADMINISTRATOR = "probably an administrator's own call (`onevm migrate`)"
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A VM that came to a host."""
+
+    vm: int
+    source: int
+    """The host it was on, -1 where it waited."""
+    host: int
+
+    @property
+    def deployed(self) -> bool:
+        """Whether it waited before."""
+        return self.source == NOWHERE
+
+
+class Foreign:
+    """Compares each observation with the one before."""
+
+    def __init__(self) -> None:
+        self.why: str | None = None
+        """What was noticed, and the likely cause; None where nothing was for some time."""
+        self.deployments = 0
+        """Foreign deployments since the daemon started,"""
+        self.migrations = 0
+        """and foreign migrations."""
+        self._places: Mapping[int, int] | None = None
+        self._ours: dict[tuple[int, int], float] = {}
+        self._cause: str | None = None
+        self._quiet = 0
+
+    def interrupt(self) -> None:
+        """This daemon did not act: the next observation is compared with nothing."""
+        self._places = None
+
+    def look(self, seen: Observation, steps: Iterable[Step], managed: frozenset[int]) -> None:
+        """Compare an observation with the one before.
+
+        `steps` are all that were under way before it; VMs that are not `managed` by a market
+        are anybody's to place.
+        """
+        for step in steps:
+            if isinstance(step, Deploy | Migrate):
+                self._ours[step.vm, step.host] = seen.at_s
+            if isinstance(step, Migrate):  # it may fail, and the VM come back
+                self._ours[step.vm, step.source] = seen.at_s
+        oldest_s = seen.at_s - OURS_S
+        self._ours = {place: at_s for place, at_s in self._ours.items() if at_s >= oldest_s}
+        places = dict(zip(seen.vm_id.tolist(), seen.vm_host.tolist(), strict=True))
+        before, self._places = self._places, places
+        if before is None:
+            return
+        found = [
+            Placement(vm, before.get(vm, NOWHERE), host)
+            for vm, host in places.items()
+            if host not in (NOWHERE, before.get(vm, NOWHERE))
+            and (vm, host) not in self._ours
+            and vm in managed
+        ]
+        self._note(seen, found)
+
+    def _note(self, seen: Observation, found: list[Placement]) -> None:
+        deployed = sum(one.deployed for one in found)
+        self.deployments += deployed
+        self.migrations += len(found) - deployed
+        if not found:
+            self._quiet += 1
+            if self.why is not None and self._quiet >= QUIET_PERIODS:
+                _log.info("No VM was placed by others for {count} periods", count=self._quiet)
+                self.why = self._cause = None
+            return
+        self._quiet = 0
+        cause = _likely(seen, found)
+        one = found[0]
+        did = "was deployed on" if one.deployed else "was migrated to"
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        self.why = f"VM {one.vm} {did} host {one.host}{more}, not by this daemon: {cause}"
+        if cause != self._cause:
+            self._cause = cause
+            _log.warn("{why}", why=self.why)
+
+
+def _likely(seen: Observation, found: list[Placement]) -> str:
+    """The likely cause of most of them."""
+    deployed = sum(one.deployed for one in found)
+    if deployed * 2 >= len(found):
+        return SCHEDULER
+    cluster = dict(zip(seen.host_id.tolist(), seen.host_cluster.tolist(), strict=True))
+    moved = {cluster.get(one.host, NOWHERE) for one in found if not one.deployed}
+    return DRS if moved & seen.balanced_clusters else ADMINISTRATOR

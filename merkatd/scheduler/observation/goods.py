@@ -1,0 +1,70 @@
+"""Network and disk as goods: what hosts have of them, and what of it their VMs can use.
+
+OpenNebula charges no host for either, so neither has a size in a VM's template. A VM can use
+all that the largest host of its market has, unless it says less; one that is outside every
+market keeps what it says for itself, and nothing where it says nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster import Floats, Ints
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import Goods
+from merkatd.scheduler.observation.bidders import Wishes, amount
+
+
+def widened(
+    seen: Observation,
+    goods: Goods,
+    wishes: Mapping[int, Wishes],
+    host_market: Ints,
+    market: Ints,
+) -> Observation:
+    """The observation with a column for each of the further goods in all that is by resource.
+
+    `host_market` and `market` are the markets of hosts, with one more row, and of VMs.
+    """
+    capacity = np.column_stack([_of_hosts(seen, goods, name) for name in goods.further])
+    unknown = np.full_like(capacity, np.nan)
+    most = np.zeros((int(host_market.max(initial=-1)) + 2, len(goods.further)))
+    np.maximum.at(most, host_market[:-1], capacity)
+    # NOWHERE is the last row: what hosts of no market have is nobody's to use.
+    most[-1] = 0.0
+    size = most[np.minimum(market, len(most) - 1)]
+    reserved = np.zeros_like(size)
+    for vm, wish in wishes.items():
+        if wish.most:
+            row = int(np.searchsorted(seen.vm_id, vm))
+            reserved[row] = [wish.most.get(name, 0.0) for name in goods.further]
+    return replace(
+        seen,
+        host_capacity=np.hstack([seen.host_capacity, capacity]),
+        host_used=np.hstack([seen.host_used, unknown]),
+        vm_size=np.hstack([seen.vm_size, size]),
+        vm_reserved=np.hstack([seen.vm_reserved, reserved]),
+    )
+
+
+def _of_hosts(seen: Observation, goods: Goods, name: str) -> Floats:
+    """[hosts]: as a host says it, where that is a number."""
+    common = goods.of_a_host(name)
+    said = [amount(seen.host_goods.get(host, {}).get(name, "")) for host in seen.host_id.tolist()]
+    return np.array([common if one is None else one for one in said], dtype=np.float64)
+
+
+def completed(
+    bids: Mapping[int, Mapping[str, float]], wishes: Mapping[int, Wishes], goods: Goods
+) -> Mapping[int, Mapping[str, float]]:
+    """The newest words; what a template says of a good counts where they are silent on it.
+
+    They are silent where they were said before the good was traded.
+    """
+    found = dict(bids)
+    for vm, wish in wishes.items():
+        more = {name: wish.bid[name] for name in goods.further if name in wish.bid}
+        if more:
+            found[vm] = {**more, **found.get(vm, {})}
+    return found

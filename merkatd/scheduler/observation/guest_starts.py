@@ -1,0 +1,262 @@
+"""Guests that are started again and again pay for the memory that they hold beyond their shares.
+
+# Note [Memory of guests that start]
+
+A guest starts with all of its memory. Its balloon then takes what exceeds its share, within seconds
+or minutes, and until then the guest holds that for the price of its share. Once, that is the way
+of all guests. But a VM of 8 GiB with a share of 270 MiB that is started anew each minute holds 6
+GiB all the time, for 4 % of the price.
+
+So starts are counted by owner, for an hour. A start counts for nothing as long as its guest runs
+and has half of its memory or more: a tenant that starts a hundred VMs, bids for their memory and
+lets them run has none. Of an owner with more than three others, guests that started within the hour
+pay for the memory that they hold beyond their shares too, at the price of the period: for the mean
+of what they held at its beginning and at its end. An example: such a guest has 8,192 MiB as the
+period begins, 5,900 at its end, and a share of 270. It pays for (8,192 + 5,900) / 2 - 270 = 6,776
+MiB more.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.limits.enforced_limits import MEMORY
+from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN, Record, Use
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
+from merkatd.scheduler.observation.under_way import rows_of
+
+FREE = 3
+"""So many starts within the time below cost nothing, of guests that run no more or are squeezed."""
+REMEMBERED_S = 3600.0
+DAY_S = 86_400.0
+"""Within it each VM has one start, besides its first boot, that counts for neither network nor disk
+while its guest runs: guests crash, and platforms are suspended and resumed."""
+
+
+class _Start(NamedTuple):
+    """One start of a guest."""
+
+    at_s: float
+    vm: int
+    free: bool
+    """Whether it counts for nothing, as long as its guest runs."""
+
+
+class _Guests(NamedTuple):
+    """The guests that ran in a period, and the VMs that had none."""
+
+    vm: Ints
+    run: Ints
+    host: Ints
+    seq: Ints
+    """[guests]: the number of the last record of each. Rows ascend by VM id."""
+    idle: Mapping[int, tuple[int, Record]]
+    """By id of each VM without a guest: its owner, and its last record."""
+    hidden: AbstractSet[int]
+    """Ids of VMs of whose last record the number alone is known."""
+
+
+class Restarts:
+    """Counts the starts of guests; after a restart of the daemon the count begins anew."""
+
+    def __init__(self) -> None:
+        self._before: _Guests | None = None
+        self._starts: dict[int, list[_Start]] = {}
+        """By owner."""
+        self._restarted: dict[int, float] = {}
+        """By VM: when the start was that it had for nothing, but for its first boot."""
+        self._forgot_s = 0.0
+        self.started: frozenset[int] = frozenset()
+        """VMs whose guests began anew before the last look, and not because they were moved."""
+        self.often: frozenset[int] = frozenset()
+        """VMs of owners with as many starts of guests that run no more, squeezed or not."""
+
+    def note(self, seen: Seen) -> frozenset[int]:
+        """Take in which guests started; return the VMs that pay for memory beyond their shares."""
+        at_s, vms = seen.observation.at_s, seen.snapshot.vms
+        self.started = self.often = frozenset()
+        now = _guests(seen)
+        if now is None:
+            return frozenset()
+        if self._before is not None:
+            started = list(_started(seen, self._before, now))
+            self.started = frozenset(vm for _, vm, _ in started)
+            for owner, vm, first in started:
+                free = first or self._is_first_of_the_day(vm, at_s)
+                self._starts.setdefault(owner, []).append(_Start(at_s, vm, free))
+        self._before = now
+        self._forget(at_s)
+        run_on = set(now.vm.tolist())
+        self.often = self._of_many_starts(seen, run_on, limits=True)
+        return self._of_many_starts(seen, run_on - set(vms.id[_is_squeezed(seen)].tolist()))
+
+    def _is_first_of_the_day(self, vm: int, at_s: float) -> bool:
+        """Whether a VM that ran before may start for nothing; from now on it has done so."""
+        if abs(at_s - self._restarted.get(vm, -DAY_S)) < DAY_S:
+            return False
+        self._restarted[vm] = at_s
+        return True
+
+    def _of_many_starts(
+        self, seen: Seen, run_on: AbstractSet[int], *, limits: bool = False
+    ) -> frozenset[int]:
+        """Return the VMs of owners with too many starts; the last one of each of these is free.
+
+        `limits`: it is about what guests have before they have limits. Memory beyond the share
+        goes back to the host while a guest runs on; what it sent does not. So only a VM's first
+        boot and one more start a day are free, and any VM may be the next, also one that runs.
+        """
+        vms = seen.snapshot.vms
+        found: set[int] = set()
+        for owner, starts in self._starts.items():
+            begun = {one.vm for one in starts}
+            for_nothing = len(begun & run_on)
+            if limits:
+                for_nothing = sum(one.free and one.vm in run_on for one in starts)
+            if len(starts) - for_nothing > FREE:
+                next_ = (vms.owner == owner) & (limits | _may_start(vms.state))
+                found |= begun | set(vms.id[next_].tolist())
+        return frozenset(found)
+
+    def _forget(self, at_s: float) -> None:
+        """Also what a clock dated ahead."""
+        if abs(at_s - self._forgot_s) > REMEMBERED_S:
+            self._forgot_s = at_s
+            there = self._restarted.items()
+            self._restarted = {vm: was_s for vm, was_s in there if abs(at_s - was_s) < DAY_S}
+        for owner, starts in list(self._starts.items()):
+            kept = [one for one in starts if abs(at_s - one.at_s) <= REMEMBERED_S]
+            if kept:
+                self._starts[owner] = kept
+            else:
+                del self._starts[owner]
+
+
+def _guests(seen: Seen) -> _Guests | None:
+    """Return the guests that run; None where it is not known which began anew."""
+    observation, use, vms = seen.observation, seen.use, seen.snapshot.vms
+    records = observation.records
+    if use.run is None or records is None or MEMORY not in seen.snapshot.resources:
+        return None
+    at = rows_of(vms.id, use.vm_id)
+    host = np.append(vms.host, NOWHERE)[at]
+    rows = np.flatnonzero(~np.isin(observation.vm_id, use.vm_id)).tolist()
+    idle = {
+        int(observation.vm_id[row]): (
+            int(observation.vm_owner[row]),
+            Record(
+                int(records.seq[row]),
+                int(records.ran_from_s[row]),
+                int(records.ran_until_s[row]),
+            ),
+        )
+        for row in rows
+    }
+    seq = np.append(records.seq, UNKNOWN)[rows_of(observation.vm_id, use.vm_id)]
+    return _Guests(use.vm_id, use.run, host, seq, idle, observation.by_record.keys())
+
+
+def _started(seen: Seen, before: _Guests, now: _Guests) -> Iterator[tuple[int, int, bool]]:
+    """Yield owner and id of each VM whose guest began anew, and whether it never had run before.
+
+    As often as it did: each start has a record. A guest that was migrated did not begin anew. One
+    that began and ended in between left a record; of a VM whose texts are too long its number is
+    known.
+    """
+    vms = seen.snapshot.vms
+    at = rows_of(before.vm, now.vm)
+    known = at != NOWHERE
+    same_host = np.append(before.host, NOWHERE)[at] == now.host
+    anew = ~known | ((np.append(before.run, -1)[at] != now.run) & same_host)
+    old = np.append(before.seq, UNKNOWN)[at]
+    rows = rows_of(vms.id, now.vm)
+    for guest in np.flatnonzero(anew & (rows != NOWHERE)).tolist():
+        vm = int(now.vm[guest])
+        was = before.idle[vm][1].seq if vm in before.idle else int(old[guest])
+        starts = _count(was, int(now.seq[guest]))
+        unheard = vm not in before.idle and not known[guest]
+        first = now.seq[guest] == 0 or (now.seq[guest] < 0 and unheard)
+        for count in range(starts):
+            yield int(vms.owner[rows[guest]]), vm, bool(first and count == 0)
+    hidden = before.hidden | now.hidden
+    for vm, (owner, record) in before.idle.items():
+        new = now.idle[vm][1] if vm in now.idle else seen.observation.ended.get(vm)
+        if new is None:
+            continue
+        ran = new.seq != record.seq or new.seq == UNKNOWN
+        if ran if vm in hidden else new.ran_from_s > 0 and new[:2] != record[:2]:
+            for _ in range(_count(record.seq, new.seq)):
+                yield owner, vm, False
+    for vm, seq in zip(before.vm.tolist(), before.seq.tolist(), strict=True):
+        owner, last = now.idle.get(vm, (NOWHERE, NO_RECORD))
+        if seq >= 0 and last.ran_from_s > 0:
+            for _ in range(last.seq - seq):
+                yield owner, vm, False
+
+
+def _count(before: int, now: int) -> int:
+    """How many starts there were, by the numbers of a VM's last records."""
+    return max(now - before, 1) if min(before, now) >= 0 else 1
+
+
+def _boots_with(seen: Seen) -> Floats:
+    """[vms]: MiB; a cap limits only what a guest keeps."""
+    return seen.in_force.boots_with(seen.snapshot.vms.cap[:, COLUMN])
+
+
+def _is_squeezed(seen: Seen) -> Bools:
+    """[vms]: holds less than half of its memory."""
+    found: Bools = seen.snapshot.vms.held[:, COLUMN] < _boots_with(seen) / 2
+    return found
+
+
+def _may_start(state: Ints) -> Bools:
+    """[vms]: has no guest yet, and may have one before the next period."""
+    found: Bools = ~np.isin(state, (VmState.RUNNING, VmState.BUSY))
+    return found
+
+
+def kept(seen: Seen) -> Mapping[str, Any]:
+    """Return the columns for the charge of such VMs, where there are any.
+
+    `begins_mib`, [vms], is what each holds as the period begins, or will start with; NaN for all
+    others. `size_mib` is what it has after another start.
+    """
+    vms = seen.snapshot.vms
+    again = np.isin(vms.id, list(seen.restarted))
+    if not again.any():
+        return {}
+    begins, size = begins_with(seen)
+    return {"begins_mib": np.where(again, begins, np.nan), "size_mib": size}
+
+
+def begins_with(seen: Seen) -> tuple[Floats, Floats]:
+    """[vms]: MiB that each holds now or will start with, and what it has after another start."""
+    vms = seen.snapshot.vms
+    size, held = _boots_with(seen), vms.held[:, COLUMN]
+    return np.where(_may_start(vms.state) | np.isnan(held), size, held), size
+
+
+def beyond_mib(
+    arrays: Mapping[str, Any], rows: Ints, anew: Collection[int], use: Use | None
+) -> Floats:
+    """[rows]: the memory that each held beyond its share; `anew` are rows that started meanwhile.
+
+    `use` is what hosts saw at the end of the period, None where that is not known any more.
+    """
+    if "begins_mib" not in arrays:
+        return np.zeros(len(rows))
+    begins, size = arrays["begins_mib"][rows], arrays["size_mib"][rows]
+    begins = np.where(np.isin(rows, list(anew)) & ~np.isnan(begins), size, begins)
+    ends = begins
+    if use is not None and len(use.vm_id):
+        at = rows_of(use.vm_id, arrays["vm"][rows])
+        ends = np.where(at >= 0, np.fmin(use.held_mib[at], begins), begins)
+    mean = (begins + ends) / 2
+    found: Floats = np.nan_to_num(np.maximum(mean - arrays["allocation"][rows, COLUMN], 0.0))
+    return found

@@ -1,0 +1,224 @@
+"""Memory in use: kept as far as it is paid for, the rest while no other VM on the host bids for it.
+
+Only in markets in which a bid is the most that its VM pays. See Note [Memory in use] in
+`merkatd/market/floors.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.floors import bids_that_buy, bids_that_buy_there, kept_in_use
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.placement.base.hard_constraints import Rules
+from merkatd.scheduler.observation.snapshot_builder import MEMORY
+from merkatd.scheduler.observation.under_way import rows_of
+
+LEAST_MIB = 256.0
+"""So much of its use a guest keeps whatever it bids, and at most `floor_part` of its size."""
+STEP_PART = 0.9
+"""What a VM has for now, of what it had an interval before,"""
+STEP_MIB = 64.0
+"""and at least so much less."""
+_MOST_WAITING = 100
+"""So many VMs that wait are considered, those with the highest bids."""
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InUse:
+    """[vms], in MiB: what VMs use, and what they keep of it."""
+
+    use: Floats
+    """With a margin; all that it holds where a guest does not tell; NaN where the rule is not for
+    this VM."""
+    paid: Floats
+    """What its bid pays for."""
+    least: Floats
+    """It never keeps less."""
+    keeps: Floats
+    """The most that it keeps in this period, NaN where it keeps all."""
+    bid: Floats
+    """Credits for memory with which it keeps all; infinite where no bid is known to."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """[vms], in MiB, but for `most_part` and `interval_s`."""
+
+    needed: Floats
+    """What each uses, with a margin, or a part of its size where that is not known."""
+    measured: Bools
+    """Its guest tells what it uses."""
+    paid: Floats
+    """What the bid pays for, of what it claims or needs,"""
+    bought: Floats
+    """and all that it would pay for."""
+    sold: Bools
+    """The rule is for this VM."""
+    scarce: Bools
+    """The price of a MiB is above the reserve price."""
+    most_part: Floats
+    """Of its size: the part that every guest keeps at most, whatever it bids."""
+    interval_s: float
+    """In which memory that is not paid for shrinks by a tenth. A tenant can make periods early."""
+
+
+def kept(
+    snapshot: Snapshot, floor: Floats, basis: Basis, last: Mapping[str, Any] | None
+) -> tuple[Floats, InUse]:
+    """Return the floors, [vms, resources], and what they follow from.
+
+    `floor` has the claims that are paid for, and all use; `last` is what the last period kept.
+    """
+    vms = snapshot.vms
+    size = vms.cap[:, MEMORY]
+    held = np.where(np.isnan(vms.held[:, MEMORY]), basis.needed, vms.held[:, MEMORY])
+    use = np.minimum(np.where(basis.measured, basis.needed, np.fmax(held, basis.needed)), size)
+    every = np.minimum(basis.most_part * size, LEAST_MIB)
+    least = np.minimum(use, every)
+    paid = np.maximum(np.minimum(basis.paid, size), np.minimum(basis.bought, use))
+    runs = basis.sold & np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    waits = basis.sold & (vms.state == VmState.PENDING) & basis.scarce
+    found = floor.copy()
+    found[waits, MEMORY] = np.maximum(paid, np.minimum(least, basis.needed))[waits]
+    keeps = np.full(len(vms), np.nan)
+    bid = np.full(len(vms), np.inf)
+    for_now = _for_now(snapshot, last, held, basis.interval_s)
+    for market in np.unique(vms.market[runs]).tolist():
+        view = view_of(snapshot, market)
+        here = np.flatnonzero(view.place != NOWHERE)
+        rows, host = view.vms[here], view.place[here]
+        mine = runs[rows]
+        sure = np.where(mine, np.maximum(paid, least)[rows], found[rows, MEMORY])
+        uses = np.where(mine, np.maximum(use[rows], sure), sure)
+        room = view.capacity[:, MEMORY] - _for_waiting(snapshot, view, found, uses, sure)
+        asks = _wish(view)[here]
+        amount, contended = kept_in_use(uses, sure, for_now[rows], asks, host, room)
+        # A guest that does not tell keeps what it holds on its host; its floor is what it needs.
+        whole = np.maximum(np.minimum(use, basis.needed)[rows], sure)
+        found[rows, MEMORY] = np.where(mine, np.minimum(amount, whole), found[rows, MEMORY])
+        bought = np.maximum(basis.bought, every)[rows]
+        unpaid = mine & contended & (bought < np.maximum(use, held)[rows] - 1.0)
+        keeps[rows[unpaid]] = np.maximum(amount, every[rows])[unpaid]
+        short = mine & (np.maximum(paid, least) < use)[rows]
+        bid[rows[short]] = _keeping(view, here, short, use[rows])
+    known = np.where(runs, use, np.nan)
+    return found, InUse(known, paid, np.maximum(paid, least), keeps, bid)
+
+
+def _keeping(view: MarketView, here: Ints, short: Bools, use: Floats) -> Floats:
+    """[short]: the bids with which VMs keep all that they use; `here` are rows of the view."""
+    rows, least = np.flatnonzero(short), float(view.reserve[MEMORY])
+    bid, cap = view.bid[here, MEMORY], view.cap[here, MEMORY]
+    in_market = bids_that_buy(rows, use[short], bid, cap, float(view.total[MEMORY]), least)
+    room = view.capacity[:, MEMORY]
+    there = bids_that_buy_there(rows, use[short], bid, cap, view.place[here], room, least)
+    return np.maximum(in_market, there)
+
+
+def _wish(view: MarketView) -> Floats:
+    """[vms]: what each asks for with its bid: its size, as far as the reserve price is paid."""
+    bid, size, least = view.bid[:, MEMORY], view.size[:, MEMORY], float(view.reserve[MEMORY])
+    with np.errstate(over="ignore"):
+        most = np.minimum(size, bid / least) if least > 0 else size
+    return np.where(bid > 0, most, 0.0)
+
+
+def _for_now(
+    snapshot: Snapshot, last: Mapping[str, Any] | None, held: Floats, interval_s: float
+) -> Floats:
+    """[vms]: what each keeps for this period, whoever bids for it."""
+    before, part = held, 1.0
+    if last is not None:
+        had = np.where(_ran(last), last["allocation"][:, MEMORY], 0.0)
+        vms = snapshot.vms
+        row = rows_of(last["vm"], vms.id)
+        there = row != NOWHERE
+        bid = np.where(there, last["bid"][row, MEMORY], np.inf) if len(had) else np.inf
+        steady = there & (vms.bid[:, MEMORY] >= bid * (1 - _CLOSE))
+        before = np.where(steady, had[row], 0.0) if len(had) else np.zeros(len(vms))
+        if "seen_s" in last:
+            passed_s = snapshot.now_s - float(last["seen_s"][0])
+            part = min(max(passed_s / interval_s, 0.0), 1.0)
+    found: Floats = np.maximum(np.minimum(before * STEP_PART**part, before - STEP_MIB * part), 0.0)
+    return found
+
+
+def _ran(last: Mapping[str, Any]) -> Bools:
+    ran: Bools = last["runs"] | last["placed"] if "placed" in last else last["runs"]
+    return ran
+
+
+def _for_waiting(
+    snapshot: Snapshot, view: MarketView, floor: Floats, uses: Floats, sure: Floats
+) -> Floats:
+    """[hosts]: memory that is wanted by VMs that wait, pay for it, and find no host with room.
+
+    Each wants one host, on which it fits once VMs there keep what they pay for and no more.
+    `uses` and `sure` are of the VMs that have a place.
+    """
+    asked = np.zeros(len(view.hosts))
+    pending = view.vms[view.place == NOWHERE]
+    bid = snapshot.vms.bid[pending, MEMORY]
+    able = pending[(bid > 0) & _paid_for(snapshot, view, floor, pending)]
+    if not len(able) or not len(view.hosts):
+        return asked
+    here = np.flatnonzero(view.place != NOWHERE)
+    host, rows = view.place[here], view.vms[here]
+    room = view.capacity.copy()
+    for column in range(room.shape[1]):
+        amount = uses if column == MEMORY else floor[rows, column]
+        room[:, column] -= np.bincount(host, amount, len(room))
+    gives = np.bincount(host, uses - sure, len(room))
+    order = np.argsort(-snapshot.vms.bid[able, MEMORY], kind="stable")[:_MOST_WAITING]
+    rules = Rules(snapshot, view)
+    for row in able[order].tolist():
+        may = rules.allowed(int(np.searchsorted(view.vms, row)), view.place)
+        least = floor[row]
+        most = room.copy()
+        most[:, MEMORY] += gives
+        fits = may & (most >= least).all(axis=1)
+        if not fits.any():
+            continue
+        best = int(np.argmax(np.where(fits, room[:, MEMORY], -np.inf)))
+        asked[best] += least[MEMORY]
+        room[best] -= least
+    return asked
+
+
+def _paid_for(snapshot: Snapshot, view: MarketView, floor: Floats, rows: Ints) -> Bools:
+    """[rows]: the bid pays at least the reserve price for what the VM can't do without."""
+    least = float(view.reserve[MEMORY])
+    found: Bools = snapshot.vms.bid[rows, MEMORY] >= floor[rows, MEMORY] * least
+    return found
+
+
+def told(ids: Ints, in_use: InUse, share: Floats) -> dict[int, str]:
+    """By VM id: what the owner of a VM that uses more than it pays for should know.
+
+    `share` is [vms]: the memory that each is given.
+    """
+    has = np.maximum(share, np.nan_to_num(in_use.keeps, nan=np.inf))
+    short = in_use.least < in_use.use * (1 - 1e-3) - 1.0
+    shrinks = short & (has < in_use.use - 1.0)
+    alone = short & np.isnan(in_use.keeps)
+    return {
+        int(ids[row]): _words(in_use, row, float(has[row]), shrinks=bool(shrinks[row]))
+        for row in np.flatnonzero(shrinks | alone).tolist()
+    }
+
+
+def _words(in_use: InUse, row: int, has: float, *, shrinks: bool) -> str:
+    use, paid, least = (float(of[row]) for of in (in_use.use, in_use.paid, in_use.least))
+    bid = float(in_use.bid[row])
+    keeps = f". A memory bid of {bid:.4g} keeps all of it" if np.isfinite(bid) else ""
+    begin = f"it uses {use:,.0f} MiB of memory, and its bid pays for {min(paid, use):,.0f}: "
+    if not shrinks:
+        return f"{begin}it keeps the rest until another VM on its host bids for it{keeps}"
+    on = f", and then step by step to {least:,.0f}" if least < has - 1.0 else ""
+    return f"{begin}other VMs there bid for the rest, so it shrinks to {has:,.0f} MiB{on}{keeps}"

@@ -1,0 +1,185 @@
+"""What became of the steps that were sent: judged by what is seen, never by what was answered.
+
+OpenNebula answers deploy and migrate before the VM's state moves, and shows the target of a
+migration as the VM's host from the first moment on; it goes back if the migration fails. So
+until `settle_s` has passed a VM that looks as before may yet move, and one that seems to have
+arrived may never have left. After that a VM in a settled state has had its verdict; one that
+is in the middle of something is given until its step's limit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from merkatd.cluster import (
+    Create,
+    Deploy,
+    Migrate,
+    Resume,
+    Step,
+    Stop,
+    Suspend,
+    Terminate,
+    VmState,
+)
+from merkatd.database.scheduler.step_store import StoredStep
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import Rhythm
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What became of each outstanding step."""
+
+    confirmed: frozenset[str] = frozenset()
+    created: Mapping[str, int] = field(default_factory=dict)
+    """By step id: the VM that a confirmed creation made."""
+    expired: Mapping[str, str] = field(default_factory=dict)
+    """By step id: why it was given up."""
+    waiting: tuple[StoredStep, ...] = ()
+    """Neither: they may still happen."""
+    moves: frozenset[str] = frozenset()
+    """Which of all of these were to migrate a VM."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A VM as it was seen."""
+
+    state: VmState
+    words: str
+    host: int
+
+
+_Outcome = Literal[True] | str | None
+"""True: it happened. Words: it did not, and why. None: it is not settled."""
+
+
+def judge(
+    outstanding: Sequence[StoredStep],
+    seen: Observation,
+    rhythm: Rhythm,
+    *,
+    handing: bool = False,
+) -> Verdicts:
+    """Compare each outstanding step with the cloud as it was seen.
+
+    Where deployments are handed to OpenNebula (`handing`), a VM that goes on waiting may still
+    have its turn: it deploys one VM a host at a time.
+    """
+    confirmed, created, expired, waiting = set(), {}, {}, []
+    for stored in outstanding:
+        sent_s = stored.sent_s if stored.sent_s is not None else stored.planned_s
+        age_s = abs(seen.at_s - sent_s)  # a clock that was ahead makes no step last
+        outcome: _Outcome
+        if isinstance(stored.step, Create):
+            outcome = _created(stored.step, seen)
+            if outcome is True:
+                created[stored.id] = seen.keys[stored.step.key]
+        elif stored.step.kind in _OUTCOMES:
+            vm = _look(seen, stored.step.vm)
+            outcome = _OUTCOMES[stored.step.kind](stored.step, vm)
+            if handing and isinstance(stored.step, Deploy) and _waits(vm):
+                outcome = None
+            outcome = _with_its_error(outcome, seen.vm_error.get(stored.step.vm))
+        else:  # steps on hosts are answered by the hosts; this one was cut off by a crash
+            outcome = "the daemon ended before the host answered"
+        unseen = age_s < rhythm.settle_s or stored.step.vm in seen.ailing
+        if unseen and stored.id not in created:
+            outcome = None
+        if outcome is True:
+            confirmed.add(stored.id)
+        elif isinstance(outcome, str):
+            expired[stored.id] = outcome
+        elif age_s > _limit_s(stored.step, rhythm):
+            expired[stored.id] = f"not seen to happen within {_limit_s(stored.step, rhythm):g} s"
+        else:
+            waiting.append(stored)
+    moves = frozenset(one.id for one in outstanding if isinstance(one.step, Migrate))
+    return Verdicts(frozenset(confirmed), created, expired, tuple(waiting), moves)
+
+
+def _limit_s(step: Step, rhythm: Rhythm) -> float:
+    carries_memory = isinstance(step, Migrate | Suspend | Resume | Stop)
+    return rhythm.migration_limit_s if carries_memory else rhythm.step_limit_s
+
+
+def _look(seen: Observation, vm: int) -> _Look | None:
+    row = int(np.searchsorted(seen.vm_id, vm))
+    if row == len(seen.vm_id) or seen.vm_id[row] != vm:
+        return None
+    state = VmState(int(seen.vm_state[row]))
+    return _Look(state, seen.vm_words[row], int(seen.vm_host[row]))
+
+
+def _with_its_error(outcome: _Outcome, error: str | None) -> _Outcome:
+    """Return why a step did not happen with what OpenNebula says of its VM."""
+    if error is None or not isinstance(outcome, str):
+        return outcome
+    return f"{outcome}; OpenNebula says: {error}"
+
+
+def _waits(vm: _Look | None) -> bool:
+    return vm is not None and vm.state is VmState.PENDING
+
+
+def _created(step: Create, seen: Observation) -> _Outcome:
+    vm = seen.keys.get(step.key)
+    if vm is None:
+        return "no VM with its key was seen"
+    row = int(np.searchsorted(seen.vm_id, vm))
+    there = row < len(seen.vm_id) and seen.vm_id[row] == vm
+    if there and seen.vm_owner[row] != step.owner:
+        # Making a VM and giving it away are two calls: whoever repeats the creation, by the
+        # same key, finishes it.
+        return f"VM {vm} was made, but is not its owner's"
+    return True
+
+
+def _deployed(step: Deploy, vm: _Look | None) -> _Outcome:
+    if vm is None:
+        return "the VM is gone"
+    if vm.state is VmState.BUSY:
+        return None
+    if vm.state is VmState.RUNNING:
+        return True if vm.host == step.host else f"it runs on host {vm.host}"
+    return f"it is {vm.words}"
+
+
+def _migrated(step: Migrate, vm: _Look | None) -> _Outcome:
+    if vm is None:
+        return "the VM is gone"
+    if vm.state is VmState.BUSY:
+        return None
+    if vm.state is VmState.RUNNING:
+        return True if vm.host == step.host else f"it is on host {vm.host} still or again"
+    return f"it is {vm.words}"
+
+
+def _ended(_step: Terminate, vm: _Look | None) -> _Outcome:
+    if vm is None:
+        return True
+    return None if vm.state is VmState.BUSY else f"it is {vm.words}"
+
+
+def _in_state(wanted: VmState) -> Callable[[Step, _Look | None], _Outcome]:
+    def outcome(_step: Step, vm: _Look | None) -> _Outcome:
+        if vm is None:
+            return "the VM is gone"
+        if vm.state is wanted:
+            return True
+        return None if vm.state is VmState.BUSY else f"it is {vm.words}"
+
+    return outcome
+
+
+_OUTCOMES: Mapping[str, Callable[[Any, _Look | None], _Outcome]] = {
+    Deploy.kind: _deployed,
+    Migrate.kind: _migrated,
+    Suspend.kind: _in_state(VmState.SUSPENDED),
+    Resume.kind: _in_state(VmState.RUNNING),
+    Stop.kind: _in_state(VmState.ABSENT),
+    Terminate.kind: _ended,
+}

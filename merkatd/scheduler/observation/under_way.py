@@ -1,0 +1,108 @@
+"""Room on hosts for VMs that are on their way, or failed: they keep what they had there."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from merkatd.cluster import Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.database.scheduler.step_store import StoredStep
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.base.settings import RESOURCES
+
+
+def rows_of(ids: Ints, wanted: Ints) -> Ints:
+    """The row of each wanted id, NOWHERE for those that are not there."""
+    if len(ids) == 0:
+        return np.full(len(wanted), NOWHERE)
+    rows = np.searchsorted(ids, wanted)
+    rows = np.minimum(rows, len(ids) - 1)
+    return np.where(ids[rows] == wanted, rows, NOWHERE)
+
+
+def under_way(
+    seen: Observation, host: Ints, waiting: Sequence[StoredStep]
+) -> tuple[Ints, Ints, Ints]:
+    """[vms]: states and hosts with all that is under way, and the hosts that VMs come from.
+
+    A migration that others ordered, or that was given up and goes on, is one like our own. Where
+    the cloud shows a VM between two hosts that counts, whatever our own steps are about.
+    """
+    state, (host, source) = seen.vm_state.copy(), _between_hosts(seen, host)
+    for stored in waiting:
+        step = stored.step
+        row = int(rows_of(seen.vm_id, np.array([step.vm]))[0])
+        if row == NOWHERE or source[row] != NOWHERE:
+            continue
+        if isinstance(step, Deploy | Migrate):
+            target = int(rows_of(seen.host_id, np.array([step.host]))[0])
+            if target != NOWHERE:
+                host[row] = target
+        if isinstance(step, Migrate):
+            left = int(rows_of(seen.host_id, np.array([step.source]))[0])
+            source[row] = NOWHERE if left == host[row] else left
+        if state[row] in {VmState.PENDING, VmState.RUNNING} and host[row] != NOWHERE:
+            state[row] = VmState.BUSY
+    return state, host, source
+
+
+def _between_hosts(seen: Observation, host: Ints) -> tuple[Ints, Ints]:
+    """[vms]: the host that each goes to, as the cloud shows it, and the one that it comes from.
+
+    A VM that goes to a host that can't be reached stays where it is for now.
+    """
+    source = np.full(len(host), NOWHERE)
+    if seen.vm_coming is None:
+        return host.copy(), source
+    coming = rows_of(seen.host_id, seen.vm_coming)
+    reached = np.append(seen.host_state, HostState.OFF)[coming] != HostState.OFF
+    goes = reached & (seen.vm_state == VmState.BUSY) & (host != NOWHERE) & (host != coming)
+    source[goes] = host[goes]
+    return np.where(goes, coming, host), source
+
+
+def on_sources(source: Ints) -> list[tuple[int, int]]:
+    """Return the VMs that are being migrated, each with the host that it comes from."""
+    rows = np.flatnonzero(source != NOWHERE)
+    return list(zip(rows.tolist(), source[rows].tolist(), strict=True))
+
+
+def failed_on_hosts(state: Ints, host: Ints) -> list[tuple[int, int]]:
+    """Return the VMs that are on a host and hold no place there: those that failed, with it."""
+    rows = np.flatnonzero((state == VmState.ABSENT) & (host != NOWHERE)).tolist()
+    return [(row, int(host[row])) for row in rows]
+
+
+def less(capacity: Floats, reserved: Sequence[tuple[int, int]], amount: Floats) -> Floats:
+    """Return the room of each host without the reservations of these VMs."""
+    if not reserved:
+        return capacity
+    rows, hosts = np.array(reserved, dtype=np.int64).T
+    taken = np.zeros_like(capacity)
+    np.add.at(taken, hosts, amount[rows])
+    left: Floats = np.maximum(capacity - taken, 0.0)
+    return left
+
+
+def kept_from(whole: Floats, left: Floats) -> Floats:
+    """[hosts, resources]: the reservations; no columns where there are none."""
+    found = whole - left
+    return found if found.any() else np.zeros((len(whole), 0))
+
+
+def reserved_again(seen: Observation, snapshot: Snapshot, floor: Floats) -> Floats:
+    """Return the capacity of hosts less what VMs keep there that leave them, or failed, by `floor`.
+
+    A VM that is migrated keeps on the host that it leaves what it pays for, and no claim beyond.
+    """
+    vms = snapshot.vms
+    leaving = on_sources(vms.source)
+    found = snapshot.hosts.capacity
+    if not leaving:
+        return found
+    outside = (vms.market == NOWHERE)[:, np.newaxis]
+    amount = np.where(outside, vms.cap, floor)[:, : len(RESOURCES)]
+    reserved = [*leaving, *failed_on_hosts(vms.state, vms.host)]
+    found = found.copy()
+    found[:, : len(RESOURCES)] = less(seen.host_capacity, reserved, amount)
+    return found

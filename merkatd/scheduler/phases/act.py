@@ -1,0 +1,181 @@
+"""Act: the one hand that changes the cloud. Steps are in the journal before they are sent.
+
+What hosts do at once (limits, pins, balloons, throttles) is answered by them and ends there. What
+OpenNebula does takes its time: such a step stays sent, whatever was answered, until a later
+observation shows what became of it. A step that comes after one that is not done yet is not
+sent in this period; the next one decides anew, with what it sees then.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import partial
+
+from twisted.logger import Logger
+
+from merkatd.cluster import Deploy, Migrate, OnHost, Step
+from merkatd.database.scheduler import journal, period_store
+from merkatd.scheduler.base.ports import Answer
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.decide import Decided
+from merkatd.scheduler.phases.migration_waves import waves
+from merkatd.scheduler.phases.requests import Asked, ask
+
+_log = Logger()
+
+_COMES = Deploy | Migrate
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """How the steps of a period fared."""
+
+    sent: int
+    refused: int
+    postponed: int
+    not_done: Mapping[str, str] = field(default_factory=dict)
+    """By step id: `refused` or `postponed`; all others were sent."""
+    refusals: Mapping[int, str] = field(default_factory=dict)
+    """By id of the VM that waits: why OpenNebula would not deploy it."""
+    unplaced: Mapping[int, str] = field(default_factory=dict)
+    """The same, and of VMs that left the state in which they wait, but not because of a host."""
+
+
+async def act(
+    world: World,
+    seen: Seen,
+    decided: Decided,
+    elsewhere: AbstractSet[str] = frozenset(),
+    retries: Mapping[str, Deploy] | None = None,
+) -> Acted:
+    """Tell the hosts, then ask OpenNebula for what can be asked for now.
+
+    Somebody else sees to the steps `elsewhere`; `retries` start again what failed to start.
+    """
+    done: set[str] = set()
+    aside = world.executor.run
+    # A period can have a step for each of a hundred thousand VMs: what goes through all of them
+    # runs beside the reactor, which answers others meanwhile.
+    steps, told = await aside(lambda: _sorted_out(decided.steps, elsewhere))
+    refused = await _tell_hosts(world, told, done)
+    ready, late = await aside(lambda: _ready_and_late(steps, told, done, refused))
+    at_s = world.now()
+    await world.database.run(lambda connection: journal.expire(connection, late, at_s))
+    again = retries or {}
+    known = await aside(lambda: _known(seen, [*decided.steps, *again.values()]))
+    sent_now, plan = list(ready.values()), decided.decision.plan
+    in_waves = await world.executor.run(lambda: waves(world, seen.snapshot, plan, sent_now))
+    asked = await ask(world, {**ready, **again}, known, again.keys(), in_waves)
+    at_s = world.now()
+    await world.database.run(lambda connection: period_store.acted(connection, seen.period, at_s))
+    sent = len(done) + len(elsewhere) + len(ready) + len(again) - len(asked.never_sent)
+    return await aside(lambda: _acted(sent, refused, late, {**ready, **again}, again.keys(), asked))
+
+
+def _acted(
+    sent: int,
+    refused: AbstractSet[str],
+    late: Mapping[str, str],
+    steps: Mapping[str, Step],
+    again: AbstractSet[str],
+    asked: Asked,
+) -> Acted:
+    turned_down, put_off = refused | asked.refused.keys(), late.keys() | asked.never_sent
+    not_done = dict.fromkeys(put_off, "postponed") | dict.fromkeys(turned_down, "refused")
+    refusals = _refusals(steps, asked.refused)
+    unplaced = {
+        steps[one].vm: asked.refused[one]
+        for one in asked.by_its_vm - again
+        if steps[one].kind == Deploy.kind
+    }
+    return Acted(sent, len(turned_down), len(put_off), not_done, refusals, unplaced)
+
+
+def _sorted_out(
+    decided: Sequence[Step], elsewhere: AbstractSet[str]
+) -> tuple[dict[str, Step], dict[str, OnHost]]:
+    """Return, by step id, the steps that are this daemon's, and those of them that hosts take."""
+    steps = {step.id: step for step in decided if step.id not in elsewhere}
+    return steps, {one: step for one, step in steps.items() if isinstance(step, OnHost)}
+
+
+def _ready_and_late(
+    steps: Mapping[str, Step],
+    told: Mapping[str, OnHost],
+    done: AbstractSet[str],
+    refused: AbstractSet[str],
+) -> tuple[dict[str, Step], dict[str, str]]:
+    """Return the steps that OpenNebula can be asked for, and why others have to wait."""
+    ready = {
+        one: step
+        for one, step in steps.items()
+        if one not in told and all(first in done for first in step.after)
+    }
+    late = dict.fromkeys(
+        steps.keys() - done - refused - ready.keys(),
+        "another step must come first; the next period decides anew",
+    )
+    return ready, late
+
+
+def _refusals(steps: Mapping[str, Step], why: Mapping[str, str]) -> dict[int, str]:
+    """What another look would not change, for those who wait."""
+    return {
+        steps[one].vm: f"OpenNebula does not deploy it; {words}"
+        for one, words in why.items()
+        if steps[one].kind == Deploy.kind and words.startswith(Answer.REFUSED)
+    }
+
+
+def _known(seen: Seen, steps: Sequence[Step]) -> Mapping[int, set[int]]:
+    """By host id: the VMs that were seen there or can't be seen, or are on their way."""
+    found: dict[int, set[int]] = {host: set(seen.observation.ailing) for host in _ids(seen)}
+    places = zip(seen.observation.vm_host.tolist(), seen.observation.vm_id.tolist(), strict=True)
+    under_way = [stored.step for stored in seen.verdicts.waiting]
+    coming = [(one.host, one.vm) for one in (*steps, *under_way) if isinstance(one, _COMES)]
+    for host, vm in (*places, *coming):
+        found.setdefault(host, set()).add(vm)
+    return found
+
+
+def _ids(seen: Seen) -> list[int]:
+    found: list[int] = seen.observation.host_id.tolist()
+    return found
+
+
+async def _tell_hosts(world: World, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
+    """Tell the hosts wave by wave, each when all it comes after is done."""
+    refused: set[str] = set()
+    waiting = steps
+    while True:
+        ready, waiting = await world.executor.run(partial(_wave_of, waiting, done))
+        if not ready:
+            return refused
+        refused |= await _wave(world, ready, done)
+
+
+def _wave_of(
+    steps: Mapping[str, OnHost], done: AbstractSet[str]
+) -> tuple[dict[str, OnHost], dict[str, OnHost]]:
+    """Return the steps that come after nothing else now, and the others."""
+    ready: dict[str, OnHost] = {}
+    waiting: dict[str, OnHost] = {}
+    for one, step in steps.items():
+        (ready if all(first in done for first in step.after) else waiting)[one] = step
+    return ready, waiting
+
+
+async def _wave(world: World, steps: Mapping[str, OnHost], done: set[str]) -> set[str]:
+    at_s = world.now()
+    await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
+    await world.certain()
+    why = await world.hypervisors.apply(list(steps.values()))
+    fine = await world.executor.run(lambda: [one for one in steps if one not in why])
+    at_s = world.now()
+    await world.database.run(lambda connection: journal.confirm(connection, fine, at_s))
+    await world.database.run(lambda connection: journal.refuse(connection, why, at_s))
+    for step_id, reason in why.items():
+        _log.warn("A host refused step {step}: {why}", step=step_id, why=reason)
+    done.update(fine)
+    return set(why)

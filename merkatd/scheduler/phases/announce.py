@@ -1,0 +1,101 @@
+"""Tells all listeners the price, each owner why a VM lacks something, and how the period ended."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twisted.logger import Logger
+
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.act import Acted
+from merkatd.scheduler.phases.decide import Decided
+
+
+class NotActingError(Exception):
+    """This daemon does nothing at present; the message says why."""
+
+
+class Outcome(StrEnum):
+    """One of these, each time."""
+
+    DONE = "done"
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+    """OpenNebula did not answer."""
+    CUT_SHORT = "cut_short"
+    """Another daemon took over, or this one ended."""
+    NOT_BEGUN = "not_begun"
+    """It is paused, or another daemon acts."""
+
+
+Counter = Callable[[Outcome, float], None]
+"""Told the outcome, and how many seconds it took."""
+
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Announcement:
+    """What everybody may know of a period."""
+
+    period: int
+    at_s: float
+    prices: Mapping[str, Mapping[str, float]]
+    """By market and resource."""
+    seen: Seen
+    decided: Decided
+    acted: Acted
+    mode: Mode = Mode.ON
+
+
+_BY_RECORD = (
+    "charged and limited by OpenNebula's own record of it. What it asks for in its texts is read"
+    " at growing intervals, of up to an hour"
+)
+
+
+def announced(
+    world: World, seen: Seen, decided: Decided, acted: Acted, mode: Mode = Mode.ON
+) -> Announcement:
+    """The announcement of a period that is over."""
+    prices = {
+        market.name: dict(zip(seen.snapshot.resources, row.tolist(), strict=True))
+        for market, row in zip(world.markets, decided.decision.prices, strict=True)
+    }
+    _log.info(
+        "{mode}Period {period}: {vms} VMs on {hosts} hosts, {sent} steps sent, {refused} refused,"
+        " {postponed} postponed; prices {prices}",
+        mode="" if mode is Mode.ON else f"Mode {mode}: ",
+        period=seen.period,
+        vms=len(seen.snapshot.vms),
+        hosts=len(seen.snapshot.hosts),
+        sent=acted.sent,
+        refused=acted.refused,
+        postponed=acted.postponed,
+        prices=prices,
+    )
+    return Announcement(seen.period, world.now(), prices, seen, decided, acted, mode)
+
+
+def messages(seen: Seen, decided: Decided) -> dict[int, str]:
+    """By VM id: what its owner should know."""
+    told = dict(decided.decision.reasons)
+    told.update(decided.limits.postponed)
+    rules = seen.observation.constraints
+    if rules is not None:
+        told.update(rules.remarks)
+    for vm, wish in seen.wishes.items():
+        if wish.problems:
+            told[vm] = "; ".join(wish.problems)
+    for vm, why in seen.observation.by_record.items():
+        told[vm] = f"{why}: this VM is {_BY_RECORD}"
+    return told
+
+
+def due(seen: Seen, decided: Decided, *, withdraw: bool) -> dict[int, str]:
+    """By VM id, the message that each VM should show; "" removes one that has had its time."""
+    gone = dict.fromkeys(seen.observation.messages, "") if withdraw else {}
+    return gone | messages(seen, decided)

@@ -1,0 +1,119 @@
+"""What a decision leaves in the database: its steps, its prices, and the columns for its charge."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.cluster import Decision, Ints, OnHost, Plan, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.plan import Step
+from merkatd.database.ledger import account_store
+from merkatd.database.scheduler import journal, period_store, price_store
+from merkatd.database.scheduler.journal import Recorded
+from merkatd.limits import Limits
+from merkatd.scheduler.base.settings import ALL_GOODS, Goods
+from merkatd.scheduler.charging import held_memory, unlimited_time
+from merkatd.scheduler.charging.charged_time import columns_of
+from merkatd.scheduler.charging.contended_parts import contended
+from merkatd.scheduler.charging.means_at_rest import with_means
+from merkatd.scheduler.charging.owed_amounts import most_owed, terms_of
+from merkatd.scheduler.charging.used_cpu import by_use, kept
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation import guest_starts, looks
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.permission import Leave, permitted
+
+
+def _of_this_period(plan: Plan) -> list[Step]:
+    """All but what hosts are told once a VM has arrived: the next period sees it and does that."""
+    arrivals = {step.id for step in plan if not isinstance(step, OnHost)}
+    kept: list[Step] = []
+    later: set[str] = set()
+    for step in plan:
+        if isinstance(step, OnHost) and (arrivals | later) & set(step.after):
+            later.add(step.id)
+        else:
+            kept.append(step)
+    return kept
+
+
+def _goods(goods: Goods) -> Mapping[str, Ints]:
+    """What the columns are of, where others than CPU and memory are sold."""
+    if not goods.further:
+        return {}
+    return {"goods": np.array([ALL_GOODS.index(name) for name in goods.resources])}
+
+
+def record_decision(
+    connection: sa.Connection,
+    world: World,
+    seen: Seen,
+    label: str,
+    decision: Decision,
+    limits: Limits,
+    leave: Leave,
+    at_s: float,
+) -> Recorded:
+    """Store it all, once: run again, it tells what was recorded."""
+    if not leave.mode.watches:
+        account_store.lock_books(connection)
+    steps = permitted(leave, _of_this_period(limits.plan))
+    recorded = journal.record(connection, steps, at_s)
+    if period_store.decided_at(connection, seen.period, at_s):
+        return recorded
+    arrays = _columns_for_charge(connection, world, seen, decision, limits)
+    snapshot = seen.snapshot
+    by_market = {
+        market.name: dict(zip(snapshot.resources, row.tolist(), strict=True))
+        for market, row in zip(world.markets, decision.prices, strict=True)
+    }
+    price_store.store_prices(connection, seen.period, by_market)
+    if leave.mode.watches:
+        period_store.watched(connection, seen.period, at_s, label)
+    else:
+        most = most_owed(arrays, world.markets, world.rhythm.most_periods_charged)
+        ledger.reserve(connection, seen.period, most, at_s)
+        arrays = with_means(connection, world, arrays)
+        period_store.decided(connection, seen.period, at_s, label, decision.memory)
+    price_store.store_allocations(connection, seen.period, arrays)
+    return recorded
+
+
+def _columns_for_charge(
+    connection: sa.Connection, world: World, seen: Seen, decision: Decision, limits: Limits
+) -> Mapping[str, Any]:
+    """The columns that the charge of the period needs, and who pays for each VM."""
+    vms, market = seen.snapshot.vms, seen.snapshot.vms.market
+    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    placed = (vms.state == VmState.PENDING) & (decision.allocations > 0).any(axis=1)
+    payers = ledger.payers(connection, vms.owner.tolist(), vms.application.tolist())
+    newest = price_store.newest(connection) if by_use(world.markets, market).any() else None
+    last = None if newest is None else columns_of(connection, newest)
+    return {
+        "vm": vms.id,
+        "market": market,
+        "owner": vms.owner,
+        "application": vms.application,
+        "account": np.array(payers, dtype=np.int64),
+        "floor": vms.floor,
+        "bid": vms.bid,
+        "vcpus": vms.vcpus,
+        "host": np.append(seen.snapshot.hosts.id, NOWHERE)[vms.host],
+        "allocation": decision.allocations,
+        "price": decision.prices,
+        "runs": runs & (seen.observation.vm_host >= 0),
+        "placed": placed,
+        "seen_s": np.array([seen.snapshot.now_s]),
+        "contended": contended(seen.snapshot, decision),
+        **looks.kept(seen.observation),
+        **kept(seen, world.markets, last),
+        **held_memory.kept(seen.snapshot, limits),
+        **held_memory.resumable(seen.snapshot, decision.prices),
+        **_goods(world.goods),
+        **terms_of(world.markets, seen.snapshot.resources),
+        **guest_starts.kept(seen),
+        **unlimited_time.kept(seen),
+    }

@@ -1,0 +1,145 @@
+"""Every market by its own strategy; one that fails costs no other market its period.
+
+# Note [A strategy that fails]
+
+Nothing is placed or moved in its market, and its hosts are divided as they are: without a search,
+steps or reasons. Where that fails as well, each VM keeps the limits that are in force, and pays for
+them. In both cases the market is named as failed (`merkatd status`, the metrics), and the strategy
+begins the next period without its memory, which may be at fault.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from twisted.logger import Logger
+
+from merkatd.cluster import RESTING, Decision, Floats, Plan, Snapshot
+from merkatd.cluster.columns import NOWHERE
+from merkatd.cluster.plan import Step
+from merkatd.limits.cpu_limits import Quotas
+from merkatd.limits.enforced_limits import CPU, MEMORY, InForce
+from merkatd.limits.io_limits import PER_UNIT
+from merkatd.placement import strategy_named
+from merkatd.placement.market.settlement import stay, with_arrivals
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.context import World
+from merkatd.scheduler.terms.affordability import suspensions
+
+_log = Logger()
+
+
+def decide_markets(
+    world: World,
+    snapshot: Snapshot,
+    in_force: InForce,
+    memory: Mapping[str, Any],
+    unpaid: AbstractSet[int],
+    proposed: Sequence[Step],
+) -> Decision:
+    """Every market by its own strategy."""
+    parts: list[Decision] = []
+    later = snapshot
+    for row, market in enumerate(world.markets):
+        known = memory.get(market.name, {})
+        parts.append(_decide_market(later, row, market, world, known, in_force))
+        later = with_arrivals(later, parts[-1].plan)
+    own = [
+        *(step for part in parts for step in part.plan),
+        *suspensions(snapshot, unpaid, world.money.unpaid_periods),
+    ]
+    known_ids = {step.id for step in own}
+    return Decision(
+        plan=Plan.ordered([*own, *(step for step in proposed if step.id not in known_ids)]),
+        allocations=sum((part.allocations for part in parts), np.zeros_like(snapshot.vms.bid)),
+        prices=np.stack([part.prices[row] for row, part in enumerate(parts)]),
+        reasons={vm: reason for part in parts for vm, reason in part.reasons.items()},
+        failed={market: why for part in parts for market, why in part.failed.items()},
+        memory={
+            market.name: part.memory for market, part in zip(world.markets, parts, strict=True)
+        },
+    )
+
+
+def _decide_market(
+    snapshot: Snapshot,
+    row: int,
+    market: Market,
+    world: World,
+    memory: Mapping[str, Any],
+    in_force: InForce,
+) -> Decision:
+    """One market's decision; the others' hosts and VMs are not there for it."""
+    entry = strategy_named(market.strategy)
+    settings = world.strategies.get(market.strategy, entry.settings)
+    settings = replace(settings, pricing=market.pricing)
+    snapshot = alone(snapshot, row)
+    try:
+        return entry.decide(snapshot, world.rng, memory, settings)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one market, others go on
+        _log.failure(
+            "Strategy {strategy} failed: nothing is placed or moved in market {market}",
+            strategy=market.strategy,
+            market=market.name,
+        )
+        why = _words(error)
+    told = f"the strategy of market {market.name} failed: no VM is placed or moved in it now"
+    try:
+        found = stay(snapshot, row, market.pricing, told)
+    except Exception as error:  # noqa: BLE001 - the same
+        _log.failure(
+            "The hosts of market {market} can't be divided: its VMs keep their limits",
+            market=market.name,
+        )
+        why = f"{why}; then {_words(error)}"
+        found = _as_they_are(snapshot, row, market, world, in_force)
+    return replace(found, failed={market.name: why})
+
+
+def alone(snapshot: Snapshot, row: int) -> Snapshot:
+    """Return the cloud as one market sees it: without the others' hosts and VMs."""
+    if len(snapshot.markets) <= 1:
+        return snapshot
+    hosts, vms = snapshot.hosts, snapshot.vms
+    return replace(
+        snapshot,
+        hosts=replace(hosts, market=np.where(hosts.market == row, row, NOWHERE)),
+        vms=replace(vms, market=np.where(vms.market == row, row, NOWHERE)),
+    )
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _as_they_are(
+    snapshot: Snapshot, row: int, market: Market, world: World, in_force: InForce
+) -> Decision:
+    """Return a decision that gives to each VM what the limits in force leave it."""
+    vms = snapshot.vms
+    mine = (vms.market == row) & (vms.host != NOWHERE)
+    rests = np.isin(vms.state, RESTING)[:, np.newaxis]
+    most = np.where(rests, vms.floor, np.minimum(vms.cap, _in_force(snapshot, world, in_force)))
+    reserve = market.pricing.reserve_prices(snapshot.resources)
+    return Decision(
+        plan=Plan(()),
+        allocations=np.where(mine[:, np.newaxis], most, 0.0),
+        prices=np.tile(reserve, (len(snapshot.markets), 1)),
+    )
+
+
+def _in_force(snapshot: Snapshot, world: World, in_force: InForce) -> Floats:
+    """[vms, resources]: what each VM can use under its limits; infinite where it has none."""
+    found = np.full(snapshot.vms.cap.shape, np.inf)
+    for column, name in enumerate(snapshot.resources):
+        if name == CPU:
+            quota = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
+            period_us = world.limits.cpu.quota_period_us
+            found[:, column] = quota.units(snapshot.vms.vcpus, period_us)
+        else:
+            there = in_force.memory_mib if name == MEMORY else in_force.throttled(name)
+            limit = there / PER_UNIT.get(name, 1)
+            found[:, column] = np.where(there > 0, limit, np.inf)
+    return found

@@ -1,0 +1,108 @@
+"""Waves: migrations are sent so that whatever is refused leaves no market worse than it is.
+
+See Note [Halves of plans] in `placement/halves.py`. What waits for memory or was not approved is
+missing like what OpenNebula refuses. All is judged in the scene in which the strategy decided: in
+another one its plan may look harmful, and no step of it would be sent, in any period. Migrations
+off hosts where VMs must not stay are sent first; what they make of the cloud is what the others
+are judged against.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Deploy, Migrate, Plan, Snapshot, Step
+from merkatd.cluster.columns import NOWHERE, Ints
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.placement import strategy_named
+from merkatd.placement.base.host_shares import stakes_of
+from merkatd.placement.market.plan_halves import Remaining, ordered
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.market_decisions import alone
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waves:
+    """The migrations of one market that are sent in this period."""
+
+    view: MarketView
+    rows: Mapping[int, int]
+    """The market's rows, by VM id."""
+    hosts: Mapping[int, int]
+    harm: int
+    first: tuple[Migrate, ...]
+    """Sent at once."""
+    judged: tuple[Migrate, ...]
+    """Sent in waves."""
+    deployed: tuple[Deploy, ...]
+    planned: tuple[Migrate, ...]
+    """All that the strategy planned, where its measure is another: no part may do more harm."""
+
+    def remaining(self, done: Iterable[Migrate]) -> Remaining:
+        """Return what is judged, once these of the first are done."""
+        before = self._with(self.view.place, (*done, *self.deployed))
+        moves = {self.rows[step.vm]: self.hosts[step.host] for step in self.judged}
+        stakes = stakes_of(self.view, self.view.first(before != NOWHERE).allocation)
+        whole = self._with(before, self.planned) if self.planned else before
+        return Remaining(self.view, stakes, self.harm, before, moves, whole)
+
+    def step_of(self, row: int) -> Migrate:
+        """Return the migration of the VM in this row."""
+        return next(step for step in self.judged if self.rows[step.vm] == row)
+
+    def _with(self, place: Ints, steps: Iterable[Migrate | Deploy]) -> Ints:
+        place = place.copy()
+        for step in steps:
+            place[self.rows[step.vm]] = self.hosts[step.host]
+        return place
+
+
+def waves(world: World, snapshot: Snapshot, plan: Plan, ready: Sequence[Step]) -> list[Waves]:
+    """Return the migrations among the ready steps, by market; none where all stand alone."""
+    moves = [step for step in ready if isinstance(step, Migrate)]
+    if len(moves) <= 1 and len(plan.of(Migrate)) <= 1:
+        return []
+    found = []
+    moved = snapshot.vms.market[[snapshot.vm_row(step.vm) for step in moves]]
+    for row, market in enumerate(world.markets):
+        if row not in moved:
+            continue
+        settings = world.strategies.get(market.strategy)
+        entry = strategy_named(market.strategy)
+        harm = entry.harm(entry.settings if settings is None else settings)
+        planned = plan.of(Migrate) if entry.as_planned else ()
+        scene = entry.scene(alone(snapshot, row))
+        one = of_market(view_of(scene, row), scene, harm, ready, planned)
+        if one.judged:
+            found.append(one)
+    return found
+
+
+def of_market(
+    view: MarketView,
+    snapshot: Snapshot,
+    harm: int,
+    ready: Sequence[Step],
+    planned: Sequence[Migrate],
+) -> Waves:
+    """Return the migrations of one market among the steps that are ready."""
+    rows = {int(vm): row for row, vm in enumerate(snapshot.vms.id[view.vms])}
+    hosts = {int(host): row for row, host in enumerate(snapshot.hosts.id[view.hosts])}
+    here = [
+        step
+        for step in ready
+        if isinstance(step, Migrate | Deploy) and step.vm in rows and step.host in hosts
+    ]
+    moves = [step for step in here if isinstance(step, Migrate)]
+    must = ordered(snapshot, view) if moves else np.zeros(0, dtype=bool)
+    return Waves(
+        view=view,
+        rows=rows,
+        hosts=hosts,
+        harm=harm,
+        first=tuple(step for step in moves if must[rows[step.vm]]),
+        judged=tuple(step for step in moves if not must[rows[step.vm]]),
+        deployed=tuple(step for step in here if isinstance(step, Deploy)),
+        planned=tuple(step for step in planned if step.vm in rows and step.host in hosts),
+    )

@@ -1,0 +1,195 @@
+"""Observe: read the cloud and its hosts, judge what became of earlier steps, number the period."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.logger import Logger
+
+from merkatd.cluster import Step, VmState
+from merkatd.database.fleets import fleet_store, group_vm_store
+from merkatd.database.fleets.group_vm_store import Rate
+from merkatd.database.scheduler import bid_store, journal, migration_history, period_store
+from merkatd.database.scheduler.bid_store import Bid, BidSource
+from merkatd.database.scheduler.migration_history import Moves
+from merkatd.scheduler.base.ports import Observation
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.bidders import Wishes, text_hash, wishes
+from merkatd.scheduler.observation.failed_boots import given_up
+from merkatd.scheduler.observation.observed import Look, Seen
+from merkatd.scheduler.observation.snapshot_builder import Known, in_force_of, snapshot_of
+from merkatd.scheduler.observation.step_outcomes import Verdicts, judge
+from merkatd.scheduler.terms.failed_migrations import resting, window_s
+
+_log = Logger()
+
+
+async def look(world: World) -> Look:
+    """Read all pools, and the hosts of all VMs that run. Raises UnreachableError."""
+    started_s = world.now()
+    observation = await world.cloud.observe()
+    world.hypervisors.meet(observation)
+    running = np.isin(observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+    on_host = running & (observation.vm_host >= 0)
+    vms, hosts = observation.vm_id[on_host], observation.vm_host[on_host]
+    places = await world.executor.run(
+        lambda: dict(zip(vms.tolist(), hosts.tolist(), strict=True)),
+    )
+    use = await world.hypervisors.read(places)
+    said = await world.executor.run(partial(_said, observation, world.goods.resources))
+    return Look(started_s, observation, use, said)
+
+
+def seen_from(
+    world: World,
+    period: int,
+    looked: Look,
+    verdicts: Verdicts,
+    amounts: Mapping[int, Mapping[str, float]],
+    applications: Mapping[int, int],
+    rates: Mapping[int, Rate],
+    known_moves: Moves,
+    lost: AbstractSet[int] = frozenset(),
+) -> Seen:
+    """What a period of this number starts from.
+
+    By VM id, `amounts` are the bids in force, `applications` what VMs belong to, and `rates` what
+    the VMs of groups have instead of a bid of their own. `known_moves` is what became of recent
+    migrations, and `lost` are the failed VMs that wait for an administrator.
+    """
+    known = Known(
+        bids={**amounts, **{vm: {"cpu": rate.bid} for vm, rate in rates.items()}},
+        wishes=looked.said,
+        waiting=verdicts.waiting,
+        applications=applications,
+        moved_at_s=known_moves.moved_at_s,
+        resting=resting(known_moves, looked.observation.at_s, world.rhythm.interval_s),
+        lost=lost,
+        handing=world.handing,
+    )
+    seen, use = looked.observation, looked.use
+    return Seen(
+        period=period,
+        started_s=looked.started_s,
+        observation=seen,
+        snapshot=snapshot_of(
+            period,
+            seen,
+            use,
+            known,
+            world.markets,
+            world.goods,
+            world.recent.history(seen, world.goods.resources),
+        ),
+        in_force=in_force_of(seen, use),
+        verdicts=verdicts,
+        wishes=looked.said,
+        use=use,
+        rates=rates,
+        moves=known_moves,
+    )
+
+
+async def observe(world: World) -> Seen:
+    """Read everything, and store that it was read: from here on the period has a number."""
+    # Read first: bids that arrive during the observation are newer than those of templates.
+    began = await world.database.read(bid_store.newest)
+    looked = await look(world)
+    await world.executor.run(partial(world.recent.met, looked.observation, looked.use))
+    stored = await world.database.run(lambda connection: _store(connection, world, looked, began))
+    _report(looked.observation, stored.verdicts)
+    seen = await world.executor.run(
+        lambda: seen_from(
+            world,
+            stored.period,
+            looked,
+            stored.verdicts,
+            stored.bids,
+            stored.applications,
+            stored.rates,
+            stored.moves,
+            stored.lost,
+        )
+    )
+    return replace(seen, under_way=stored.under_way)
+
+
+def _said(observation: Observation, resources: tuple[str, ...]) -> Mapping[int, Wishes]:
+    return {vm: wishes(text, resources) for vm, text in observation.attributes.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    period: int
+    verdicts: Verdicts
+    bids: Mapping[int, Mapping[str, float]]
+    applications: Mapping[int, int]
+    rates: Mapping[int, Rate]
+    under_way: tuple[Step, ...]
+    moves: Moves
+    lost: frozenset[int]
+
+
+def _store(connection: sa.Connection, world: World, looked: Look, began: int) -> _Stored:
+    """One transaction: verdicts on steps, new words from templates, the period's number.
+
+    Run again, it comes to the same: what it has ended counts as outstanding still.
+    """
+    observation = looked.observation
+    number = period_store.begun_by(connection, looked.started_s, observation.at_s)
+    outstanding = journal.outstanding(connection, None if number is None else observation.at_s)
+    verdicts = judge(outstanding, observation, world.rhythm, handing=world.handing)
+    at_s = observation.at_s
+    journal.confirm(connection, verdicts.confirmed, at_s, verdicts.created)
+    journal.expire(connection, verdicts.expired, at_s)
+    bid_store.say(connection, new_words(connection, looked), began)
+    owners = dict(zip(observation.vm_id.tolist(), observation.vm_owner.tolist(), strict=True))
+    unattended = fleet_store.bind_vms(connection, observation.keys, owners)
+    bid_store.say(connection, _silence(unattended, world.goods.resources, at_s))
+    group_vm_store.bind_group_vms(connection, observation.keys, owners)
+    present = bid_store.amounts(connection)
+    gone = present.keys() - set(observation.vm_id.tolist()) - observation.ailing.keys()
+    bid_store.forget(connection, gone)
+    if number is None:
+        number = period_store.begin(
+            connection, looked.started_s, at_s, len(observation.host_id), len(observation.vm_id)
+        )
+    applications, rates = fleet_store.applications(connection), group_vm_store.rates(connection)
+    under_way = tuple(stored.step for stored in outstanding)
+    known_moves = migration_history.recent(connection, at_s, window_s(world))
+    lost = given_up(connection, observation, world.rhythm.boot_retries)
+    return _Stored(number, verdicts, present, applications, rates, under_way, known_moves, lost)
+
+
+def _silence(vms: Iterable[int], goods: Sequence[str], at_s: float) -> list[Bid]:
+    """Bids of nothing, for VMs that were made while their controller failed."""
+    nothing = dict.fromkeys(goods, 0.0)
+    return [Bid(vm=vm, bid=nothing, source=BidSource.CONTROLLER, at_s=at_s) for vm in vms]
+
+
+def new_words(connection: sa.Connection, looked: Look) -> list[Bid]:
+    """A template's bid counts at first sight and again when its text changes."""
+    attributes = looked.observation.attributes
+    hashes = {vm: text_hash(attributes[vm]) for vm, one in looked.said.items() if one.bid}
+    return [
+        Bid(
+            vm=vm,
+            bid=looked.said[vm].bid,
+            source=BidSource.TEMPLATE,
+            at_s=looked.observation.at_s,
+            template_hash=hashes[vm],
+        )
+        for vm in sorted(bid_store.changed_templates(connection, hashes))
+    ]
+
+
+def _report(observation: Observation, verdicts: Verdicts) -> None:
+    for step_id, why in verdicts.expired.items():
+        _log.warn("Step {step} was given up: {why}", step=step_id, why=why)
+    for vm, why in observation.ailing.items():
+        _log.warn("VM {vm} can't be read and is left alone: {why}", vm=vm, why=why)
+    for vm, why in observation.by_record.items():
+        _log.info("VM {vm} is charged and limited by OpenNebula's record: {why}", vm=vm, why=why)

@@ -1,0 +1,74 @@
+"""VMs for which a host can never have the memory: they are tried on the other hosts.
+
+Only VMs that wait for a host, and VMs that must leave theirs: all others stay where they are.
+Members of VM groups that have to be together are tried together.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster import Bools, HostState, RolePolicy, Snapshot
+from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
+
+
+def barred(
+    snapshot: Snapshot, hopeless: Mapping[int, AbstractSet[int]], may: AbstractSet[int]
+) -> tuple[Snapshot, frozenset[int]]:
+    """Return the same cloud, in which VMs don't come to hosts that can never have their memory.
+
+    `hopeless` is by VM id: the ids of these hosts. Those of them that `may` be tried elsewhere, and
+    have a host left, are the second value.
+    """
+    vms, hosts = snapshot.vms, snapshot.hosts
+    together = _together(snapshot)
+    going = np.isin(vms.id, list(may)) & vms.movable
+    allowed: dict[int, Bools] = {}
+    for vm in sorted(hopeless.keys() & may):
+        row = snapshot.vm_row(vm)
+        roles = together.get(int(vms.role[row]), frozenset())
+        partners = np.flatnonzero(np.isin(vms.role, list(roles)) & going).tolist()
+        for one in {row, *partners}:
+            before = allowed.get(one, _required(snapshot, one))
+            allowed[one] = before & ~np.isin(hosts.id, list(hopeless[vm]))
+    each = np.arange(len(hosts))
+    kept = {
+        row: may_be
+        for row, may_be in allowed.items()
+        if (may_be & (hosts.state == HostState.ON) & (each != vms.host[row])).any()
+    }
+    tried = frozenset(vms.id[list(kept)].tolist()) & hopeless.keys()
+    return narrowed_to(snapshot, kept, "has the memory"), tried
+
+
+def still(snapshot: Snapshot, hosts: Mapping[int, int]) -> Snapshot:
+    """Return the same cloud, in which no VM moves but these, by id, and each to its host alone."""
+    vms = snapshot.vms
+    rows = {snapshot.vm_row(vm): host for vm, host in hosts.items()}
+    movable = vms.movable & np.isin(np.arange(len(vms)), list(rows))
+    going = {row: snapshot.hosts.id == host for row, host in rows.items() if movable[row]}
+    return narrowed_to(replace(snapshot, vms=replace(vms, movable=movable)), going, "had room")
+
+
+def _required(snapshot: Snapshot, row: int) -> Bools:
+    """[hosts]: where the VM in this row may be by its requirements."""
+    required = int(snapshot.vms.requirement[row])
+    if required < 0:
+        return np.ones(len(snapshot.hosts), dtype=bool)
+    allowed: Bools = snapshot.requirements.allowed[required]
+    return allowed
+
+
+def _together(snapshot: Snapshot) -> Mapping[int, frozenset[int]]:
+    """By role: the roles whose members have to be on one host with its own, itself among them."""
+    pairs = snapshot.role_pairs
+    own = np.flatnonzero(snapshot.roles.policy == RolePolicy.TOGETHER).tolist()
+    both = np.flatnonzero(pairs.policy == RolePolicy.TOGETHER).tolist()
+    found: dict[int, frozenset[int]] = {role: frozenset({role}) for role in own}
+    for row in both:
+        first, second = int(pairs.first[row]), int(pairs.second[row])
+        joined = found.get(first, frozenset({first})) | found.get(second, frozenset({second}))
+        found |= dict.fromkeys(joined, joined)
+    return found

@@ -1,0 +1,239 @@
+"""Asking OpenNebula for steps: many at a time, none held up by another, and not for ever.
+
+All steps are marked as sent together, which is one transaction instead of hundreds; so those
+whose turn does not come within the time for acting are known never to have been sent, and are
+given up. An answer that comes after that time is taken when it comes: a refusal ends its step,
+and anything else is judged by what is seen, like every step.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from twisted.internet.defer import Deferred, DeferredList, DeferredSemaphore, ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.cluster import Create, Deploy, Migrate
+from merkatd.cluster.plan import Step
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.lease_store import LeaseLostError
+from merkatd.scheduler.base.ports import Answer, Reply, UnreachableError
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.migration_waves import Waves
+
+_log = Logger()
+
+Send = Callable[[Step], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """By step id, what was answered in time."""
+
+    refused: Mapping[str, str]
+    """And why."""
+    never_sent: frozenset[str]
+    by_its_vm: frozenset[str] = frozenset()
+    """The refused ones that OpenNebula refused because of the VM, as far as is known."""
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Who has had their turn, and what they were answered."""
+
+    begun: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    why: dict[str, str] = field(default_factory=dict)
+    by_its_vm: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    """Steps that may happen or not: no answer came."""
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """Sends a step, if nothing has come in between since it was decided."""
+
+    world: World
+    known: Mapping[int, AbstractSet[int]]
+    since_s: float
+    """When this began: what was seen of hosts before is in `known` as far as it still holds."""
+    send: Send
+
+    async def obstacle(self, step: Step) -> str | None:
+        """What has come in between. Raises UnreachableError."""
+        try:
+            if isinstance(step, Deploy | Migrate):
+                known = self.known.get(step.host, frozenset())
+                why = await self.world.why_not_on(step.host, known, self.since_s)
+                if why is not None:
+                    return f"{Answer.LOOK_AGAIN}: {why}"
+            # Last, for nothing may come between this and the call.
+            await self.world.certain()
+        except LeaseLostError as error:
+            return f"not sent: {error}"
+        return None
+
+
+async def ask(
+    world: World,
+    steps: Mapping[str, Step],
+    known: Mapping[int, AbstractSet[int]],
+    retries: AbstractSet[str] = frozenset(),
+    in_waves: Sequence[Waves] = (),
+) -> Asked:
+    """Send all at once, so that a slow one holds up no other, but not too many at a time.
+
+    `known` are the VMs of each host, by id, from which all was decided. Those in `retries`
+    are deployments of VMs that are on their hosts already, and failed there. Migrations that are
+    to go `in_waves` are sent after those before them were answered.
+    """
+    at_s = world.now()
+    ours = await world.database.run(lambda connection: journal.mark_sent(connection, steps, at_s))
+    turns = _Turns()
+    in_all = DeferredSemaphore(world.rhythm.in_flight)
+    on_host: dict[int, DeferredSemaphore] = defaultdict(
+        lambda: DeferredSemaphore(world.rhythm.in_flight_per_host)
+    )
+
+    host_of = {vm: host for host, vms in known.items() for vm in vms}
+
+    def begin(step: Step) -> Deferred[None]:
+        def send() -> Deferred[None]:
+            return in_all.run(lambda: ensureDeferred(one(step)))
+
+        host = getattr(step, "host", host_of.get(step.vm))
+        if host is None:  # the creation of a VM, or the end of one that waits, concerns no host
+            return send()
+        # The host's turn first: a step that waits for a slow host must not hold a turn of all.
+        return on_host[host].run(send)
+
+    async def one(step: Step) -> None:
+        send = world.retry if step.id in retries else world.cloud.send
+        await _one(world, step, _Checked(world, known, at_s, send), turns)
+
+    waiting = {step.id for waves in in_waves for step in (*waves.first, *waves.judged)}
+    at_once = [step for step in steps.values() if step.id in ours - waiting]
+    new_vms = [step for step in at_once if isinstance(step, Create)]
+    sending = [begin(step) for step in at_once if not isinstance(step, Create)]
+    sending += [ensureDeferred(_in_waves(world, one, ours, begin, turns)) for one in in_waves]
+    sending += [begin(step) for step in new_vms]  # after what running VMs wait for
+    in_time = await _all_or_the_limit(world, sending)
+    turns.over = True
+    late = "without the others it would do harm" if in_time else "the time for acting was over"
+    never = dict.fromkeys(ours - turns.begun, f"never sent: {late}; the next period decides anew")
+    at_s = world.now()
+    await world.database.run(lambda connection: journal.refuse(connection, turns.why, at_s))
+    await world.database.run(lambda connection: journal.expire(connection, never, at_s))
+    slow = len(turns.begun - turns.ended)
+    if slow or (never and not in_time):
+        _log.warn(
+            "Acting took its {limit_s:g} s: {never} steps were not sent, {slow} not answered yet",
+            limit_s=world.rhythm.act_limit_s,
+            never=len(never),
+            slow=slow,
+        )
+    return Asked(turns.why, frozenset(never), frozenset(turns.by_its_vm & turns.why.keys()))
+
+
+async def _in_waves(
+    world: World,
+    waves: Waves,
+    ours: AbstractSet[str],
+    begin: Callable[[Step], Deferred[None]],
+    turns: _Turns,
+) -> None:
+    """Send a market's migrations, each wave after the answers to the one before it.
+
+    No wave follows a wave whose outcome is not known.
+    """
+
+    async def sent(steps: Sequence[Step]) -> bool:
+        mine = [step for step in steps if step.id in ours]
+        await DeferredList([begin(step) for step in mine], consumeErrors=True)
+        return not turns.over and turns.unknown.isdisjoint(step.id for step in mine)
+
+    if not await sent(waves.first):
+        return
+    done = [step for step in waves.first if step.id not in turns.why]
+    remaining = await world.executor.run(lambda: waves.remaining(done))
+    while rows := await world.executor.run(remaining.wave):
+        steps = {row: waves.step_of(row) for row in rows}
+        if not await sent(list(steps.values())):
+            return
+        for row, step in steps.items():
+            if step.id in turns.why or step.id not in ours:
+                remaining.drop(row)
+            else:
+                remaining.made(row)
+
+
+async def _all_or_the_limit(world: World, sending: list[Deferred[None]]) -> bool:
+    """Wait until all are over, or the time for acting is; return whether all are."""
+    waiting: Deferred[None] = Deferred()
+
+    def end(_: object = None) -> None:
+        if not waiting.called:
+            waiting.callback(None)
+
+    DeferredList(sending, consumeErrors=True).addCallback(end)
+    alarm = world.clock.callLater(world.rhythm.act_limit_s, end)
+    await waiting
+    if alarm.active():
+        alarm.cancel()
+        return True
+    return False
+
+
+async def _one(world: World, step: Step, send: _Checked, turns: _Turns) -> None:
+    """One step's turn, which never fails: it has an answer, or nobody knows."""
+    if turns.over:
+        return
+    turns.begun.add(step.id)
+    why = await _send(step, send, turns)
+    turns.ended.add(step.id)
+    if why is not None:
+        await _refused(world, step, why, turns)
+
+
+async def _refused(world: World, step: Step, why: str, turns: _Turns) -> None:
+    if not turns.over:
+        turns.why[step.id] = why
+        return
+    at_s = world.now()
+    try:
+        await world.database.run(lambda c: journal.refuse(c, {step.id: why}, at_s))
+    except Exception as error:  # noqa: BLE001 - the step is judged by what is seen, then
+        _log.warn("A late answer about VM {vm} is lost: {error}", vm=step.vm, error=str(error))
+
+
+async def _send(step: Step, send: _Checked, turns: _Turns) -> str | None:
+    """Why the step will certainly not happen; None where it will, or where nobody knows."""
+    try:
+        why = await send.obstacle(step)
+        if why is not None:
+            _log.info("{kind} of VM {vm} is not sent: {why}", kind=step.kind, vm=step.vm, why=why)
+            return why
+        reply = await send.send(step)
+    except UnreachableError as error:
+        _log.warn("{kind} of VM {vm}: {error}", kind=step.kind, vm=step.vm, error=str(error))
+        turns.unknown.add(step.id)
+        return None
+    except Exception:  # noqa: BLE001 - one step that went wrong must not lose the others' answers
+        _log.failure("{kind} of VM {vm} went wrong", kind=step.kind, vm=step.vm)
+        turns.unknown.add(step.id)
+        return None
+    _log.info(
+        "{kind} of VM {vm}: {answer}; {reason}",
+        kind=step.kind,
+        vm=step.vm,
+        answer=str(reply.answer),
+        reason=step.reason,
+        step=step.id,
+    )
+    if reply.answer is Answer.ACCEPTED:
+        return None
+    if reply.answer is Answer.REFUSED or reply.changed:
+        turns.by_its_vm.add(step.id)
+    return f"{reply.answer}: {reply.why}" if reply.why else str(reply.answer)

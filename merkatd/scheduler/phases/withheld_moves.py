@@ -1,0 +1,75 @@
+"""Migrations that are planned and not begun: hosts are divided as they are until these are sent.
+
+A migration waits for another one, or would do harm without others (see `waves.py`). Its VM stays
+on its host for this period at least. The neighbours it has there get no part of what it leaves, and
+those that it will have lose nothing yet: the quotas of a host add up to no more than its cores.
+Memory follows the plan: balloons move slowly, and make room only as far as there is some.
+"""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster import Decision, Deploy, Floats, Migrate, Plan, Snapshot
+from merkatd.cluster.columns import NOWHERE
+from merkatd.limits.enforced_limits import MEMORY
+from merkatd.market.explanation import hosts_after
+from merkatd.market.market_view import view_of
+from merkatd.placement import strategy_named
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.market_decisions import alone
+from merkatd.scheduler.phases.migration_waves import waves
+
+
+def withheld(world: World, snapshot: Snapshot, plan: Plan) -> frozenset[int]:
+    """Return the ids of VMs whose migrations are not sent in this period, if none is refused."""
+    late = {step.vm for step in plan.of(Migrate) if step.after}
+    ready = [step for step in plan if not step.after]
+    for one in waves(world, snapshot, plan, ready):
+        remaining = one.remaining(one.first)
+        while wave := remaining.wave():
+            for row in wave:
+                remaining.made(row)
+        late |= {one.step_of(row).vm for row in remaining.left}
+    return frozenset(late)
+
+
+def meanwhile(
+    world: World, snapshot: Snapshot, decision: Decision, later: AbstractSet[int]
+) -> Floats:
+    """Return the allocations for as long as these VMs are not migrated."""
+    found = decision.allocations
+    if not later:
+        return found
+    found = found.copy()
+    begun = Plan(
+        tuple(
+            step
+            for step in decision.plan
+            if isinstance(step, Deploy) or (isinstance(step, Migrate) and step.vm not in later)
+        )
+    )
+    host = hosts_after(snapshot, begun)
+    touched = _touched(snapshot, decision.plan, later)
+    others = np.flatnonzero([name != MEMORY for name in snapshot.resources])
+    moved = snapshot.vms.market[[snapshot.vm_row(vm) for vm in sorted(later)]]
+    for row, market in enumerate(world.markets):
+        if row not in moved:
+            continue
+        entry, own = strategy_named(market.strategy), alone(snapshot, row)
+        view = view_of(entry.scene(own), row)
+        local = np.full(len(snapshot.hosts) + 1, NOWHERE)
+        local[view.hosts] = np.arange(len(view.hosts))
+        given = np.zeros_like(found)
+        given[view.vms] = view.on_hosts(local[host[view.vms]]).allocation
+        given = entry.shares(own, replace(decision, plan=begun, allocations=given))
+        rows = view.vms[np.isin(host[view.vms], touched)]
+        found[np.ix_(rows, others)] = given[np.ix_(rows, others)]
+    return found
+
+
+def _touched(snapshot: Snapshot, plan: Plan, later: AbstractSet[int]) -> list[int]:
+    """Return the rows of the hosts between which these VMs are to move."""
+    moves = [step for step in plan.of(Migrate) if step.vm in later]
+    return sorted({snapshot.host_row(one) for step in moves for one in (step.source, step.host)})

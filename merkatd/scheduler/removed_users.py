@@ -1,0 +1,189 @@
+"""Tenants whose users OpenNebula has removed: what they have is ended, then they are retired.
+
+A tenant counts as removed if the pool of users was read and does not show its user, and OpenNebula
+says of the user by its id that it does not exist, both in two periods in a row. An error, or a pool
+that could not be read, says nothing. Platforms and groups of a removed user are ended. Its own VMs
+stay: an administrator ends them or gives them to another user. Once nothing is left, and no charge
+is to come, its books are closed in the same transaction in which that was found.
+
+Where most tenants are missing at once, another OpenNebula may have answered, or one that was put
+back to an older state. They are retired only once that has lasted for a day.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import sqlalchemy as sa
+from twisted.logger import Logger
+
+from merkatd import ledger
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.ledger import tenant_store
+from merkatd.database.ledger.tenant_store import Tenant
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+
+ASKED = 20
+"""OpenNebula is asked of so many users in a period."""
+SHOWN = 20
+"""So many of the tenants that were retired last are shown; the log and the notes have them all."""
+_VMS_NAMED = 5
+MANY, MOST = 3, 0.5
+"""More than so many tenants, and more than such a part of all, are not removed in a day's work."""
+CERTAIN_S = 86_400.0
+_DOUBTED = (
+    "most users are missing at once: is this the same OpenNebula? It is retired in {hours:.0f} h"
+)
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What became of a removed user in one transaction."""
+
+    retired: ledger.Retired | None
+    left: str
+    """What is still to end."""
+
+
+class RemovedUsers:
+    """Looks for them after each period."""
+
+    def __init__(self) -> None:
+        self.waiting: Mapping[int, str] = {}
+        """By user id: what keeps a removed user's tenant from being retired."""
+        self.retired: dict[int, str] = {}
+        """By user id: the tenants that were retired last."""
+        self.count = 0
+        """How many tenants were retired since the start."""
+        self._once: frozenset[int] = frozenset()
+        """Users that did not exist when they were asked of for the first time."""
+        self._gone: frozenset[int] = frozenset()
+        """Users that did not exist the second time either."""
+        self._many_since_s: float | None = None
+
+    def forget(self) -> None:
+        """The next look is a first one: another daemon acted meanwhile."""
+        self._once = self._gone = frozenset()
+        self._many_since_s = None
+        self.waiting = {}
+
+    async def look(self, world: World, seen: Seen) -> None:
+        """Retire the tenants whose users are removed, once all that they have has ended."""
+        shown = seen.observation.owner_name
+        if not shown:
+            return  # the pool of users was not read
+        known = {one.owner: one for one in await world.database.read(tenant_store.every)}
+        absent = known.keys() - shown.keys()
+        late = await world.database.read(ledger.holding)
+        candidates = {owner for owner in absent if known[owner].retired_s is None}
+        lasts_s = self._many_for(world, candidates, known)
+        if lasts_s is not None:
+            said = _DOUBTED.format(hours=np.ceil(lasts_s / 3600))
+            self.waiting = dict.fromkeys(sorted(candidates)[:SHOWN], said)
+            return
+        await self._ask(world, candidates)
+        todo = (self._gone & candidates) | (absent & set(late))
+        if not todo:
+            self.waiting = {}
+            return
+        at_s = world.now()
+        found, failed = await world.database.run(
+            lambda c: _ended(c, world, seen, sorted(todo), at_s)
+        )
+        world.troubles.note(Kind.TENANT, "retired", failed)
+        self._tell(found, known)
+
+    def _many_for(
+        self, world: World, missing: Collection[int], known: Mapping[int, Tenant]
+    ) -> float | None:
+        """Return for how many seconds nobody is retired, because too many are missing at once."""
+        there = sum(one.retired_s is None for one in known.values())
+        if len(missing) <= max(MANY, MOST * there):
+            self._many_since_s = None
+            return None
+        now_s = world.clock.seconds()
+        if self._many_since_s is None:
+            self._many_since_s = now_s
+            _log.error(
+                "{missing} of {there} tenants' users are missing in OpenNebula: is it the same"
+                " OpenNebula as before? They are retired if that lasts for a day",
+                missing=len(missing),
+                there=there,
+            )
+        left_s = self._many_since_s + CERTAIN_S - now_s
+        return left_s if left_s > 0 else None
+
+    async def _ask(self, world: World, candidates: Collection[int]) -> None:
+        """Ask OpenNebula of each candidate in two periods; an error answers nothing."""
+        self._gone &= frozenset(candidates)
+        open_ = frozenset(candidates) - self._gone
+        # Those that were missing once come first: a second look follows in the next period.
+        asked = sorted(open_, key=lambda owner: (owner not in self._once, owner))[:ASKED]
+        try:
+            missing = await world.missing_users(asked) if asked else frozenset()
+        except UnreachableError as error:
+            _log.warn("Removed users are looked for again later: {why}", why=str(error))
+            self._once = frozenset()
+            return
+        self._gone |= missing & self._once
+        self._once = missing - self._gone
+
+    def _tell(self, found: Mapping[int, _Found], known: Mapping[int, Tenant]) -> None:
+        waiting: dict[int, str] = {}
+        for owner, one in found.items():
+            name = f"{owner} ({known[owner].name})" if known[owner].name else str(owner)
+            if one.retired is None:
+                waiting[owner] = one.left
+                if owner not in self.waiting:
+                    _log.warn(
+                        "OpenNebula has removed user {name}: its tenant is retired once {left}",
+                        name=name,
+                        left=one.left,
+                    )
+                continue
+            _log.warn("Tenant {name}: {what}", name=name, what=str(one.retired))
+            self.count += known[owner].retired_s is None
+            self.retired.pop(owner, None)
+            self.retired[owner] = str(one.retired)
+            while len(self.retired) > SHOWN:
+                del self.retired[next(iter(self.retired))]
+        self.waiting = waiting
+
+
+def _ended(
+    connection: sa.Connection, world: World, seen: Seen, owners: Collection[int], at_s: float
+) -> tuple[dict[int, _Found], Mapping[int, Exception]]:
+    """By owner, the things that were ended and those that are left; and the owners that failed."""
+    apart = Apart(connection)
+    waits = _Found(None, "the daemon has ended what it has: the log says why that fails")
+    found = {
+        owner: apart.run(owner, partial(_end, connection, world, seen, owner, at_s), waits)
+        for owner in owners
+    }
+    return found, apart.failed
+
+
+def _end(connection: sa.Connection, world: World, seen: Seen, owner: int, at_s: float) -> _Found:
+    left = [words for ending in world.endings if (words := ending(connection, owner, at_s))]
+    vms = seen.observation.vm_id[seen.observation.vm_owner == owner]
+    if len(vms):
+        left.append(_of_vms(vms.tolist()))
+    retired = None if left else ledger.retire(connection, owner, at_s)
+    if retired is None and not left:
+        left.append("the charge of the present period is made")
+    return _Found(retired, " and ".join(left))
+
+
+def _of_vms(vms: list[int]) -> str:
+    named = ", ".join(map(str, sorted(vms)[:_VMS_NAMED]))
+    more = f" and {len(vms) - _VMS_NAMED} more" if len(vms) > _VMS_NAMED else ""
+    return (
+        f"its VMs ({named}{more}) are gone: terminate them or give them to another user"
+        " (`onevm chown`)"
+    )

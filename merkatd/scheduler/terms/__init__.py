@@ -1,0 +1,1 @@
+"""Which VMs take part in a period, and on which terms."""

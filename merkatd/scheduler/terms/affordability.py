@@ -1,0 +1,176 @@
+"""Afford: bids lowered to what can be paid, warnings ahead, and owners that have not paid.
+
+Only what can be charged in the coming period counts. VMs that run come first; VMs that wait
+divide what is left, so that a VM that waits never lowers the bid of one that runs.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints, Snapshot, Suspend, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.currency import MICRO, credits_of
+from merkatd.currency.solvency import (
+    affordable_bids,
+    costs,
+    refusal,
+    stage,
+    suspended,
+    time_until_empty,
+    warning,
+    words,
+)
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.scheduler.charging.charge import Purse
+from merkatd.scheduler.charging.held_memory import rests
+from merkatd.scheduler.charging.used_cpu import CPU, by_use, full_rates
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Afforded:
+    """A cloud in which no VM bids more than its payer can pay."""
+
+    seen: Seen
+    messages: Mapping[int, str] = field(default_factory=dict)
+    """By VM id: what its owner should know of its credits."""
+    unpaid: frozenset[int] = frozenset()
+    """VMs whose owners have not paid for too long."""
+
+
+def afforded(world: World, seen: Seen, purse: Purse) -> Afforded:
+    """The same cloud with bids that can be paid, and without new VMs of owners in debt."""
+    vms = seen.snapshot.vms
+    if not len(vms):
+        return Afforded(seen)
+    inside = vms.market != NOWHERE
+    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & inside
+    keeps = rests(vms)
+    owes = np.isin(vms.owner, list(purse.debt))
+    waits = (vms.state == VmState.PENDING) & inside & ~owes
+    refused = (vms.state == VmState.PENDING) & inside & owes
+    bids = vms.bid * _parts(world, seen, purse, runs | keeps, waits)
+    late = suspended(purse.arrears, world.money.unpaid_periods) & purse.unpaid
+    unpaid = runs & np.isin(vms.owner, list(late)) & (vms.floor > 0).any(axis=1)
+    told = _ahead(world, seen.snapshot, purse, runs)
+    lowered = vms.id[(bids < vms.bid).any(axis=1)].tolist()
+    told |= dict.fromkeys(lowered, "bids less than it was told to: its credits don't last")
+    told |= _owing(world, seen.snapshot, purse, runs, refused)
+    # A VM that is about to be suspended is not worth a migration.
+    changed = replace(
+        vms,
+        bid=bids,
+        movable=vms.movable & ~unpaid,
+        state=np.where(refused, int(VmState.ABSENT), vms.state),
+    )
+    snapshot = replace(seen.snapshot, vms=changed)
+    return Afforded(replace(seen, snapshot=snapshot), told, frozenset(vms.id[unpaid].tolist()))
+
+
+def _parts(world: World, seen: Seen, purse: Purse, there: Bools, waits: Bools) -> Floats:
+    """[vms, 1]: the part of its bids that each VM can pay, for as long as a charge can be for."""
+    payer, balance = _payers(world, seen.snapshot, purse)
+    most = _most(world, seen)
+    price = reserve_prices(world, seen.snapshot)
+    floors = seen.snapshot.vms.floor
+    running = np.where(there, payer, NOWHERE)
+    lowered = affordable_bids(most, floors, price, running, balance)
+    left = np.maximum(balance - costs(lowered, floors, price, running, len(balance)), 0.0)
+    lowered = affordable_bids(lowered, floors, price, np.where(waits, payer, NOWHERE), left)
+    return _part(lowered, most)
+
+
+def _payers(world: World, snapshot: Snapshot, purse: Purse) -> tuple[Ints, Floats]:
+    """[vms]: the row of each payer, NOWHERE without one; and credits for a period by row."""
+    accounts = sorted(purse.free)
+    row_of = {account: row for row, account in enumerate(accounts)}
+    payer = np.array(
+        [row_of.get(purse.payer.get(vm, NOWHERE), NOWHERE) for vm in snapshot.vms.id.tolist()],
+        dtype=np.int64,
+    )
+    free = np.array([max(purse.free[account], 0) for account in accounts], dtype=np.float64)
+    return payer, free / MICRO / world.rhythm.most_periods_charged
+
+
+def _most(world: World, seen: Seen) -> Floats:
+    """[vms, resources]: what a bid can cost in a period: itself, or all that a VM can use."""
+    vms = seen.snapshot.vms
+    used = by_use(world.markets, vms.market)
+    most = np.where(used[:, np.newaxis], 0.0, vms.bid)
+    # A VM that is off or failed bids nothing: what it keeps costs the price of a floor.
+    off = rests(vms)
+    most[off] = 0.0
+    used &= ~off
+    most[used, CPU] = (full_rates(seen) * vms.cap[:, CPU] / UNITS_PER_CORE)[used]
+    return most
+
+
+def _part(affordable: Floats, most: Floats) -> Floats:
+    """[vms, 1]: the part of its bids that a VM can pay."""
+    whole = most.sum(axis=1)
+    part: Floats = np.divide(
+        affordable.sum(axis=1), whole, out=np.ones(len(whole)), where=whole > 0
+    )
+    return part.reshape(-1, 1)
+
+
+def beside(reasons: Mapping[int, str], messages: Mapping[int, str]) -> dict[int, str]:
+    """The messages, each behind what a VM's owner is told anyway."""
+    return {
+        vm: f"{reasons[vm]}; {message}" if vm in reasons else message
+        for vm, message in messages.items()
+    }
+
+
+def suspensions(snapshot: Snapshot, unpaid: Iterable[int], patience: int) -> list[Suspend]:
+    """A step for each of these VMs that runs."""
+    wanted = np.isin(snapshot.vms.id, list(unpaid)) & (snapshot.vms.state == VmState.RUNNING)
+    return [
+        Suspend(
+            period=snapshot.period,
+            vm=vm,
+            reason=f"its owner has not paid in full for {patience} periods in a row",
+        )
+        for vm in snapshot.vms.id[wanted].tolist()
+    ]
+
+
+def reserve_prices(world: World, snapshot: Snapshot) -> Floats:
+    """[vms, resources]: the reserve prices of each VM's market, which a unit of a floor costs."""
+    names = snapshot.resources
+    table = [market.pricing.reserve_prices(names) for market in world.markets]
+    found: Floats = np.array([*table, np.zeros(len(names))])[snapshot.vms.market]
+    return found
+
+
+def _ahead(world: World, snapshot: Snapshot, purse: Purse, runs: Bools) -> dict[int, str]:
+    """By VM id: that its payer's credits don't last long, of VMs that run, where that is so."""
+    stages = {
+        account: stage(
+            time_until_empty(free, purse.cost.get(account, 0.0) * MICRO, world.rhythm.interval_s)
+        )
+        for account, free in purse.free.items()
+    }
+    return {
+        vm: words(limit)
+        for vm in snapshot.vms.id[runs].tolist()
+        if (limit := stages.get(purse.payer.get(vm, NOWHERE))) is not None
+    }
+
+
+def _owing(
+    world: World, snapshot: Snapshot, purse: Purse, runs: Bools, refused: Bools
+) -> dict[int, str]:
+    """By VM id: what it means for each VM that its owner is in debt."""
+    vms, patience = snapshot.vms, world.money.unpaid_periods
+    debt = {owner: credits_of(amount) for owner, amount in purse.debt.items()}
+    warned = runs & np.isin(vms.owner, [owner for owner in purse.arrears if owner in debt])
+    owners = dict(zip(vms.id.tolist(), vms.owner.tolist(), strict=True))
+    found = {
+        vm: warning(purse.arrears[owners[vm]], debt[owners[vm]], patience)
+        for vm in vms.id[warned].tolist()
+    }
+    return found | {vm: refusal(debt[owners[vm]]) for vm in vms.id[refused].tolist()}

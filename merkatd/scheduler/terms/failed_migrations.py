@@ -1,0 +1,75 @@
+"""Failed migrations: a VM that fails to move waits longer each time, and its owner reads why.
+
+While it waits, the VM is not movable for the strategies: it uses up no other VM's turn in the
+limits on migrations.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from merkatd.cluster import HostState, Snapshot
+from merkatd.database.scheduler.migration_history import Failing, Moves
+from merkatd.placement import strategy_named
+from merkatd.scheduler.context import World
+
+LONGEST_REST_S = 3600.0
+"""The longest wait between two attempts to migrate a VM."""
+
+
+def rest_s(failing: Failing, interval_s: float) -> float:
+    """Return how long a VM waits after its last attempt: two periods, then twice as long."""
+    return float(min(interval_s * 2.0 ** min(failing.attempts, 32), LONGEST_REST_S))
+
+
+def resting(moves: Moves, at_s: float, interval_s: float) -> frozenset[int]:
+    """Return the ids of the VMs that are not to be migrated now.
+
+    An attempt that a clock dated as far ahead keeps no VM in place.
+    """
+    return frozenset(
+        vm
+        for vm, failing in moves.failing.items()
+        if abs(at_s - failing.last_s) < rest_s(failing, interval_s)
+    )
+
+
+def window_s(world: World) -> float:
+    """Return how old a confirmed migration can be and still hold its VM in place."""
+    settings = (
+        world.strategies.get(market.strategy, strategy_named(market.strategy).settings)
+        for market in world.markets
+    )
+    hold_s = max((getattr(one, "hold_s", 0.0) for one in settings), default=0.0)
+    return float(hold_s + world.rhythm.migration_limit_s)
+
+
+def failing_to_leave(snapshot: Snapshot, moves: Moves) -> Mapping[int, str]:
+    """Return why VMs that were ordered to leave their hosts are still there, by VM id."""
+    hosts, vms = snapshot.hosts, snapshot.vms
+    rows = np.flatnonzero(np.isin(vms.id, list(moves.failing)) & (vms.host >= 0))
+    found = {}
+    for row in rows.tolist():
+        host = int(vms.host[row])
+        if vms.leaves[row] or hosts.state[host] == HostState.DRAINED:
+            failing = moves.failing[int(vms.id[row])]
+            times = "once" if failing.attempts == 1 else f"{failing.attempts} times"
+            found[int(vms.id[row])] = (
+                f"fails to leave {hosts.name[host]}: migration failed {times}, at last with"
+                f" {failing.why!r}; the next attempts come at growing intervals"
+            )
+    return found
+
+
+def notes(snapshot: Snapshot, moves: Moves) -> Mapping[int, str]:
+    """Return the VMs that fail to leave and why, by the id of the host."""
+    found: dict[int, list[int]] = {}
+    for vm in failing_to_leave(snapshot, moves):
+        host = int(snapshot.vms.host[snapshot.vm_row(vm)])
+        found.setdefault(int(snapshot.hosts.id[host]), []).append(vm)
+    return {host: _note(vms, moves) for host, vms in found.items()}
+
+
+def _note(vms: list[int], moves: Moves) -> str:
+    others = f" (and {len(vms) - 1} others)" if len(vms) > 1 else ""
+    return f"VM {vms[0]} fails to leave{others}: {moves.failing[vms[0]].why}"

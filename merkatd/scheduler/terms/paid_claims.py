@@ -1,0 +1,175 @@
+"""Floors hold as far as bids pay for them; memory in use beyond that holds for a time."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, HostState, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.claim_prices import Claims
+from merkatd.market.floors import bought, paid_floors
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.price import PriceRule, price
+from merkatd.scheduler.charging.charge import Purse
+from merkatd.scheduler.charging.used_cpu import CPU, by_use
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation import memory_in_use
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.snapshot_builder import MEMORY, needed_memory
+from merkatd.scheduler.observation.under_way import kept_from, reserved_again, rows_of
+from merkatd.scheduler.terms.affordability import Afforded, afforded, reserve_prices
+from merkatd.scheduler.terms.too_large import on_large_hosts
+from merkatd.scheduler.terms.waiting_claims import claims_on_hosts
+
+_ROUNDING = 1e-9
+_AS_BEFORE = 0.99
+"""A bid that is lower by less than this has not changed."""
+
+
+def affordable_cloud(world: World, seen: Seen, purse: Purse) -> Afforded:
+    """Return the same cloud in which no VM bids, or claims, more than can be paid.
+
+    A VM that is on its way has what it bid for all the same: what its payer lacks becomes a debt.
+    """
+    seen = on_large_hosts(seen)
+    found = afforded(world, with_bids_under_way(seen, purse.last), purse)
+    had = with_bids_under_way(found.seen, purse.last)
+    return replace(found, seen=with_paid_floors(world, had, purse))
+
+
+def with_bids_under_way(seen: Seen, last: Mapping[str, Any] | None) -> Seen:
+    """Return the same cloud, in which no VM on its way bids less than in the period before.
+
+    A guest that is migrated, boots or is saved can't be told other limits until it is there: it
+    has what it bid for before, and pays for that, as far as its payer can. A guest that writes to
+    its memory all the time can make a migration last for hours. So a VM whose owner bids less than
+    before (whether or not it can be paid) gets its new limits first, and is migrated after that,
+    unless it must leave its host.
+
+    A VM that was off had no limits, and its bid was not lowered to what could be paid: nothing of
+    that is under way.
+    """
+    vms, hosts = seen.snapshot.vms, seen.snapshot.hosts
+    if last is None or last["bid"].shape[1] != vms.bid.shape[1]:
+        return seen
+    row = rows_of(last["vm"], vms.id)
+    had = last["runs"] | last["placed"]
+    known = (row != NOWHERE) & (vms.host != NOWHERE) & np.append(had, False)[row]
+    before = np.where(known[:, np.newaxis], last["bid"][row], 0.0) if len(last["vm"]) else 0.0
+    on_its_way = (vms.state == VmState.BUSY) & ~vms.stays
+    bid = np.where(on_its_way[:, np.newaxis], np.maximum(vms.bid, before), vms.bid)
+    lowered = (vms.bid < before * _AS_BEFORE).any(axis=1)
+    goes = vms.leaves | np.append(hosts.state == HostState.DRAINED, False)[vms.host]
+    movable = vms.movable & (goes | ~lowered)
+    return replace(
+        seen, snapshot=replace(seen.snapshot, vms=replace(vms, bid=bid, movable=movable))
+    )
+
+
+def with_paid_floors(world: World, seen: Seen, purse: Purse) -> Seen:
+    """Return the same cloud with floors that are paid for. See Note [Claims that settle].
+
+    Memory in use beyond that is left to a VM for a time (`in_use.py`), or for good where every VM
+    pays the price for all that it has. All of VMs that OpenNebula pins is left to them: it reserves
+    that by its own account. A market that charges for use sells no floors.
+    """
+    snapshot, vms = seen.snapshot, seen.snapshot.vms
+    needed = np.zeros_like(vms.floor)
+    needed[:, MEMORY] = needed_memory(seen.observation, seen.use, world.markets, vms.market)
+    least = reserve_prices(world, snapshot)
+    asked = present_prices(world, snapshot)
+    paid = paid_floors(vms.floor, vms.bid, asked, least)
+    claimed = _claimed(world, seen)
+    held = np.maximum(paid, np.minimum(needed, vms.floor))
+    floor = np.where(claimed[:, np.newaxis], held, vms.floor)
+    bound = np.array([*(one.bids_bound for one in world.markets), False])[vms.market]
+    basis = memory_in_use.Basis(
+        needed=needed[:, MEMORY],
+        measured=~np.isnan(seen.in_force.used_mib),
+        paid=paid[:, MEMORY],
+        bought=bought(vms.bid, asked, least)[:, MEMORY],
+        sold=claimed & bound,
+        scarce=asked[:, MEMORY] > least[:, MEMORY] * (1 + 1e-9),
+        interval_s=world.rhythm.interval_s,
+        most_part=np.array([*(one.floor_part for one in world.markets), 0.0])[vms.market],
+    )
+    floor, uses = memory_in_use.kept(snapshot, floor, basis, purse.last)
+    floor[:, MEMORY] = np.maximum(floor[:, MEMORY], _fixed(seen))
+    claims = _claims(vms.floor, np.where(claimed[:, np.newaxis], needed, vms.floor), floor, uses)
+    waiting = replace(snapshot, vms=replace(vms, floor=floor))
+    kinds = np.array([one.bids_bound for one in world.markets])
+    snapshot = claims_on_hosts(waiting, claims.kept, kinds)
+    vms, floor = snapshot.vms, snapshot.vms.floor
+    capacity = reserved_again(seen.observation, snapshot, floor)
+    hosts = snapshot.hosts
+    if capacity is not hosts.capacity:
+        whole = hosts.capacity + hosts.reserved if hosts.reserved.shape[1] else hosts.capacity
+        reserved = kept_from(whole, capacity)
+        hosts = replace(hosts, capacity=capacity, reserved=reserved)
+    kept = replace(snapshot, vms=replace(vms, floor=floor), hosts=hosts)
+    return replace(seen, snapshot=kept, in_use=uses, claims=claims)
+
+
+def _claims(asked: Floats, needed: Floats, floor: Floats, uses: memory_in_use.InUse) -> Claims:
+    """Return what VMs claim and have whatever they bid, for quotes of other bids."""
+    asked, kept = asked.copy(), np.minimum(needed, asked)
+    use, paid = np.nan_to_num(uses.use), uses.paid * (1 + _ROUNDING)
+    asked[:, MEMORY] = np.maximum(asked[:, MEMORY], use)
+    kept[:, MEMORY] = np.where(np.isnan(uses.use), kept[:, MEMORY], 0.0)
+    # Memory in use that is not paid for now is left to the VM for a time.
+    kept[:, MEMORY] = np.where(floor[:, MEMORY] > paid, floor[:, MEMORY], kept[:, MEMORY])
+    return Claims(np.maximum(asked, kept), kept)
+
+
+def _fixed(seen: Seen) -> Floats:
+    """[vms]: MiB that a guest without a working balloon holds, for as long as it runs; else 0.
+
+    Nobody can take that from it, and no host has room for the guest that has not room for that.
+    """
+    vms = seen.snapshot.vms
+    held = np.minimum(vms.held[:, MEMORY], vms.cap[:, MEMORY])
+    runs = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY)) & (vms.market != NOWHERE)
+    return np.where(runs & ~seen.in_force.balloon, np.nan_to_num(held), 0.0)
+
+
+def _claimed(world: World, seen: Seen) -> Bools:
+    """[vms]: its floor is a claim that a bid has to pay for, but for the memory that it needs."""
+    vms = seen.snapshot.vms
+    pinned = np.isin(vms.id, list(seen.observation.pin_policy))
+    # The room of a failed VM is reserved already, and charged at the reserve price.
+    failed = vms.state == VmState.ABSENT
+    sold: Bools = (vms.market != NOWHERE) & ~pinned & ~failed & ~by_use(world.markets, vms.market)
+    return sold
+
+
+def present_prices(world: World, snapshot: Snapshot) -> Floats:
+    """[vms, resources]: what a unit costs at this period's bids if no VM claims anything.
+
+    That of the market as one host, or of the VM's own host where that is higher. Bids of VMs that
+    wait may come to nothing: they count for claims of VMs that wait alone. Such a VM has no host
+    yet: `claims_there.py` judges its claim by the hosts that it may go to.
+    """
+    found = reserve_prices(world, snapshot)
+    for row in range(len(snapshot.markets)):
+        view = view_of(snapshot, row)
+        if not len(view.hosts) or not len(view.vms):
+            continue
+        waits = view.place == NOWHERE
+        there = _prices(view)
+        found[view.vms[~waits]] = np.maximum(found[view.vms], there)[~waits]
+        if waits.any():
+            largest = int(np.argmax(view.capacity[:, CPU]))
+            in_market = np.where(waits, largest, view.place)
+            asked = price(view.price_level(PriceRule.PAPER, in_market), view.reserve)
+            found[view.vms[waits]] = np.maximum(found[view.vms], asked)[waits]
+    return found
+
+
+def _prices(view: MarketView) -> Floats:
+    """[vms of the view, resources]: the price of the market, or of the VM's host if higher."""
+    market = price(view.price_level(PriceRule.PAPER, view.place), view.reserve)
+    hosts = price(view.host_levels(view.place), view.reserve)
+    there: Floats = np.maximum(market, hosts[np.maximum(view.place, 0)])
+    return np.where((view.place != NOWHERE)[:, np.newaxis], there, market)

@@ -1,0 +1,40 @@
+"""Which VMs take part in a period, and on which terms, by what happened in earlier ones."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from merkatd.scheduler.charging.charge import Purse
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.guest_starts import Restarts
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.terms.affordability import Afforded, beside
+from merkatd.scheduler.terms.owners_in_debt import Barred
+from merkatd.scheduler.terms.refused_deployments import Unplaced
+
+_SAID = (
+    "its owner's VMs were started again and again within an hour, so it pays for memory beyond"
+    " its share until its balloon has taken that"
+)
+
+
+class TakingPart:
+    """Remembers refused deployments and starts of guests, for as long as the daemon runs."""
+
+    def __init__(self, may: Callable[[], bool] = lambda: True) -> None:
+        """`may`: whether VMs may be stopped between two periods."""
+        self._unplaced, self._restarts, self.barred = Unplaced(), Restarts(), Barred(may)
+
+    def affordable(self, world: World, seen: Seen, purse: Purse) -> Afforded:
+        """Return the cloud to decide about."""
+        restarted = self._restarts.note(seen)
+        said = dict(self.barred.note(world, seen, purse, self._restarts.started))
+        scene = replace(seen, restarted=restarted, started_often=self._restarts.often)
+        found = self._unplaced.affordable(world, scene, purse)
+        if not restarted and not said:
+            return found
+        said = dict.fromkeys(restarted & set(seen.snapshot.vms.id.tolist()), _SAID) | said
+        return replace(found, messages={**found.messages, **beside(found.messages, said)})
+
+    def note(self, seen: Seen, refused: Mapping[int, str]) -> bool:
+        """Take in why VMs were not deployed, by VM id; return whether any was not."""
+        return self._unplaced.note(seen, refused)

@@ -1,0 +1,155 @@
+"""Refused deployments: the VM waits, and takes nothing from its neighbours meanwhile.
+
+# Note [A placement that OpenNebula refuses]
+
+A VM that a period places has its share at once: limits of its neighbours make room for it before
+it is deployed. Where OpenNebula then refuses the deployment, the room was made for nothing, until
+the next period. An owner can have that at will: OpenNebula deploys no locked VM, no VM that was
+ended or put on hold a moment ago, and none whose image is gone. One locked VM with a bid of 9,000
+would leave its neighbours 7 % of their cores, and would never pay, as it never runs.
+
+So the next period begins as soon as the rhythm allows, and in it the VM is not placed. It is tried
+again later and later, together with all other such VMs of its owner: for their neighbours that is
+no worse than one such VM with a higher bid. Once one of them runs, those that were refused for the
+same reason have their next turn together: what was wrong may be mended. That turn is as far away as
+it was, and gets nearer, by one attempt, only once none of the owner's VMs is refused any more: an
+owner that lets some run at each attempt would else try the others all the time. Where more than
+three different VMs of an owner were refused within an hour, the owner's other VMs wait as well: a
+new VM in each period would otherwise do what one VM can't do any more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from merkatd.cluster import VmState
+from merkatd.scheduler.charging.charge import Purse
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.terms.affordability import Afforded, beside
+from merkatd.scheduler.terms.paid_claims import affordable_cloud
+
+LONGEST_REST_S = 600.0
+"""The longest wait between two attempts."""
+REMEMBERED_S = 3600.0
+FREE = 3
+"""So many different VMs of an owner can be refused in that time before its others wait."""
+
+
+@dataclass(slots=True)
+class _Vm:
+    owner: int
+    attempts: int
+    last_s: float
+    why: str
+
+
+@dataclass(slots=True)
+class _Owner:
+    tried_s: float = 0.0
+    """When any of its VMs was refused last,"""
+    periods: int = 0
+    """and in how many periods."""
+    new_s: list[float] = field(default_factory=list)
+    """When each of its VMs was refused for the first time."""
+
+
+class Unplaced:
+    """Remembers which deployments were refused; after a restart all are tried once."""
+
+    def __init__(self) -> None:
+        self._vms: dict[int, _Vm] = {}
+        self._owners: dict[int, _Owner] = {}
+
+    def note(self, seen: Seen, refused: Mapping[int, str]) -> bool:
+        """Take in why VMs were not deployed, by VM id; return whether any was not."""
+        at_s = seen.observation.at_s
+        self._forget(at_s)
+        for vm, why in refused.items():
+            owner = int(seen.snapshot.vms.owner[seen.snapshot.vm_row(vm)])
+            mine = self._owners.setdefault(owner, _Owner())
+            mine.periods += mine.tried_s != at_s
+            mine.tried_s = at_s
+            if vm not in self._vms:
+                mine.new_s.append(at_s)
+            before = self._vms.get(vm)
+            self._vms[vm] = _Vm(owner, 1 if before is None else before.attempts + 1, at_s, why)
+        return bool(refused)
+
+    def affordable(self, world: World, seen: Seen, purse: Purse) -> Afforded:
+        """Return the cloud to decide about: without the VMs that are not to be tried now."""
+        affordable = affordable_cloud(world, seen, purse)
+        self._take_in_starts(seen)
+        if not self._vms:
+            return affordable
+        seen, interval_s = affordable.seen, world.rhythm.interval_s
+        vms = seen.snapshot.vms
+        waits = vms.state == VmState.PENDING
+        there = vms.id[waits].tolist(), vms.owner[waits].tolist()
+        wait = self._not_now(zip(*there, strict=True), seen.observation.at_s, interval_s)
+        if not wait:
+            return affordable
+        state = np.where(np.isin(vms.id, list(wait)), int(VmState.ABSENT), vms.state)
+        snapshot = replace(seen.snapshot, vms=replace(vms, state=state))
+        messages = {**affordable.messages, **beside(affordable.messages, wait)}
+        return replace(affordable, seen=replace(seen, snapshot=snapshot), messages=messages)
+
+    def _not_now(
+        self, pending: Iterable[tuple[int, int]], at_s: float, interval_s: float
+    ) -> Mapping[int, str]:
+        """By id, of these VMs with their owners: why each is not to be tried now."""
+        found: dict[int, str] = {}
+        for vm, owner in pending:
+            mine, before = self._owners.get(owner), self._vms.get(vm)
+            if before is not None and mine is not None:
+                due_s = before.last_s + _rest_s(before.attempts, interval_s)
+                turn_s = mine.tried_s + _rest_s(mine.periods, interval_s)
+                if at_s < max(due_s, turn_s):
+                    found[vm] = f"OpenNebula did not deploy it; {before.why}; it is tried later"
+            elif mine is not None and at_s < _others_due_s(mine, interval_s):
+                found[vm] = (
+                    f"OpenNebula refused to deploy {len(mine.new_s)} of its owner's VMs within an"
+                    " hour; the others are tried again later"
+                )
+        return found
+
+    def _take_in_starts(self, seen: Seen) -> None:
+        """Forget the refused VMs that are on a host now; those like them wait for one turn."""
+        vms = seen.snapshot.vms
+        if not self._vms:
+            return
+        placed = np.isin(vms.id, list(self._vms)) & (vms.host >= 0)
+        started = [self._vms.pop(vm) for vm in vms.id[placed].tolist()]
+        mended = {(one.owner, _kind_of(one.why)) for one in started}
+        for one in self._vms.values():
+            if (one.owner, _kind_of(one.why)) in mended:
+                one.attempts = 0
+        still = {one.owner for one in self._vms.values()}
+        for owner in {one.owner for one in started} & self._owners.keys() - still:
+            self._owners[owner].periods -= 1
+
+    def _forget(self, at_s: float) -> None:
+        """Also what a clock dated ahead."""
+        old = [vm for vm, one in self._vms.items() if abs(at_s - one.last_s) > REMEMBERED_S]
+        for vm in old:
+            del self._vms[vm]
+        for owner, mine in list(self._owners.items()):
+            mine.new_s = [one for one in mine.new_s if abs(at_s - one) <= REMEMBERED_S]
+            if abs(at_s - mine.tried_s) > REMEMBERED_S:
+                del self._owners[owner]
+
+
+def _kind_of(why: str) -> str:
+    """A reason without its numbers: OpenNebula names the VM in it."""
+    return "".join(letter for letter in why if not letter.isdigit())
+
+
+def _rest_s(attempts: int, interval_s: float) -> float:
+    """Two periods after the first attempt, then twice as long each time."""
+    return min(interval_s * 2.0 ** min(attempts, 16), LONGEST_REST_S)
+
+
+def _others_due_s(mine: _Owner, interval_s: float) -> float:
+    beyond = len(mine.new_s) - FREE
+    return max(mine.new_s) + _rest_s(beyond, interval_s) if beyond > 0 else 0.0

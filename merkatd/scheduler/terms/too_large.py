@@ -1,0 +1,35 @@
+"""VMs go only to hosts that have as much memory as their guests start with.
+
+A guest starts with all of its memory, and its balloon needs minutes to take what it does not pay
+for. On a host with less than that it might not start, or take the memory of its neighbours; and all
+that wait for memory there would wait as long.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.limits.enforced_limits import MEMORY
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.snapshot_builder import MEMORY as COLUMN
+from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
+
+
+def on_large_hosts(seen: Seen) -> Seen:
+    """Return the same cloud, in which VMs go to no host that is too small for them."""
+    snapshot = seen.snapshot
+    if MEMORY not in snapshot.resources:
+        return seen
+    vms, capacity = snapshot.vms, snapshot.hosts.capacity[:, COLUMN]
+    starts_with = seen.in_force.boots_with(vms.cap[:, COLUMN])
+    # A host without any has no part in this: it is off, or not known yet.
+    least = capacity[capacity > 0].min(initial=np.inf)
+    here = np.arange(len(capacity))
+    large = np.flatnonzero(starts_with > least)
+    for size in np.unique(starts_with[large]).tolist():
+        there = (capacity >= size) | (capacity <= 0)
+        rows = large[starts_with[large] == size].tolist()
+        narrow = {row: there | (here == vms.host[row]) for row in rows}
+        label = f"a host with {size:,.0f} memory, with which it starts"
+        snapshot = narrowed_to(snapshot, narrow, label)
+    return replace(seen, snapshot=snapshot)

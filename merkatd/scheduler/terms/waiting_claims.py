@@ -1,0 +1,123 @@
+"""Claims of VMs that wait: on which hosts their bids pay for them.
+
+A claim holds as far as the bid pays for it at the price of the VM's own host (see Note [Claims that
+settle] in `merkatd/market/floors.py`). A VM that waits has no host yet. Judged by the market's
+price alone it would have a claim on a dear host for a low bid in its first period, and so for ever
+where its owner makes it anew in each period. So it may not go to hosts that have room for its claim
+but on which its bid would not pay for it. Where there are no other hosts, it claims what its bid
+buys on the best of them if the others use all that they bid for: B x C / (sum of b + B).
+
+On a host of capacity C whose VMs bid `b` each and can use `c`, a bid B pays for a claim F if they
+would use no more than C - F at the price B / F, at which B buys F: sum of min(b x F / B, c).
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.market.floors import PART
+from merkatd.market.market_view import MarketView, view_of
+from merkatd.market.price import PriceRule
+from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
+
+MOST_CLAIMS = 20
+"""So many different claims of an owner are considered in a period. Its other VMs that wait claim
+nothing until they run: each claim is compared with all VMs of the market."""
+_ROUNDING = 1e-9
+
+
+def claims_on_hosts(snapshot: Snapshot, kept: Floats, bound: Bools) -> Snapshot:
+    """Return the same cloud, in which a VM that waits goes only where its bid pays for its claim.
+
+    `kept`, [vms, resources], is what VMs have whatever they bid; `bound`, [markets], says where a
+    bid is the most that a VM pays.
+    """
+    floor, narrow = snapshot.vms.floor.copy(), dict[int, Bools]()
+    for market in np.flatnonzero(bound[: len(snapshot.markets)]).tolist():
+        view = view_of(snapshot, market)
+        waits = (view.place == NOWHERE) & (snapshot.vms.state[view.vms] == VmState.PENDING)
+        claims = waits & (floor[view.vms] > kept[view.vms] * (1 + _ROUNDING)).any(axis=1)
+        if claims.any() and len(view.hosts):
+            _judge(snapshot, view, np.flatnonzero(claims).tolist(), kept, floor, narrow)
+    found = replace(snapshot, vms=replace(snapshot.vms, floor=floor))
+    return narrowed_to(found, narrow, "hosts on which its bid pays for its claim")
+
+
+def _judge(
+    snapshot: Snapshot,
+    view: MarketView,
+    claims: list[int],
+    kept: Floats,
+    floor: Floats,
+    narrow: dict[int, Bools],
+) -> None:
+    """Lower the floors, and narrow the hosts, of VMs in these rows of the market."""
+    hosts, vms = _Hosts(view), snapshot.vms
+    known: dict[tuple[object, ...], tuple[Floats, Bools]] = {}
+    different: Counter[int] = Counter()
+    for at in claims:
+        row = int(view.vms[at])
+        owner, required = int(vms.owner[row]), int(vms.requirement[row])
+        claim = np.where(floor[row] > kept[row] * (1 + _ROUNDING), floor[row], 0.0)
+        key = (required, view.bid[at].tobytes(), claim.tobytes())
+        if key not in known:
+            different[owner] += 1
+            if different[owner] > MOST_CLAIMS:
+                floor[row] = np.minimum(floor[row], kept[row])
+                continue
+            may = view.open
+            if required != NOWHERE:
+                may = may & snapshot.requirements.allowed[required][view.hosts]
+            holds, allowed = hosts.judged(view.bid[at], claim, may)
+            known[key] = holds, np.ones(len(snapshot.hosts), dtype=bool)
+            known[key][1][view.hosts] = allowed
+        holds, allowed = known[key]
+        floor[row] = np.where(claim > 0, np.maximum(holds, kept[row]), floor[row])
+        if not allowed.all():
+            narrow[row] = allowed
+
+
+class _Hosts:
+    """What the VMs on each host of a market claim, and would use at a price."""
+
+    def __init__(self, view: MarketView) -> None:
+        there = np.flatnonzero(view.place != NOWHERE)
+        bid, _, cap = view.counted(PriceRule.PAPER, view.place)
+        self._bid, self._cap, self._place = bid[there], cap[there], view.place[there]
+        self._floor, self._capacity = view.floor[there], view.capacity
+
+    def judged(self, bid: Floats, claim: Floats, may: Bools) -> tuple[Floats, Bools]:
+        """How much of a claim holds, by resource, and on which hosts, or which have no room."""
+        pays, fits = self._where(bid, claim)
+        if (pays & may).any() or not (fits & may).any():
+            return claim, pays | ~fits
+        held = np.stack([self._surely(bid, kind) for kind in range(len(bid))], axis=1)
+        part = np.divide(held, claim, out=np.ones_like(held), where=claim > 0).min(axis=1)
+        lowered = np.minimum(claim, held[int(np.argmax(np.where(fits & may, part, -1.0)))])
+        pays, fits = self._where(bid, lowered)
+        return lowered, pays | ~fits
+
+    def _where(self, bid: Floats, claim: Floats) -> tuple[Bools, Bools]:
+        """[hosts]: where the bid pays for the claim, and where there is room for it."""
+        pays = fits = np.ones(len(self._capacity), dtype=bool)
+        for kind in np.flatnonzero((claim > 0) & (bid > 0)).tolist():
+            left = self._capacity[:, kind] * (1 + _ROUNDING) - claim[kind]
+            price = bid[kind] * PART / claim[kind]
+            used = np.minimum(self._bid[:, kind] / price, self._cap[:, kind])
+            pays = pays & (self._on_hosts(used) <= left)
+            fits = fits & (self._on_hosts(self._floor[:, kind]) <= left)
+        return pays, fits
+
+    def _surely(self, bid: Floats, kind: int) -> Floats:
+        """[hosts]: what the bid buys at least."""
+        others = self._on_hosts(self._bid[:, kind])
+        all_bids = others + bid[kind]
+        part = np.divide(bid[kind], all_bids, out=np.ones_like(all_bids), where=all_bids > 0)
+        bought: Floats = self._capacity[:, kind] * part * PART
+        return bought
+
+    def _on_hosts(self, amounts: Floats) -> Floats:
+        return np.bincount(self._place, amounts, len(self._capacity)).astype(np.float64)
