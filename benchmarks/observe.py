@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.figures import Figures
 from benchmarks.pools import HOSTS, VMS, host_pool, samples, vm_pool
 from merkatd.limits import InForce
-from merkatd.opennebula.host_pool import HostPool, read_samples
-from merkatd.opennebula.observing import Pools, observed
-from merkatd.opennebula.vm_pool import VmRow, read_page
+from merkatd.opennebula.observation_builder import Pools, observed
+from merkatd.opennebula.pools.host_pool import HostPool, read_samples
+from merkatd.opennebula.pools.vm_pool import VmRow, read_page
 from merkatd.scheduler.base.ports import Observation, Use
 from merkatd.scheduler.base.settings import RESOURCES, Market
 from merkatd.scheduler.observation.bidders import wishes

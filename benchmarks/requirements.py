@@ -16,9 +16,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures, seconds, yardstick
-from merkatd.opennebula.honour import judge
-from merkatd.opennebula.requirements import FactTable, holding, holds, parse
-from merkatd.opennebula.wanted import (
+from merkatd.opennebula.constraints import judge
+from merkatd.opennebula.pools.constraint_facts import (
     AclRule,
     Datastore,
     Estate,
@@ -29,6 +28,7 @@ from merkatd.opennebula.wanted import (
     User,
     Wants,
 )
+from merkatd.opennebula.requirements import FactTable, holding, holds, parse
 
 HOSTS, VMS, DISTINCT = 1_000, 10_000, 100
 CLUSTERS, USERS = 10, 200

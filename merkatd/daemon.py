@@ -19,15 +19,15 @@ from merkatd.bus.running import PlatformProcesses
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudMode
 from merkatd.database import Database
-from merkatd.driver.answering import Driver
-from merkatd.driver.serving import serve as serve_driver
 from merkatd.garbage import Garbage
 from merkatd.groups.keeper import Keeper
 from merkatd.groups.ordering import end_of_removed as groups_of_removed
 from merkatd.opennebula import OpenNebulaCloud
-from merkatd.opennebula.events import Events
-from merkatd.opennebula.present import HostsNow, start_again
-from merkatd.opennebula.users import missing_users
+from merkatd.opennebula.current_state import HostsNow, start_again
+from merkatd.opennebula.driver.driver_answer import Driver
+from merkatd.opennebula.driver.driver_socket import serve as serve_driver
+from merkatd.opennebula.hook_events import Events
+from merkatd.opennebula.pools.removed_user_check import missing_users
 from merkatd.placement import strategy_named
 from merkatd.placement.registry import warm_up
 from merkatd.platforms.manager import Manager

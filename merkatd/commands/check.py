@@ -7,9 +7,8 @@ from merkatd.commands.configured import INSTALLED, add_config, read_config
 from merkatd.commands.verb import Verb
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind, CloudMode, HypervisorKind
-from merkatd.driver.advice import Level, Wish, findings
-from merkatd.driver.calling import RefusedError, calling
-from merkatd.driver.inquiry import inquire
+from merkatd.opennebula.preflight.advice import Level, Wish, findings
+from merkatd.opennebula.preflight.inquiry import RefusedError, calling, inquire
 
 
 def add_check_arguments(parser: argparse.ArgumentParser) -> None:

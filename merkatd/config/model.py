@@ -26,7 +26,7 @@ from merkatd.config.sections_markets import Goods, Market, Money
 from merkatd.config.shape import rules
 from merkatd.config.socket import control_socket
 from merkatd.limits.settings import LimitsSettings
-from merkatd.opennebula import login
+from merkatd.opennebula.rpc import credentials
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import STRATEGIES
 
@@ -92,12 +92,12 @@ class Config:
     @property
     def auth_file(self) -> Path:
         """The file that holds the account that Merkat acts as."""
-        return login.auth_file(self._file(self.cloud.auth_file), os.environ, Path.home())
+        return credentials.auth_file(self._file(self.cloud.auth_file), os.environ, Path.home())
 
     @property
     def endpoint(self) -> str:
         """OpenNebula's address."""
-        return login.endpoint(self.cloud.endpoint, os.environ, Path.home())
+        return credentials.endpoint(self.cloud.endpoint, os.environ, Path.home())
 
     @property
     def authorities(self) -> Path | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from merkatd.embedded.states import EXECUTING, FAILURES, Lcm, State
-from merkatd.opennebula.vm_pool import VmRow
+from merkatd.opennebula.pools.vm_pool import VmRow
 
 _STARTING = frozenset(lcm for lcm in Lcm if lcm.name.startswith("BOOT")) - FAILURES
 _ON_A_HOST = EXECUTING | _STARTING

@@ -20,7 +20,7 @@ from merkatd.demo.state import Decided, State
 from merkatd.demo.summary import Account, account, summary
 from merkatd.demo.tenant import Player
 from merkatd.opennebula import Client, HttpTransport
-from merkatd.opennebula.errors import OneError
+from merkatd.opennebula.rpc.errors import OneError
 from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.web.goals import Goal

@@ -11,9 +11,9 @@ from merkatd.demo.following import Start
 from merkatd.demo.guests import Guests
 from merkatd.demo.tenant import Player, Tell
 from merkatd.opennebula import Client
-from merkatd.opennebula.client import ANY_STATE
-from merkatd.opennebula.errors import OneError
-from merkatd.opennebula.vm_pool import read_page
+from merkatd.opennebula.pools.vm_pool import read_page
+from merkatd.opennebula.rpc.client import ANY_STATE
+from merkatd.opennebula.rpc.errors import OneError
 
 _LATELY_S = 3.0
 _HOST = 0

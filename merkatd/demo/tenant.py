@@ -7,8 +7,8 @@ from merkatd.demo.bidding import Pace, next_bid
 from merkatd.demo.scale import SIMULATED, Scale
 from merkatd.demo.script import Errand, Tenant, bid_template, errand, vm_template
 from merkatd.opennebula import Client
-from merkatd.opennebula.errors import OneError
-from merkatd.opennebula.vm_pool import read_page
+from merkatd.opennebula.pools.vm_pool import read_page
+from merkatd.opennebula.rpc.errors import OneError
 from merkatd.scheduler.base.ports import UnreachableError
 
 MINE, ALL, NOT_DONE = -3, -1, -1

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 
 from merkatd import syntax
-from merkatd.mistakes import element_of
 from merkatd.syntax import Attribute, ParseError, Template, Vector, cdata, xml_name
+from merkatd.syntax.lenient_xml import element_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

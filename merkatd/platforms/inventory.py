@@ -7,9 +7,9 @@ reading only, whatever the tenant wrote.
 
 from typing import Final, Protocol
 
-from merkatd.opennebula.elements import BrokenError, Element, children, one, rows, whole
-from merkatd.opennebula.errors import OneError
-from merkatd.opennebula.guarding import objection, references
+from merkatd.opennebula.owner_text_guard import objection, references
+from merkatd.opennebula.rpc.errors import OneError
+from merkatd.opennebula.rpc.xml_elements import BrokenError, Element, children, one, rows, whole
 from merkatd.platforms.asking import Ask
 from merkatd.platforms.template import Template, TemplateError
 from merkatd.platforms.variables import LONGEST_TEXT, with_own

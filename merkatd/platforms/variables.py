@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from merkatd.opennebula.elements import BrokenError, Element, one
-from merkatd.opennebula.errors import OneError
+from merkatd.opennebula.rpc.errors import OneError
+from merkatd.opennebula.rpc.xml_elements import BrokenError, Element, one
 from merkatd.platforms.asking import Ask
 from merkatd.platforms.template import TemplateError
 from merkatd.scheduler.base.ports import UnreachableError

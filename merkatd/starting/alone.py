@@ -19,7 +19,7 @@ from merkatd.config.sections import CloudKind
 from merkatd.database import Database, migrations
 from merkatd.database.scheduler.lease_store import LEASES, NOBODY, Lease, present
 from merkatd.opennebula import Client
-from merkatd.opennebula.present import leads
+from merkatd.opennebula.current_state import leads
 from merkatd.scheduler.leadership import Leading, lease_s_of
 from merkatd.starting.errors import StartError
 from merkatd.starting.files import once_written

@@ -21,8 +21,8 @@ from merkatd.embedded.server import serve
 from merkatd.embedded.store import SqliteStore
 from merkatd.embedded.transport import MemoryTransport
 from merkatd.opennebula import Client, HttpTransport, Transport, TrustError
-from merkatd.opennebula.guarded import Guarded
-from merkatd.opennebula.login import Login, LoginError, login_from
+from merkatd.opennebula.rpc.credentials import Login, LoginError, login_from
+from merkatd.opennebula.rpc.transport import Guarded
 from merkatd.starting.closing import Closing
 from merkatd.starting.errors import StartError
 from merkatd.starting.files import once_written

@@ -1,8 +1,8 @@
 """OpenNebula's template syntax: read as its own parser reads it, and written back."""
 
-from merkatd.syntax.parser import parse
-from merkatd.syntax.template import Attribute, ParseError, Template, Vector, cdata, xml_name
-from merkatd.syntax.writer import UnwritableError, written
+from merkatd.syntax.one_template import Attribute, ParseError, Template, Vector, cdata, xml_name
+from merkatd.syntax.template_parser import parse
+from merkatd.syntax.template_writer import UnwritableError, written
 
 __all__ = [
     "Attribute",

@@ -14,8 +14,8 @@ from merkatd.database.database import transaction
 from merkatd.hypervisor import UntouchedHypervisors
 from merkatd.ledger import Standing, tenant
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.opennebula.present import HostsNow
-from merkatd.opennebula.users import missing_users
+from merkatd.opennebula.current_state import HostsNow
+from merkatd.opennebula.pools.removed_user_check import missing_users
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.context import World
 from merkatd.scheduler.period import Scheduler

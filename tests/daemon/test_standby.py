@@ -10,7 +10,7 @@ import pytest
 
 from merkatd.cli import main
 from merkatd.database.scheduler import order_store
-from merkatd.driver.answer import EMPTY
+from merkatd.opennebula.driver.driver_answer import EMPTY
 from merkatd.scheduler.leadership import LEAST_LEASE_S
 from tests.daemon.agreement import agree
 from tests.daemon.harness import Site

@@ -5,7 +5,7 @@ from merkatd.demo.following import End, Move, Start, changes
 from merkatd.demo.scale import SIMULATED, of_this_machine
 from merkatd.demo.script import CAST, errand, vm_template
 from merkatd.embedded.states import Lcm, State
-from merkatd.opennebula.vm_pool import VmRow
+from merkatd.opennebula.pools.vm_pool import VmRow
 
 
 def row(vm: int, host: int, state: State = State.ACTIVE, life: Lcm = Lcm.RUNNING) -> VmRow:

@@ -6,7 +6,7 @@ from typing import Any
 from lxml import etree
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.driver.answering import Driver
+from merkatd.opennebula.driver.driver_answer import Driver
 from tests.scheduler.frontend import Frontend
 
 RUNNING, PENDING = ("3", "3"), ("1", "0")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.driver.action import Action, ActionError, read_action
-from merkatd.driver.answering import wanted
+from merkatd.opennebula.driver.driver_answer import wanted
+from merkatd.opennebula.driver.driver_request import Action, ActionError, read_action
 from merkatd.scheduler.execution.delegation import Room
 
 RECORDED = (Path(__file__).parent / "recorded" / "place74.xml").read_text()

@@ -7,10 +7,24 @@ from typing import Any
 
 import pytest
 
-from merkatd.driver.advice import Cluster, Facts, Finding, Level, Wish, findings, release
-from merkatd.driver.calling import Call, RefusedError, calling
-from merkatd.driver.inquiry import NEEDED, inquire, running
 from merkatd.embedded.settings import Settings
+from merkatd.opennebula.preflight.advice import (
+    Cluster,
+    Facts,
+    Finding,
+    Level,
+    Wish,
+    findings,
+    release,
+)
+from merkatd.opennebula.preflight.inquiry import (
+    NEEDED,
+    Call,
+    RefusedError,
+    calling,
+    inquire,
+    running,
+)
 from tests.embedded.support import ADMIN, Bench
 
 OURS = "-t 15 -p merkat -o merkat"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from merkatd.cluster import Deploy, Migrate
-from merkatd.driver.action import Action, Place
-from merkatd.driver.answer import EMPTY, answer, line, plan
+from merkatd.opennebula.driver.driver_answer import EMPTY, answer, line, plan
+from merkatd.opennebula.driver.driver_request import Action, Place
 from merkatd.scheduler.execution.delegation import Handed
 
 ONEDS_LINE = re.compile(r"^(ERROR|INFO|WARN|DEBUG):\s+(\d+)?\s*(.*)$")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.cli import main
-from merkatd.driver.calling import RefusedError, calling
+from merkatd.opennebula.preflight.inquiry import RefusedError, calling
 from tests.embedded.support import ADMIN
 from tests.opennebula.test_https import Authority, Server
 from tests.opennebula.worlds import RealTime

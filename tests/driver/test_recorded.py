@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.driver.action import read_action
 from merkatd.embedded.cloud import HostSize
+from merkatd.opennebula.driver.driver_request import read_action
 from tests.driver.oned import Oned
 from tests.scheduler.frontend import Frontend
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.cli import main
-from merkatd.driver.answer import EMPTY
+from merkatd.opennebula.driver.driver_answer import EMPTY
 
 PLAN = (
     "<PLAN><ID>-1</ID><ACTION><VM_ID>3</VM_ID><OPERATION>deploy</OPERATION><HOST_ID>1</HOST_ID>"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 
-from merkatd.driver.answer import EMPTY
-from merkatd.driver.serving import LONGEST_QUESTION, _Question
+from merkatd.opennebula.driver.driver_answer import EMPTY
+from merkatd.opennebula.driver.driver_socket import LONGEST_QUESTION, _Question
 
 
 class Asked:

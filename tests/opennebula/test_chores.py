@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from merkatd.embedded.settings import Settings
-from merkatd.opennebula import chores
+from merkatd.opennebula import scheduled_actions
 from tests.opennebula.worlds import SMALL, World, in_memory
 
 OLD, NEW = "6.6.3", "6.8.0"
@@ -81,7 +81,7 @@ def test_a_newer_server_does_it_by_itself() -> None:
 
 def test_refused_ones_keep_no_others_from_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are due: some in each period, and each of them within some minutes."""
-    monkeypatch.setattr(chores, "_MOST", 4)
+    monkeypatch.setattr(scheduled_actions, "_MOST", 4)
     world = world_of(OLD)
     for _ in range(10):
         world.new(scheduled("resume", "+1"))

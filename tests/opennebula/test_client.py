@@ -11,8 +11,8 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
 from merkatd.opennebula import Client
-from merkatd.opennebula.dialect import dialect_of
-from merkatd.opennebula.errors import AuthenticationError, ForbiddenError
+from merkatd.opennebula.rpc.errors import AuthenticationError, ForbiddenError
+from merkatd.opennebula.rpc.server_dialect import dialect_of
 from merkatd.scheduler.base.ports import UnreachableError
 from tests.opennebula.worlds import ADMIN, SMALL, VirtualTime, World, in_memory
 

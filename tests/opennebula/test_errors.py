@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.opennebula import errors
+from merkatd.opennebula.rpc import errors
 from merkatd.scheduler.base.ports import UnreachableError
 from tests.opennebula.worlds import ADMIN, SMALL, World
 

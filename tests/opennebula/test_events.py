@@ -11,7 +11,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from merkatd.opennebula.events import Events, matters
+from merkatd.opennebula.hook_events import Events, matters
 from tests.opennebula.worlds import RealTime
 
 MATTER = [

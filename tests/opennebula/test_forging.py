@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.opennebula.elements import BrokenError, UnreadableError
-from merkatd.opennebula.history import _of_one
-from merkatd.opennebula.vm_pool import VmRow, read_page, read_vm
+from merkatd.opennebula.pools.vm_history import _of_one
+from merkatd.opennebula.pools.vm_pool import VmRow, read_page, read_vm
+from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
 
 HEAD = (
     "<VM><ID>7</ID><UID>2</UID><GID>1</GID><UNAME>eve</UNAME><GNAME>users</GNAME><NAME>v</NAME>"

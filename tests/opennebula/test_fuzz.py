@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from merkatd.opennebula.elements import BrokenError
-from merkatd.opennebula.envelope import NoReplyError, decoded
-from merkatd.opennebula.estate_pools import (
+from merkatd.opennebula.observation_builder import Pools, observed
+from merkatd.opennebula.pools.estate_pools import (
     read_clusters,
     read_datastores,
     read_groups,
@@ -23,9 +22,10 @@ from merkatd.opennebula.estate_pools import (
     read_users,
     read_vm_groups,
 )
-from merkatd.opennebula.host_pool import read_hosts, read_samples
-from merkatd.opennebula.observing import Pools, observed
-from merkatd.opennebula.vm_pool import read_page
+from merkatd.opennebula.pools.host_pool import read_hosts, read_samples
+from merkatd.opennebula.pools.vm_pool import read_page
+from merkatd.opennebula.rpc.http_reply import NoReplyError, decoded
+from merkatd.opennebula.rpc.xml_elements import BrokenError
 
 RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"
 VM_POOL = (RECORDED / "vmpool_infoextended.xml").read_text()

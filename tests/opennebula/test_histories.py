@@ -6,8 +6,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline
-from merkatd.opennebula.glances import Glance, Glances
-from merkatd.opennebula.history import read_histories
+from merkatd.opennebula.current_state import Glance, Glances
+from merkatd.opennebula.pools.vm_history import read_histories
 from merkatd.scheduler.base.ports import Record
 
 REAL = "<HISTORY><SEQ>0</SEQ><HID>3</HID><RSTIME>900</RSTIME><RETIME>1000</RETIME></HISTORY>"

@@ -1,6 +1,6 @@
 """What is kept of VMs' words and of templates is bounded by bytes, whatever tenants write."""
 
-from merkatd.opennebula import vm_words
+from merkatd.opennebula.pools import vm_templates
 from merkatd.platforms import vm_text
 from merkatd.remembering import Remembered, digest
 
@@ -73,10 +73,10 @@ def test_templates_and_wants_of_any_length_are_bounded() -> None:
     for number in range(40):
         assert vm_text.wrong(text.replace("{}", str(number))) is None
         assert vm_text._parsed.bytes <= vm_text._MOST_KEPT_BYTES
-    nothing = vm_words._Says("", "", "", "", "", "", "", (), (), (), (), ())
+    nothing = vm_templates._Says("", "", "", "", "", "", "", (), (), (), (), ())
     disks = ((("SIZE", "1"), ("TYPE", "x" * 400)),) * 512
     for number in range(100):
         says = nothing._replace(requirements=str(number), disks=disks)
-        assert vm_words._wants(says).requirements == str(number)
-        assert vm_words._wants.bytes <= vm_words._MOST_KEPT_BYTES
-    assert vm_words._bytes(says) > 512 * 400
+        assert vm_templates._wants(says).requirements == str(number)
+        assert vm_templates._wants.bytes <= vm_templates._MOST_KEPT_BYTES
+    assert vm_templates._bytes(says) > 512 * 400

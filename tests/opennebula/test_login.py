@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.opennebula.login import DEFAULT_ENDPOINT, LoginError, auth_file, endpoint, login_from
+from merkatd.opennebula.rpc.credentials import (
+    DEFAULT_ENDPOINT,
+    LoginError,
+    auth_file,
+    endpoint,
+    login_from,
+)
 
 
 def test_the_login_file(tmp_path: Path) -> None:

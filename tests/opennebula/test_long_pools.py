@@ -9,9 +9,9 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from merkatd.base.clock import Inline
-from merkatd.opennebula import estate
-from merkatd.opennebula.errors import LongAnswerError
-from merkatd.opennebula.estate import EstatePools, Known
+from merkatd.opennebula.pools import estate_reader
+from merkatd.opennebula.pools.estate_reader import EstatePools, Known
+from merkatd.opennebula.rpc.errors import LongAnswerError
 from merkatd.scheduler.base.ports import UnreachableError
 
 GROUP = "<GROUP><ID>1</ID><NAME>users</NAME></GROUP>"
@@ -144,7 +144,7 @@ def test_a_long_pool_is_read_seldom_and_its_longest_object_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The administrator learns whose text it is."""
-    monkeypatch.setattr(estate, "LONG", 4_000_000)
+    monkeypatch.setattr(estate_reader, "LONG", 4_000_000)
     server = Server()
     server.users(user(1), user(7, "x" * 5_000_000), user(8, "x"))
     with capturedLogs() as logged:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import VmState
-from merkatd.opennebula.records import FIRST_REST_S
-from merkatd.opennebula.vm_pool import LONG, MOST_TAGS
+from merkatd.opennebula.pools.unread_vms import FIRST_REST_S
+from merkatd.opennebula.pools.vm_pool import LONG, MOST_TAGS
 from tests.opennebula.worlds import SMALL, World, in_memory
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def test_a_text_with_very_many_tags_is_not_taken_apart(world: World) -> None:
 
 def test_all_texts_of_an_owner_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is far from long; the longest of that owner's go by record, and of no other's."""
-    monkeypatch.setattr("merkatd.opennebula.records.MOST_OF_AN_OWNER", 100_000)
+    monkeypatch.setattr("merkatd.opennebula.pools.unread_vms.MOST_OF_AN_OWNER", 100_000)
     eve = world.call("one.user.allocate", "eve", "secret", "core")
     mine = [world.new(f'{SMALL}\nNOTE="{"x" * size}"') for size in (40_000, 45_000, 48_000, 50_000)]
     for vm in mine:

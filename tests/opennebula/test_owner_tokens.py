@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.opennebula.owners import LIFE_S, Owner, Owners
+from merkatd.opennebula.owner_tokens import LIFE_S, Owner, Owners
 from merkatd.scheduler.base.ports import UnreachableError
 from tests.scheduler.frontend import Frontend
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from merkatd.opennebula.waiting import in_parallel
+from merkatd.base.deferreds import in_parallel
 from merkatd.scheduler.base.ports import Observation
 from tests.opennebula.worlds import ADMIN, SMALL, World, in_memory
 

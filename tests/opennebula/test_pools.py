@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from twisted.logger import capturedLogs
 
 from merkatd.cluster import HostState, VmState
-from merkatd.opennebula.elements import BrokenError, rows
-from merkatd.opennebula.estate_pools import read_users
-from merkatd.opennebula.host_pool import HostPool, Load, read_hosts, read_samples
-from merkatd.opennebula.observing import Pools, observed
-from merkatd.opennebula.states import host_state, look
-from merkatd.opennebula.vm_pool import NAMELESS, GarbledError, Page, read_page, read_vm
+from merkatd.opennebula.observation_builder import Pools, observed
+from merkatd.opennebula.pools.estate_pools import read_users
+from merkatd.opennebula.pools.host_pool import HostPool, Load, read_hosts, read_samples
+from merkatd.opennebula.pools.one_states import host_state, look
+from merkatd.opennebula.pools.vm_pool import NAMELESS, GarbledError, Page, read_page, read_vm
+from merkatd.opennebula.rpc.xml_elements import BrokenError, rows
 
 
 def vm(number: int = 1, user: str = "", template: str = "", **changes: str) -> str:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.opennebula.envelope import NoReplyError
-from merkatd.opennebula.response import Response
+from merkatd.opennebula.rpc.http_reply import NoReplyError, Response
 
 BODY = b"<methodResponse/>" * 7
 SIZED = b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from merkatd.moments import LATEST_S
-from merkatd.opennebula.scheduled import Action, call, done, due_actions, failed, template
+from merkatd.opennebula.scheduled_actions import Action, call, done, due_actions, failed, template
 
 DAY, HOUR = 86_400, 3_600
 NOW = float(calendar.timegm((2023, 3, 15, 12, 0, 0)))

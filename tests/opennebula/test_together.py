@@ -5,12 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.base.clock import Inline
-from merkatd.opennebula.elements import BrokenError
-from merkatd.opennebula.errors import LongAnswerError, MissingError
-from merkatd.opennebula.glances import Glance, Glances
-from merkatd.opennebula.present import HostsNow
-from merkatd.opennebula.states import PENDING
-from merkatd.opennebula.waiting import in_parallel
+from merkatd.base.deferreds import in_parallel
+from merkatd.opennebula.current_state import Glance, Glances, HostsNow
+from merkatd.opennebula.pools.one_states import PENDING
+from merkatd.opennebula.rpc.errors import LongAnswerError, MissingError
+from merkatd.opennebula.rpc.xml_elements import BrokenError
 from merkatd.scheduler.base.ports import UnreachableError
 from tests.opennebula.worlds import RealTime, World, over_http
 

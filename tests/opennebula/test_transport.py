@@ -13,7 +13,7 @@ from twisted.internet.protocol import Factory, Protocol
 
 from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, HttpTransport
-from merkatd.opennebula.envelope import NoReplyError, decoded
+from merkatd.opennebula.rpc.http_reply import NoReplyError, decoded
 from merkatd.scheduler.base.ports import UnreachableError
 from tests.opennebula.worlds import ADMIN, RealTime
 

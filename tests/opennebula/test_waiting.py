@@ -5,7 +5,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from merkatd.opennebula.waiting import few_at_once, within
+from merkatd.base.deferreds import few_at_once, within
 
 
 @pytest.mark.parametrize("seconds", [2.0, 0.0, -0.03])

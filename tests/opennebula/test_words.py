@@ -6,20 +6,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.cluster import VmState
-from merkatd.opennebula.elements import UnreadableError
-from merkatd.opennebula.estate_pools import (
-    read_clusters,
-    read_datastores,
-    read_groups,
-    read_networks,
-    read_rules,
-    read_users,
-    read_vm_groups,
-)
-from merkatd.opennebula.host_pool import read_hosts, read_samples, with_facts
-from merkatd.opennebula.states import look
-from merkatd.opennebula.vm_pool import read_page, read_vm
-from merkatd.opennebula.wanted import (
+from merkatd.opennebula.pools.constraint_facts import (
     AclRule,
     Device,
     GroupRule,
@@ -32,6 +19,19 @@ from merkatd.opennebula.wanted import (
     User,
     Wants,
 )
+from merkatd.opennebula.pools.estate_pools import (
+    read_clusters,
+    read_datastores,
+    read_groups,
+    read_networks,
+    read_rules,
+    read_users,
+    read_vm_groups,
+)
+from merkatd.opennebula.pools.host_pool import read_hosts, read_samples, with_facts
+from merkatd.opennebula.pools.one_states import look
+from merkatd.opennebula.pools.vm_pool import read_page, read_vm
+from merkatd.opennebula.rpc.xml_elements import UnreadableError
 from tests.opennebula.test_pools import host, pool, vm
 
 RECORDED = Path(__file__).parents[1] / "embedded" / "recorded"

@@ -25,7 +25,7 @@ from merkatd.scheduler.base.ports import Answer, Reply
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from merkatd.opennebula.waiting import Time
+    from merkatd.base.deferreds import Time
     from merkatd.scheduler.base.ports import Observation
 
 Result = TypeVar("Result")

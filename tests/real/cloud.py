@@ -19,7 +19,7 @@ from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.step_store import STEPS, StepState
 from merkatd.demo.following import Start
 from merkatd.demo.guests import Guests
-from merkatd.opennebula.vm_pool import VmRow, read_page
+from merkatd.opennebula.pools.vm_pool import VmRow, read_page
 from tests.real.books import Books
 from tests.real.host import ROOT, until
 

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from merkatd.base.clock import Inline
 from merkatd.database.scheduler import journal, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.opennebula.present import HostsNow, start_again
+from merkatd.opennebula.current_state import HostsNow, start_again
 from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.scheduler.base.settings import Rhythm
 from tests.scheduler.frontend import SESSION, Frontend

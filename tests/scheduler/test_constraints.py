@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.opennebula.wanted import (
+from merkatd.opennebula.pools.constraint_facts import (
     AclRule,
     Device,
     Estate,

@@ -14,8 +14,8 @@ from merkatd.database import Database, migrations
 from merkatd.database.base.transactions import Retries
 from merkatd.database.scheduler import lease_store, period_store
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.opennebula.guarded import Guarded
-from merkatd.opennebula.present import leads
+from merkatd.opennebula.current_state import leads
+from merkatd.opennebula.rpc.transport import Guarded
 from merkatd.scheduler.leadership import Leading, lease_s_of
 from merkatd.scheduler.period import Scheduler
 from merkatd.starting.alone import surely

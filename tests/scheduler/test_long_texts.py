@@ -2,7 +2,7 @@
 
 from merkatd.base.clock import Inline
 from merkatd.opennebula import Client, OpenNebulaCloud
-from merkatd.opennebula.vm_pool import LONG
+from merkatd.opennebula.pools.vm_pool import LONG
 from tests.scheduler.frontend import PAPER_MARKET, SESSION, Frontend
 
 

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from merkatd.opennebula.records import read_record
-from merkatd.opennebula.vm_pool import LONG
+from merkatd.opennebula.pools.unread_vms import read_record
+from merkatd.opennebula.pools.vm_pool import LONG
 from merkatd.scheduler.base.last_records import LastRecords
 from merkatd.scheduler.base.ports import UNKNOWN, Record
 from merkatd.scheduler.charging.charged_time import _HIDDEN_OF_AN_OWNER as FEW

@@ -16,7 +16,7 @@ from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import NoteKind
 from merkatd.groups import ordering as groups
 from merkatd.groups.ordering import Creation
-from merkatd.opennebula.users import missing_users
+from merkatd.opennebula.pools.removed_user_check import missing_users
 from merkatd.platforms import ordering as platforms
 from merkatd.platforms.ordering import Submission
 from merkatd.platforms.stored import parsed

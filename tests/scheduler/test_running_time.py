@@ -11,7 +11,7 @@ from merkatd.database.ledger import usage_store
 from merkatd.database.scheduler import period_store
 from merkatd.embedded.cloud import HostSize
 from merkatd.embedded.states import State
-from merkatd.opennebula.envelope import TooLongError
+from merkatd.opennebula.rpc.http_reply import TooLongError
 from merkatd.scheduler.base.last_records import LastRecords
 from merkatd.scheduler.base.ports import Histories, Record, UnreachableError
 from merkatd.scheduler.charging.used_cpu import NOTHING_COMPUTED, Computed, Limited, beyond
@@ -430,7 +430,7 @@ def test_records_too_long_for_one_answer_are_read_one_by_one(
     answer: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of what can't be read the VM alone pays, and each period goes on."""
-    monkeypatch.setattr("merkatd.opennebula.history._FEW", 3)
+    monkeypatch.setattr("merkatd.opennebula.pools.vm_history._FEW", 3)
     frontend = site(size=HostSize(800, 32_768))
     vms = [frontend.vm(VCPU=1, MEMORY=256) for _ in range(5)]
     real = frontend.transport.call

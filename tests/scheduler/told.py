@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from merkatd.cluster import Step
-from merkatd.opennebula.honour import judge
-from merkatd.opennebula.wanted import Estate, Facts, Member, Stay, Wants
+from merkatd.opennebula.constraints import judge
+from merkatd.opennebula.pools.constraint_facts import Estate, Facts, Member, Stay, Wants
 from merkatd.scheduler.base.ports import Cloud, Histories, Observation, Reply
 from tests.opennebula.honour.clouds import Host, Vm
 

@@ -1,14 +1,13 @@
 """What VMs ask of devices and NUMA nodes, histories and scheduled actions, and hosts' own words."""
 
-from merkatd.opennebula.elements import BrokenError, UnreadableError
-from merkatd.opennebula.history import _of_one
-from merkatd.opennebula.honour.devices import allotted
-from merkatd.opennebula.honour.numa import spots
-from merkatd.opennebula.host_pool import HostPool
-from merkatd.opennebula.scheduled import call, done, due_actions, failed, template
-from merkatd.opennebula.vm_pool import read_page
-from merkatd.opennebula.vm_words import _wants
-from merkatd.opennebula.wanted import Device, Node
+from merkatd.opennebula.constraints.hardware import allotted, spots
+from merkatd.opennebula.pools.constraint_facts import Device, Node
+from merkatd.opennebula.pools.host_pool import HostPool
+from merkatd.opennebula.pools.vm_history import _of_one
+from merkatd.opennebula.pools.vm_pool import read_page
+from merkatd.opennebula.pools.vm_templates import _wants
+from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
+from merkatd.opennebula.scheduled_actions import call, done, due_actions, failed, template
 from tests.worst.search import Parser
 
 VM_BYTES = 1 << 19

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.opennebula.elements import BrokenError, UnreadableError
-from merkatd.opennebula.estate_pools import read_networks, read_users, read_vm_groups
-from merkatd.opennebula.honour.groups import groups_of
+from merkatd.opennebula.constraints.candidates import groups_of
+from merkatd.opennebula.pools.estate_pools import read_networks, read_users, read_vm_groups
+from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
 from merkatd.placement.base.hard_constraints import _bonds
 from tests.worst.search import Parser
 

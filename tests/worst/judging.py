@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from merkatd.opennebula.honour.asked import required, wrong_rank
+from merkatd.opennebula.constraints.host_requirements import required, wrong_rank
 from merkatd.opennebula.requirements import OF_USERS, FactTable, ranked
-from merkatd.opennebula.requirements.values import glob
+from merkatd.opennebula.requirements.literals import glob
 from tests.worst.search import Parser
 
 HOSTS = 1_000

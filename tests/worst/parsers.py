@@ -11,9 +11,9 @@ from merkatd.api.xmlrpc.words import RpcFault
 from merkatd.bus.messages import TO_DAEMON, VERSION
 from merkatd.bus.wire import LARGEST_BYTES, unpack
 from merkatd.currency.credits import parse_month
-from merkatd.opennebula.elements import BrokenError, UnreadableError
-from merkatd.opennebula.vm_pool import read_page
-from merkatd.opennebula.vm_words import _wants
+from merkatd.opennebula.pools.vm_pool import read_page
+from merkatd.opennebula.pools.vm_templates import _wants
+from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
 from merkatd.platforms.inventory import vm_template
 from merkatd.platforms.reading import LONGEST, read_template
 from merkatd.platforms.template import TemplateError

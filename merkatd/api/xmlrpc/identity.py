@@ -14,7 +14,9 @@ from twisted.internet.defer import Deferred
 
 from merkatd.api.once import Once
 from merkatd.api.xmlrpc.words import Code, Refusal
-from merkatd.opennebula.elements import (
+from merkatd.base.deferreds import Time, within
+from merkatd.opennebula.rpc.errors import AuthenticationError, OneError, value_of
+from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
     UnreadableError,
@@ -25,8 +27,6 @@ from merkatd.opennebula.elements import (
     text,
     whole,
 )
-from merkatd.opennebula.errors import AuthenticationError, OneError, value_of
-from merkatd.opennebula.waiting import Time, within
 from merkatd.scheduler.base.ports import UnreachableError
 
 ADMINISTRATOR = 0

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from merkatd.api.xmlrpc.identity import Identity, Logins
 from merkatd.api.xmlrpc.words import Code, Refusal
-from merkatd.opennebula.elements import (
+from merkatd.opennebula.rpc.errors import ForbiddenError, MissingError, OneError
+from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
     UnreadableError,
@@ -12,7 +13,6 @@ from merkatd.opennebula.elements import (
     one,
     whole,
 )
-from merkatd.opennebula.errors import ForbiddenError, MissingError, OneError
 
 USE = "USE"
 MANAGE = "MANAGE"

@@ -5,13 +5,10 @@
 remember what a text came to until the text changes, or what it asks about.
 """
 
-from merkatd.opennebula.requirements.boolean import parse
-from merkatd.opennebula.requirements.everywhere import answered, holding, ranked, worths
-from merkatd.opennebula.requirements.facts import CURRENT_VMS, FactTable
-from merkatd.opennebula.requirements.one_by_one import holds, worth
-from merkatd.opennebula.requirements.ranking import parse_rank
-from merkatd.opennebula.requirements.tokens import OF_ONED, OF_USERS, Limits, RequirementError
-from merkatd.opennebula.requirements.tree import (
+from merkatd.opennebula.requirements.evaluate import answered, holding, holds, ranked, worth, worths
+from merkatd.opennebula.requirements.grammar import parse, parse_rank
+from merkatd.opennebula.requirements.host_columns import CURRENT_VMS, FactTable
+from merkatd.opennebula.requirements.syntax_tree import (
     Always,
     Chain,
     Compare,
@@ -19,6 +16,7 @@ from merkatd.opennebula.requirements.tree import (
     Not,
     Rank,
 )
+from merkatd.opennebula.requirements.tokens import OF_ONED, OF_USERS, Limits, RequirementError
 
 __all__ = [
     "CURRENT_VMS",

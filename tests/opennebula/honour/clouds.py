@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.opennebula.honour import Judged, judge
-from merkatd.opennebula.wanted import (
+from merkatd.opennebula.constraints import Judged, judge
+from merkatd.opennebula.pools.constraint_facts import (
     AclRule,
     Datastore,
     Estate,

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from merkatd.opennebula.honour import allowance, judge
-from merkatd.opennebula.wanted import Estate, NicWant, Wants
+from merkatd.opennebula.constraints import judge, text_allowances
+from merkatd.opennebula.pools.constraint_facts import Estate, NicWant, Wants
 from tests.opennebula.honour.clouds import Vm, host
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten terms of an owner."""
-    monkeypatch.setattr(allowance, "_LEAST_TERMS", 10)
-    monkeypatch.setattr(allowance, "MOST", 20)
+    monkeypatch.setattr(text_allowances, "_LEAST_TERMS", 10)
+    monkeypatch.setattr(text_allowances, "MOST", 20)
 
 
 def text(number: int, terms: int = 4) -> str:
@@ -52,8 +52,8 @@ def test_every_text_counts(name: str) -> None:
         given: dict[str, Any] = {name: said}
         return Wants(**given)
 
-    counted = allowance.Allowances(hosts=2)
+    counted = text_allowances.Allowances(hosts=2)
     assert [counted.covers(1, wants(number)) for number in range(3)] == [True, True, False]
-    left = allowance.without_texts(wants(9))
-    assert allowance.Allowances(hosts=10**9).covers(1, left)
-    assert not any(text for text, _ in allowance._texts(left))
+    left = text_allowances.without_texts(wants(9))
+    assert text_allowances.Allowances(hosts=10**9).covers(1, left)
+    assert not any(text for text, _ in text_allowances._texts(left))

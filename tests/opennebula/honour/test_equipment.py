@@ -4,15 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from merkatd.opennebula.honour import judge, numa
-from merkatd.opennebula.wanted import (
-    Device,
-    Estate,
-    Node,
-    NumaWant,
-    PciWant,
-    Wants,
-)
+from merkatd.opennebula.constraints import hardware, judge
+from merkatd.opennebula.pools.constraint_facts import Device, Estate, Node, NumaWant, PciWant, Wants
 from tests.opennebula.honour.clouds import Vm, host, where, why
 
 
@@ -102,13 +95,13 @@ class TestNuma:
     def test_hosts_that_are_alike_are_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """VMs that want the same, hosts with the same nodes and later periods cost nothing more."""
         asked: list[NumaWant] = []
-        spots = numa.spots
+        spots = hardware.spots
 
         def counted(want: NumaWant, nodes: Sequence[Node]) -> object:
             asked.append(want)
             return spots(want, nodes)
 
-        monkeypatch.setattr(numa, "spots", counted)
+        monkeypatch.setattr(hardware, "spots", counted)
         hosts = [host(row, numa=[node(0, [2, 2]), node(1, [2, row // 5])]) for row in range(10)]
         want = NumaWant("CORE", ((4, 1024),))
         vms = [Vm(vm, wants=Wants(numa=want, requirements=f"ID > {vm}")) for vm in range(5)]

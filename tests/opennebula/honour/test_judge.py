@@ -5,14 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import RolePolicy
-from merkatd.opennebula.honour import judge
-from merkatd.opennebula.wanted import (
-    Estate,
-    GroupRule,
-    Member,
-    Role,
-    Wants,
-)
+from merkatd.opennebula.constraints import judge
+from merkatd.opennebula.pools.constraint_facts import Estate, GroupRule, Member, Role, Wants
 from tests.opennebula.honour.clouds import Vm, host, names, where, why
 
 HOSTS = [

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.opennebula.honour import judge
-from merkatd.opennebula.wanted import (
+from merkatd.opennebula.constraints import judge
+from merkatd.opennebula.pools.constraint_facts import (
     Datastore,
     Device,
     Estate,

@@ -4,15 +4,9 @@ from typing import Any
 
 import pytest
 
-from merkatd.opennebula.honour import LET_ONED_CHOOSE, judge
-from merkatd.opennebula.honour.asked import required
-from merkatd.opennebula.wanted import (
-    AclRule,
-    Estate,
-    NicWant,
-    Stay,
-    Wants,
-)
+from merkatd.opennebula.constraints import LET_ONED_CHOOSE, judge
+from merkatd.opennebula.constraints.host_requirements import required
+from merkatd.opennebula.pools.constraint_facts import AclRule, Estate, NicWant, Stay, Wants
 from tests.opennebula.honour.clouds import Vm, datastore, host, names, network, users, where, why
 
 HOSTS = [
@@ -243,7 +237,7 @@ class TestNetworks:
             asked.append(text)
             return required(name, text, *rest)
 
-        monkeypatch.setattr("merkatd.opennebula.honour.networks.required", counted)
+        monkeypatch.setattr("merkatd.opennebula.constraints.networks.required", counted)
         nets = [network(row, f"n{row}", values={"VLAN": [str(row)]}) for row in range(9)]
         vms = [
             Vm(

@@ -12,7 +12,7 @@ from merkatd.opennebula.requirements import (
     worth,
     worths,
 )
-from merkatd.opennebula.requirements.values import decimal, glob, whole
+from merkatd.opennebula.requirements.literals import decimal, glob, whole
 
 HOST = {
     "ARCH": ["x86_64"],

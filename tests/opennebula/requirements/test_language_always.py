@@ -15,7 +15,7 @@ from merkatd.opennebula.requirements import (
     worth,
     worths,
 )
-from merkatd.opennebula.requirements.tree import (
+from merkatd.opennebula.requirements.syntax_tree import (
     Attribute,
     Chain,
     Compare,

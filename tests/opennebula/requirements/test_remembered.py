@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.opennebula.honour import judge
+from merkatd.opennebula.constraints import judge
+from merkatd.opennebula.pools.constraint_facts import Estate, Facts, NicWant, Wants
 from merkatd.opennebula.requirements import (
     OF_ONED,
     OF_USERS,
@@ -16,14 +17,13 @@ from merkatd.opennebula.requirements import (
     Rank,
     RequirementError,
     answered,
-    everywhere,
+    evaluate,
     holding,
     parse,
     parse_rank,
     ranked,
     worths,
 )
-from merkatd.opennebula.wanted import Estate, Facts, NicWant, Wants
 from tests.opennebula.honour.clouds import Vm, datastore, host, network, why
 from tests.opennebula.requirements.test_language_always import EXPRESSIONS, HOSTS, RANKS
 
@@ -75,7 +75,7 @@ class TestOnce:
             hosts = [
                 type(one)(one.id, one.name, each) for one, each in zip(hosts, facts, strict=True)
             ]
-            with patch.object(everywhere, "_compare", wraps=everywhere._compare) as compare:
+            with patch.object(evaluate, "_compare_all", wraps=evaluate._compare_all) as compare:
                 before = judge([vm], hosts, Estate(), before).tables
             counts.append(compare.call_count)
         return counts
@@ -97,7 +97,7 @@ class TestOnce:
 
     def test_a_text_that_is_refused_is_read_once(self) -> None:
         """It is remembered as well as one that is not."""
-        with patch.object(everywhere, "parse", wraps=parse) as read:
+        with patch.object(evaluate, "parse", wraps=parse) as read:
             self.evaluations(self.facts(), self.facts(load="2"), text="ARCH =")
         assert read.call_count == 1
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from controllers.monitors.queues.batch import Queue
 from controllers.monitors.queues.systems import batch_of
 from merkatd.database.fleets import fleet_store
-from merkatd.opennebula.vm_pool import VmRow
+from merkatd.opennebula.pools.vm_pool import VmRow
 from tests.real.applications.site import GATEWAY, LOGIN, NETWORK, Containers, containers, say
 from tests.real.host import RealHost, until
 

@@ -1,0 +1,155 @@
+"""The cloud that the period sees and acts on, as an OpenNebula behind XML-RPC."""
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from xml.sax.saxutils import escape
+
+from twisted.logger import Logger
+
+from merkatd.base.deferreds import Time, in_parallel
+from merkatd.cluster import Create, Deploy, Step
+from merkatd.opennebula.current_state import Glances
+from merkatd.opennebula.observation_builder import Destination, Pools, Shown, observed_once
+from merkatd.opennebula.owner_tokens import Owners
+from merkatd.opennebula.pools.estate_reader import EstatePools
+from merkatd.opennebula.pools.host_pool import HostPool, HostRow, Load, read_samples
+from merkatd.opennebula.pools.pool_reader import Read, VmReader
+from merkatd.opennebula.pools.vm_history import read_histories
+from merkatd.opennebula.pools.vm_pool import MESSAGE, GarbledError, VmRow, read_page
+from merkatd.opennebula.rpc.client import STATE_DONE, Client
+from merkatd.opennebula.rpc.errors import LongAnswerError, OneError, WrongStateError
+from merkatd.opennebula.rpc.transport import Executor
+from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
+from merkatd.opennebula.scheduled_actions import run_due
+from merkatd.opennebula.step_calls import NewVms, create, send, sendable
+from merkatd.scheduler.base.ports import Answer, Histories, Observation, Reply, UnreachableError
+
+_log = Logger()
+
+_DONE_ROWS = 100
+"""How many of the last VMs that are done are looked at, for their keys."""
+
+
+class OpenNebulaCloud:
+    """Implements `merkatd.scheduler.base.ports.Cloud`.
+
+    From one observation to the next only that is kept which saves reading it again.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Time,
+        executor: Executor,
+        *,
+        page_rows: int = 1000,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        """`executor` takes pools apart; `page_rows` VMs are asked for at once.
+
+        `now` is the wall clock's time, `clock` one that only goes forward.
+        """
+        self._client = client
+        self._now = now or clock.seconds
+        self._clock = clock
+        self._owners = Owners(client, clock)
+        self._executor = executor
+        self._vm_reader = VmReader(client, executor, clock, page_rows)
+        self._new_vms = NewVms(client, self._vm_reader)
+        self._glances = Glances(client, clock)
+        self._host_pool = HostPool()
+        self._estate = EstatePools(client, executor, clock)
+        self._shown: Shown | None = None
+        self._messages: dict[int, str] = {}
+
+    def hosts_seen(self) -> int:
+        """How many hosts there were when the cloud was last observed."""
+        return 0 if self._shown is None else len(self._shown.host_rows)
+
+    async def observe(self) -> Observation:
+        """Read all pools. Raises UnreachableError, also where the user may not read them."""
+        try:
+            pools = await self._pools()
+        except OneError as error:
+            raise UnreachableError(f"the pools can't be read: {error}") from error
+        except BrokenError as error:
+            raise UnreachableError(f"a pool is no XML, or not whole: {error}") from error
+        put_together = partial(observed_once, pools, self._now(), self._shown)
+        observation, shown = await self._executor.run(put_together)
+        self._shown, self._messages = shown, dict(shown.messages)
+        return observation
+
+    async def histories(self, vms: Collection[int], since_s: float) -> Histories:
+        """Read the history records of these VMs. Raises UnreachableError."""
+        return await read_histories(self._client, self._executor, self._clock, vms, since_s)
+
+    async def send(self, step: Step) -> Reply:
+        """Ask for one step on a VM. Raises UnreachableError: it may have been done or not."""
+        try:
+            if isinstance(step, Create):
+                return await create(self._client, self._owners, self._new_vms, self._shown, step)
+            if sendable(step):
+                return await send(self._client, self._glances, step, self._destination(step))
+        except WrongStateError as error:
+            return Reply(Answer.LOOK_AGAIN, str(error))
+        except (OneError, UnreadableError) as error:
+            return Reply(Answer.REFUSED, str(error))
+        except BrokenError as error:
+            raise UnreachableError(f"an answer about VM {step.vm} is no XML: {error}") from error
+        return Reply(Answer.REFUSED, f"{step.kind} is nothing that a cloud does")
+
+    def _destination(self, step: Step) -> Destination:
+        if self._shown is None or not isinstance(step, Deploy):
+            return Destination()
+        return self._shown.destination(step.vm, step.host)
+
+    async def tell(self, vm: int, message: str) -> None:
+        """Show a message to the VM's owner, if it is not the one shown. Raises UnreachableError."""
+        if self._shown is not None and message == self._messages.get(vm, ""):
+            return
+        text = f"<TEMPLATE><{MESSAGE}>{escape(message)}</{MESSAGE}></TEMPLATE>"
+        if not message:
+            # oned passes over elements that are empty.
+            text = f'{MESSAGE}=""'
+        try:
+            await self._client.append(vm, text)
+        except OneError as error:
+            _log.warn("VM {vm} can't be told anything: {why}", vm=vm, why=error)
+        else:
+            self._messages[vm] = message
+
+    async def run_scheduled(self) -> None:
+        """Run the users' scheduled actions where the server leaves that to its scheduler."""
+        if self._shown is None or not self._shown.scheduled:
+            return
+        try:
+            await run_due(self._client, self._shown.scheduled, self._now())
+        except UnreachableError as error:
+            _log.warn("Scheduled actions wait for the next period: {why}", why=str(error))
+
+    async def _pools(self) -> Pools:
+        read, done, load = await in_parallel([self._vms(), self._done(), self._load()])
+        # The hosts come last: what they count is the later word on where a VM is.
+        hosts, known = await in_parallel([self._hosts(), self._estate.read()])
+        return Pools(list(read.vms.values()), done, read.ailing, hosts, load, known)
+
+    async def _vms(self) -> Read:
+        return await self._vm_reader.read()
+
+    async def _done(self) -> list[VmRow]:
+        rows = _DONE_ROWS
+        while rows > 1:
+            try:
+                text = await self._client.vm_page(0, rows, STATE_DONE)
+                return (await self._executor.run(partial(read_page, text))).vms
+            except (LongAnswerError, GarbledError):
+                rows //= 2  # owners' texts that can't be read: ask for fewer rows
+        return []
+
+    async def _load(self) -> Mapping[int, Load]:
+        text = await self._client.host_samples()
+        return await self._executor.run(partial(read_samples, text))
+
+    async def _hosts(self) -> list[HostRow]:
+        text = await self._client.host_pool()
+        return await self._executor.run(partial(self._host_pool.read, text))

@@ -1,0 +1,110 @@
+"""Who may use what: OpenNebula's access control rules and the owners' permissions.
+
+oned does not ask whether the owner of a VM may use a host, since a scheduler's own rights are
+an administrator's: the scheduler has to.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Bools
+from merkatd.opennebula.pools.constraint_facts import AclRule, Estate, User
+
+INDIVIDUAL = 0x100000000
+GROUP = 0x200000000
+EVERYBODY = 0x400000000
+CLUSTER = 0x800000000
+_ID = 0xFFFFFFFF
+
+HOST = 0x2000000000
+NETWORK = 0x4000000000
+DATASTORE = 0x100000000000
+
+USE, MANAGE = 0x1, 0x2
+
+ONEADMIN = 0
+"""The id of the user, and of the group, for whom nothing is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """What somebody wants to use."""
+
+    id: int
+    clusters: frozenset[int]
+    owner: int = -1
+    group: int = -1
+    permissions: int = 0
+    """The nine bits, of the owner, the group and others; a host has none."""
+
+
+class Rights:
+    """What the rules and permissions of a cloud allow."""
+
+    def __init__(self, estate: Estate) -> None:
+        self.judged = bool(estate.users)
+        """Whether anything is known of users at all."""
+        self._users = estate.users
+        self._rules: dict[int, list[AclRule]] = {}
+        for rule in estate.acl:
+            here = rule.zone & (INDIVIDUAL | _ID) == INDIVIDUAL | estate.zone
+            if here or rule.zone & EVERYBODY:
+                self._rules.setdefault(rule.user, []).append(rule)
+        self._owners = {one.owner for one in estate.datastores}
+        self._owners |= {one.owner for one in estate.networks}
+
+    def subject(self, owner: int, group: int) -> User | None:
+        """Who is to be asked about; None: such a VM may use everything."""
+        if not self.judged or ONEADMIN in {owner, group}:
+            return None
+        return self._users.get(owner, User(owner, str(owner), ()))
+
+    def likeness(self, user: User) -> tuple[int, frozenset[int]]:
+        """The same for users who have the same rights for sure."""
+        own = INDIVIDUAL | user.id in self._rules or user.id in self._owners
+        known = user.id in self._users
+        return (user.id if own else -1 if known else -2), frozenset(user.groups)
+
+    def may(self, user: User, kind: int, right: int, things: Sequence[Thing]) -> Bools:
+        """[things]: which of these the user has the right to use."""
+        if user.id not in self._users:
+            return np.zeros(len(things), dtype=bool)
+        rules = [rule.resource for rule in self._rules_for(user) if rule.rights & right == right]
+        return np.array(
+            [
+                _owned(user, thing, right) or any(_covers(one, kind, thing) for one in rules)
+                for thing in things
+            ],
+            dtype=bool,
+        )
+
+    def _rules_for(self, user: User) -> Iterable[AclRule]:
+        who = (EVERYBODY, INDIVIDUAL | user.id, *(GROUP | group for group in user.groups))
+        return (rule for one in who for rule in self._rules.get(one, ()))
+
+
+def _covers(resource: int, kind: int, thing: Thing) -> bool:
+    """Whether a rule about this resource is about this thing."""
+    if resource & (kind | EVERYBODY) == kind | EVERYBODY:
+        return True
+    if resource & (kind | INDIVIDUAL | _ID) == kind | INDIVIDUAL | thing.id:
+        return True
+    in_group = resource & (kind | GROUP | _ID) == kind | GROUP | thing.group
+    if thing.group >= 0 and in_group:
+        return True
+    return any(
+        resource & (kind | CLUSTER | _ID) == kind | CLUSTER | cluster for cluster in thing.clusters
+    )
+
+
+def _owned(user: User, thing: Thing, right: int) -> bool:
+    """Whether the thing's own permissions give the right."""
+    # USE, MANAGE and ADMIN of each stand in this order, the highest bit first.
+    bit = {USE: 0o4, MANAGE: 0o2}[right]
+    if thing.permissions & bit:
+        return True
+    if thing.owner == user.id and thing.permissions & bit << 6:
+        return True
+    return thing.group in user.groups and bool(thing.permissions & bit << 3)

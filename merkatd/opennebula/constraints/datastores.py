@@ -1,0 +1,178 @@
+"""Datastores: which system datastore a VM would have on each host, and whether images have room."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Bools, Ints
+from merkatd.opennebula.constraints.access_rules import DATASTORE
+from merkatd.opennebula.constraints.candidates import Constraint, Scene, Sort
+from merkatd.opennebula.constraints.host_requirements import listed, required, size
+from merkatd.opennebula.pools.constraint_facts import Datastore, Facts
+from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
+
+LET_ONED_CHOOSE = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """The datastores of VMs of one sort."""
+
+    constraint: Constraint
+    datastore: Ints
+    """[hosts]: the id of the system datastore it would have there."""
+
+
+def fits(wanted_mib: float, free_mib: float) -> bool:
+    """As OpenNebula asks it: nothing always fits, anything else must leave something over."""
+    return wanted_mib == 0 or wanted_mib < free_mib
+
+
+def free_on(facts: Facts, datastore: int) -> float:
+    """What is free of the host's own part of a datastore that is not shared."""
+    return facts.datastore_mib.get(datastore, facts.disk_mib)
+
+
+def images(scene: Scene, sort: Sort) -> Constraint | None:
+    """Whether there is room for the images that are cloned where they are."""
+    if sort.stay is not None:
+        return None
+    for datastore, wanted_mib in sort.wants.image_mib:
+        found = scene.images.get(datastore)
+        if found is not None and fits(wanted_mib, found.free_mib):
+            continue
+        why = f"image datastore {datastore} is not there, or can't be seen"
+        if found is not None:
+            why = (
+                f"image datastore {found.name}: {size(found.free_mib)} free,"
+                f" {size(wanted_mib)} needed"
+            )
+        return Constraint(np.zeros(len(scene), dtype=bool), _always(why))
+    return None
+
+
+def system(scene: Scene, sort: Sort) -> Stored | None:
+    """The best system datastore on each host; None where nothing is known of any."""
+    if not scene.estate.datastores:
+        return None
+    if sort.stay is not None and sort.stay.running:
+        return _where_it_is(scene, sort, sort.stay.datastore)
+    may = scene.may(sort.user, DATASTORE)
+    left = np.ones(len(scene.datastores), dtype=bool)
+    reason = "there is no system datastore that is ready"
+    for rows, why in _filters(scene, sort, may):
+        if not left.any():
+            break
+        left, before = left & rows, left
+        if not left.any():
+            reason = why(before)
+    chosen = np.full(len(scene), LET_ONED_CHOOSE)
+    candidates = [scene.datastores[row] for row in _by_rank(scene, sort, left)]
+    for one in candidates:
+        free = _reach(scene, one) & _room_on_hosts(scene, sort, one)
+        chosen[free & (chosen == LET_ONED_CHOOSE)] = one.id
+    found = chosen != LET_ONED_CHOOSE
+    if candidates:
+        return Stored(Constraint(found, _out_of_reach(scene, sort, candidates)), chosen)
+    return Stored(Constraint(found, _always(reason)), chosen)
+
+
+def _filters(scene: Scene, sort: Sort, may: Bools) -> list[tuple[Bools, Callable[[Bools], str]]]:
+    """What a system datastore must pass, wherever the host is, in the order of the reasons."""
+    stores, wants = scene.datastores, sort.wants
+    filters = [(may, _forbidden(scene, sort))]
+    for name, text, limits in (
+        ("AUTOMATIC_DS_REQUIREMENTS", wants.automatic_ds, OF_ONED),
+        ("SCHED_DS_REQUIREMENTS", wants.requirements_ds, OF_USERS),
+    ):
+        if text:
+            asked = required(name, text, scene.datastore_table, "system datastore", limits)
+            filters.append((asked.hosts, asked.why))
+    if sort.stay is None:
+        room = [
+            not one.shared or (_seen(one) and fits(wants.system_mib, one.free_mib))
+            for one in stores
+        ]
+        filters.append((np.array(room, dtype=bool), _full(scene, sort)))
+    return filters
+
+
+def _seen(one: Datastore) -> bool:
+    """Whether it was monitored: one that never was shows no space at all."""
+    return one.total_mib > 0 or one.free_mib > 0
+
+
+def _by_rank(scene: Scene, sort: Sort, left: Bools) -> list[int]:
+    """The highest rank first, then the most space, as OpenNebula spreads VMs by default."""
+    rank = ranked(sort.wants.rank_ds, scene.datastore_table).worth
+    rows = np.flatnonzero(left).tolist()
+    return sorted(rows, key=lambda row: (-rank[row], -scene.datastores[row].free_mib, row))
+
+
+def _reach(scene: Scene, one: Datastore) -> Bools:
+    return scene.reach(one.clusters)
+
+
+def _room_on_hosts(scene: Scene, sort: Sort, one: Datastore) -> Bools:
+    if one.shared or sort.wants.system_mib == 0:
+        return np.ones(len(scene), dtype=bool)
+    room = [fits(sort.wants.system_mib, free_on(facts, one.id)) for facts in scene.facts]
+    return np.array(room, dtype=bool)
+
+
+def _where_it_is(scene: Scene, sort: Sort, datastore: int) -> Stored | None:
+    """A VM that moves keeps its datastore."""
+    one = next((one for one in scene.datastores if one.id == datastore), None)
+    if one is None:
+        return None
+    hosts = _reach(scene, one) & _room_on_hosts(scene, sort, one)
+    chosen = np.where(hosts, one.id, LET_ONED_CHOOSE)
+    return Stored(Constraint(hosts, _out_of_reach(scene, sort, [one])), chosen)
+
+
+def _always(why: str) -> Callable[[Bools], str]:
+    return lambda _left: why
+
+
+def _forbidden(scene: Scene, sort: Sort) -> Callable[[Bools], str]:
+    def why(left: Bools) -> str:
+        names = [scene.datastores[row].name for row in np.flatnonzero(left).tolist()]
+        return f"user {{user}} may not use system datastore {listed(names)} (needs USE)"
+
+    return why if sort.user is not None else _always("")
+
+
+def _full(scene: Scene, sort: Sort) -> Callable[[Bools], str]:
+    def why(left: Bools) -> str:
+        rows = np.flatnonzero(left).tolist()
+        best = max((scene.datastores[row] for row in rows), key=lambda one: one.free_mib)
+        if not _seen(best):
+            return f"system datastore {best.name} is not monitored"
+        return (
+            f"system datastore {best.name}: {size(best.free_mib)} free,"
+            f" {size(sort.wants.system_mib)} needed"
+        )
+
+    return why
+
+
+def _out_of_reach(scene: Scene, sort: Sort, stores: list[Datastore]) -> Callable[[Bools], str]:
+    def why(left: Bools) -> str:
+        reached = [one for one in stores if (_reach(scene, one) & left).any()]
+        names = listed([one.name for one in stores])
+        if not reached:
+            count = int(np.count_nonzero(left))
+            hosts = "the host" if count == 1 else f"any of the {count} hosts"
+            return f"system datastore {names} is not in the cluster of {hosts} it could be on"
+        free = max(
+            (free_on(scene.facts[row], one.id), one.name)
+            for one in reached
+            for row in np.flatnonzero(left & _reach(scene, one)).tolist()
+        )
+        return (
+            f"system datastore {free[1]}: at most {size(free[0])} free on a host,"
+            f" {size(sort.wants.system_mib)} needed"
+        )
+
+    return why

@@ -1,0 +1,318 @@
+"""Who may be where: every VM against every host, once for all VMs that are judged alike."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from merkatd.cluster import Bools, Floats, Ints
+from merkatd.opennebula.constraints.access_rules import HOST
+from merkatd.opennebula.constraints.candidates import (
+    AskingVm,
+    Constraint,
+    Groups,
+    OfferingHost,
+    Scene,
+    Sort,
+    Tables,
+    groups_of,
+)
+from merkatd.opennebula.constraints.datastores import LET_ONED_CHOOSE, images, system
+from merkatd.opennebula.constraints.free_capacity import Needs, Shelves
+from merkatd.opennebula.constraints.hardware import allotted, described
+from merkatd.opennebula.constraints.host_requirements import counted, listed, required, wrong_rank
+from merkatd.opennebula.constraints.networks import Chosen, Networks
+from merkatd.opennebula.constraints.text_allowances import Allowances, without_texts
+from merkatd.opennebula.pools.constraint_facts import Estate, Wants
+from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
+from merkatd.scheduler.base.ports import Constraints
+
+_ANY = -1
+USER = "{user}"
+"""Stands in a reason for the name of the VM's owner."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """Rows of VMs and hosts are those that were given."""
+
+    constraints: Constraints
+    """For the period."""
+    sort: Ints
+    """[vms]: the row of what follows that is about the VM."""
+    datastore: Ints
+    """[sorts, hosts]: the id of the system datastore to deploy to, LET_ONED_CHOOSE: any."""
+    networks: Sequence[Mapping[int, Chosen]]
+    """[sorts], by cluster: the network for each automatic NIC."""
+    host_cluster: Ints
+    tables: Tables
+    """For the next judgement."""
+
+    def datastore_of(self, vm: int, host: int) -> int:
+        """The system datastore for the VM in this row on the host in this row."""
+        return int(self.datastore[self.sort[vm], host])
+
+    def networks_of(self, vm: int, host: int) -> Chosen:
+        """Of each automatic NIC of the VM: its id, and the id of the network it gets there."""
+        return self.networks[int(self.sort[vm])].get(int(self.host_cluster[host]), ())
+
+
+@dataclass(slots=True)
+class _Opinion:
+    """What was found of one sort."""
+
+    allowed: Bools
+    why: str = ""
+    """Why no host is left."""
+    rank: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    remark: str = ""
+    datastore: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    networks: Mapping[int, Chosen] = field(default_factory=dict)
+
+
+def judge(
+    vms: Sequence[AskingVm],
+    hosts: Sequence[OfferingHost],
+    estate: Estate,
+    before: Tables | None = None,
+) -> Judged:
+    """Everything that OpenNebula's own scheduler would consider, but for CPU and memory.
+
+    `before` are the tables of the judgement before this one: of what has not changed since, the
+    answers are taken from there.
+    """
+    scene = Scene(hosts, estate, before)
+    used = {vm.member.group for vm in vms if vm.member is not None}
+    groups = groups_of(estate.groups, used)
+    sort, sorts, roles = _sorted_out(vms, scene, groups)
+    nets = Networks(scene)
+    opinions = [_opinion(scene, nets, one) for one in sorts]
+    datastore = np.array([one.datastore for one in opinions], dtype=np.int64)
+    networks = [one.networks for one in opinions]
+    needs = Needs(
+        scene,
+        dict(zip((vm.id for vm in vms), sort.tolist(), strict=True)),
+        {int(host): row for row, host in enumerate(scene.host_id)},
+        sorts,
+        [one.datastore.tolist() for one in opinions],
+        networks,
+    )
+    return Judged(
+        constraints=_constraints(vms, scene, groups, roles, sort, sorts, opinions, needs),
+        sort=sort,
+        datastore=datastore.reshape(len(sorts), len(scene)),
+        networks=networks,
+        host_cluster=scene.cluster,
+        tables=scene.tables,
+    )
+
+
+def _sorted_out(
+    vms: Sequence[AskingVm], scene: Scene, groups: Groups
+) -> tuple[Ints, list[Sort], Ints]:
+    """The sort of each VM, the sorts, and the role of each VM."""
+    known: dict[object, int] = {}
+    sorts: list[Sort] = []
+    # Equal wants are mostly one object: then its identity says so at far less cost.
+    at_a_glance: dict[object, int] = {}
+    allowances = Allowances(len(scene))
+    roles = [_ANY if vm.member is None else groups.row(vm.member) for vm in vms]
+    found: list[int] = []
+    for vm, role in zip(vms, roles, strict=True):
+        glance = id(vm.wants), vm.owner, vm.group, vm.stay, role
+        sort = at_a_glance.get(glance)
+        if sort is None:
+            covered = allowances.covers(vm.owner, vm.wants)
+            one, likeness = _sort(vm, role, scene, groups, "" if covered else allowances.why())
+            key = one.wants, one.stay, likeness, one.hosts_only, one.hosts_never, one.beyond
+            sort = at_a_glance[glance] = known.setdefault(key, len(sorts))
+            if sort == len(sorts):
+                sorts.append(one)
+        found.append(sort)
+    return np.array(found, dtype=np.int64), sorts, np.array(roles, dtype=np.int64)
+
+
+def _sort(
+    vm: AskingVm, role: int, scene: Scene, groups: Groups, beyond: str
+) -> tuple[Sort, object]:
+    """What the VM is judged by, and who has the same rights as its owner."""
+    wants = without_texts(vm.wants) if beyond else vm.wants
+    user = scene.rights.subject(vm.owner, vm.group)
+    likeness = None if user is None else scene.rights.likeness(user)
+    return Sort(wants, vm.stay, user, *_host_rules(groups, role), beyond), likeness
+
+
+def _host_rules(groups: Groups, role: int) -> tuple[frozenset[int] | None, frozenset[int]]:
+    if role == _ANY:
+        return None, frozenset()
+    rules = groups.roles[role]
+    return rules.host_affined or None, rules.host_anti_affined
+
+
+def _opinion(scene: Scene, nets: Networks, sort: Sort) -> _Opinion:
+    """Each constraint in turn, until none of the hosts is left."""
+    opinion = _Opinion(np.ones(len(scene), dtype=bool))
+    opinion.datastore = np.full(len(scene), LET_ONED_CHOOSE)
+    opinion.rank = ranked(sort.wants.rank, scene.host_table).worth
+    opinion.remark = _remark(scene, sort.wants)
+    for constraint in _constraints_of(scene, nets, sort, opinion):
+        left = opinion.allowed & constraint.hosts
+        if not left.any() and not opinion.why and opinion.allowed.any():
+            opinion.why = constraint.why(opinion.allowed)
+        opinion.allowed = left
+        if opinion.why:
+            break
+    return opinion
+
+
+def _constraints_of(
+    scene: Scene, nets: Networks, sort: Sort, opinion: _Opinion
+) -> Iterator[Constraint]:
+    """In the order in which they are named; what is chosen on the way goes into the opinion."""
+    wants = sort.wants
+    if sort.beyond:
+        yield Constraint(np.zeros(len(scene), dtype=bool), lambda _left: sort.beyond)
+    if sort.user is not None:
+        yield Constraint(scene.may(sort.user, HOST), partial(_forbidden, scene))
+    for name, text, limits in (
+        ("AUTOMATIC_REQUIREMENTS", wants.automatic, OF_ONED),
+        ("SCHED_REQUIREMENTS", wants.requirements, OF_USERS),
+    ):
+        # Not joined into one text: a bracket closed too early could do away with the first.
+        if text:
+            yield required(name, text, scene.host_table, "host", limits)
+    if sort.hosts_only is not None or sort.hosts_never:
+        yield Constraint(_of_role(scene, sort), _role_forbids)
+    image = images(scene, sort)
+    if image is not None:
+        yield image
+    stored = system(scene, sort)
+    if stored is not None:
+        opinion.datastore = stored.datastore
+        yield stored.constraint
+    connected = nets.connected(sort)
+    if connected is not None:
+        opinion.networks = connected.by_cluster
+        yield connected.constraint
+    yield from _of_hardware(scene, sort)
+
+
+def _of_hardware(scene: Scene, sort: Sort) -> Iterator[Constraint]:
+    wants = sort.wants
+    if wants.pcis:
+        free = [allotted(wants.pcis, facts.pcis) is not None for facts in scene.facts]
+        asked = "; ".join(described(want) for want in wants.pcis[:3])
+        yield Constraint(
+            np.array(free, dtype=bool),
+            lambda left: f"{_none_of(left)} a free PCI device for {asked}",
+        )
+    if wants.numa is not None:
+        room = scene.rooms.fit(wants.numa)
+        policy = wants.numa.policy
+        yield Constraint(
+            np.array(room, dtype=bool),
+            lambda left: (
+                f"{_none_of(left)} NUMA nodes with the cores, memory and huge pages free that it"
+                f" needs (PIN_POLICY {policy})"
+            ),
+        )
+
+
+def _forbidden(scene: Scene, left: Bools) -> str:
+    names = [scene.host_name[row] for row in np.flatnonzero(left).tolist()]
+    if len(names) == 1:
+        return f"user {USER} may not use host {names[0]} (needs MANAGE)"
+    return f"user {USER} may use none of {len(names)} hosts (needs MANAGE on {listed(names)})"
+
+
+def _of_role(scene: Scene, sort: Sort) -> Bools:
+    never = np.isin(scene.host_id, sorted(sort.hosts_never))
+    if sort.hosts_only is None:
+        return ~never
+    only: Bools = np.isin(scene.host_id, sorted(sort.hosts_only)) & ~never
+    return only
+
+
+def _role_forbids(left: Bools) -> str:
+    return (
+        f"{counted(int(np.count_nonzero(left)), 'host')} what it needs, but its role's HOST_AFFINED"
+        " and HOST_ANTI_AFFINED allow none of them"
+    )
+
+
+def _none_of(left: Bools) -> str:
+    count = int(np.count_nonzero(left))
+    return "the only host that may take it lacks" if count == 1 else f"none of {count} hosts has"
+
+
+def _remark(scene: Scene, wants: Wants) -> str:
+    ranks = [
+        ("SCHED_RANK", wants.rank, scene.host_table),
+        ("SCHED_DS_RANK", wants.rank_ds, scene.datastore_table),
+    ]
+    ranks += [
+        (f"SCHED_RANK of NIC {nic.nic}", nic.rank, scene.network_table)
+        for nic in wants.nics
+        if nic.rank
+    ]
+    return "; ".join(filter(None, (wrong_rank(*one) for one in ranks)))
+
+
+def _constraints(
+    vms: Sequence[AskingVm],
+    scene: Scene,
+    groups: Groups,
+    roles: Ints,
+    sort: Ints,
+    sorts: Sequence[Sort],
+    opinions: Sequence[_Opinion],
+    needs: Needs,
+) -> Constraints:
+    """The opinions in the period's terms: those that allow everything are no class."""
+    matters = [row for row, one in enumerate(opinions) if not one.allowed.all() or one.rank.any()]
+    number = np.full(len(sorts), _ANY)
+    number[matters] = np.arange(len(matters))
+    shape = len(matters), len(scene)
+    allowed: Bools = np.array([opinions[row].allowed for row in matters], dtype=bool)
+    rank: Floats = np.array([opinions[row].rank for row in matters], dtype=np.float64)
+    vm_class = number[sort] if len(vms) else np.zeros(0, dtype=np.int64)
+    told = [row for row, one in enumerate(opinions) if one.why or one.remark]
+    telling = np.flatnonzero(np.isin(sort, told)).tolist()
+    said = {vms[row].id: (opinions[int(sort[row])], vms[row].owner) for row in telling}
+    return Constraints(
+        vm_class=vm_class,
+        class_name=_names([sorts[row] for row in matters]),
+        allowed=allowed.reshape(shape),
+        rank=rank.reshape(shape),
+        unplaceable={
+            vm: one.why.replace(USER, _user(scene, owner))
+            for vm, (one, owner) in said.items()
+            if one.why
+        },
+        remarks={vm: one.remark for vm, (one, _) in said.items() if one.remark},
+        vm_role=roles,
+        role_name=groups.names,
+        role_policy=groups.policy,
+        role_pairs=groups.pairs,
+        fixed=np.array([bool(vm.wants.pcis) or vm.wants.numa is not None for vm in vms], bool),
+        stock=partial(Shelves, needs),
+    )
+
+
+def _user(scene: Scene, owner: int) -> str:
+    user = scene.estate.users.get(owner)
+    return user.name if user is not None else str(owner)
+
+
+def _names(sorts: Sequence[Sort]) -> tuple[str, ...]:
+    """What each asks for, and a number where others ask the same."""
+    seen: dict[str, int] = {}
+    names = []
+    for sort in sorts:
+        wants = sort.wants
+        text = wants.requirements or wants.rank or wants.automatic or "rights and resources"
+        text = text if len(text) <= 60 else text[:57] + "..."
+        seen[text] = seen.get(text, 0) + 1
+        names.append(text if seen[text] == 1 else f"{text} #{seen[text]}")
+    return tuple(names)

@@ -1,0 +1,137 @@
+"""What only so many VMs can have, counted down place by place.
+
+Whoever decides sees what is free at the start of a period, and several VMs may count on the
+same last device, lease or gigabyte. Here each takes its part; for whom nothing is left waits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from merkatd.opennebula.constraints.candidates import Scene, Sort
+from merkatd.opennebula.constraints.datastores import LET_ONED_CHOOSE, fits, free_on
+from merkatd.opennebula.constraints.hardware import Spot, allotted, described, spots, taken
+from merkatd.opennebula.constraints.networks import Chosen
+from merkatd.opennebula.pools.constraint_facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one VM takes on one host."""
+
+    sort: Sort
+    datastore: int
+    networks: Chosen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Needs:
+    """What each VM would take on each host, by ids."""
+
+    scene: Scene
+    sorts: Mapping[int, int]
+    """By VM id: its row among the sorts."""
+    rows: Mapping[int, int]
+    """By host id."""
+    every: Sequence[Sort]
+    datastore: Sequence[Sequence[int]]
+    """[sorts, hosts]"""
+    networks: Sequence[Mapping[int, Chosen]]
+    """[sorts], by cluster."""
+
+    def of(self, vm: int, host: int) -> Need:
+        """What the VM takes on the host."""
+        sort, row = self.sorts[vm], self.rows[host]
+        cluster = self.scene.facts[row].cluster
+        return Need(
+            self.every[sort],
+            int(self.datastore[sort][row]),
+            self.networks[sort].get(cluster, ()),
+        )
+
+
+class Shelves:
+    """Implements `merkatd.scheduler.base.ports.Stock`."""
+
+    def __init__(self, needs: Needs) -> None:
+        self._needs = needs
+        estate = needs.scene.estate
+        self._stores = {one.id: one for one in estate.datastores}
+        self._nets = {one.id: one for one in estate.networks}
+        self._space: dict[tuple[int, int], float] = {}
+        """Taken, by datastore and host; -1: of what is shared."""
+        self._leases: dict[int, int] = {}
+        """Taken, by network."""
+        self._devices: dict[int, set[str]] = {}
+        """Addresses taken, by host."""
+        self._nodes = {host: list(needs.scene.facts[row].numa) for host, row in needs.rows.items()}
+
+    def take(self, vm: int, host: int) -> str | None:
+        """Set aside what the VM needs on the host; why that can't be, and then nothing is."""
+        if vm not in self._needs.sorts or host not in self._needs.rows:
+            return None
+        need = self._needs.of(vm, host)
+        facts = self._needs.scene.facts[self._needs.rows[host]]
+        space = self._wanted_space(need, host)
+        why = self._no_space(space, facts) or self._no_lease(need)
+        devices, why_no_device = self._wanted_devices(need, host, facts)
+        placed, why_no_node = self._wanted_nodes(need, host)
+        why = why or why_no_device or why_no_node
+        if why:
+            return f"{why} in this period: others come first"
+        for shelf, wanted_mib in space.items():
+            self._space[shelf] = self._space.get(shelf, 0.0) + wanted_mib
+        for _, network in need.networks:
+            self._leases[network] = self._leases.get(network, 0) + 1
+        self._devices.setdefault(host, set()).update(devices)
+        self._nodes[host] = taken(self._nodes[host], placed)
+        return None
+
+    def _wanted_space(self, need: Need, host: int) -> dict[tuple[int, int], float]:
+        wants, stay = need.sort.wants, need.sort.stay
+        found: dict[tuple[int, int], float] = {}
+        store = self._stores.get(need.datastore)
+        if store is not None and need.datastore != LET_ONED_CHOOSE:
+            if not store.shared:
+                found[store.id, host] = wants.system_mib
+            elif stay is None:
+                found[store.id, -1] = wants.system_mib
+        if stay is None:
+            for image, wanted_mib in wants.image_mib:
+                found[image, -1] = found.get((image, -1), 0.0) + wanted_mib
+        return found
+
+    def _no_space(self, space: Mapping[tuple[int, int], float], facts: Facts) -> str:
+        for (datastore, host), wanted_mib in space.items():
+            store = self._stores.get(datastore)
+            if store is None:
+                continue
+            free = store.free_mib if host < 0 else free_on(facts, datastore)
+            if not fits(wanted_mib, free - self._space.get((datastore, host), 0.0)):
+                return f"datastore {store.name} has no room left"
+        return ""
+
+    def _no_lease(self, need: Need) -> str:
+        for _, network in need.networks:
+            one = self._nets[network]
+            if one.free_leases <= self._leases.get(network, 0):
+                return f"network {one.name} has no lease left"
+        return ""
+
+    def _wanted_devices(self, need: Need, host: int, facts: Facts) -> tuple[list[str], str]:
+        wants = need.sort.wants.pcis
+        if not wants:
+            return [], ""
+        used = self._devices.get(host, set())
+        found = allotted(wants, [one for one in facts.pcis if one.address not in used])
+        if found is None:
+            return [], f"the host has no PCI device left ({described(wants[0])})"
+        return found, ""
+
+    def _wanted_nodes(self, need: Need, host: int) -> tuple[tuple[Spot, ...], str]:
+        numa = need.sort.wants.numa
+        if numa is None:
+            return (), ""
+        found = spots(numa, self._nodes[host])
+        if found is None:
+            return (), "the host has no NUMA node left for it"
+        return found, ""

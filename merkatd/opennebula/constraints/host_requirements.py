@@ -1,0 +1,105 @@
+"""Requirements on hosts, and the words for those that no host satisfies."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from merkatd.cluster import Bools
+from merkatd.opennebula.constraints.candidates import Constraint
+from merkatd.opennebula.requirements import (
+    CURRENT_VMS,
+    OF_USERS,
+    Chain,
+    Compare,
+    Expression,
+    FactTable,
+    Limits,
+    answered,
+    holding,
+    ranked,
+)
+
+_LONGEST = 120
+_MOST_VALUES = 3
+
+
+def required(
+    name: str, text: str, table: FactTable, what: str, limits: Limits = OF_USERS
+) -> Constraint:
+    """Which rows satisfy the text; `name` is the attribute that says it, `what` a row is."""
+    found = answered(text, limits, table)
+    expression = found.expression
+    if expression is None:
+        wrong = f"{name} can't be understood: {found.wrong}"
+        return Constraint(found.holds, lambda _left: wrong)
+    return Constraint(found.holds, lambda left: _unmet(name, text, expression, table, left, what))
+
+
+def wrong_rank(name: str, text: str, table: FactTable) -> str:
+    """Why the rank says nothing; empty where it does."""
+    wrong = ranked(text, table).wrong
+    return f"{name} can't be understood and is not considered: {wrong}" if wrong else ""
+
+
+def _unmet(
+    name: str, text: str, expression: Expression, table: FactTable, left: Bools, what: str
+) -> str:
+    """Which of the parts that must all hold none of the rows satisfies."""
+    parts = list(_all_of(expression))
+    for part in parts:
+        if not (holding(part, table) & left).any():
+            told = f"no {what} satisfies {name} {shortened(str(part))}"
+            if not isinstance(part, Compare) or part.attribute == CURRENT_VMS:
+                return told
+            return f"{told}: {_said(part, table, left, what)}"
+    counts = ", ".join(
+        f"{np.count_nonzero(holding(part, table) & left)} satisfy {shortened(str(part), 40)}"
+        for part in parts[:4]
+    )
+    return f"no {what} satisfies all of {name} {shortened(text)}: {counts}"
+
+
+def _all_of(expression: Expression) -> Iterator[Expression]:
+    """The parts of a conjunction."""
+    if isinstance(expression, Chain) and all(joint == "&" for joint, _ in expression.rest):
+        for part in (expression.first, *(part for _, part in expression.rest)):
+            yield from _all_of(part)
+    else:
+        yield expression
+
+
+def _said(part: Compare, table: FactTable, left: Bools, what: str) -> str:
+    """How many rows lack the attribute, and what the others have there."""
+    rows = np.flatnonzero(left).tolist()
+    having = [table.rows[row].get(part.attribute, ()) for row in rows]
+    missing = sum(not values for values in having)
+    words = []
+    if missing:
+        words.append(f"{counted(missing, what)} no attribute {part.attribute}")
+    values = sorted({text for texts in having for text in texts})
+    if values:
+        shown = ", ".join(repr(shortened(text, 30)) for text in values[:_MOST_VALUES])
+        more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
+        words.append(f"there is {part.attribute} {shown}{more}")
+    return "; ".join(words)
+
+
+def counted(count: int, what: str) -> str:
+    """How many have something: `1 host has`, `12 hosts have`."""
+    return f"1 {what} has" if count == 1 else f"{count} {what}s have"
+
+
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """The text, cut where it is too long for a sentence."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names."""
+    shown = ", ".join(names[:_MOST_VALUES])
+    return f"{shown} and {len(names) - _MOST_VALUES} more" if len(names) > _MOST_VALUES else shown
+
+
+def size(mib: float) -> str:
+    """An amount of space, for people."""
+    return f"{mib / 1024:,.1f} GiB" if abs(mib) >= 1024 else f"{mib:,.0f} MiB"

@@ -1,0 +1,193 @@
+"""Networks for NICs that let the scheduler pick one: leases, rights, requirements, clusters."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Bools, Ints
+from merkatd.opennebula.constraints.access_rules import NETWORK
+from merkatd.opennebula.constraints.candidates import Constraint, Scene, Sort
+from merkatd.opennebula.constraints.host_requirements import listed, required
+from merkatd.opennebula.pools.constraint_facts import NicWant
+from merkatd.opennebula.requirements import OF_ONED, OF_USERS, ranked
+
+Chosen = tuple[tuple[int, int], ...]
+"""Of each automatic NIC: its id and its network's."""
+
+
+_Kind = tuple[str, str, str]
+"""What a NIC asks: of oned, of its owner, and which networks are best."""
+_MANY = 2**62
+"""More leases than this, as networks of IPv6 have, are as good as this many."""
+_NIC = "{nic}"
+"""Stands in a reason for the id of the NIC."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Connected:
+    """The networks of VMs of one sort."""
+
+    constraint: Constraint
+    by_cluster: Mapping[int, Chosen]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Usable:
+    """The networks that NICs of one kind may have."""
+
+    rows: Ints
+    """Best first."""
+    why: str
+    """Why there is none."""
+    here: Mapping[int, list[int]]
+    """The rows by cluster."""
+
+
+class Networks:
+    """The networks of one judgement: what NICs and VMs that ask the same may have is found once.
+
+    A tenant may have a thousand pending VMs of hundreds of NICs each, most of which ask the same.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._free: Ints = np.array(
+            [min(one.free_leases, _MANY) for one in scene.networks], dtype=np.int64
+        )
+        clusters = np.unique(scene.cluster).tolist()
+        self._of_cluster: dict[int, Bools] = {
+            cluster: np.array([cluster in one.clusters for one in scene.networks], dtype=bool)
+            for cluster in clusters
+        }
+        self._most = max((int(rows.sum()) for rows in self._of_cluster.values()), default=0)
+        self._usable: dict[object, Usable] = {}
+        self._order: dict[str, Ints] = {}
+        self._connected: dict[object, Connected] = {}
+
+    def connected(self, sort: Sort) -> Connected | None:
+        """A different network for each automatic NIC, in each cluster where that can be."""
+        wanted = sort.wants.nics
+        if not wanted or (sort.stay is not None and sort.stay.running):
+            return None
+        who = None if sort.user is None else self._scene.rights.likeness(sort.user)
+        key = who, wanted
+        if key not in self._connected:
+            self._connected[key] = self._connect(sort, who)
+        return self._connected[key]
+
+    def _connect(self, sort: Sort, who: object) -> Connected:
+        wanted, networks = sort.wants.nics, self._scene.networks
+        if networks and len(wanted) > self._most:
+            why = (
+                f"each of {len(wanted)} automatic NICs needs a network of its own; no cluster has"
+                f" more than {self._most} networks"
+            )
+            return Connected(Constraint(self._scene.reach(frozenset()), lambda _left: why), {})
+        kinds = [(nic.automatic, nic.requirements, nic.rank) for nic in wanted]
+        usable = {kind: self._kind(sort, who, nic) for kind, nic in zip(kinds, wanted, strict=True)}
+        by_cluster: dict[int, Chosen] = {}
+        for cluster in self._of_cluster:
+            chosen = _choose(cluster, kinds, usable)
+            if chosen is not None:
+                pairs = zip(wanted, chosen, strict=True)
+                by_cluster[cluster] = tuple((nic.nic, networks[row].id) for nic, row in pairs)
+        none = (
+            f"NIC {nic.nic}: {usable[kind].why.replace(_NIC, str(nic.nic))}"
+            for kind, nic in zip(kinds, wanted, strict=True)
+            if not len(usable[kind].rows)
+        )
+        hosts = self._scene.reach(frozenset(by_cluster))
+        because = _why(self._scene, len(wanted), [*usable.values()], next(none, ""))
+        return Connected(Constraint(hosts, because), by_cluster)
+
+    def _kind(self, sort: Sort, who: object, nic: NicWant) -> Usable:
+        key = who, nic.automatic, nic.requirements, nic.rank
+        if key not in self._usable:
+            left, why = self._left(sort, nic)
+            order = self._in_order(nic.rank)
+            rows = order[left[order]]
+            here = {one: rows[of[rows]].tolist() for one, of in self._of_cluster.items()}
+            self._usable[key] = Usable(rows, why, here)
+        return self._usable[key]
+
+    def _in_order(self, rank: str) -> Ints:
+        """All rows, best first."""
+        if rank not in self._order:
+            worth = ranked(rank, self._scene.network_table).worth
+            # The last key counts first; what is equal stays in the order of rows.
+            self._order[rank] = np.lexsort((-self._free, -worth))
+        return self._order[rank]
+
+    def _left(self, sort: Sort, nic: NicWant) -> tuple[Bools, str]:
+        """Which networks the NIC may have, and why it may have none."""
+        scene = self._scene
+        filters = [
+            (scene.may(sort.user, NETWORK), _forbidden(scene)),
+            (self._free > 0, _no_lease(scene)),
+        ]
+        for name, text, limits in (
+            ("AUTOMATIC_NIC_REQUIREMENTS", nic.automatic, OF_ONED),
+            (f"SCHED_REQUIREMENTS of NIC {_NIC}", nic.requirements, OF_USERS),
+        ):
+            if text:
+                asked = required(name, text, scene.network_table, "network", limits)
+                filters.append((asked.hosts, asked.why))
+        left = np.ones(len(scene.networks), dtype=bool)
+        reason = "there is no network"
+        for rows, why in filters:
+            if not left.any():
+                break
+            left, before = left & rows, left
+            if not left.any():
+                reason = why(before)
+        return left, reason
+
+
+def _choose(
+    cluster: int, kinds: Sequence[_Kind], usable: Mapping[_Kind, Usable]
+) -> list[int] | None:
+    """For each NIC in turn the best network of the cluster that no other NIC has."""
+    # What NICs of a kind have passed over is taken, and stays taken: none looks there again.
+    left = {kind: iter(one.here[cluster]) for kind, one in usable.items()}
+    taken: set[int] = set()
+    chosen: list[int] = []
+    for kind in kinds:
+        row = next((row for row in left[kind] if row not in taken), None)
+        if row is None:
+            return None
+        taken.add(row)
+        chosen.append(row)
+    return chosen
+
+
+def _why(scene: Scene, nics: int, usable: list[Usable], reason: str) -> Callable[[Bools], str]:
+    def why(left: Bools) -> str:
+        if reason:
+            return reason
+        rows = np.zeros(len(scene.networks), dtype=bool)
+        for one in usable:
+            rows[one.rows] = True
+        names = sorted({scene.networks[row].name for row in np.flatnonzero(rows).tolist()})
+        return (
+            f"each of {nics} automatic NICs needs a network of its own in the cluster of"
+            f" one of {int(np.count_nonzero(left))} hosts; there is {listed(names)}"
+        )
+
+    return why
+
+
+def _forbidden(scene: Scene) -> Callable[[Bools], str]:
+    def why(left: Bools) -> str:
+        names = [scene.networks[row].name for row in np.flatnonzero(left).tolist()]
+        return f"user {{user}} may not use network {listed(names)} (needs USE)"
+
+    return why
+
+
+def _no_lease(scene: Scene) -> Callable[[Bools], str]:
+    def why(left: Bools) -> str:
+        names = [scene.networks[row].name for row in np.flatnonzero(left).tolist()]
+        return f"network {listed(names)} has no free lease"
+
+    return why

@@ -1,0 +1,301 @@
+"""How VMs, hosts and the server are at this moment, just before something is sent.
+
+A server that ends a connection after each call, as oned does, makes a call dear. So the VMs
+that are asked for while a look is under way, or right after one, wait until there are some or
+until a moment has passed; the next look is for all of them. Nothing is older than when it was
+asked for, and hundreds of VMs cost some tens of calls.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from merkatd.base.deferreds import Time, in_parallel
+from merkatd.cluster import HostState, Step
+from merkatd.opennebula.pools.forged_texts import check
+from merkatd.opennebula.pools.one_states import host_state
+from merkatd.opennebula.pools.unread_vms import last_host
+from merkatd.opennebula.rpc.client import ANY_STATE, Client
+from merkatd.opennebula.rpc.errors import OneError, WrongStateError
+from merkatd.opennebula.rpc.transport import Executor
+from merkatd.opennebula.rpc.xml_elements import (
+    BrokenError,
+    Element,
+    UnreadableError,
+    children,
+    ids,
+    object_id,
+    one,
+    rows,
+    whole,
+)
+from merkatd.scheduler.base.ports import Answer, Reply, UnreachableError
+
+NOWHERE = -1
+_MAX_VMS_AT_ONCE = 8
+"""So many VMs are looked at without waiting for more."""
+_MOMENT_S = 0.05
+
+
+class Glance(NamedTuple):
+    """What steps are judged by."""
+
+    state: int
+    life: int
+    host: int
+    """Of the last history record, whether that is over or not."""
+
+
+class Glances:
+    """Looks at VMs for whoever asks."""
+
+    def __init__(self, client: Client, clock: Time) -> None:
+        self._client = client
+        self._clock = clock
+        self._wanted: dict[int, list[Deferred[Glance]]] = {}
+        self._looking = False
+        self._next_s = 0.0
+        """When the next look is due, however few wait for it."""
+        self._alarm: Any = None
+
+    async def at(self, vm: int) -> Glance:
+        """One VM, as it is no earlier than now.
+
+        Raises OneError, UnreachableError, BrokenError or UnreadableError.
+        """
+        waiting: Deferred[Glance] = Deferred()
+        self._wanted.setdefault(vm, []).append(waiting)
+        self._look_when_due()
+        return await waiting
+
+    def _look_when_due(self) -> None:
+        if self._looking:
+            return
+        if self._due:
+            self._looking = True
+            ensureDeferred(self._look())
+        elif self._wanted and self._alarm is None:
+            self._alarm = self._clock.callLater(_MOMENT_S, self._moment_passed)
+
+    @property
+    def _due(self) -> bool:
+        enough = len(self._wanted) >= _MAX_VMS_AT_ONCE or self._clock.seconds() >= self._next_s
+        return enough and bool(self._wanted)
+
+    def _moment_passed(self) -> None:
+        self._alarm, self._next_s = None, 0.0
+        self._look_when_due()
+
+    async def _look(self) -> None:
+        while self._due:
+            wanted, self._wanted = self._wanted, {}
+            await self._look_at(wanted)
+            self._next_s = self._clock.seconds() + _MOMENT_S
+        self._looking = False
+        self._look_when_due()
+
+    async def _look_at(self, wanted: Mapping[int, list[Deferred[Glance]]]) -> None:
+        try:
+            found = await self._found(sorted(wanted))
+        except (BrokenError, UnreadableError, OneError):
+            # One of them is to blame, or its owner's texts: each is asked for by itself.
+            found = {}
+        except Exception as error:  # noqa: BLE001 - it is theirs who asked
+            for waiting in wanted.values():
+                for each in waiting:
+                    each.errback(error)
+            return
+        for vm, waiting in wanted.items():
+            for each in waiting:
+                if vm in found:
+                    each.callback(found[vm])
+                else:
+                    ensureDeferred(self._alone(vm)).chainDeferred(each)
+
+    async def _found(self, vms: list[int]) -> Mapping[int, Glance]:
+        """Those that are there and can be seen."""
+        if len(vms) == 1 or not (await self._client.dialect()).vm_sets:
+            return {}
+        text = await self._client.vm_set(vms)
+        return dict(_read_vm(rows(text, "VM_POOL", "VM")))
+
+    async def _alone(self, vm: int) -> Glance:
+        """One that was not shown among others: its own call says why.
+
+        There texts of its owner follow the history too. Where they forge, its outline has the host.
+        """
+        text = await self._client.vm(vm)
+        element = one(text, "VM")
+        try:
+            check(element, text.encode("utf-8", "replace"))
+        except UnreadableError:
+            _, end = await self._client.vm_record(vm, ANY_STATE)
+            return _state(element, last_host(end))
+        return _glance(element)
+
+
+def _read_vm(elements: Iterable[Element]) -> Iterable[tuple[int, Glance]]:
+    for element in elements:
+        yield object_id(children(element, "ID")), _glance(element)
+
+
+def _glance(vm: Element) -> Glance:
+    # OpenNebula's own records are the last in an outline: what stands before them an owner may have
+    # forged (Note [Texts that forge]).
+    records = next(vm.iterchildren("HISTORY_RECORDS", reversed=True), None)
+    last = None if records is None or len(records) == 0 else records[-1]
+    return _state(vm, NOWHERE if last is None else whole(children(last), "HID"))
+
+
+def _state(vm: Element, host: int) -> Glance:
+    """The states stand before all texts."""
+    parts = children(vm, "STATE", "LCM_STATE")
+    return Glance(whole(parts, "STATE"), whole(parts, "LCM_STATE"), host)
+
+
+_SOLO, _LEADER = 0, 3
+_RETRY = 2
+_FRESH_S = 2.0
+"""So old may be what is known of a host: hundreds of VMs may go there one after another."""
+_MAX_HOSTS_AT_ONCE = 4
+"""Fewer hosts are never a reason to ask for all."""
+_DEARER = 32
+"""A host that is asked for alone costs as much as so many that come with all others."""
+
+
+async def leads(client: Client) -> bool:
+    """Whether this server is alone or leads its zone: the others refuse what changes anything.
+
+    Raises UnreachableError.
+    """
+    try:
+        status = children(one(await client.call("one.zone.raftstatus"), "RAFT"))
+        return whole(status, "STATE") in {_SOLO, _LEADER}
+    except (OneError, BrokenError, UnreadableError) as error:
+        raise UnreachableError(f"the server does not say whether it leads: {error}") from error
+
+
+class _HostNow(NamedTuple):
+    """A host as it was no earlier than at a time."""
+
+    at_s: float
+    state: int
+    vms: frozenset[int]
+
+
+class HostsNow:
+    """Hosts, each looked at shortly before something is sent there.
+
+    Those that are asked for while a look is under way wait for the next one, which is for all
+    hosts of the cloud where that is less work.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        executor: Executor,
+        now: Callable[[], float],
+        count: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`count` says how many hosts there are, as far as is known.
+
+        A pool of hosts is read on `executor`.
+        """
+        self._client = client
+        self._executor = executor
+        self._now = now
+        self._count = count
+        self._seen: dict[int, _HostNow] = {}
+        self._wanted: dict[int, list[Deferred[_HostNow]]] = {}
+        self._looking = False
+
+    async def why_not(self, host: int, known: AbstractSet[int], since_s: float) -> str | None:
+        """Why nothing may be sent there: it takes nothing, or there are VMs that nobody counted.
+
+        What was seen before `since_s` is looked at anew. Raises UnreachableError.
+        """
+        seen = self._seen.get(host)
+        if seen is None or seen.at_s < since_s or abs(self._now() - seen.at_s) >= _FRESH_S:
+            try:
+                seen = await self._at_next_look(host)
+            except (OneError, UnreadableError) as error:
+                return f"host {host} can't be looked at: {error}"
+            except BrokenError as error:
+                raise UnreachableError(f"host {host}: {error}") from error
+        if host_state(seen.state) is not HostState.ON:
+            return f"host {host} takes nothing any more"
+        strangers = seen.vms - known
+        if strangers:
+            return f"VM {min(strangers)} has come to host {host} meanwhile"
+        return None
+
+    async def _at_next_look(self, host: int) -> _HostNow:
+        waiting: Deferred[_HostNow] = Deferred()
+        self._wanted.setdefault(host, []).append(waiting)
+        if not self._looking:
+            self._looking = True
+            ensureDeferred(self._look())
+        return await waiting
+
+    async def _look(self) -> None:
+        while self._wanted:
+            wanted, self._wanted = self._wanted, {}
+            found = await self._outcomes(list(wanted))
+            for host, outcome in found.items():
+                if isinstance(outcome, _HostNow):
+                    self._seen[host] = outcome
+            for host, waiting in wanted.items():
+                outcome = found[host]
+                for each in waiting:
+                    if isinstance(outcome, _HostNow):
+                        each.callback(outcome)
+                    else:
+                        each.errback(outcome)
+        self._looking = False
+
+    async def _outcomes(self, hosts: Sequence[int]) -> Mapping[int, _HostNow | Exception]:
+        """By id, each of these hosts, or why it can't be looked at, and maybe others."""
+        begin_s = self._now()
+        found: dict[int, _HostNow] = {}
+        if len(hosts) >= _MAX_HOSTS_AT_ONCE and len(hosts) * _DEARER >= self._count():
+            try:
+                pool = await self._client.host_pool()
+                found = await self._executor.run(lambda: dict(_read_host(pool, begin_s)))
+            except Exception as error:  # noqa: BLE001 - it is theirs who asked
+                return dict.fromkeys(hosts, error)
+        # One that was not shown among others: its own call says why.
+        missing = [host for host in hosts if host not in found]
+        alone = await in_parallel(self._alone(host, begin_s) for host in missing)
+        return {**found, **dict(zip(missing, alone, strict=True))}
+
+    async def _alone(self, host: int, at_s: float) -> _HostNow | Exception:
+        try:
+            return _host(children(one(await self._client.host(host), "HOST")), at_s)
+        except Exception as error:  # noqa: BLE001 - it is theirs who asked
+            return error
+
+
+def _read_host(pool: str, at_s: float) -> Iterable[tuple[int, _HostNow]]:
+    """The hosts of a pool, but those that can't be read."""
+    for element in rows(pool, "HOST_POOL", "HOST"):
+        parts = children(element)
+        with suppress(UnreadableError):
+            yield object_id(parts), _host(parts, at_s)
+
+
+def _host(parts: Mapping[str, Element], at_s: float) -> _HostNow:
+    return _HostNow(at_s, whole(parts, "STATE"), frozenset(ids(parts.get("VMS", ()))))
+
+
+async def start_again(client: Client, step: Step) -> Reply:
+    """Start a VM once more on the host where it failed to boot. Raises UnreachableError."""
+    try:
+        await client.call("one.vm.recover", step.vm, _RETRY, about=f"VM {step.vm}")
+    except WrongStateError as error:
+        return Reply(Answer.LOOK_AGAIN, str(error))
+    except OneError as error:
+        return Reply(Answer.REFUSED, str(error))
+    return Reply(Answer.ACCEPTED)

@@ -1,0 +1,104 @@
+"""A period decides; oned carries out what concerns it."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from twisted.logger import Logger
+
+from merkatd.cluster import Deploy, Migrate
+from merkatd.database.scheduler.lease_store import LeaseLostError
+from merkatd.opennebula.driver.driver_request import Action, ActionError, Place, read_action
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.execution.delegation import Handed, Wanted
+from merkatd.scheduler.period import Scheduler
+from merkatd.scheduler.phases.announce import NotActingError
+
+PLACEMENT = -1
+"""The id of the plan that is of no single cluster."""
+UNUSED = -1
+LONGEST_LINE = 300
+EMPTY = f"<PLAN><ID>{PLACEMENT}</ID></PLAN>"
+"""Nothing is to be done; oned takes it for any question."""
+
+
+def answer(handed: Handed, action: Action, cluster: int | None) -> str:
+    """All that is said to oned: lines for its log, and the plan in the last one."""
+    lines = [line("ERROR", why, vm) for vm, why in sorted(handed.reasons.items())]
+    if action.unread:
+        lines.append(line("WARN", f"{action.unread} elements of the pools could not be read"))
+    return "\n".join([*lines, plan(handed.steps, action, cluster)])
+
+
+def line(severity: str, text: str, vm: int | None = None) -> str:
+    """One line of a log; ERROR with a VM becomes what its owner is told."""
+    said = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return f"{severity}: {'' if vm is None else f'{vm} '}{said[:LONGEST_LINE]}"
+
+
+def plan(steps: Iterable[Deploy | Migrate], action: Action, cluster: int | None) -> str:
+    """The plan, as oned parses it: whole numbers everywhere, or it rejects all of it."""
+    actions = "".join(_action(step, action) for step in steps)
+    if not actions:
+        return EMPTY
+    return f"<PLAN><ID>{PLACEMENT if cluster is None else cluster}</ID>{actions}</PLAN>"
+
+
+def _action(step: Deploy | Migrate, action: Action) -> str:
+    store, nics = UNUSED, ""
+    if isinstance(step, Deploy):
+        cluster = action.clusters.get(step.host, UNUSED)
+        found = _best(action.stores.get(step.vm, frozenset()), action.datastores, cluster)
+        store = UNUSED if found is None else found
+        nics = "".join(
+            f"<NIC><NIC_ID>{nic}</NIC_ID><NETWORK_ID>{network}</NETWORK_ID></NIC>"
+            for nic, among in sorted(action.networks.get(step.vm, {}).items())
+            if (network := _best(among, action.vnets, cluster)) is not None
+        )
+    return (
+        f"<ACTION><VM_ID>{step.vm}</VM_ID><OPERATION>{step.kind}</OPERATION>"
+        f"<HOST_ID>{step.host}</HOST_ID><DS_ID>{store}</DS_ID>{nics}</ACTION>"
+    )
+
+
+def _best(among: frozenset[int], known: Mapping[int, Place], cluster: int) -> int | None:
+    """Of those that the host's cluster can use the one with most room, the first of equals."""
+    usable = [one for one in sorted(among) if one in known and cluster in known[one].clusters]
+    return max(usable, key=lambda one: known[one].free, default=None)
+
+
+_log = Logger()
+
+
+class Driver:
+    """What a scheduler says when oned's driver asks."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    async def answer(self, cluster: int | None, payload: bytes, waits: Callable[[], bool]) -> str:
+        """Places for VMs that wait, or what to migrate in a cluster; `waits`: whether oned does.
+
+        Where Merkat acts by itself the answer is the empty plan: nothing is to be done.
+        """
+        world = self._scheduler.world
+        if not world.handing:
+            return EMPTY
+        try:
+            action = await world.executor.run(lambda: read_action(payload))
+            handed = await self._scheduler.places(wanted(action, cluster), waits)
+        except ActionError as error:
+            _log.warn("OpenNebula's driver handed over what can't be read: {why}", why=str(error))
+            return line("WARN", f"merkatd can't read the question: {error}") + "\n" + EMPTY
+        except (NotActingError, LeaseLostError) as error:
+            return line("INFO", f"merkatd does nothing: {error}") + "\n" + EMPTY
+        except UnreachableError as error:
+            return line("WARN", f"merkatd can't see the cloud: {error}") + "\n" + EMPTY
+        return answer(handed, action, cluster)
+
+
+def wanted(action: Action, cluster: int | None) -> Wanted:
+    """What is asked about, as the period takes it."""
+    if cluster is None:
+        return Wanted(hosts=action.hosts, room=action.room)
+    inside = frozenset(host for host, its in action.clusters.items() if its == cluster)
+    hosts = {vm: hosts & inside for vm, hosts in action.hosts.items()}
+    return Wanted(hosts=hosts, cluster=cluster)

@@ -1,0 +1,274 @@
+"""From what the pools showed to an observation: columns, and where each VM really is."""
+
+from collections.abc import Iterable, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from merkatd.cluster import Floats, Ints, VmState
+from merkatd.opennebula.constraints import LET_ONED_CHOOSE, Judged, judge
+from merkatd.opennebula.pools.estate_pools import AUTOMATION
+from merkatd.opennebula.pools.estate_reader import Known
+from merkatd.opennebula.pools.host_pool import HostRow, Load, with_facts
+from merkatd.opennebula.pools.one_states import TROUBLED, Look, host_state, look
+from merkatd.opennebula.pools.unread_vms import located
+from merkatd.opennebula.pools.vm_pool import KEY, NOWHERE, VmRow
+from merkatd.opennebula.scheduled_actions import Scheduled
+from merkatd.scheduler.base.ports import Observation, Records
+from merkatd.scheduler.base.settings import FURTHER
+
+_UNITS_PER_CORE = 100
+_STILL = frozenset({VmState.RUNNING, VmState.SUSPENDED, VmState.POWERED_OFF})
+_NEVER = Load(np.nan, np.nan)
+_LONGEST_ERROR = 300
+_FREED_AT_ONCE = 1000
+_BALANCES = frozenset({"partial", "full"})
+"""Automation with which OneDRS migrates VMs by itself."""
+_BY_ID = attrgetter("id")
+_GOODS = {f"MERKAT_{name.upper()}": name for name in FURTHER}
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Everything that was read. The hosts were read after the VMs."""
+
+    vms: MutableSequence[VmRow]
+    done: Sequence[VmRow]
+    """The last ones that are done."""
+    ailing: Mapping[int, str]
+    hosts: Sequence[HostRow]
+    load: Mapping[int, Load]
+    known: Known = field(default_factory=Known)
+
+
+class Destination(NamedTuple):
+    """What is chosen for a VM besides its host."""
+
+    datastore: int = LET_ONED_CHOOSE
+    """Its system datastore."""
+    networks: tuple[tuple[int, int], ...] = ()
+    """Of each automatic NIC: its id, and its network's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What has to be known of the last observation when something is sent."""
+
+    newest: int
+    """The highest VM id that was seen."""
+    keys: Mapping[str, int]
+    messages: Mapping[int, str]
+    """By VM id, where there is one."""
+    judged: Judged
+    vm_rows: Mapping[int, int]
+    host_rows: Mapping[int, int]
+    scheduled: Sequence[Scheduled] = ()
+
+    def destination(self, vm: int, host: int) -> Destination:
+        """What goes with a deployment to this host."""
+        if vm not in self.vm_rows or host not in self.host_rows:
+            return Destination()
+        rows = self.vm_rows[vm], self.host_rows[host]
+        return Destination(self.judged.datastore_of(*rows), self.judged.networks_of(*rows))
+
+
+class Observed(NamedTuple):
+    """An observation, and what is kept of it."""
+
+    observation: Observation
+    shown: Shown
+
+
+def observed(pools: Pools, at_s: float, before: Shown | None = None) -> Observed:
+    """Put it together; `before` is what was kept of the observation before this one."""
+    vms = sorted(pools.vms, key=_BY_ID)
+    hosts = with_facts(sorted(pools.hosts, key=_BY_ID), pools.load, pools.known.cluster_words)
+    charged_on = _charges(hosts)
+    vms = [located(vm, charged_on) for vm in vms]
+    places = [_place(vm, charged_on.get(vm.id, ())) for vm in vms]
+    keys = _keys(vms, pools.done)
+    messages = {vm.id: vm.message for vm in vms if vm.message}
+    tables = None if before is None else before.judged.tables
+    judged = judge(vms, hosts, pools.known.estate, tables)
+    return Observed(
+        _observation(pools, vms, hosts, places, keys, messages, judged, at_s),
+        Shown(
+            newest=max((vm.id for vm in (*pools.vms, *pools.done)), default=-1),
+            keys=keys,
+            messages=messages,
+            judged=judged,
+            vm_rows={vm.id: row for row, vm in enumerate(vms)},
+            host_rows={host.id: row for row, host in enumerate(hosts)},
+            scheduled=[Scheduled(vm.id, vm.made_s, vm.actions) for vm in vms if vm.actions],
+        ),
+    )
+
+
+def observed_once(pools: Pools, at_s: float, before: Shown | None = None) -> Observed:
+    """Put it together; the pools' VMs are given up a few at a time.
+
+    To free 100,000 of them in one go stops every thread for a twentieth of a second.
+    """
+    found = observed(pools, at_s, before)
+    while pools.vms:
+        del pools.vms[-_FREED_AT_ONCE:]
+    return found
+
+
+class _Place(NamedTuple):
+    state: VmState
+    words: str
+    host: int
+    stays: bool = False
+    idle: bool = False
+    coming: int = NOWHERE
+    """The host that it is about to change to."""
+
+
+def _place(vm: VmRow, charged_on: Sequence[int]) -> _Place:
+    """The VM's state, and the host that it is on.
+
+    A pool shows one history record: from the moment at which a migration is asked for that is
+    the target's, and the state goes on being RUNNING for a while. But the host that the VM
+    comes from goes on counting it among its own until it has left. Hosts are read after VMs:
+    a VM that still stands only where its record says has arrived, or has never been asked to go.
+    """
+    seen: Look = look(vm.state, vm.life)
+    if vm.by_record and (not seen.charged or vm.host == NOWHERE):
+        return _Place(VmState.ABSENT, seen.words, NOWHERE)
+    if vm.locked and seen.state is VmState.PENDING:
+        return _Place(VmState.ABSENT, "locked", NOWHERE)
+    if not seen.charged:
+        return _Place(seen.state, seen.words, NOWHERE)
+    sources = [host for host in charged_on if host != vm.host]
+    if not sources:
+        return _Place(seen.state, seen.words, vm.host, seen.stays, seen.idle)
+    if seen.state not in _STILL:
+        return _Place(seen.state, seen.words, sources[0], idle=seen.idle, coming=vm.host)
+    words = f"{seen.words}, about to change its host"
+    return _Place(VmState.BUSY, words, sources[0], coming=vm.host)
+
+
+def _charges(hosts: Iterable[HostRow]) -> Mapping[int, list[int]]:
+    """By VM id, the hosts that count it."""
+    found: dict[int, list[int]] = {}
+    for host in hosts:
+        for vm in host.vms:
+            found.setdefault(vm, []).append(host.id)
+    return found
+
+
+def _keys(vms: Sequence[VmRow], done: Sequence[VmRow]) -> Mapping[str, int]:
+    """Of a key that was copied into another VM's template the first VM is the owner."""
+    found: dict[str, int] = {}
+    for vm in sorted((*vms, *done), key=lambda vm: vm.id):
+        key = vm.attributes.get(KEY)
+        if key:
+            found.setdefault(key, vm.id)
+    return found
+
+
+def _observation(
+    pools: Pools,
+    vms: Sequence[VmRow],
+    hosts: Sequence[HostRow],
+    places: Sequence[_Place],
+    keys: Mapping[str, int],
+    messages: Mapping[int, str],
+    judged: Judged,
+    at_s: float,
+) -> Observation:
+    estate = pools.known.estate
+    load = [pools.load.get(host.id, _NEVER) for host in hosts]
+    return Observation(
+        at_s=at_s,
+        host_id=_ints(host.id for host in hosts),
+        host_name=tuple(host.name for host in hosts),
+        host_cluster=_ints(host.cluster for host in hosts),
+        host_state=_ints(host_state(host.state) for host in hosts),
+        host_capacity=_pairs(_capacities(hosts, vms)),
+        host_used=_pairs((one.cpu, one.memory_mib) for one in load),
+        vm_id=_ints(vm.id for vm in vms),
+        vm_name=tuple(vm.name for vm in vms),
+        vm_state=_ints(place.state for place in places),
+        vm_words=tuple(place.words for place in places),
+        vm_host=_ints(place.host for place in places),
+        vm_owner=_ints(vm.owner for vm in vms),
+        vm_group=_ints(vm.group for vm in vms),
+        vm_size=_pairs((vm.size_cores * _UNITS_PER_CORE, vm.memory_mib) for vm in vms),
+        vm_reserved=_pairs((vm.cpu * _UNITS_PER_CORE, vm.memory_mib) for vm in vms),
+        vm_vcpus=_ints(vm.vcpus for vm in vms),
+        vm_movable=[vm.movable for vm in vms],
+        attributes={vm.id: vm.attributes for vm in vms if vm.attributes},
+        keys=keys,
+        ailing=pools.ailing,
+        pin_policy=frozenset(vm.id for vm in vms if vm.pinned),
+        constraints=judged.constraints,
+        vm_priority=np.array([vm.priority for vm in vms], dtype=np.float64),
+        vm_leaves=np.array([vm.leaves for vm in vms], dtype=bool),
+        vm_stays=np.array([place.stays for place in places], dtype=bool),
+        vm_idle=np.array([place.idle for place in places], dtype=bool),
+        vm_coming=_ints(place.coming for place in places),
+        messages=messages,
+        vm_error={vm.id: vm.error for vm in vms if vm.error},
+        by_record={vm.id: vm.by_record for vm in vms if vm.by_record},
+        cluster_name=estate.clusters,
+        group_name=estate.group_names,
+        owner_name={user.id: user.name for user in estate.users.values()},
+        owner_group={user.id: user.groups[0] for user in estate.users.values() if user.groups},
+        host_trouble={one.id: why for one in hosts if (why := trouble(one)) is not None},
+        balanced_clusters=frozenset(
+            cluster
+            for cluster, words in pools.known.cluster_words.items()
+            if words.get(AUTOMATION, ["manual"])[0] in _BALANCES
+        ),
+        records=Records(
+            seq=_ints(vm.record.seq for vm in vms),
+            ran_from_s=_ints(vm.record.ran_from_s for vm in vms),
+            ran_until_s=_ints(vm.record.ran_until_s for vm in vms),
+        ),
+        ended={vm.id: vm.record for vm in pools.done},
+        host_goods={host.id: said for host in hosts if (said := _goods(host.facts.values))},
+    )
+
+
+def trouble(host: HostRow) -> str | None:
+    """OpenNebula's state of a host that it can't monitor, with its error; None where it can."""
+    name = TROUBLED.get(host.state)
+    if name is None:
+        return None
+    error = " ".join((host.facts.values.get("ERROR") or [""])[-1].split())[:_LONGEST_ERROR]
+    return f"{name}: {error}" if error else name
+
+
+def _goods(values: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
+    """What a host, or its cluster, says that there is of network and disk."""
+    return {good: values[name][0] for name, good in _GOODS.items() if name in values}
+
+
+def _capacities(hosts: Sequence[HostRow], vms: Sequence[VmRow]) -> Iterable[tuple[float, float]]:
+    """What there is for the VMs that could be read.
+
+    A host counts others as well, that are ailing or hidden from us: what oned charges it for
+    beyond those that we know is theirs.
+    """
+    sizes = {vm.id: (vm.cpu * _UNITS_PER_CORE, vm.memory_mib) for vm in vms}
+    for host in hosts:
+        cpu, memory_mib = host.cpu, host.memory_mib
+        if not all(vm in sizes for vm in host.vms):
+            known = [sizes[vm] for vm in host.vms if vm in sizes]
+            cpu -= max(host.charged_cpu - sum(size[0] for size in known), 0.0)
+            memory_mib -= max(host.charged_mib - sum(size[1] for size in known), 0.0)
+        yield max(cpu, 0.0), max(memory_mib, 0.0)
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def _pairs(values: Iterable[tuple[float, float]]) -> Floats:
+    """One by one: an array of a whole list of pairs holds every thread."""
+    return np.fromiter(chain.from_iterable(values), dtype=np.float64).reshape(-1, 2)

@@ -1,0 +1,171 @@
+"""VMs made in their owners' names, with login tokens that last no longer than they are needed.
+
+# Note [Owners' tokens]
+OpenNebula checks restricted attributes, images, networks, VM groups, quotas and access rules for
+the user who makes a VM. The daemon's own account may do everything, so the daemon makes an owner's
+VM with a token of that owner (`one.user.login`): what OpenNebula refuses the owner it refuses the
+daemon. A token is restricted to the owner's own group, which is the only kind that OpenNebula gives
+an administrator for another user.
+
+A user has at most ten tokens. VMs of one owner that are made together therefore share a token, and
+the last of them ends it. The daemon chooses the token's text: a token whose creation or end was
+not answered is ended before the next one is made, for any owner. A token that was left by a
+daemon that died ends by itself after LIFE_S, and OpenNebula forgets it when it makes the next one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from secrets import token_hex
+from typing import Final
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from merkatd.base.deferreds import Time
+from merkatd.opennebula.rpc.client import Client
+from merkatd.opennebula.rpc.errors import BadCallError, ForbiddenError, OneError, WrongStateError
+from merkatd.scheduler.base.ports import UnreachableError
+
+_log = Logger()
+
+LIFE_S: Final = 120
+_ENOUGH_S: Final = 60.0
+"""A token with less time than this is not given to another VM."""
+_LOGIN: Final = "one.user.login"
+_TOO_MANY: Final = "Max number of tokens"
+
+
+class NoTokensError(Exception):
+    """The site has no tokens for the daemon; the message is OpenNebula's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A user for whom VMs are made."""
+
+    id: int
+    name: str
+    group: int
+    """The user's own group."""
+    admin: bool
+    """Whether OpenNebula refuses the user nothing."""
+
+
+@dataclass(slots=True)
+class _Token:
+    text: str
+    until_s: float
+    users: int = 0
+
+
+@dataclass(slots=True)
+class _Desk:
+    """The token of one owner that is in use, if there is one."""
+
+    lock: DeferredLock = field(default_factory=DeferredLock)
+    current: _Token | None = None
+    waiting: int = 0
+
+
+class Owners:
+    """Makes VMs in their owners' names."""
+
+    def __init__(
+        self, client: Client, clock: Time, new_token: Callable[[], str] = token_hex
+    ) -> None:
+        """Ask for tokens with the daemon's own `client`."""
+        self._client = client
+        self._clock = clock
+        self._new_token = new_token
+        self._desks: dict[tuple[int, int], _Desk] = {}
+        self._unanswered: list[tuple[Owner, _Token]] = []
+        """Tokens that may be there, or may still come."""
+
+    async def allocate(self, owner: Owner, template: str) -> int:
+        """Return the id of a new VM of the owner. Raise NoTokensError, OneError, UnreachableError.
+
+        After NoTokensError nothing was made.
+        """
+        token = await self._take(owner)
+        try:
+            session = f"{owner.name}:{token.text}"
+            return await self._client.speaking_as(session).allocate(template)
+        finally:
+            await self._give_back(owner, token)
+
+    async def _take(self, owner: Owner) -> _Token:
+        desk = self._desks.setdefault((owner.id, owner.group), _Desk())
+        desk.waiting += 1
+        try:
+            await desk.lock.acquire()
+        finally:
+            desk.waiting -= 1
+        try:
+            token = desk.current
+            left_s = 0.0 if token is None else token.until_s - self._clock.seconds()
+            if token is None or not _ENOUGH_S <= left_s <= LIFE_S:
+                token = desk.current = await self._made(owner)
+            token.users += 1
+            return token
+        finally:
+            desk.lock.release()
+
+    async def _made(self, owner: Owner) -> _Token:
+        await self._end_unanswered()
+        token = _Token(self._new_token(), self._clock.seconds() + LIFE_S)
+        about = f"user {owner.name!r}"
+        try:
+            await self._client.call(
+                _LOGIN, owner.name, token.text, LIFE_S, owner.group, about=about
+            )
+        except (ForbiddenError, WrongStateError, BadCallError) as error:
+            if _TOO_MANY in error.text:
+                raise error.with_advice(
+                    f"user {owner.name!r} has too many login tokens (oneuser token-delete)"
+                ) from None
+            raise NoTokensError(str(error)) from None
+        except UnreachableError:
+            self._unanswered.append((owner, token))
+            raise
+        return token
+
+    async def _end_unanswered(self) -> None:
+        """End what an earlier call may have left. Raises UnreachableError."""
+        left, self._unanswered = self._unanswered, []
+        for at, (owner, token) in enumerate(left):
+            if token.until_s <= self._clock.seconds():
+                continue
+            try:
+                await self._end(owner, token)
+            except OneError:
+                # It is not there: it was never made, or OpenNebula has yet to come to that.
+                self._unanswered.append((owner, token))
+            except UnreachableError:
+                self._unanswered += left[at:]
+                raise
+
+    async def _end(self, owner: Owner, token: _Token) -> None:
+        await self._client.call(_LOGIN, owner.name, token.text, 0, about=f"user {owner.name!r}")
+
+    async def _give_back(self, owner: Owner, token: _Token) -> None:
+        """End the token where no other VM is made with it. A failure costs the token's life."""
+        token.users -= 1
+        if token.users:
+            return
+        key = (owner.id, owner.group)
+        desk = self._desks.get(key)
+        if desk is not None and desk.current is token:
+            desk.current = None
+            if not desk.waiting and not desk.lock.locked:
+                del self._desks[key]
+        try:
+            await self._end(owner, token)
+        except (OneError, UnreachableError) as error:
+            if isinstance(error, UnreachableError):
+                self._unanswered.append((owner, token))
+            _log.warn(
+                "The token of user {user} ends in {life} s by itself: {why}",
+                user=owner.name,
+                life=LIFE_S,
+                why=str(error),
+            )

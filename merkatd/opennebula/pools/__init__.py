@@ -1,0 +1,1 @@
+"""Pools read from XML to rows."""

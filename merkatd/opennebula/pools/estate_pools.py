@@ -1,0 +1,268 @@
+"""Datastores, networks, VM groups, users, rules and clusters from the texts of their pools."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from twisted.logger import Logger
+
+from merkatd.opennebula.pools.constraint_facts import (
+    AclRule,
+    Datastore,
+    GroupRule,
+    Network,
+    Role,
+    User,
+)
+from merkatd.opennebula.pools.host_pool import Values, words_of
+from merkatd.opennebula.rpc.xml_elements import (
+    BrokenError,
+    Element,
+    UnreadableError,
+    children,
+    counted,
+    first,
+    ids,
+    measured,
+    object_id,
+    parsed,
+    rows,
+    said,
+    separate,
+    text,
+    whole,
+)
+
+_log = Logger()
+
+Thing = TypeVar("Thing")
+
+MOST_ROLES = 32
+"""Of a VM group, as in OpenNebula: what they ask of each other is read pair by pair."""
+_READY = 0
+_ROOT = re.compile(r"<(\w+)_POOL>")
+_NUMBER = re.compile(rb"<ID>(\d{1,18})</ID>")
+_BITS: Mapping[str, int] = MappingProxyType(
+    {
+        f"{who}_{right}": 1 << place
+        for place, (who, right) in enumerate(
+            (who, right) for who in ("OTHER", "GROUP", "OWNER") for right in "AMU"
+        )
+    }
+)
+"""What each part of PERMISSIONS is worth: the owner's use is 0o400, the others' admin 0o001."""
+
+
+def read_datastores(pool: str) -> tuple[Datastore, ...]:
+    """All that can be read. Raises BrokenError."""
+    return tuple(_each(pool, "DATASTORE_POOL", "DATASTORE", _datastore))
+
+
+def read_networks(pool: str) -> tuple[Network, ...]:
+    """All that can be read. Raises BrokenError."""
+    return tuple(_each(pool, "VNET_POOL", "VNET", _network))
+
+
+def read_vm_groups(pool: str) -> tuple[GroupRule, ...]:
+    """All that can be read. Raises BrokenError."""
+    return tuple(_each(pool, "VM_GROUP_POOL", "VM_GROUP", _vm_group))
+
+
+def read_users(pool: str) -> Mapping[int, User]:
+    """By id, all that can be read. Raises BrokenError."""
+    return {one.id: one for one in _each(pool, "USER_POOL", "USER", _user)}
+
+
+def read_groups(pool: str) -> Mapping[int, str]:
+    """Names by id. Raises BrokenError."""
+    return dict(_each(pool, "GROUP_POOL", "GROUP", _named))
+
+
+def read_rules(pool: str) -> tuple[AclRule, ...]:
+    """All that can be read. Raises BrokenError."""
+    return tuple(_each(pool, "ACL_POOL", "ACL", _rule))
+
+
+AUTOMATION = "ONE_DRS.AUTOMATION"
+"""Among a cluster's words. A requirement can't name it, for its dot."""
+
+
+def read_clusters(pool: str) -> tuple[Mapping[int, str], Mapping[int, Values]]:
+    """Names by id, and what their templates say to requirements. Raises BrokenError."""
+    found = list(_each(pool, "CLUSTER_POOL", "CLUSTER", _cluster))
+    return {one: name for one, name, _ in found}, {one: values for one, _, values in found}
+
+
+def _each(pool: str, name: str, tag: str, read: Callable[[Element], Thing]) -> Iterator[Thing]:
+    """Those that can be read; the others are left out, and logged."""
+    try:
+        found = _read_each(rows(pool, name, tag), tag, read)
+    except BrokenError:
+        found = _read_each(_whole_ones(pool, name, tag), tag, read)
+    return iter(found)
+
+
+def _read_each(
+    elements: Iterable[Element], tag: str, read: Callable[[Element], Thing]
+) -> list[Thing]:
+    found = []
+    for element in elements:
+        try:
+            found.append(read(element))
+        except UnreadableError as error:
+            _left_out(tag, element.findtext("ID"), error)
+    return found
+
+
+def _whole_ones(pool: str, name: str, tag: str) -> Iterator[Element]:
+    """Those that are XML. Raises BrokenError where the pool breaks off."""
+    for piece in separate(pool, name, tag):
+        try:
+            element = parsed(piece)
+        except BrokenError as error:
+            number = _NUMBER.search(piece)
+            _left_out(tag, number[1].decode() if number else None, error)
+        else:
+            yield element
+
+
+def _left_out(tag: str, number: str | None, why: Exception) -> None:
+    _log.warn(
+        "{tag} {number} can't be read and is left out: {why}", tag=tag, number=number, why=why
+    )
+
+
+def _datastore(element: Element) -> Datastore:
+    parts = children(element)
+    says = children(parts["TEMPLATE"]) if "TEMPLATE" in parts else {}
+    free_mib, used_mib = measured(said(parts, "FREE_MB")), measured(said(parts, "USED_MB"))
+    limit_mib = counted(said(says, "LIMIT_MB"))
+    if limit_mib is not None:
+        free_mib = min(free_mib, max(limit_mib - used_mib, 0.0))
+    return Datastore(
+        id=object_id(parts),
+        name=text(parts, "NAME"),
+        kind=whole(parts, "TYPE"),
+        clusters=frozenset(ids(parts.get("CLUSTERS", ()))),
+        usable=(counted(said(parts, "STATE")) or 0) == _READY,
+        free_mib=free_mib,
+        total_mib=measured(said(parts, "TOTAL_MB")),
+        shared=(said(says, "SHARED") or "YES").upper() == "YES",
+        owner=object_id(parts, "UID"),
+        group=object_id(parts, "GID"),
+        permissions=_permissions(parts),
+        values=words_of(element, parts.get("TEMPLATE")),
+    )
+
+
+def _network(element: Element) -> Network:
+    parts = children(element)
+    # A text that ends its section may show another one (Note [Texts that forge]).
+    pools = list(element.iterchildren("AR_POOL"))
+    ranges = pools[0].iterchildren("AR") if len(pools) == 1 else ()
+    leases = sum(counted(first(one, "SIZE")) or 0 for one in ranges)
+    return Network(
+        id=object_id(parts),
+        name=text(parts, "NAME"),
+        clusters=frozenset(ids(parts.get("CLUSTERS", ()))),
+        free_leases=leases - (counted(said(parts, "USED_LEASES")) or 0),
+        owner=object_id(parts, "UID"),
+        group=object_id(parts, "GID"),
+        permissions=_permissions(parts),
+        values=words_of(element, parts.get("TEMPLATE")),
+    )
+
+
+def _permissions(parts: Mapping[str, Element]) -> int:
+    given = parts.get("PERMISSIONS", ())
+    return sum(_BITS.get(str(right.tag), 0) for right in given if right.text == "1")
+
+
+def _vm_group(element: Element) -> GroupRule:
+    parts = children(element)
+    rules, roles = parts.get("TEMPLATE"), parts.get("ROLES", ())
+    if len(roles) > MOST_ROLES:
+        raise UnreadableError(f"it has {len(roles)} roles, and OpenNebula allows {MOST_ROLES}")
+    return GroupRule(
+        id=object_id(parts),
+        name=text(parts, "NAME"),
+        roles=tuple(_role(children(role)) for role in roles),
+        affined=_sets(rules, "AFFINED"),
+        anti_affined=_sets(rules, "ANTI_AFFINED"),
+    )
+
+
+def _role(parts: Mapping[str, Element]) -> Role:
+    return Role(
+        id=object_id(parts),
+        name=text(parts, "NAME"),
+        policy=said(parts, "POLICY").strip().upper() or "NONE",
+        host_affined=_hosts(said(parts, "HOST_AFFINED")),
+        host_anti_affined=_hosts(said(parts, "HOST_ANTI_AFFINED")),
+    )
+
+
+def _hosts(listed: str) -> frozenset[int]:
+    numbers = (counted(one.strip()) for one in listed.split(","))
+    return frozenset(number for number in numbers if number is not None)
+
+
+def _sets(rules: Element | None, tag: str) -> tuple[tuple[str, ...], ...]:
+    """The names in each rule of this kind."""
+    found = () if rules is None else rules.iterchildren(tag)
+    return tuple(
+        tuple(filter(None, (name.strip() for name in (rule.text or "").split(","))))
+        for rule in found
+    )
+
+
+def _user(element: Element) -> User:
+    parts = children(element)
+    primary = object_id(parts, "GID")
+    others = (group for group in ids(parts.get("GROUPS", ())) if group != primary)
+    return User(object_id(parts), text(parts, "NAME"), (primary, *others))
+
+
+def _named(element: Element) -> tuple[int, str]:
+    parts = children(element)
+    return object_id(parts), text(parts, "NAME")
+
+
+def _cluster(element: Element) -> tuple[int, str, Values]:
+    parts = children(element)
+    words = words_of(parts.get("TEMPLATE"))
+    automation = (element.findtext("TEMPLATE/ONE_DRS/AUTOMATION") or "").strip().lower()
+    if automation:
+        words = {**words, AUTOMATION: [automation]}
+    return object_id(parts), text(parts, "NAME"), words
+
+
+def _rule(element: Element) -> AclRule:
+    parts = children(element)
+    user, resource, rights, zone = (
+        _hexadecimal(parts, name) for name in ("USER", "RESOURCE", "RIGHTS", "ZONE")
+    )
+    return AclRule(object_id(parts), user, resource, rights, zone)
+
+
+def _hexadecimal(parts: Mapping[str, Element], name: str) -> int:
+    found = text(parts, name)
+    try:
+        return int(found, 16)
+    except ValueError:
+        shown = repr(found[:40])
+        raise UnreadableError(f"{name} is {shown}, not a hexadecimal number") from None
+
+
+def longest_of(pool: str) -> str:
+    """Return the object that takes most of a pool's text, and how much that is."""
+    root = _ROOT.match(pool)
+    tag = root[1] if root else "-"
+    begins = [*re.finditer(rf"<{tag}><ID>(\d{{1,18}})</ID>", pool)]
+    ends = [*(found.start() for found in begins[1:]), len(pool)]
+    lengths = [end - found.start() for found, end in zip(begins, ends, strict=False)]
+    if not lengths:
+        return "nothing with an id"
+    number = begins[lengths.index(max(lengths))][1]
+    return f"{tag} {number} with {max(lengths) / (1 << 20):.1f} MiB"

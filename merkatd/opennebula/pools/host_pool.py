@@ -1,0 +1,329 @@
+"""Hosts, their samples, and what they say to requirements.
+
+Few VMs ask for devices or NUMA nodes, and a host can have hundreds of either.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar, overload
+
+from lxml import etree
+from twisted.logger import Logger
+
+from merkatd.opennebula.pools.constraint_facts import NOBODY, Device, Facts, Node
+from merkatd.opennebula.rpc.xml_elements import (
+    BrokenError,
+    Element,
+    UnreadableError,
+    children,
+    counted,
+    first,
+    ids,
+    measured,
+    object_id,
+    parsed,
+    pieces,
+    rows,
+    said,
+    text,
+    whole,
+)
+
+Values = dict[str, Sequence[str]]
+Thing = TypeVar("Thing")
+_KIB = 1024
+_MOST_DEVICES = 2048
+"""Devices of one host that are read,"""
+_MOST_NODES = 256
+"""and NUMA nodes."""
+_RESERVED = "-2"
+"""In place of a VM, where a thread is kept from VMs."""
+_NOT_WORDS = frozenset({"PCI_DEVICES", "NUMA_NODES", "DATASTORES", "VMS"})
+
+
+class Asked(Sequence[Thing]):
+    """Things that are read when somebody asks for them."""
+
+    def __init__(self, read: Callable[[], Sequence[Thing]]) -> None:
+        self._read: Callable[[], Sequence[Thing]] | None = read
+        self._found: Sequence[Thing] = ()
+
+    def _all(self) -> Sequence[Thing]:
+        if self._read is not None:
+            self._found, self._read = self._read(), None
+        return self._found
+
+    @overload
+    def __getitem__(self, at: int) -> Thing: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Thing]: ...
+
+    def __getitem__(self, at: int | slice) -> Thing | Sequence[Thing]:
+        return self._all()[at]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[Thing]:
+        return iter(self._all())
+
+
+def facts_of(host: int, cluster: int, vms: frozenset[int], element: Element, text: bytes) -> Facts:
+    """What a host says by itself; `text` is what the element was read from."""
+    share = next(element.iterchildren("HOST_SHARE"), None)
+    disks = None if share is None else next(share.iterchildren("DATASTORES"), None)
+    return Facts(
+        host=host,
+        cluster=cluster,
+        values=words_of(element, share, disks, next(element.iterchildren("TEMPLATE"), None)),
+        vms=vms,
+        pcis=Asked(partial(_devices, text)),
+        numa=Asked(partial(_nodes, text)),
+        disk_mib=0.0 if disks is None else measured(first(disks, "FREE_DISK")),
+        datastore_mib={} if disks is None else _space(disks),
+    )
+
+
+def words_of(*elements: Element | None) -> Values:
+    """By name the texts inside these elements, in their order, without what vectors hold."""
+    found: dict[str, list[str]] = {}
+    for element in elements:
+        for child in () if element is None else element:
+            if len(child) == 0 and child.tag not in _NOT_WORDS:
+                found.setdefault(child.tag, []).append(child.text or "")
+    return dict(found)
+
+
+def joined(own: Mapping[str, Sequence[str]], *others: Mapping[str, Sequence[str]]) -> Values:
+    """All words, those of the first one first."""
+    found: Values = dict(own)
+    for other in others:
+        for name, texts in other.items():
+            found[name] = [*found[name], *texts] if name in found else texts
+    return found
+
+
+def _space(disks: Element) -> Mapping[int, float]:
+    """Free space by datastore, of those whose parts on this host were measured."""
+    found: dict[int, float] = {}
+    for one in disks.iterchildren("DS"):
+        datastore = counted(first(one, "ID"))
+        if datastore is not None:
+            found[datastore] = measured(first(one, "FREE_MB"))
+    return found
+
+
+def _share(text: bytes) -> Mapping[str, Element]:
+    share = next(parsed(text).iterchildren("HOST_SHARE"), None)
+    return {} if share is None else children(share)
+
+
+def _devices(text: bytes) -> Sequence[Device]:
+    devices = islice(_share(text).get("PCI_DEVICES", ()), _MOST_DEVICES)
+    return [_device(children(pci)) for pci in devices]
+
+
+def _device(parts: Mapping[str, Element]) -> Device:
+    vm = counted(said(parts, "VMID"))
+    profiles = said(parts, "PROFILES")
+    return Device(
+        vendor=said(parts, "VENDOR"),
+        device=said(parts, "DEVICE"),
+        kind=said(parts, "CLASS"),
+        address=said(parts, "SHORT_ADDRESS"),
+        vm=NOBODY if vm is None else vm,
+        profiles=tuple(filter(None, (one.strip() for one in profiles.split(",")))),
+    )
+
+
+def _nodes(text: bytes) -> Sequence[Node]:
+    share = _share(text)
+    most = max(counted(said(share, "VMS_THREAD")) or 1, 1)
+    nodes = islice(share.get("NUMA_NODES", ()), _MOST_NODES)
+    return [_node(element, most) for element in nodes]
+
+
+def _node(element: Element, most: int) -> Node:
+    parts = children(element)
+    memory = children(parts["MEMORY"]) if "MEMORY" in parts else {}
+    free_kib = measured(said(memory, "TOTAL")) - measured(said(memory, "USAGE"))
+    return Node(
+        id=counted(said(parts, "NODE_ID")) or 0,
+        cores=[_core(children(core), most) for core in element.iterchildren("CORE")],
+        free_mib=max(int(free_kib) // _KIB, 0),
+        free_hugepages=dict(_hugepages(element)),
+    )
+
+
+def _core(parts: Mapping[str, Element], most: int) -> tuple[int, int, bool]:
+    """Its threads, how many are free, and whether one VM has all of it.
+
+    CPUS names each thread with each VM on it: "0:-1,16:7,16:9".
+    """
+    pairs = [pair.partition(":") for pair in said(parts, "CPUS").split(",") if pair]
+    threads = {thread for thread, _, vm in pairs if vm != _RESERVED}
+    used = sum((counted(vm) or 0) >= 0 for _, _, vm in pairs if counted(vm) is not None)
+    dedicated = said(parts, "DEDICATED").upper() == "YES"
+    free = 0 if dedicated else max(len(threads) * most - used, 0)
+    return len(threads) * most, free, dedicated
+
+
+def _hugepages(element: Element) -> Iterator[tuple[int, int]]:
+    """By size in MiB, how many are free."""
+    for page in element.iterchildren("HUGEPAGE"):
+        parts = children(page)
+        free = measured(said(parts, "PAGES")) - measured(said(parts, "USAGE"))
+        yield int(measured(said(parts, "SIZE"))) // _KIB, max(int(free), 0)
+
+
+_log = Logger()
+
+
+class HostRow(NamedTuple):
+    """What is used of a host."""
+
+    id: int
+    name: str
+    cluster: int
+    state: int
+    cpu: float
+    """In percent of a core, less what is reserved."""
+    memory_mib: float
+    vms: tuple[int, ...]
+    """That oned charges it for."""
+    charged_cpu: float
+    """What oned charges it for them,"""
+    charged_mib: float
+    facts: Facts
+
+
+class Load(NamedTuple):
+    """What a host was last seen to use."""
+
+    cpu: float
+    memory_mib: float
+    words: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """All that the sample says."""
+
+
+class HostPool:
+    """Reads hosts again and again: most of them say what they said before."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, HostRow] = {}
+
+    def read(self, pool: str) -> list[HostRow]:
+        """The hosts of a pool's text; those that can't be read are left out, and logged.
+
+        Raises BrokenError where the text breaks off.
+        """
+        found = pieces(pool, "HOST_POOL", "HOST")
+        if found is None:
+            return self._rows(_streamed(pool))
+        cut = list(found)
+        try:
+            return self._rows(cut)
+        except BrokenError:
+            try:
+                return self._rows(_streamed(pool))
+            except BrokenError:
+                return self._rows(filter(_is_whole, cut))
+
+    def _rows(self, texts: Iterable[bytes]) -> list[HostRow]:
+        known: dict[bytes, HostRow] = {}
+        found: dict[int, HostRow] = {}
+        for piece in texts:
+            key = blake2b(piece, digest_size=16).digest()
+            row = self._known.get(key) or _row_of(piece)
+            if row is not None:
+                known[key] = found[row.id] = row
+        self._known = known
+        return list(found.values())
+
+
+def read_hosts(pool: str) -> list[HostRow]:
+    """The hosts of a pool's text, read for the first time."""
+    return HostPool().read(pool)
+
+
+def with_facts(
+    hosts: Sequence[HostRow],
+    load: Mapping[int, Load],
+    clusters: Mapping[int, Mapping[str, Sequence[str]]],
+) -> list[HostRow]:
+    """The hosts with all that requirements can ask of them."""
+    nothing: Mapping[str, Sequence[str]] = {}
+    found = []
+    for host in hosts:
+        sample = load[host.id].words if host.id in load else nothing
+        others = sample, clusters.get(host.cluster, nothing)
+        facts = replace(host.facts, values=joined(host.facts.values, *others))
+        found.append(host._replace(facts=facts))
+    return found
+
+
+def _streamed(pool: str) -> list[bytes]:
+    """Each host's own text. Raises BrokenError."""
+    elements = rows(pool, "HOST_POOL", "HOST")
+    return [etree.tostring(one, encoding="utf-8", with_tail=False) for one in elements]
+
+
+def _is_whole(piece: bytes) -> bool:
+    try:
+        parsed(piece)
+    except BrokenError as error:
+        _log.warn("a host is no XML and is left out: {why}", why=error)
+        return False
+    return True
+
+
+def _row_of(piece: bytes) -> HostRow | None:
+    """The host, None where it can't be read. Raises BrokenError where it is no XML."""
+    element = parsed(piece)
+    try:
+        return _row(element, piece)
+    except UnreadableError as error:
+        host = element.findtext("ID")
+        _log.warn("host {host} can't be read and is left out: {why}", host=host, why=error)
+        return None
+
+
+def _row(host: Element, piece: bytes) -> HostRow:
+    parts = children(host)
+    share = children(parts["HOST_SHARE"]) if "HOST_SHARE" in parts else {}
+    number, cluster = object_id(parts), whole(parts, "CLUSTER_ID")
+    vms = ids(parts.get("VMS", ()))
+    return HostRow(
+        id=number,
+        name=text(parts, "NAME"),
+        cluster=cluster,
+        state=whole(parts, "STATE"),
+        cpu=float(max(whole(share, "MAX_CPU"), 0)),
+        memory_mib=max(whole(share, "MAX_MEM"), 0) / _KIB,
+        vms=vms,
+        charged_cpu=measured(said(share, "CPU_USAGE")),
+        charged_mib=measured(said(share, "MEM_USAGE")) / _KIB,
+        facts=facts_of(number, cluster, frozenset(vms), host, piece),
+    )
+
+
+def read_samples(pool: str) -> Mapping[int, Load]:
+    """By host id: what the last samples show; those that can't be read are left out."""
+    found = {}
+    for element in rows(pool, "MONITORING_DATA", "MONITORING"):
+        try:
+            parts = children(element)
+            capacity = children(parts["CAPACITY"]) if "CAPACITY" in parts else {}
+            found[object_id(parts)] = Load(
+                float(whole(capacity, "USED_CPU")),
+                whole(capacity, "USED_MEMORY") / _KIB,
+                words_of(parts.get("CAPACITY"), parts.get("SYSTEM")),
+            )
+        except UnreadableError:
+            continue
+    return found

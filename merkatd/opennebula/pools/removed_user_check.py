@@ -1,0 +1,26 @@
+"""Users that OpenNebula has removed."""
+
+from collections.abc import Collection
+
+from twisted.logger import Logger
+
+from merkatd.opennebula.rpc.client import Client
+from merkatd.opennebula.rpc.errors import MissingError, OneError
+
+_log = Logger()
+
+
+async def missing_users(client: Client, users: Collection[int]) -> frozenset[int]:
+    """Return the users that do not exist, as oned says; an error of another kind says nothing.
+
+    Raises UnreachableError.
+    """
+    found = set()
+    for user in users:
+        try:
+            await client.user(user)
+        except MissingError:
+            found.add(user)
+        except OneError as error:
+            _log.warn("User {user} can't be read: {why}", user=user, why=str(error))
+    return frozenset(found)

@@ -1,0 +1,186 @@
+"""VMs whose texts are not read: what OpenNebula itself says of them, before any owner's text."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from html import unescape
+from math import ceil
+
+from merkatd.opennebula.pools.one_states import DONE
+from merkatd.opennebula.pools.vm_pool import NOWHERE, VmRow
+from merkatd.opennebula.rpc.xml_elements import UnreadableError, amount_of
+from merkatd.scheduler.base.ports import NO_RECORD, UNKNOWN
+from merkatd.scheduler.base.ports import Record as RunRecord
+
+FIRST_REST_S, LONGEST_REST_S = 60.0, 3600.0
+MOST_OF_AN_OWNER = 8 << 20
+"""Bytes of the long texts of all VMs of an owner that are read each time."""
+
+_EMPTY = re.compile(r"<VM_POOL\s*/>|<VM_POOL>\s*</VM_POOL>")
+_RECORD = re.compile(
+    r"<VM_POOL><VM><ID>(?P<id>\d{1,18})</ID><UID>(?P<owner>\d{1,18})</UID>"
+    r"<GID>(?P<group>\d{1,18})</GID><UNAME>[^<]*</UNAME><GNAME>[^<]*</GNAME>"
+    r"<NAME>(?P<name>[^<]*)</NAME><LAST_POLL>[^<]*</LAST_POLL>"
+    r"<STATE>(?P<state>\d{1,9})</STATE><LCM_STATE>(?P<life>\d{1,9})</LCM_STATE>"
+    r"(?:<PREV_STATE>\d*</PREV_STATE><PREV_LCM_STATE>\d*</PREV_LCM_STATE>)?"
+    r"<RESCHED>(?P<resched>\d)</RESCHED><STIME>(?P<made>\d{1,18})</STIME><ETIME>[^<]*</ETIME>"
+    r"<DEPLOY_ID>[^<]*</DEPLOY_ID>(?:<LOCK>(?:<[A-Z_]+>[^<]*</[A-Z_]+>)*</LOCK>)?"
+    r"<TEMPLATE><CPU>(?P<cpu>[^<]*)</CPU><MEMORY>(?P<memory>[^<]*)</MEMORY>"
+    r"<VCPU>(?P<vcpus>\d{0,9})</VCPU>"
+)
+"""The beginning of an outline. No name that OpenNebula accepts has a `<` in it."""
+_PLACES = "<HISTORY_RECORDS"
+_LAST_PLACE = re.compile(
+    r"<HISTORY_RECORDS><HISTORY><OID>\d{1,18}</OID><SEQ>(?P<seq>\d{1,9})</SEQ>"
+    r"<HOSTNAME>[^<]*(?:<!\[CDATA\[[^<]*\]\]>)?</HOSTNAME><HID>(?P<host>\d{1,18})</HID>"
+    r".*</HISTORY_RECORDS></VM></VM_POOL>\s*",
+    re.DOTALL,
+)
+_NO_PLACE = re.compile(r"<HISTORY_RECORDS\s*/></VM></VM_POOL>\s*")
+"""The end of an outline, which OpenNebula writes after all texts of the owner."""
+
+
+def read_record(
+    text: str, vm: int, why: str, kept: VmRow | None = None, end: str = ""
+) -> VmRow | None:
+    """The VM by OpenNebula's record, None where it is gone. Raises UnreadableError.
+
+    `text` is the beginning of its outline, `end` the end of it, where that was read. What its owner
+    wrote is as it was in `kept`, or missing; where it runs only the hosts say, and of its last
+    history record only the number is known.
+    """
+    if _EMPTY.match(text):
+        return None
+    found = _RECORD.match(text)
+    if found is None or int(found["id"]) != vm:
+        raise UnreadableError(f"{why}; OpenNebula's own record of it can't be read either")
+    if int(found["state"]) == DONE:
+        return None
+    vcpus, cpu = int(found["vcpus"] or 0), amount_of(found["cpu"], "CPU")
+    row = VmRow(
+        id=vm,
+        name=unescape(found["name"]),
+        owner=int(found["owner"]),
+        group=int(found["group"]),
+        state=int(found["state"]),
+        life=int(found["life"]),
+        host=NOWHERE,
+        cpu=cpu,
+        vcpus=vcpus or 1,
+        size_cores=vcpus or ceil(cpu),
+        memory_mib=int(amount_of(found["memory"], "MEMORY")),
+        movable=False,
+        pinned=False,
+        attributes={},
+        message="",
+        leaves=found["resched"] == "1",
+        made_s=float(found["made"]),
+        record=RunRecord(_last_number(end)),
+        by_record=why,
+    )
+    if kept is None:
+        return row
+    return row._replace(
+        movable=kept.movable,
+        pinned=kept.pinned,
+        attributes=kept.attributes,
+        message=kept.message,
+        wants=kept.wants,
+        member=kept.member,
+        stay=kept.stay,
+        priority=kept.priority,
+        actions=kept.actions,
+    )
+
+
+def _last_number(end: str) -> int:
+    """The number of the last history record: NO_RECORD's where there is none, else UNKNOWN."""
+    last = _last_place(end)
+    if _NO_PLACE.fullmatch(last):
+        return NO_RECORD.seq
+    found = _LAST_PLACE.fullmatch(last)
+    return UNKNOWN if found is None else int(found["seq"])
+
+
+def last_host(end: str) -> int:
+    """The host in the last history record, by the end of a VM's outline. Raises UnreadableError."""
+    last = _last_place(end)
+    if _NO_PLACE.fullmatch(last):
+        return NOWHERE
+    found = _LAST_PLACE.fullmatch(last)
+    if found is None:
+        raise UnreadableError("OpenNebula's own record of its host can't be read")
+    return int(found["host"])
+
+
+def _last_place(end: str) -> str:
+    return end[end.rfind(_PLACES) :] if _PLACES in end else ""
+
+
+def located(vm: VmRow, charged_on: Mapping[int, list[int]]) -> VmRow:
+    """The VM on the host that counts it, where its own record of places was not read."""
+    if not vm.by_record or vm.id not in charged_on:
+        return vm
+    return vm._replace(host=charged_on[vm.id][-1])
+
+
+def beyond(vms: Mapping[int, VmRow], lengths: Mapping[int, int]) -> frozenset[int]:
+    """Those of these VMs whose texts are too much for their owner, the longest of each first.
+
+    `lengths` are those of long texts, in bytes: one text is bounded, their number is not.
+    """
+    total: Counter[int] = Counter()
+    found = []
+    for vm in sorted(lengths.keys() & vms.keys(), key=lambda vm: (lengths[vm], vm)):
+        total[vms[vm].owner] += lengths[vm]
+        if total[vms[vm].owner] > MOST_OF_AN_OWNER:
+            found.append(vm)
+    return frozenset(found)
+
+
+@dataclass(slots=True)
+class _Rest:
+    why: str
+    until_s: float
+    for_s: float
+    kept: VmRow | None
+
+
+class Resting:
+    """VMs whose texts are read seldom, for their length or because they are no XML."""
+
+    def __init__(self) -> None:
+        self._rests: dict[int, _Rest] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rests)
+
+    def at(self, now_s: float) -> list[int]:
+        """The VMs, by id ascending, whose texts are not to be read now."""
+        return sorted(vm for vm, rest in self._rests.items() if now_s < rest.until_s)
+
+    def why(self, vm: int) -> str:
+        """Why its texts are not read."""
+        return self._rests[vm].why
+
+    def kept(self, vm: int) -> VmRow | None:
+        """The VM as it was when its texts were last read, if they ever were."""
+        rest = self._rests.get(vm)
+        return None if rest is None else rest.kept
+
+    def rest(self, vm: int, why: str, now_s: float, kept: VmRow | None = None) -> None:
+        """Leave its texts alone for a while, twice as long each time."""
+        before = self._rests.get(vm)
+        for_s = FIRST_REST_S if before is None else min(before.for_s * 2, LONGEST_REST_S)
+        self._rests[vm] = _Rest(why, now_s + for_s, for_s, kept)
+
+    def wake(self, vm: int) -> None:
+        """It is read like all others, or is gone."""
+        self._rests.pop(vm, None)
+
+    def wake_but(self, long: AbstractSet[int], known: AbstractSet[int]) -> None:
+        """All of the known ones are read like others but for the long ones."""
+        for vm in [vm for vm in self._rests if vm in known and vm not in long]:
+            del self._rests[vm]

@@ -1,0 +1,138 @@
+"""History records: when VMs ran, as `one.vm.info`, pools and `one.vmpool.accounting` show it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from itertools import islice
+
+from twisted.logger import Logger
+
+from merkatd.base.deferreds import Time, few_at_once
+from merkatd.opennebula.pools.forged_texts import check
+from merkatd.opennebula.rpc.client import Client
+from merkatd.opennebula.rpc.errors import OneError
+from merkatd.opennebula.rpc.transport import Executor
+from merkatd.opennebula.rpc.xml_elements import (
+    BrokenError,
+    Element,
+    UnreadableError,
+    counted,
+    one,
+    rows,
+)
+from merkatd.scheduler.base.ports import NO_RECORD, Histories, Record, UnreachableError
+
+_log = Logger()
+
+_FEW = 50
+"""So many VMs are asked for one by one. For more, one call for all is cheaper: its records carry
+the VMs' templates, and it shows every VM that runs."""
+_AT_ONCE = 4
+"""So many of their texts are in memory at once: each may be as long as an answer."""
+_PATIENCE_S = 20.0
+"""So long a period waits for the histories of single VMs."""
+_MOST = 500
+"""Records of one VM that are read: the last ones."""
+_CLOCKS_DIFFER_S = 3600
+"""By no more do OpenNebula's clock and ours differ where its records are cut off by time."""
+
+
+_OF_A_RECORD = ("SEQ", "RSTIME", "RETIME")
+_PLACE = ("HID", "DS_ID", "ACTION")
+
+
+def last_record(records: Element | None) -> Mapping[str, str] | None:
+    """Return the parts that are read of the last of these records, by name; None without a record.
+
+    One walk over the record for all of them: this is read of every VM in every period.
+    """
+    if records is None or len(records) == 0:
+        return None
+    return _parts(records[-1], *_OF_A_RECORD, *_PLACE)
+
+
+def record_of(parts: Mapping[str, str] | None) -> Record:
+    """Return when a VM ran, from the parts of a record."""
+    if parts is None:
+        return NO_RECORD
+    return Record(*(counted(parts.get(name)) or 0 for name in _OF_A_RECORD))
+
+
+def _record(element: Element) -> Record:
+    return record_of(_parts(element, *_OF_A_RECORD))
+
+
+def _parts(element: Element, *names: str) -> Mapping[str, str]:
+    return {child.tag: child.text or "" for child in element.iterchildren(*names, reversed=True)}
+
+
+async def read_histories(
+    client: Client, executor: Executor, clock: Time, vms: Collection[int], since_s: float
+) -> Histories:
+    """Return the history records of these VMs, also of VMs that are done.
+
+    A VM whose records can't be read is left out, and spoils no other VM's: owners' texts stand in
+    them, as long as OpenNebula takes texts. Raises UnreachableError.
+    """
+    if not vms:
+        return {}
+    if len(vms) > _FEW:
+        try:
+            text = await client.accounting(max(int(since_s) - _CLOCKS_DIFFER_S, 0))
+            return await executor.run(lambda: _of_many(text, frozenset(vms)))
+        except (OneError, BrokenError, UnreadableError, UnreachableError) as error:
+            _log.warn("All history records at once can't be read: {why}", why=str(error))
+    until_s = clock.seconds() + _PATIENCE_S
+    found: dict[int, Sequence[Record]] = {}
+    wanted = sorted(vms)
+    for start in range(0, len(wanted), _FEW):
+        some = wanted[start : start + _FEW]
+        if clock.seconds() > until_s:
+            _log.warn(
+                "History records of {count} VMs are not read: it takes too long. These VMs count as"
+                " running all the time",
+                count=len(wanted) - start,
+            )
+            break
+        read = await few_at_once((_read(client, executor, vm) for vm in some), _AT_ONCE)
+        found |= {vm: rows for vm, rows in zip(some, read, strict=True) if rows is not None}
+    return found
+
+
+async def _read(client: Client, executor: Executor, vm: int) -> Sequence[Record] | None:
+    """The VM's own page; None where OpenNebula refuses it, which spoils no other VM's.
+
+    Its text may be long: nothing of it is kept but the records.
+    """
+    try:
+        text = await client.vm(vm)
+    except OneError as error:
+        _log.warn("VM {vm} has no history that can be read: {why}", vm=vm, why=str(error))
+        return None
+    return await executor.run(partial(_of_one, text))
+
+
+def _of_one(text: str) -> Sequence[Record] | None:
+    """The records; None where they can't be read, or were forged (Note [Texts that forge])."""
+    try:
+        vm = one(text, "VM")
+        check(vm, text.encode("utf-8", "replace"))
+    except (BrokenError, UnreadableError):
+        return None
+    there = list(vm.iterchildren("HISTORY_RECORDS"))
+    if len(there) > 1:
+        return None
+    records = there[0] if there else None
+    # A period needs those that it saw; a VM that was resumed for years has many more.
+    if records is None:
+        return []
+    last = islice(records.iterchildren("HISTORY", reversed=True), _MOST)
+    return [_record(row) for row in last][::-1]
+
+
+def _of_many(text: str, wanted: frozenset[int]) -> Histories:
+    found: dict[int, list[Record]] = {}
+    for element in rows(text, "HISTORY_RECORDS", "HISTORY"):
+        vm = counted(element.findtext("OID"))
+        if vm in wanted:
+            found.setdefault(vm, []).append(_record(element))
+    return {vm: sorted(records) for vm, records in found.items()}

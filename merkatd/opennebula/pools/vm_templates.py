@@ -1,0 +1,261 @@
+"""What a VM's templates say about where it may be: most VMs say the same, which is kept once."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+from merkatd.opennebula.pools.constraint_facts import (
+    NOBODY,
+    Member,
+    NicWant,
+    NumaWant,
+    PciWant,
+    Stay,
+    Wants,
+)
+from merkatd.opennebula.pools.one_states import PENDING, STOPPED, UNDEPLOYED, look
+from merkatd.opennebula.requirements import OF_USERS
+from merkatd.opennebula.rpc.xml_elements import Element, UnreadableError, counted, first, said
+from merkatd.remembering import Remembered
+
+_DISTINCT = 1 << 14
+"""So many different stays are remembered."""
+_MOST_KEPT_BYTES = 1 << 26
+"""So many bytes of different wants are remembered."""
+_OF_A_TUPLE = 60
+"""Bytes of a tuple that holds two texts."""
+_DISK = (
+    "SIZE",
+    "DISK_SNAPSHOT_TOTAL_SIZE",
+    "TYPE",
+    "DATASTORE_ID",
+    "CLONE",
+    "CLONE_TARGET",
+    "LN_TARGET",
+)
+_PCI = ("VENDOR", "DEVICE", "CLASS", "SHORT_ADDRESS", "PROFILE")
+_NIC = ("NIC_ID", "SCHED_REQUIREMENTS", "SCHED_RANK")
+_NUMA_NODE = ("TOTAL_CPUS", "MEMORY")
+_TOPOLOGY = ("PIN_POLICY", "THREADS", "HUGEPAGE_SIZE", "NODE_AFFINITY")
+_VOLATILE = frozenset({"SWAP", "FS"})
+_KEPT_BY = frozenset({5, 6, 9})
+"""Undeploy, undeploy-hard and stop: the actions after which a VM that waits has disks somewhere."""
+_KIB = 1024
+_MOST_OF_A_KIND = 512
+"""Disks, NICs, PCI devices and scheduled actions of one VM: none that runs has more."""
+
+_Words = tuple[tuple[str, str], ...]
+
+
+class Record(NamedTuple):
+    """The last history record."""
+
+    host: int
+    datastore: int
+    action: int
+
+
+class _Says(NamedTuple):
+    """All that wants are made of, as it was said."""
+
+    automatic: str
+    requirements: str
+    automatic_ds: str
+    requirements_ds: str
+    automatic_nic: str
+    rank: str
+    rank_ds: str
+    disks: tuple[_Words, ...]
+    nics: tuple[_Words, ...]
+    pcis: tuple[_Words, ...]
+    topology: _Words
+    nodes: tuple[_Words, ...]
+
+
+def wants_of(template: Element, parts: Mapping[str, Element], user: Mapping[str, Element]) -> Wants:
+    """What it asks for; equal wants are one object. Raises UnreadableError."""
+    nics = () if "NIC" not in parts else _automatic(template)
+    pcis = () if "PCI" not in parts else _all(template, "PCI", _PCI)
+    topology = () if "TOPOLOGY" not in parts else _words(parts["TOPOLOGY"], _TOPOLOGY)
+    return _wants(
+        _Says(
+            said(parts, "AUTOMATIC_REQUIREMENTS"),
+            _cut(said(user, "SCHED_REQUIREMENTS")),
+            said(parts, "AUTOMATIC_DS_REQUIREMENTS"),
+            _cut(said(user, "SCHED_DS_REQUIREMENTS")),
+            said(parts, "AUTOMATIC_NIC_REQUIREMENTS") if nics else "",
+            _cut(said(user, "SCHED_RANK" if "SCHED_RANK" in user else "RANK")),
+            _cut(said(user, "SCHED_DS_RANK")),
+            _all(template, "DISK", _DISK),
+            nics,
+            pcis,
+            topology,
+            () if not topology else _all(template, "NUMA_NODE", _NUMA_NODE),
+        )
+    )
+
+
+def member_of(parts: Mapping[str, Element]) -> Member | None:
+    """Its role in a VM group. Raises UnreadableError."""
+    if "VMGROUP" not in parts:
+        return None
+    words = dict(_words(parts["VMGROUP"], ("VMGROUP_ID", "ROLE")))
+    return Member(_number(words, "VMGROUP_ID", "VMGROUP"), words.get("ROLE", ""))
+
+
+def stay_of(state: int, life: int, record: Record | None) -> Stay | None:
+    """Where its disks are. A VM that was made anew waits with a record, and has none."""
+    if record is None or record.datastore < 0:
+        return None
+    if look(state, life).charged:
+        return _stay(record.datastore, running=True)
+    waits = (state, life) == PENDING and record.action in _KEPT_BY
+    if waits or state in {STOPPED, UNDEPLOYED}:
+        return _stay(record.datastore, running=False)
+    return None
+
+
+def actions_of(template: Element, parts: Mapping[str, Element]) -> tuple[Mapping[str, str], ...]:
+    """The scheduled actions that stand in a template, attribute by attribute."""
+    if "SCHED_ACTION" not in parts:
+        return ()
+    actions = islice(template.iterchildren("SCHED_ACTION"), _MOST_OF_A_KIND)
+    return tuple({str(word.tag): word.text or "" for word in action} for action in actions)
+
+
+def _cut(text: str) -> str:
+    """What a user wrote; of what is too long as much as shows that it is."""
+    return text[: OF_USERS.characters + 1]
+
+
+def _words(element: Element, names: tuple[str, ...]) -> _Words:
+    return tuple([(word.tag, word.text or "") for word in element.iterchildren(*names)])
+
+
+def _all(template: Element, tag: str, names: tuple[str, ...]) -> tuple[_Words, ...]:
+    found = islice(template.iterchildren(tag), _MOST_OF_A_KIND)
+    return tuple([_words(element, names) for element in found])
+
+
+def _automatic(template: Element) -> tuple[_Words, ...]:
+    """The NICs whose network the scheduler picks: oned keeps a lease over all but the VM's end."""
+    return tuple(
+        [
+            _words(nic, _NIC)
+            for nic in islice(template.iterchildren("NIC"), _MOST_OF_A_KIND)
+            if (first(nic, "NETWORK_MODE") or "").upper() == "AUTO" and not first(nic, "NETWORK_ID")
+        ]
+    )
+
+
+@lru_cache(maxsize=_DISTINCT)
+def _stay(datastore: int, *, running: bool) -> Stay:
+    return Stay(datastore, running)
+
+
+def _made(says: _Says) -> Wants:
+    system_mib, image_mib = _space(says.disks)
+    return Wants(
+        automatic=says.automatic,
+        requirements=says.requirements,
+        automatic_ds=says.automatic_ds,
+        requirements_ds=says.requirements_ds,
+        rank=says.rank,
+        rank_ds=says.rank_ds,
+        pcis=tuple(_pci(dict(words)) for words in says.pcis),
+        nics=tuple(_nic(dict(words), says.automatic_nic) for words in says.nics),
+        numa=_numa(dict(says.topology), says.nodes),
+        system_mib=system_mib,
+        image_mib=image_mib,
+    )
+
+
+def _bytes(says: _Says) -> int:
+    """About what the words of a VM take, and the wants that hold most of them too."""
+    total = 0
+    for part in says:
+        total += sum(map(_taken, part)) if isinstance(part, tuple) else len(part)
+    return 4 * total
+
+
+def _taken(part: tuple[str, str] | _Words) -> int:
+    return _OF_A_TUPLE + sum(
+        len(one) if isinstance(one, str) else _OF_A_TUPLE + len(one[1]) for one in part
+    )
+
+
+_wants = Remembered(_made, lambda says, _wants: _bytes(says), _MOST_KEPT_BYTES)
+
+
+def _space(disks: tuple[_Words, ...]) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """What disks take of a system datastore, and of image datastores by id."""
+    system_mib = 0
+    images: dict[int, int] = {}
+    for disk in map(dict, disks):
+        size_mib = counted(disk.get("SIZE"))
+        if size_mib is None:
+            continue
+        size_mib += counted(disk.get("DISK_SNAPSHOT_TOTAL_SIZE")) or 0
+        if disk.get("TYPE", "").upper() in _VOLATILE:
+            system_mib += size_mib
+            continue
+        datastore, clone = counted(disk.get("DATASTORE_ID")), disk.get("CLONE")
+        if datastore is None or clone is None:
+            continue
+        target = disk.get("CLONE_TARGET" if clone.upper() == "YES" else "LN_TARGET", "").upper()
+        if target == "SYSTEM":
+            system_mib += size_mib
+        elif target == "SELF":
+            images[datastore] = images.get(datastore, 0) + size_mib
+    return system_mib, tuple(sorted(images.items()))
+
+
+def _pci(words: Mapping[str, str]) -> PciWant:
+    return PciWant(
+        vendor=words.get("VENDOR", ""),
+        device=words.get("DEVICE", ""),
+        kind=words.get("CLASS", ""),
+        address=words.get("SHORT_ADDRESS", ""),
+        profile=words.get("PROFILE", ""),
+    )
+
+
+def _nic(words: Mapping[str, str], automatic: str) -> NicWant:
+    """What oned asks of every NIC's network counts where its owner asks for something."""
+    asked = _cut(words.get("SCHED_REQUIREMENTS", ""))
+    rank = _cut(words.get("SCHED_RANK", ""))
+    return NicWant(_number(words, "NIC_ID", "NIC"), asked, rank, automatic if asked else "")
+
+
+def _numa(topology: Mapping[str, str], nodes: tuple[_Words, ...]) -> NumaWant | None:
+    policy = topology.get("PIN_POLICY", "").strip().upper() or "NONE"
+    if policy == "NONE" and not nodes:
+        return None
+    return NumaWant(
+        policy=policy,
+        nodes=tuple(_node(dict(words)) for words in nodes),
+        threads=counted(topology.get("THREADS")) or 0,
+        hugepage_mib=counted(topology.get("HUGEPAGE_SIZE")) or 0,
+        node_affinity=_affinity(topology),
+    )
+
+
+def _affinity(topology: Mapping[str, str]) -> int:
+    found = counted(topology.get("NODE_AFFINITY"))
+    return NOBODY if found is None else found
+
+
+def _node(words: Mapping[str, str]) -> tuple[int, int]:
+    return (
+        _number(words, "TOTAL_CPUS", "NUMA_NODE"),
+        _number(words, "MEMORY", "NUMA_NODE") // _KIB,
+    )
+
+
+def _number(words: Mapping[str, str], name: str, where: str) -> int:
+    found = counted(words.get(name))
+    if found is None:
+        shown = words.get(name, "")[:40]
+        raise UnreadableError(f"{name} of {where} is {shown!r}, not a whole number")
+    return found

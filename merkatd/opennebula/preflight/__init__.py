@@ -1,0 +1,1 @@
+"""What an administrator should know before Merkat acts."""

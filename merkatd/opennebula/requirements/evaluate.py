@@ -1,0 +1,265 @@
+"""One expression on one host, and on all at once."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from merkatd.cluster import Bools, Ints
+from merkatd.opennebula.requirements.grammar import parse, parse_rank
+from merkatd.opennebula.requirements.host_columns import (
+    CURRENT_VMS,
+    Answer,
+    FactTable,
+    Ranked,
+    Values,
+)
+from merkatd.opennebula.requirements.literals import decimal, glob, whole
+from merkatd.opennebula.requirements.syntax_tree import (
+    Attribute,
+    Chain,
+    Compare,
+    Expression,
+    Minus,
+    Not,
+    Number,
+    Rank,
+    Relation,
+    Value,
+    attributes_of,
+    operands_of,
+)
+from merkatd.opennebula.requirements.tokens import LEAST, MOST, Limits, RequirementError
+
+_NOBODY = -1
+COMBINED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def holds(expression: Expression, values: Values, vms: AbstractSet[int] = frozenset()) -> bool:
+    """Whether a host with these values and VMs satisfies the expression."""
+    if isinstance(expression, Compare):
+        return _compare_one(expression, values, vms)
+    if isinstance(expression, Not):
+        return not holds(expression.of, values, vms)
+    if isinstance(expression, Chain):
+        result = holds(expression.first, values, vms)
+        for joint, part in expression.rest:
+            if result is (joint == "&"):
+                result = holds(part, values, vms)
+        return result
+    return True
+
+
+def _compare_one(wanted: Compare, values: Values, vms: AbstractSet[int]) -> bool:
+    attribute, relation, value = wanted.attribute, wanted.relation, wanted.value
+    if attribute == CURRENT_VMS and relation is not Relation.HAS:
+        return current_vms(wanted, has=value in vms)
+    texts = values.get(attribute, ())
+    if relation is Relation.HAS:
+        return _has_one(value, texts)
+    if isinstance(value, str):
+        if not texts or not value:
+            return False
+        return glob(value)(texts[0]) is (relation is Relation.IS)
+    found = _first(decimal if isinstance(value, float) else whole, texts)
+    return found is not None and _holds_of(found, relation, value)
+
+
+def _first(read: Callable[[str], float | None], texts: Sequence[str]) -> float | None:
+    for text in texts:
+        number = read(text)
+        if number is not None:
+            return number
+    return None
+
+
+def _holds_of(found: float, relation: Relation, value: float) -> bool:
+    if relation is Relation.ABOVE:
+        return found > value
+    if relation is Relation.BELOW:
+        return found < value
+    return (found == value) is (relation is Relation.IS)
+
+
+def _has_one(value: Value, texts: Sequence[str]) -> bool:
+    if isinstance(value, str):
+        return bool(value) and any(map(glob(value), texts))
+    read = decimal if isinstance(value, float) else whole
+    return any(read(text) == value for text in texts)
+
+
+def current_vms(wanted: Compare, *, has: bool) -> bool:
+    """OpenNebula shows the VM's number where the host has it, and -1 where it has not.
+
+    Only a whole number is looked for, and only by = and !=.
+    """
+    value, relation = wanted.value, wanted.relation
+    if isinstance(value, str):
+        return relation is Relation.IS_NOT and bool(value)
+    looked_for = isinstance(value, int) and relation in {Relation.IS, Relation.IS_NOT}
+    return _holds_of(value if has and looked_for else _NOBODY, relation, value)
+
+
+def worth(rank: Rank, values: Values) -> int:
+    """A host's rank: whole, as OpenNebula cuts it off."""
+    with np.errstate(all="ignore"):
+        return int(cut_off(np.asarray(_worth_one(rank, values))))
+
+
+def _worth_one(rank: Rank, values: Values) -> np.float32:
+    if isinstance(rank, Number):
+        return np.float32(rank.value)
+    if isinstance(rank, Attribute):
+        return np.float32(_first(decimal, values.get(rank.name, ())) or 0.0)
+    if isinstance(rank, Minus):
+        return -_worth_one(rank.of, values)
+    result = _worth_one(rank.first, values)
+    for sign, part in rank.rest:
+        result = COMBINED[sign](result, _worth_one(part, values))
+    return result
+
+
+def cut_off(worth: npt.NDArray[np.float32]) -> Ints:
+    """Whole numbers of 32 bits: the last one where it is larger, the first where it is no number.
+
+    What is not in that range has no defined rank in OpenNebula.
+    """
+    limited = np.clip(worth.astype(np.float64), LEAST, MOST)
+    cut: Ints = np.where(np.isnan(limited), LEAST, limited).astype(np.int64)
+    return cut
+
+
+_COMPARED: Mapping[Relation, Callable[[Any, Any], Any]] = {
+    Relation.IS: operator.eq,
+    Relation.IS_NOT: operator.ne,
+    Relation.ABOVE: operator.gt,
+    Relation.BELOW: operator.lt,
+}
+
+
+def holding(expression: Expression, table: FactTable) -> Bools:
+    """[rows]: where the expression holds."""
+    if isinstance(expression, Compare):
+        key = (expression, type(expression.value))
+        known = table.compared(key)
+        if known is None:
+            known = table.known[key] = _compare_all(expression, table)
+        return known
+    if isinstance(expression, Not):
+        return ~holding(expression.of, table)
+    if isinstance(expression, Chain):
+        result = holding(expression.first, table)
+        for joint, part in expression.rest:
+            there = holding(part, table)
+            result = result & there if joint == "&" else result | there
+        return result
+    return np.ones(len(table), dtype=bool)
+
+
+def answered(text: str, limits: Limits, table: FactTable) -> Answer:
+    """What a text comes to, worked out once until the text changes, or what it asks about."""
+    found = table.answer((text, limits))
+    if found is None:
+        found = table.answers[text, limits] = _answer(text, limits, table)
+    return found
+
+
+def _answer(text: str, limits: Limits, table: FactTable) -> Answer:
+    try:
+        expression = parse(text, limits)
+    except RequirementError as error:
+        return Answer(None, str(error), frozenset(), np.zeros(len(table), dtype=bool))
+    asked = frozenset(attributes_of(expression))
+    return Answer(expression, "", asked, holding(expression, table))
+
+
+def ranked(text: str, table: FactTable) -> Ranked:
+    """What each row is worth by a text, worked out once like the answer to a requirement."""
+    found = table.ranked(text)
+    if found is None:
+        found = table.ranks[text] = _ranked(text, table)
+    return found
+
+
+def _ranked(text: str, table: FactTable) -> Ranked:
+    try:
+        rank = parse_rank(text)
+    except RequirementError as error:
+        return Ranked(str(error), frozenset(), np.zeros(len(table), dtype=np.int64))
+    return Ranked("", frozenset(operands_of(rank)), worths(rank, table))
+
+
+def _compare_all(wanted: Compare, table: FactTable) -> Bools:
+    attribute, relation, value = wanted.attribute, wanted.relation, wanted.value
+    if attribute == CURRENT_VMS and relation is not Relation.HAS:
+        return _current_vms(wanted, table)
+    if relation is Relation.HAS:
+        return _has_all(attribute, value, table)
+    if isinstance(value, str):
+        return _text(attribute, value, table, same=relation is Relation.IS)
+    column = table.decimals(attribute) if isinstance(value, float) else table.wholes(attribute)
+    kind = column.value.dtype.type
+    found: Bools = column.known & _COMPARED[relation](column.value, kind(value))
+    return found
+
+
+def _text(attribute: str, pattern: str, table: FactTable, *, same: bool) -> Bools:
+    found = np.zeros(len(table), dtype=bool)
+    texts = table.firsts(attribute)
+    if pattern and texts.different:
+        matches = glob(pattern)
+        fits = np.array([matches(text) is same for text in texts.different])
+        found[texts.row] = fits[texts.code]
+    return found
+
+
+def _has_all(attribute: str, value: Value, table: FactTable) -> Bools:
+    found = np.zeros(len(table), dtype=bool)
+    texts = table.everything(attribute)
+    if isinstance(value, str):
+        matches = glob(value)
+        fits = [bool(value) and matches(text) for text in texts.different]
+    else:
+        read = decimal if isinstance(value, float) else whole
+        fits = [read(text) == value for text in texts.different]
+    if fits:
+        found[texts.row[np.array(fits)[texts.code]]] = True
+    return found
+
+
+def _current_vms(wanted: Compare, table: FactTable) -> Bools:
+    there = table.with_vm(wanted.value) if isinstance(wanted.value, int) else False
+    found: Bools = np.where(
+        np.broadcast_to(there, len(table)),
+        current_vms(wanted, has=True),
+        current_vms(wanted, has=False),
+    )
+    return found
+
+
+def worths(rank: Rank, table: FactTable) -> Ints:
+    """[rows]: what each is worth by the rank."""
+    with np.errstate(all="ignore"):
+        worth: Ints = np.broadcast_to(cut_off(np.asarray(_worth_all(rank, table))), len(table))
+    return worth
+
+
+def _worth_all(rank: Rank, table: FactTable) -> npt.NDArray[Any]:
+    if isinstance(rank, Number):
+        return np.full(len(table), np.float32(rank.value))
+    if isinstance(rank, Attribute):
+        return table.decimals(rank.name).value
+    if isinstance(rank, Minus):
+        return -_worth_all(rank.of, table)
+    result = _worth_all(rank.first, table)
+    for sign, part in rank.rest:
+        result = COMBINED[sign](result, _worth_all(part, table))
+    return result

@@ -1,0 +1,131 @@
+"""Requirements and ranks from their text."""
+
+from merkatd.opennebula.requirements.syntax_tree import (
+    Always,
+    Attribute,
+    Chain,
+    Compare,
+    Expression,
+    Minus,
+    Not,
+    Number,
+    Product,
+    Rank,
+    Relation,
+    Sum,
+)
+from merkatd.opennebula.requirements.tokens import OF_USERS, Kind, Limits, Reading, RequirementError
+
+DEEPEST = 100
+"""So many brackets and negations may stand inside one another."""
+_NUMBERS = (Kind.WHOLE, Kind.DECIMAL)
+
+
+def parse(text: str, limits: Limits = OF_USERS) -> Expression:
+    """The requirement that the text states. Raises RequirementError."""
+    reading = Reading(text, limits)
+    if reading.over():
+        return Always()
+    expression = _chain(reading, 0)
+    if not reading.over():
+        raise reading.refuse("&, | or the end")
+    return expression
+
+
+def _chain(reading: Reading, depth: int) -> Expression:
+    first = _operand(reading, depth)
+    rest: list[tuple[str, Expression]] = []
+    while joint := reading.taken("&", "|"):
+        if reading.comes(joint):
+            raise reading.refuse(f"a comparison, after a single {joint},")
+        rest.append((joint, _operand(reading, depth)))
+    return Chain(first, tuple(rest)) if rest else first
+
+
+def _operand(reading: Reading, depth: int) -> Expression:
+    if depth > DEEPEST:
+        raise RequirementError(
+            f"at character {reading.ahead.at}: more than {DEEPEST} brackets and negations"
+            " stand inside one another"
+        )
+    if reading.taken("!"):
+        return Not(_operand(reading, depth + 1))
+    if reading.taken("("):
+        inside = _chain(reading, depth + 1)
+        if not reading.taken(")"):
+            raise reading.refuse("&, | or )")
+        return inside
+    if reading.ahead.kind is not Kind.NAME or not reading.ahead.value:
+        raise reading.refuse("an attribute, ! or (")
+    return _comparison(reading)
+
+
+def _comparison(reading: Reading) -> Compare:
+    reading.count_term()
+    attribute = str(reading.take().value)
+    relation = _relation(reading)
+    ordered = relation in {Relation.ABOVE, Relation.BELOW}
+    if reading.ahead.kind not in (_NUMBERS if ordered else (*_NUMBERS, Kind.NAME)):
+        raise reading.refuse("a number" if ordered else "a number or a text")
+    return Compare(attribute, relation, reading.take_value())
+
+
+def _relation(reading: Reading) -> Relation:
+    first = reading.taken("=", "!", ">", "<", "@")
+    # The scanner sees two signs, so blanks may stand between them.
+    second = {"!": "=", "@": ">"}.get(first, "")
+    if not first:
+        raise reading.refuse("=, !=, >, < or @>")
+    if second and not reading.taken(second):
+        raise reading.refuse(f"the {second} of {first}{second}")
+    return Relation(first + second)
+
+
+def parse_rank(text: str) -> Rank:
+    """The rank that the text states, 0 for none. Raises RequirementError."""
+    reading = Reading(text, OF_USERS)
+    if reading.over():
+        return Number(0)
+    rank = _sum(reading, 0)
+    if not reading.over():
+        raise reading.refuse("+, -, *, / or the end (with a blank after a minus)")
+    return rank
+
+
+def _sum(reading: Reading, depth: int) -> Rank:
+    first = _product(reading, depth)
+    rest: list[tuple[str, Rank]] = []
+    while sign := reading.taken("+", "-"):
+        rest.append((sign, _product(reading, depth)))
+    return Sum(first, tuple(rest)) if rest else first
+
+
+def _product(reading: Reading, depth: int) -> Rank:
+    first = _factor(reading, depth)
+    rest: list[tuple[str, Rank]] = []
+    while sign := reading.taken("*", "/"):
+        rest.append((sign, _factor(reading, depth)))
+    return Product(first, tuple(rest)) if rest else first
+
+
+def _factor(reading: Reading, depth: int) -> Rank:
+    if depth > DEEPEST:
+        raise RequirementError(
+            f"at character {reading.ahead.at}: more than {DEEPEST} brackets and signs"
+            " stand inside one another"
+        )
+    if reading.taken("-"):
+        return Minus(_product(reading, depth + 1))
+    if reading.taken("("):
+        inside = _sum(reading, depth + 1)
+        if not reading.taken(")"):
+            raise reading.refuse("+, -, *, / or )")
+        return inside
+    reading.count_term()
+    value = reading.ahead.value
+    if reading.ahead.kind is Kind.NAME and value:
+        return Attribute(str(reading.take().value))
+    if isinstance(value, str):
+        raise reading.refuse("an attribute, a number, - or (")
+    reading.take()
+    return Number(value)

@@ -1,0 +1,283 @@
+"""Plain HTTP over connections that are kept.
+
+oned ends a connection after each call, so that what a connection costs is what a call costs:
+here it is a socket and two registrations with the reactor, and no more.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import SplitResult
+
+from twisted.internet.abstract import isIPAddress, isIPv6Address
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReadWriteDescriptor
+from twisted.internet.threads import deferToThreadPool
+from zope.interface import implementer  # type: ignore[import-untyped]  # so it is
+
+from merkatd.opennebula.rpc.http_reply import NoReplyError, Response
+
+_READ_BYTES = 1 << 18
+Address = tuple[socket.AddressFamily, Any]
+"""A family and what its sockets connect to."""
+
+
+class NotConnectedError(ConnectionError):
+    """There is no connection: nothing has been sent."""
+
+
+@implementer(IReadWriteDescriptor)
+class Line:
+    """A connection."""
+
+    def __init__(self, reactor: Any, address: Address, when_free: Callable[["Line"], None]) -> None:
+        """Begin to connect; `when_free` is told each time that another exchange may begin.
+
+        Raises NotConnectedError.
+        """
+        self.since_s = 0.0
+        """When it became free."""
+        self._reactor = reactor
+        self._when_free = when_free
+        self._connected = False
+        self._writing = False
+        self._left = memoryview(b"")
+        """Of the request, what is still to be sent."""
+        self._response: Response | None = None
+        self._over: Deferred[None] | None = None
+        family, where = address
+        self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        self.fileno = self._socket.fileno
+        code = self._socket.connect_ex(where)
+        if code not in {0, errno.EINPROGRESS}:
+            self._socket.close()
+            raise NotConnectedError(code, os.strerror(code))
+
+    @property
+    def usable(self) -> bool:
+        """Whether the other side has neither ended it nor said anything that nobody asked for."""
+        if self.fileno() < 0:
+            return False
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
+    def exchange(self, request: bytes, response: Response) -> Deferred[None]:
+        """Send a request and fill the response; fires when that is whole.
+
+        Fails with NotConnectedError, another OSError or NoReplyError.
+        """
+        over: Deferred[None] = Deferred(lambda _: self.close())
+        self._over, self._response, self._left = over, response, memoryview(request)
+        self.doWrite()
+        return over
+
+    def close(self) -> None:
+        """End it; what is under way is never over."""
+        if self.fileno() >= 0:
+            self._reactor.removeReader(self)
+            self._watch_for_room(wanted=False)
+            self._socket.close()
+        self._over = self._response = None
+
+    def give_up_connecting(self) -> None:
+        """Fail where there is no connection yet."""
+        if not self._connected:
+            self._fail(TimeoutError(errno.ETIMEDOUT, "no connection in time"))
+
+    def doWrite(self) -> None:  # noqa: N802 - Twisted's name
+        """Send as much as can be sent now."""
+        try:
+            sent = self._socket.send(self._left)
+        except BlockingIOError:
+            self._watch_for_room(wanted=True)
+            return
+        except OSError as error:
+            self._fail(error)
+            return
+        if not self._connected:
+            self._connected = True
+            self._reactor.addReader(self)
+        self._left = self._left[sent:]
+        self._watch_for_room(wanted=len(self._left) > 0)
+
+    def _watch_for_room(self, *, wanted: bool) -> None:
+        """Be told by the reactor when more can be sent, or no more."""
+        if wanted is not self._writing:
+            self._writing = wanted
+            (self._reactor.addWriter if wanted else self._reactor.removeWriter)(self)
+
+    def doRead(self) -> None:  # noqa: N802 - Twisted's name
+        """Take what has come."""
+        response = self._response
+        try:
+            data = self._socket.recv(_READ_BYTES)
+            if response is None:
+                # What nobody asked for, or the end of a connection that nobody used.
+                self.close()
+                return
+            if data:
+                response.feed(data)
+            else:
+                response.end()
+        except BlockingIOError:
+            return
+        except (OSError, NoReplyError) as error:
+            self._fail(error)
+            return
+        if response.whole:
+            self._succeed(response)
+
+    def _succeed(self, response: Response) -> None:
+        over, self._over, self._response = self._over, None, None
+        if response.reusable and not self._left:
+            self._when_free(self)
+        else:
+            self.close()
+        if over is not None:
+            over.callback(None)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._connected and isinstance(error, OSError):
+            error = NotConnectedError(*error.args)
+        over = self._over
+        self.close()
+        if over is not None:
+            over.errback(error)
+
+    def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
+        """The reactor gives it up, at its own end; why it does is nothing an answer could say."""
+        self._fail(ConnectionAbortedError(errno.ECONNABORTED, f"given up: {reason.value}"))
+
+    def logPrefix(self) -> str:  # noqa: N802 - Twisted's name
+        """Whose errors these are."""
+        return "opennebula"
+
+
+_PORT = 80
+_IDLE_S = 10.0
+"""How long a connection that nobody uses is kept: less than the 15 s after which oned ends it."""
+_KNOWN_S = 60.0
+"""How long a name is not looked up again."""
+_CONNECT_S = 2.0
+"""How long one address may take to answer where there are others."""
+_IN_NUMBERS: Sequence[tuple[socket.AddressFamily, Callable[[str], bool]]] = (
+    (socket.AF_INET, isIPAddress),
+    (socket.AF_INET6, isIPv6Address),
+)
+
+
+class PlainHttp:
+    """The way to one server."""
+
+    def __init__(self, reactor: Any, url: SplitResult, *, connections: int) -> None:
+        """Keep up to so many `connections`."""
+        self._reactor = reactor
+        self._connections = connections
+        self._addresses = _Addresses(reactor, url.hostname or "", url.port or _PORT)
+        self._free: list[Line] = []
+        path = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
+        self._head = (
+            f"POST {path} HTTP/1.1\r\nHost: {url.netloc.rpartition('@')[2]}\r\n"
+            "User-Agent: merkatd\r\nContent-Type: text/xml\r\nContent-Length: "
+        ).encode("ascii")
+
+    async def exchange(self, body: bytes, most_bytes: int) -> list[bytes]:
+        """The body of the answer, in pieces, up to `most_bytes`. Raises OSError or NoReplyError."""
+        request = b"%s%d\r\n\r\n%s" % (self._head, len(body), body)
+        response = Response(most_bytes)
+        line = self._kept()
+        if line is not None:
+            await line.exchange(request, response)
+        else:
+            await self._anew(request, response)
+        return response.chunks
+
+    async def close(self) -> None:
+        """End the connections that nobody uses."""
+        for line in self._free:
+            line.close()
+        self._free.clear()
+
+    async def _anew(self, request: bytes, response: Response) -> None:
+        """Over a new connection, to the first of the server's addresses that can be reached."""
+        failure: NotConnectedError | None = None
+        left = await self._addresses.known()
+        while left:
+            address, *left = left
+            try:
+                line = Line(self._reactor, address, self._keep)
+                alarm = (
+                    self._reactor.callLater(_CONNECT_S, line.give_up_connecting) if left else None
+                )
+                try:
+                    await line.exchange(request, response)
+                finally:
+                    if alarm is not None and alarm.active():
+                        alarm.cancel()
+            except NotConnectedError as error:
+                failure = failure or error
+            else:
+                self._addresses.prefer(address)
+                return
+        self._addresses.forget()
+        raise failure or NotConnectedError("the server's name has no address")
+
+    def _keep(self, line: Line) -> None:
+        line.since_s = self._reactor.seconds()
+        self._free = [one for one in self._free if one.usable]
+        if len(self._free) < self._connections:
+            self._free.append(line)
+        else:
+            line.close()
+
+    def _kept(self) -> Line | None:
+        """The connection that was used last, if the server will not have ended it."""
+        while self._free:
+            line = self._free.pop()
+            if line.usable and self._reactor.seconds() - line.since_s < _IDLE_S:
+                return line
+            line.close()
+        return None
+
+
+class _Addresses:
+    """Where a server can be reached; one that is given in numbers is not looked up."""
+
+    def __init__(self, reactor: Any, host: str, port: int) -> None:
+        self._reactor = reactor
+        self._host = host
+        self._port = port
+        self._given = [(family, (host, port)) for family, is_one in _IN_NUMBERS if is_one(host)]
+        self._found: list[Address] = []
+        self._until_s = 0.0
+
+    async def known(self) -> list[Address]:
+        """All of them, the one that answered last first. Raises OSError where there is none."""
+        if self._given:
+            return self._given
+        if self._reactor.seconds() >= self._until_s:
+            look_up = partial(socket.getaddrinfo, self._host, self._port, type=socket.SOCK_STREAM)
+            threads = self._reactor.getThreadPool()
+            rows = await deferToThreadPool(self._reactor, threads, look_up)
+            best = self._found[:1]
+            found = [(family, address) for family, _, _, _, address in rows]
+            self._found = sorted(found, key=lambda address: address not in best)
+            self._until_s = self._reactor.seconds() + _KNOWN_S
+        return list(self._found)
+
+    def prefer(self, address: Address) -> None:
+        """Try this one first from now on."""
+        self._found.sort(key=lambda other: other != address)
+
+    def forget(self) -> None:
+        """Look the name up again before it is used."""
+        self._until_s = 0.0

@@ -1,0 +1,275 @@
+"""Actions that users scheduled: which are due, and running them where servers don't.
+
+From 6.8 on oned does it by itself. Everything here is about the vectors SCHED_ACTION as they
+stand in a VM's template: which of them are due, and what they say once they were run.
+"""
+
+import calendar
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from xml.sax.saxutils import escape
+
+from twisted.logger import Logger
+
+from merkatd.moments import LATEST_S, bounded
+from merkatd.opennebula.rpc.client import Client
+from merkatd.opennebula.rpc.errors import OneError
+
+Action = Mapping[str, str]
+"""One SCHED_ACTION: its parts by their upper-case names."""
+_DAY_S = 24 * 3600
+_HOUR_S = 3600
+_LONGEST_NAME = 40
+_MOST_DAYS = 2_000
+"""Characters of DAYS that are read: more than all days of a year take."""
+
+
+class _Repeat(IntEnum):
+    WEEKLY = 0
+    MONTHLY = 1
+    YEARLY = 2
+    HOURLY = 3
+
+
+class _End(IntEnum):
+    NEVER = 0
+    TIMES = 1
+    DATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An action whose time has come."""
+
+    id: int
+    name: str
+    """As oned calls it, lower-case: suspend, snapshot-create..."""
+    arguments: tuple[str, ...]
+    action: Action
+
+
+def due_actions(actions: Sequence[Action], now: float, started_s: float) -> list[Due]:
+    """What is to be run of one VM now: the action that is due longest, and of backups too.
+
+    `started_s` is when the VM was made: a time that begins with + counts from there.
+    """
+    due = [
+        (at_s, row, action)
+        for row, action in enumerate(actions)
+        if (at_s := _time(action, started_s)) is not None and _is_due(action, at_s, now)
+    ]
+    due.sort(key=lambda one: one[:2])
+    found = [
+        Due(_id(action, row), _name(action), _arguments(action), action)
+        for _, row, action in due
+        if _name(action)
+    ]
+    others = [one for one in found if one.name != "backup"]
+    backups = [one for one in found if one.name == "backup"]
+    return others[:1] + backups[:1]
+
+
+def done(action: Action, now: float, started_s: float) -> Action:
+    """What the action says once it was run: when, and its next time where it is repeated."""
+    at_s = _time(action, started_s)
+    said = {name: value for name, value in action.items() if name != "MESSAGE"}
+    said["DONE"] = str(int(now))
+    if at_s is None or at_s > int(now):
+        return said
+    return said | _later(action, at_s, now)
+
+
+def failed(action: Action, now: float, why: str) -> Action:
+    """What the action says once it could not be run: it will be tried again."""
+    at = time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(now))
+    return {**action, "MESSAGE": f"{at} : {why}"}
+
+
+def call(due: Due, vm: int) -> tuple[str, tuple[int | str, ...]]:
+    """The method of oned that does it, and what it is given after the session.
+
+    Raises ValueError where the action is none, or not with these arguments.
+    """
+    form = _FORMS.get(due.name)
+    if form is not None:
+        method, kinds = form
+        given = [kind(text) for kind, text in zip(kinds, due.arguments, strict=False)]
+        if len(given) < len(kinds):
+            raise ValueError(f"{due.name} needs {len(kinds)} ARGS, separated by commas")
+        return method, (vm, *given)
+    if due.name not in _PLAIN:
+        raise ValueError(f"{due.name} is no action")
+    return "one.vm.action", (due.name, vm)
+
+
+def template(action: Action) -> str:
+    """The text for one.vm.schedupdate."""
+    parts = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in action.items())
+    return f"<TEMPLATE><SCHED_ACTION>{parts}</SCHED_ACTION></TEMPLATE>"
+
+
+_PLAIN = frozenset({"hold", "release", "stop", "suspend", "resume"})
+_PLAIN |= {
+    f"{name}{how}"
+    for name in ("terminate", "undeploy", "reboot", "poweroff")
+    for how in ("", "-hard")
+}
+_FORMS: Mapping[str, tuple[str, tuple[type[int | str], ...]]] = {
+    "snapshot-create": ("one.vm.snapshotcreate", (str,)),
+    "snapshot-revert": ("one.vm.snapshotrevert", (int,)),
+    "snapshot-delete": ("one.vm.snapshotdelete", (int,)),
+    "disk-snapshot-create": ("one.vm.disksnapshotcreate", (int, str)),
+    "disk-snapshot-revert": ("one.vm.disksnapshotrevert", (int, int)),
+    "disk-snapshot-delete": ("one.vm.disksnapshotdelete", (int, int)),
+    "backup": ("one.vm.backup", (int,)),
+}
+
+
+def _is_due(action: Action, at_s: int, now: float) -> bool:
+    """Once after its time. Who repeats it gives it a later one; the last time stays behind."""
+    ran = _whole(action.get("DONE", ""))
+    return at_s < int(now) and (ran is None or ran < at_s)
+
+
+def _time(action: Action, started_s: float) -> int | None:
+    text = action.get("TIME", "")
+    at_s = _whole(text.removeprefix("+"))
+    if at_s is None:
+        return None
+    return int(bounded(at_s + started_s if text.startswith("+") else at_s))
+
+
+def _later(action: Action, at_s: int, now: float) -> dict[str, str]:
+    """What changes where it is repeated: its first time after now, by steps of the same length.
+
+    However far it is behind: OpenNebula's own scheduler takes one step after another, which a
+    time long ago and a short step make a work of minutes.
+    """
+    repeat = _choice(action, "REPEAT", _Repeat)
+    numbers = map(_whole, action.get("DAYS", "")[:_MOST_DAYS].split(","))
+    days = sorted({day for day in numbers if day is not None})
+    if repeat is None or not days:
+        return {}
+    if repeat == _Repeat.HOURLY:
+        step_s = days[0] * _HOUR_S
+    else:
+        step_s = _days_until(repeat, days, now) * _DAY_S
+    if step_s <= 0:
+        return {}
+    wanted = (int(now) - at_s) // step_s + 1
+    steps, ended = _counted_down(action, now, wanted)
+    # Past the last moment no action is due any more.
+    later_s = min(at_s + steps * step_s, int(LATEST_S))
+    return {**ended, "TIME": str(later_s)} if steps > 0 else {}
+
+
+def _counted_down(action: Action, now: float, wanted: int) -> tuple[int, dict[str, str]]:
+    """How many of the wanted steps its end allows, and what changes of its end by them."""
+    end = _choice(action, "END_TYPE", _End)
+    value = _whole(action.get("END_VALUE", ""))
+    if end == _End.NEVER:
+        return wanted, {}
+    if end is None or value is None:
+        return 0, {}
+    if end == _End.DATE:
+        return wanted if now <= value else 0, {}
+    steps = min(wanted, max(value, 0))
+    return steps, {"END_VALUE": str(value - steps)}
+
+
+def _days_until(repeat: int, days: Sequence[int], now: float) -> int:
+    """How many days it is from today to the next of these, in the server's own time zone."""
+    today = time.localtime(now)
+    # Weeks begin on Sunday and years with day 0, as in C.
+    day = {
+        _Repeat.WEEKLY: (today.tm_wday + 1) % 7,
+        _Repeat.MONTHLY: today.tm_mday,
+        _Repeat.YEARLY: today.tm_yday - 1,
+    }[_Repeat(repeat)]
+    later = next((one for one in days if one > day), None)
+    if later is not None:
+        return later - day
+    length = {
+        _Repeat.WEEKLY: 7,
+        _Repeat.MONTHLY: calendar.monthrange(today.tm_year, today.tm_mon)[1],
+        _Repeat.YEARLY: 365 + calendar.isleap(today.tm_year),
+    }[_Repeat(repeat)]
+    return length - day + days[0]
+
+
+def _choice(action: Action, name: str, choices: type[IntEnum]) -> int | None:
+    number = _whole(action.get(name, ""))
+    return number if number in set(choices) else None
+
+
+def _whole(text: str) -> int | None:
+    """A whole number and nothing else."""
+    text = text.strip()
+    return int(text) if len(text) <= 18 and text.removeprefix("-").isdecimal() else None
+
+
+def _id(action: Action, row: int) -> int:
+    number = _whole(action.get("ID", ""))
+    return row if number is None else number
+
+
+def _name(action: Action) -> str:
+    """In lower case; of a name that no action has as much as a log may hold."""
+    name = action.get("ACTION", "").strip().lower()
+    return name if name in _PLAIN or name in _FORMS else ascii(name[:_LONGEST_NAME])[1:-1]
+
+
+def _arguments(action: Action) -> tuple[str, ...]:
+    text = action.get("ARGS", "")
+    return tuple(text.split(",")) if text else ()
+
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A VM's scheduled actions."""
+
+    vm: int
+    made_s: float
+    """When the VM was made: times that begin with + count from there."""
+    actions: Sequence[Mapping[str, str]]
+
+
+_MOST = 200
+"""Actions that are run in a period."""
+_TURN_S = 60.0
+
+
+async def run_due(client: Client, scheduled: Sequence[Scheduled], now: float) -> None:
+    """Run what is due, and write at each action what became of it. Raises UnreachableError.
+
+    An action that is refused is tried again in the next period, as OpenNebula's own does. Of very
+    many some are run in each period, in turns: refused ones keep no others from theirs.
+    """
+    if (await client.dialect()).runs_scheduled_actions:
+        return
+    found = [(one, due) for one in scheduled for due in due_actions(one.actions, now, one.made_s)]
+    first = int(now / _TURN_S) * _MOST % len(found) if len(found) > _MOST else 0
+    for one, due in [*found[first:], *found[:first]][:_MOST]:
+        try:
+            await _run(client, one, due, now)
+        except OneError as error:
+            _log.warn("{action} of VM {vm}: {why}", action=due.name, vm=one.vm, why=str(error))
+
+
+async def _run(client: Client, one: Scheduled, due: Due, now: float) -> None:
+    about = f"VM {one.vm} ({due.name}, scheduled)"
+    try:
+        method, arguments = call(due, one.vm)
+        await client.call(method, *arguments, about=about)
+    except (OneError, ValueError) as error:
+        said = failed(due.action, now, str(error))
+        _log.warn("{about}: {why}", about=about, why=str(error))
+    else:
+        said = done(due.action, now, one.made_s)
+        _log.info("{about}: done", about=about)
+    await client.call("one.vm.schedupdate", one.vm, due.id, template(said), about=about)

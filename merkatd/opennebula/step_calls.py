@@ -1,0 +1,252 @@
+"""Steps as oned's calls, each only into a state that takes it; new VMs made once."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate, VmState
+from merkatd.opennebula.current_state import Glance, Glances
+from merkatd.opennebula.observation_builder import Destination, Shown
+from merkatd.opennebula.owner_text_guard import objection, variable
+from merkatd.opennebula.owner_tokens import NoTokensError, Owner, Owners
+from merkatd.opennebula.pools.one_states import (
+    ACTIVE,
+    CLONING,
+    DONE,
+    PENDING,
+    POWEROFF,
+    RUNNING,
+    STOPPED,
+    SUSPENDED,
+    UNDEPLOYED,
+    look,
+)
+from merkatd.opennebula.pools.pool_reader import VmReader
+from merkatd.opennebula.pools.vm_pool import KEY, VmRow, read_vm
+from merkatd.opennebula.rpc.client import Client
+from merkatd.opennebula.rpc.errors import ForbiddenError
+from merkatd.opennebula.rpc.xml_elements import Element, children, ids, object_id, one, text
+from merkatd.scheduler.base.ports import Answer, Reply
+from merkatd.syntax import ParseError, Template, parse
+
+_OWN = -1
+_ADMINISTRATORS = 0
+
+
+class GuardedError(Exception):
+    """A VM that the daemon does not make with its own rights; the message says why."""
+
+
+class NewVms:
+    """The VMs that are newer than an observation, by key: read once, however many are made.
+
+    VMs made since then were made here, and are known. An attempt that failed may have made one all
+    the same: then they are read again.
+    """
+
+    def __init__(self, client: Client, reader: VmReader) -> None:
+        """Read all with this one."""
+        self._client = client
+        self._reader = reader
+        self._since: Shown | None = None
+        self._ids: dict[str, int] | None = None
+
+    async def with_key(self, shown: Shown | None, key: str) -> VmRow | None:
+        """The oldest VM that has the key, also one that is done.
+
+        Ids ascend: what the observation did not show with its keys is newer than all it showed.
+        """
+        vm = None if shown is None else shown.keys.get(key)
+        if vm is None:
+            vm = (await self._newer(shown)).get(key)
+        there = None if vm is None else read_vm(await self._client.vm(vm))
+        return there if there is not None and there.attributes.get(KEY) == key else None
+
+    async def _newer(self, shown: Shown | None) -> dict[str, int]:
+        if self._ids is None or self._since is not shown:
+            vms = await self._reader.newer(-1 if shown is None else shown.newest)
+            found = {vm.attributes.get(KEY, ""): vm.id for vm in _newest_first(vms)}
+            # Others may have read them, and made some, in the meantime.
+            known = self._ids if self._since is shown else None
+            self._since, self._ids = shown, found | (known or {})
+        return self._ids
+
+    def made(self, key: str, vm: int) -> None:
+        """This VM was made with this key."""
+        if self._ids is not None:
+            self._ids[key] = vm
+
+    def forget(self) -> None:
+        """Read them again before the next is made."""
+        self._ids = None
+
+
+def _newest_first(vms: list[VmRow]) -> list[VmRow]:
+    return sorted(vms, key=lambda vm: vm.id, reverse=True)
+
+
+async def create(
+    client: Client, owners: Owners, new: NewVms, shown: Shown | None, step: Create
+) -> Reply:
+    """Make the VM, or finish what an earlier attempt has begun."""
+    try:
+        reply = await _create(client, owners, await new.with_key(shown, step.key), step)
+    except Exception:
+        new.forget()
+        raise
+    if reply.vm is not None:
+        new.made(step.key, reply.vm)
+    return reply
+
+
+async def _create(client: Client, owners: Owners, found: VmRow | None, step: Create) -> Reply:
+    owner = _owner(one(await client.user(step.owner), "USER"))
+    if found is not None:
+        if found.owner != owner.id:
+            await client.chown(found.id, owner.id, owner.group)
+        return Reply(Answer.ACCEPTED, "it was there already", found.id)
+    own = object_id(children(one(await client.user(_OWN), "USER")))
+    template = with_key(step.template, step.key)
+    if owner.id == own:
+        return Reply(Answer.ACCEPTED, vm=await client.allocate(template))
+    try:
+        return Reply(Answer.ACCEPTED, vm=await owners.allocate(owner, template))
+    except NoTokensError as error:
+        why = str(error)
+    try:
+        return Reply(Answer.ACCEPTED, vm=await _made_by_us(client, owner, template))
+    except GuardedError as error:
+        return Reply(Answer.REFUSED, f"{error}; the daemon has no login of the owner: {why}")
+
+
+def _owner(user: Element) -> Owner:
+    known = children(user)
+    # Not every element GROUPS: a user's own template can forge another one.
+    groups = ids(known.get("GROUPS", ()))
+    uid = object_id(known)
+    admin = uid == 0 or _ADMINISTRATORS in groups
+    return Owner(uid, text(known, "NAME"), object_id(known, "GID"), admin)
+
+
+async def _made_by_us(client: Client, owner: Owner, text_: str) -> int:
+    """Make a VM with the daemon's own rights and give it to its owner. Raise GuardedError."""
+    if not owner.admin:
+        try:
+            _guard(parse(text_), await client.restricted())
+        except ParseError as error:
+            raise GuardedError(str(error)) from None
+    vm = await client.allocate(text_)
+    await client.chown(vm, owner.id, owner.group)
+    return vm
+
+
+def _guard(template: Template, restricted: list[str]) -> None:
+    """Refuse what OpenNebula would refuse the owner. References were checked when it was stored."""
+    why = objection(template, restricted)
+    if why is not None:
+        raise GuardedError(why)
+    replaced = variable(template)
+    if replaced is not None:
+        raise GuardedError(f"{replaced!r} would be replaced by what the daemon may see")
+
+
+def with_key(template: str, key: str) -> str:
+    """The template, in either of OpenNebula's forms, with the key in it."""
+    if template.lstrip().startswith("<"):
+        head, close, tail = template.rpartition("</")
+        return f"{head}<{KEY}>{key}</{KEY}>{close}{tail}"
+    return f'{template}\n{KEY}="{key}"\n'
+
+
+async def send(client: Client, glances: Glances, step: Step, to: Destination) -> Reply:
+    """Look at the VM, and ask for the step if it is in the state that the step is for."""
+    vm = await glances.at(step.vm)
+    if not _TAKES[step.kind](vm):
+        words = f"it is {look(vm.state, vm.life).words}"
+        return Reply(Answer.LOOK_AGAIN, words, changed=vm.state != ACTIVE)
+    if isinstance(step, Migrate) and vm.host != step.source:
+        return Reply(Answer.LOOK_AGAIN, f"it is on host {vm.host}, not on host {step.source}")
+    try:
+        await _ask(client, step, to, vm)
+    except ForbiddenError as error:
+        if step.kind not in _UNLOCKS or "locked" not in error.text:
+            raise
+        await client.call("one.vm.unlock", step.vm, about=f"VM {step.vm}")
+        await _ask(client, step, to, vm)
+    return Reply(Answer.ACCEPTED)
+
+
+async def _ask(client: Client, step: Step, to: Destination, vm: Glance) -> None:
+    if isinstance(step, Stop) and vm.state == POWEROFF:
+        # There is no memory to be saved; oned calls that otherwise.
+        await client.action("undeploy", step.vm)
+    else:
+        await _ASK[step.kind](client, step, to)
+
+
+def sendable(step: Step) -> bool:
+    """Whether this is a step on a VM that exists."""
+    return step.kind in _ASK
+
+
+def _runs(vm: Glance) -> bool:
+    return (vm.state, vm.life) == RUNNING
+
+
+def _waits(vm: Glance) -> bool:
+    return (vm.state, vm.life) == PENDING
+
+
+def _resumes(vm: Glance) -> bool:
+    """One that is stopped or undeployed becomes pending by it.
+
+    oned would resume one that is UNKNOWN too, by starting it anew; it may be running still.
+    """
+    return vm.state in {SUSPENDED, POWEROFF, STOPPED, UNDEPLOYED}
+
+
+def _stops(vm: Glance) -> bool:
+    return _runs(vm) or vm.state in {SUSPENDED, POWEROFF}
+
+
+def _ends(vm: Glance) -> bool:
+    return vm.state not in {DONE, *CLONING} and look(vm.state, vm.life).state is not VmState.BUSY
+
+
+def _nics(to: Destination) -> str:
+    """What a deployment adds to the template: the networks of automatic NICs."""
+    return "".join(
+        f'NIC=[NIC_ID="{nic}",NETWORK_MODE="auto",NETWORK_ID="{network}"]\n'
+        for nic, network in to.networks
+    )
+
+
+_TAKES: Mapping[str, Callable[[Glance], bool]] = MappingProxyType(
+    {
+        Deploy.kind: _waits,
+        Migrate.kind: _runs,
+        Suspend.kind: _runs,
+        Resume.kind: _resumes,
+        Stop.kind: _stops,
+        Terminate.kind: _ends,
+    }
+)
+_UNLOCKS = frozenset({Suspend.kind, Stop.kind, Terminate.kind})
+"""A lock holds for administrators too, but they can take it away. No owner keeps a host's room by a
+lock without paying for it, nor the VMs of a platform that has ended."""
+_ASK: Mapping[str, Callable[[Client, Any, Destination], Awaitable[None]]] = MappingProxyType(
+    {
+        Deploy.kind: lambda client, step, to: client.deploy(
+            step.vm, step.host, to.datastore, _nics(to)
+        ),
+        Migrate.kind: lambda client, step, _: client.migrate(step.vm, step.host),
+        Suspend.kind: lambda client, step, _: client.action("suspend", step.vm),
+        Resume.kind: lambda client, step, _: client.action("resume", step.vm),
+        Stop.kind: lambda client, step, _: client.action("stop", step.vm),
+        # At first not hard: the guest may end in order. One that does not is RUNNING again
+        # after the driver's own time limit, and a later period looks again.
+        Terminate.kind: lambda client, step, _: client.action(
+            "terminate-hard" if step.hard else "terminate", step.vm
+        ),
+    }
+)

@@ -1,0 +1,100 @@
+"""OpenNebula's own parser, in Python: the attributes that a template's text consists of."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from merkatd.syntax.one_template import Attribute, ParseError, Template, Vector, xml_name
+from merkatd.syntax.template_lexer import CDATA_END, Kind, Token, tokens
+
+_UNSENDABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_NO_CDATA: Final = f"Parse error: a value may not contain {CDATA_END}"
+
+
+def parse(text: str, most: int | None = None) -> Template:
+    """Return the template that OpenNebula reads in a text of its own syntax. Raise ParseError.
+
+    A text with more than `most` values is refused before all of them are read.
+    """
+    if _UNSENDABLE.search(text):
+        raise ParseError("Parse error: the template has characters that XML cannot carry")
+    # XML-RPC carries every line end as a newline.
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return Template.of(_Parser(text, most).attributes())
+
+
+class _Parser:
+    """Reads attributes from tokens; it never needs more than one token ahead."""
+
+    def __init__(self, text: str, most: int | None) -> None:
+        self._text = text
+        self._most = most
+        self._values = 0
+        self._tokens = tokens(text)
+        self._next = next(self._tokens)
+
+    def attributes(self) -> Iterator[Attribute]:
+        """Yield each attribute but the vectors without content, which OpenNebula forgets."""
+        while self._next.kind is not Kind.END:
+            name, value = self._attribute()
+            if name == "NAME" and isinstance(value, str):
+                yield name, value.rstrip(" \f\n\r\t\v")
+            elif value != ():
+                yield name, value
+
+    def _attribute(self) -> Attribute:
+        name = xml_name(self._take(Kind.VARIABLE))
+        if self._has(Kind.EQUAL_EMPTY):
+            return name, ""
+        self._take(Kind.EQUAL)
+        if self._has(Kind.OPEN):
+            return name, self._vector()
+        return name, self._string()
+
+    def _vector(self) -> Vector:
+        pairs: dict[str, str] = {}
+        if self._has(Kind.CLOSE):
+            return ()
+        while True:
+            name = self._take(Kind.VARIABLE).upper()
+            self._take(Kind.EQUAL)
+            # The first of two values with the same name wins.
+            pairs.setdefault(name, self._string())
+            if self._has(Kind.CLOSE):
+                return tuple(sorted(pairs.items()))
+            self._take(Kind.COMMA)
+
+    def _string(self) -> str:
+        text = self._take(Kind.STRING).replace('\\"', '"')
+        if CDATA_END in text:
+            # OpenNebula reads such a value over several lines, and then can't store it.
+            raise ParseError(_NO_CDATA)
+        self._values += 1
+        if self._most is not None and self._values > self._most:
+            raise ParseError(f"Parse error: the template has more than {self._most} values")
+        return text
+
+    def _has(self, kind: Kind) -> bool:
+        """Whether the next token is of this kind; it is taken then."""
+        if self._next.kind is not kind:
+            return False
+        self._next = next(self._tokens, self._next)
+        return True
+
+    def _take(self, kind: Kind) -> str:
+        """The text of the next token, which must be of this kind."""
+        token = self._next
+        if not self._has(kind):
+            raise self._unexpected(token, kind)
+        return token.text
+
+    def _unexpected(self, token: Token, wanted: Kind) -> ParseError:
+        if token.kind is Kind.CDATA:
+            return ParseError(_NO_CDATA)
+        line = self._text.count("\n", 0, token.start) + 1
+        column = token.start - self._text.rfind("\n", 0, token.start)
+        return ParseError(
+            f"Parse error: syntax error, unexpected {token.kind.value}, "
+            f"expecting {wanted.value} at line {line}, columns {column}:"
+            f"{column + token.end - token.start}"
+        )
