@@ -38,7 +38,7 @@ from merkatd.api.xmlrpc.table import House
 from merkatd.cluster import Decision, Plan, Snapshot
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.embedded.cloud import Cloud
-from merkatd.embedded.transport import MemoryTransport
+from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.market.market_view import view_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Place, Quotes

@@ -33,8 +33,8 @@ from merkatd.currency.settings import Money
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.scheduler.journal import of_plan
-from merkatd.embedded.store import SqliteStore
-from merkatd.embedded.transport import MemoryTransport
+from merkatd.embedded.memory_transport import MemoryTransport
+from merkatd.embedded.state_file import SqliteStore
 from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.limits import decide as decide_limits
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport

@@ -4,7 +4,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-import merkatd.driver
+import merkatd.opennebula.driver
 from merkatd.commands.complaints import DONE, NOT_DONE, complain, one_line
 from merkatd.commands.configured import add_config, read_config
 from merkatd.commands.verb import Verb
@@ -26,7 +26,7 @@ def run_driver(arguments: argparse.Namespace) -> int:
     if config is None:
         return NOT_DONE
     directory: Path = arguments.directory
-    scripts = Path(merkatd.driver.__file__).parent / "remotes"
+    scripts = Path(merkatd.opennebula.driver.__file__).parent / "remotes"
     settings = f"SOCKET={config.driver_socket.absolute()}\nDEADLINE={config.driver.deadline_s:g}\n"
     try:
         directory.mkdir(exist_ok=True)

@@ -3,21 +3,21 @@
 import argparse
 
 from merkatd.commands.private import keep_private
+from merkatd.commands.programs import embedded_command
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.commands.verb import Verb
-from merkatd.embedded import command
 
 
 def add_embedded_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
-    command.add_arguments(parser)
+    embedded_command.add_arguments(parser)
 
 
 def run_embedded(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
     keep_private()
     asyncio_reactor()
-    return command.run(arguments)
+    return embedded_command.run(arguments)
 
 
 EMBEDDED = Verb(

@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from merkatd.config.shape import Rules, rules
 from merkatd.config.socket import CONTROL_SOCKET, STATE_DIRECTORY
-from merkatd.hypervisor.libvirt.places import wrong_pattern
-from merkatd.hypervisor.libvirt.settings import LibvirtSettings, wrong_command
+from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, wrong_command, wrong_pattern
 from merkatd.scheduler.base.settings import Acting as _Acting
 from merkatd.scheduler.base.settings import Rhythm
 

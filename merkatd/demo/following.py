@@ -7,7 +7,7 @@ stand beside it, their guests follow it, as a driver would make them. Pure.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from merkatd.embedded.states import EXECUTING, FAILURES, Lcm, State
+from merkatd.embedded.model.vm_states import EXECUTING, FAILURES, Lcm, State
 from merkatd.opennebula.pools.vm_pool import VmRow
 
 _STARTING = frozenset(lcm for lcm in Lcm if lcm.name.startswith("BOOT")) - FAILURES

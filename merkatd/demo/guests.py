@@ -12,7 +12,7 @@ from typing import Any
 
 from merkatd.demo.domains import NAMES, Kind, name_of
 from merkatd.demo.following import Change, End, Move, Start, changes
-from merkatd.hypervisor.libvirt.binding import MissingError, needed
+from merkatd.hypervisor.libvirt.host.libvirt_module import MissingError, needed
 from merkatd.opennebula.pools.vm_pool import VmRow
 
 _NS_PER_S = 1e9

@@ -1,4 +1,4 @@
-"""An OpenNebula-compatible cloud: a world, its lifecycle, its hosts, and the calls upon them."""
+"""The cloud: founded, called, written down."""
 
 from __future__ import annotations
 
@@ -7,58 +7,49 @@ from typing import TYPE_CHECKING, Protocol
 
 from twisted.logger import Logger
 
-from merkatd.embedded import calls
-from merkatd.embedded.access import DEFAULT_RULES, authenticate
-from merkatd.embedded.call import (
+from merkatd.embedded.machines.faults import Faults, Kind, Verdict
+from merkatd.embedded.machines.host_simulation import Hypervisors
+from merkatd.embedded.machines.lifecycle import Lifecycle
+from merkatd.embedded.machines.usage_samples import Monitoring
+from merkatd.embedded.methods.call import METHODS, Answer, Call, Method, Plain, check_types
+from merkatd.embedded.methods.cluster_calls import new_cluster, share_datastore
+from merkatd.embedded.methods.host_calls import new_host
+from merkatd.embedded.methods.user_calls import new_user
+from merkatd.embedded.model.access import DEFAULT_RULES, authenticate
+from merkatd.embedded.model.errors import (
     AUTHENTICATION,
-    METHODS,
     NO_CALL,
     UNKNOWN_METHOD,
     WRONG_TYPE,
-    Answer,
-    Call,
-    Method,
-    Plain,
     Refusal,
     RpcFault,
-    check_types,
 )
-from merkatd.embedded.calls_clusters import new_cluster, share_datastore
-from merkatd.embedded.calls_hosts import new_host
-from merkatd.embedded.calls_users import new_user
-from merkatd.embedded.faults import Faults, Kind, Verdict
-from merkatd.embedded.hypervisor import Hypervisors
-from merkatd.embedded.lifecycle import Lifecycle
-from merkatd.embedded.monitoring import Monitoring
-from merkatd.embedded.pages import RenderCache
-from merkatd.embedded.records import AclRule, Datastore, Group, Vm
-from merkatd.embedded.states import HostState, Lcm
-from merkatd.embedded.template import Template
-from merkatd.embedded.world import World
+from merkatd.embedded.model.records import AclRule, Datastore, Group, Vm
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.model.template_text import Template
+from merkatd.embedded.model.vm_states import HostState, Lcm
+from merkatd.embedded.model.world import World
+from merkatd.embedded.render.render_cache import RenderCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
 
-    from merkatd.embedded.clock import Time
-    from merkatd.embedded.records import Host
-    from merkatd.embedded.settings import Settings
+    from merkatd.embedded.model.event_clock import Time
+    from merkatd.embedded.model.records import Host
+    from merkatd.embedded.model.settings import Settings
 
-__all__ = ["Cloud", "HostSize", "Reply", "calls"]
+__all__ = [
+    "Cloud",
+    "HostSize",
+    "Reply",
+]
+
 
 _log = Logger()
-
 _LAST = "\uffff"
 """The last letter that oned's XML-RPC can read."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostSize:
-    """The size of a host: hundredths of a core, and MiB."""
-
-    cpu: int = 800
-    memory_mib: int = 16384
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from merkatd.api.metrics.calls import Calls
 from merkatd.base.clock import Executor, Threads
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind
-from merkatd.embedded.clock import Time
-from merkatd.embedded.cloud import Cloud, HostSize
-from merkatd.embedded.cloudfile import HostGroup, Plan
-from merkatd.embedded.opening import clock_of, open_cloud
-from merkatd.embedded.server import serve
-from merkatd.embedded.store import SqliteStore
-from merkatd.embedded.transport import MemoryTransport
+from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud_file import HostGroup, Plan, clock_of, open_cloud
+from merkatd.embedded.memory_transport import MemoryTransport
+from merkatd.embedded.model.event_clock import Time
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.rpc_server import serve
+from merkatd.embedded.state_file import SqliteStore
 from merkatd.opennebula import Client, HttpTransport, Transport, TrustError
 from merkatd.opennebula.rpc.credentials import Login, LoginError, login_from
 from merkatd.opennebula.rpc.transport import Guarded

@@ -16,8 +16,8 @@ from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
 from merkatd.database.ledger.entry_store import ENTRIES, TRANSACTIONS, TransactionKind
 from merkatd.database.scheduler import period_store
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import Ledger, LedgerError, tenant
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing

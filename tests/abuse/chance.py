@@ -4,9 +4,9 @@ import random
 from contextlib import suppress
 from dataclasses import dataclass
 
-from merkatd.embedded.faults import Fault
-from merkatd.embedded.faults import Kind as FaultKind
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.machines.faults import Fault
+from merkatd.embedded.machines.faults import Kind as FaultKind
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import LedgerError
 from merkatd.market.price import PriceRule
 from merkatd.platforms.ordering import OrderError

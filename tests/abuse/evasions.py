@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import count
 
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.model.vm_states import Lcm
 from tests.abuse.arena import CORES, CREDITS, FAIR_BID, LATER, PERIOD_S, Player
 from tests.abuse.listed import AFTER_S, BEFORE_S, Moves, forever, strategy
 

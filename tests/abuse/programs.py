@@ -8,9 +8,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from merkatd.embedded.faults import Fault
-from merkatd.embedded.faults import Kind as FaultKind
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.machines.faults import Fault
+from merkatd.embedded.machines.faults import Kind as FaultKind
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import FAIR_BID, PERIOD_S, Arena, Player
 from tests.abuse.listed import Moves

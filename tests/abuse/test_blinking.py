@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves

@@ -11,7 +11,7 @@ import pytest
 
 from merkatd.currency.credits import month_of
 from merkatd.currency.settings import Money
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import statement
 from merkatd.scheduler.base.settings import Goods, Market
 from tests.scheduler.frontend import Frontend

@@ -7,7 +7,7 @@ from merkatd.currency import micro
 from merkatd.database.ledger import charge_store
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, FAIR_BID, PERIOD_S, Arena, Play, Player
 from tests.abuse.listed import Moves

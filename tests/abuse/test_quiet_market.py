@@ -3,7 +3,7 @@
 import pytest
 
 from merkatd.currency.settings import Money
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import Market

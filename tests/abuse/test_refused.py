@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from merkatd.database.scheduler import period_store
-from merkatd.embedded.faults import Fault, Kind
-from merkatd.embedded.states import State
+from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.model.vm_states import State
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.terms.refused_deployments import FREE
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, PERIOD_S, Arena, Player, fair_vm

@@ -9,8 +9,8 @@ import pytest
 
 from merkatd.currency import MICRO, micro
 from merkatd.currency.settings import Money
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import debts_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Quotes

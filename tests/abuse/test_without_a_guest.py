@@ -2,7 +2,7 @@
 
 import pytest
 
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.market.price import PriceRule
 from tests.abuse.arena import CORES, PERIOD_S, Arena, Outcome, Player
 from tests.abuse.listed import Moves

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.faults import Fault
-from merkatd.embedded.faults import Kind as FaultKind
+from merkatd.embedded.machines.faults import Fault
+from merkatd.embedded.machines.faults import Kind as FaultKind
 from tests.commands.asking import Daemon, Shell
 
 

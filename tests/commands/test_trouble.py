@@ -7,8 +7,8 @@ import pytest
 
 from merkatd import ledger
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.faults import Fault, Kind
-from merkatd.embedded.states import HostState, Lcm
+from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.model.vm_states import HostState, Lcm
 from tests.commands.asking import Daemon, Shell
 
 ERROR = "Error monitoring Host host000 (0): ssh: connect to host host000: No route to host"

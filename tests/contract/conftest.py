@@ -12,9 +12,9 @@ from lxml import etree
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline, Threads
-from merkatd.embedded.server import serve
-from merkatd.embedded.settings import Delays, Settings
-from merkatd.embedded.transport import MemoryTransport
+from merkatd.embedded.memory_transport import MemoryTransport
+from merkatd.embedded.model.settings import Delays, Settings
+from merkatd.embedded.rpc_server import serve
 from merkatd.opennebula import HttpTransport
 from tests.contract.beside import Daemon
 from tests.contract.cleaning import clean, refuse_to_harm, restore

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import DeferredList, ensureDeferred
 
 from merkatd.cluster import Create
-from merkatd.embedded.settings import VM_RESTRICTED, Settings
+from merkatd.embedded.model.settings import VM_RESTRICTED, Settings
 from merkatd.opennebula import Client, OpenNebulaCloud
 from merkatd.scheduler.base.ports import Answer, Reply
 from tests.contract.conftest import HOSTS, in_memory

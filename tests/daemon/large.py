@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from twisted.internet.task import Clock
 
-from merkatd.embedded.cloud import Cloud, HostSize
-from merkatd.embedded.store import SqliteStore
+from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.state_file import SqliteStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from merkatd.embedded.clock import Time
+    from merkatd.embedded.model.event_clock import Time
 
 PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as its test
 ADMIN = f"oneadmin:{PASSWORD}"

@@ -4,7 +4,7 @@ from merkatd.demo.domains import Kind, described, disk
 from merkatd.demo.following import End, Move, Start, changes
 from merkatd.demo.scale import SIMULATED, of_this_machine
 from merkatd.demo.script import CAST, errand, vm_template
-from merkatd.embedded.states import Lcm, State
+from merkatd.embedded.model.vm_states import Lcm, State
 from merkatd.opennebula.pools.vm_pool import VmRow
 
 

@@ -8,7 +8,7 @@ from merkatd.demo.script import CAST, Tenant
 from merkatd.demo.state import Standing
 from merkatd.demo.summary import account, summary
 from merkatd.demo.tenant import Player
-from merkatd.embedded.states import State
+from merkatd.embedded.model.vm_states import State
 from merkatd.opennebula import Client
 from tests.scheduler.frontend import START_S, Frontend
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.settings import Settings
+from merkatd.embedded.model.settings import Settings
 from merkatd.opennebula.preflight.advice import (
     Cluster,
     Facts,

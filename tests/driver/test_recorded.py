@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.opennebula.driver.driver_request import read_action
 from tests.driver.oned import Oned
 from tests.scheduler.frontend import Frontend

@@ -5,8 +5,8 @@ OpenNebula tells nobody that it refused.
 
 import pytest
 
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.model.settings import HostSize
 from tests.driver.oned import Oned
 from tests.scheduler.frontend import Frontend
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.settings import Guesting, Settings
+from merkatd.embedded.model.settings import Guesting, HostSize, Settings
 from tests.embedded.support import Bench
 
 START_S = 1.09

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from merkatd.embedded.command import add_arguments, run
+from merkatd.commands.programs.embedded_command import add_arguments, run
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()

@@ -16,8 +16,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThread
 
 from merkatd.embedded.cloud import Cloud
-from merkatd.embedded.server import Server, serve
-from merkatd.embedded.settings import Settings
+from merkatd.embedded.model.settings import Settings
+from merkatd.embedded.rpc_server import Server, serve
 
 asyncioreactor.install()  # type: ignore[no-untyped-call]  # Twisted leaves it untyped
 

@@ -8,13 +8,14 @@ import numpy as np
 from lxml import etree
 from twisted.internet.task import Clock
 
-from merkatd.embedded.cloud import Cloud, HostSize
-from merkatd.embedded.transport import MemoryTransport
+from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.memory_transport import MemoryTransport
+from merkatd.embedded.model.settings import HostSize
 from tests.contract.ways import DONE, HOLD, OFF, PENDING, STOPPED, SUSPENDED, UNDEPLOYED
 
 if TYPE_CHECKING:
-    from merkatd.embedded.records import Vm
-    from merkatd.embedded.settings import Settings
+    from merkatd.embedded.model.records import Vm
+    from merkatd.embedded.model.settings import Settings
 
 ADMIN = "oneadmin:secret"
 SMALL = "CPU=1\nMEMORY=512"

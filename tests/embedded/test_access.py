@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from merkatd.embedded.access import digest
+from merkatd.embedded.model.access import digest
 from tests.embedded.support import SMALL, Bench, xml
 
 VM, HOST, USER, DATASTORE = 0x1000000000, 0x2000000000, 0x10000000000, 0x100000000000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.embedded.settings import Settings
+from merkatd.embedded.model.settings import Settings
 from tests.embedded.support import Bench, xml
 
 BIG = "CPU=4\nMEMORY=2048"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
-from merkatd.embedded.clock import Agenda, ScaledClock
+from merkatd.embedded.model.event_clock import Agenda, ScaledClock
 
 
 def test_events_see_the_moment_they_were_due() -> None:

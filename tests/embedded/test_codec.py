@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from merkatd.embedded.codec import dump, load
-from merkatd.embedded.guest import Limits
+from merkatd.base.decoder import dump, load
+from merkatd.embedded.machines.guest_simulation import Limits
 
 LIMITS = Limits(cpu_shares=100, memory_mib=512, pins=((1,), ()), network_kb_s=125, disk_kib_s=7)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from merkatd.embedded import cloudfile
-from merkatd.embedded.call import METHODS
-from merkatd.embedded.faults import Kind
+from merkatd.embedded import cloud_file
+from merkatd.embedded.machines.faults import Kind
+from merkatd.embedded.methods.call import METHODS
 from tests.embedded.process import ROOT
 from tests.embedded.support import Bench
 
@@ -35,7 +35,7 @@ def test_the_file_describes_a_cloud(tmp_path: Path) -> None:
     path = tmp_path / "cloud.toml"
     path.write_text(blocks("toml")[0])
     bench = Bench(0)
-    cloudfile.build(bench.cloud, cloudfile.read(path))
+    cloud_file.build(bench.cloud, cloud_file.read(path))
     assert len(bench.cloud.world.hosts) == 4
 
 

@@ -11,8 +11,8 @@ from xml.parsers.expat import ExpatError
 import pytest
 from lxml import etree
 
-from merkatd.embedded.faults import Fault, Kind
-from merkatd.embedded.transport import ConnectionDropped, carried
+from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.memory_transport import ConnectionDropped, carried
 from tests.embedded.process import remote
 from tests.embedded.support import ADMIN, SMALL, Bench, xml
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.embedded.faults import Fault, Kind
-from merkatd.embedded.guest import Behaviour, Guest, Limits
-from merkatd.embedded.settings import Guesting
+from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.machines.guest_simulation import Behaviour, Guest, Limits
+from merkatd.embedded.model.settings import Guesting
 from tests.embedded.guests import START_S, job, rates, small, start
 from tests.embedded.support import xml
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.hostlimits import LimitsError
+from merkatd.embedded.machines.core_division import LimitsError
+from merkatd.embedded.model.settings import HostSize
 from tests.embedded.guests import job, rates, small, start
 from tests.embedded.support import Bench
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from tests.contract.ways import DONE, OFF, PENDING, RUNNING, SUSPENDED
 from tests.embedded.support import Bench, in_state
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.embedded.sharing import Claim, divide, divide_pinned
+from merkatd.embedded.machines.core_division import Claim, divide, divide_pinned
 
 CLAIMS = st.lists(
     st.tuples(st.integers(2, 8192), st.floats(0, 16, allow_subnormal=False)),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from merkatd.embedded.settings import Delays, Settings
+from merkatd.embedded.model.settings import Delays, Settings
 from tests.contract.ways import (
     ACTIONS,
     AT_ONCE,

@@ -16,7 +16,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from merkatd.embedded.cloud import Cloud
-from merkatd.embedded.store import SqliteStore, StateError
+from merkatd.embedded.state_file import SqliteStore, StateError
 from tests.embedded.process import ROOT, Remote, remote
 from tests.embedded.support import Bench, xml
 
@@ -232,10 +232,10 @@ def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -
     path = tmp_path / "cloud.toml"
     path.write_text(text)
     bench = Bench(0)
-    from merkatd.embedded import cloudfile  # noqa: PLC0415 - beside its one use
+    from merkatd.embedded import cloud_file  # noqa: PLC0415 - beside its one use
 
-    with pytest.raises(cloudfile.CloudFileError) as raised:
-        cloudfile.build(bench.cloud, cloudfile.read(path))
+    with pytest.raises(cloud_file.CloudFileError) as raised:
+        cloud_file.build(bench.cloud, cloud_file.read(path))
     assert message in str(raised.value)
 
 

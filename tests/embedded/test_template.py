@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from merkatd.embedded.template import ParseError, Template, parse
+from merkatd.embedded.model.template_text import ParseError, Template, parse
 from tests.embedded.support import Bench, xml
 
 NAMES = st.from_regex(r"[A-WYZ][A-Z0-9_]{0,8}", fullmatch=True)

@@ -14,7 +14,7 @@ import numpy as np
 from merkatd.cluster import Ints, Migrate
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.journal import Wanted
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.placement.groups import group_strategy
 from merkatd.placement.groups.group_phases import mapped
 from tests.groups.site import Site, template

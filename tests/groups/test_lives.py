@@ -10,8 +10,8 @@ from merkatd.api.questions.groups import GroupQuestions
 from merkatd.cluster import Terminate
 from merkatd.database.fleets.group_store import Group
 from merkatd.database.scheduler import journal
-from merkatd.embedded import faults
-from merkatd.embedded.faults import Fault
+from merkatd.embedded.machines import faults
+from merkatd.embedded.machines.faults import Fault
 from merkatd.groups import keeping
 from merkatd.groups.fleet import orders
 from merkatd.ledger import LedgerError, NotFoundError

@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.hypervisor import EmbeddedHypervisors
-from merkatd.hypervisor.embedded import HostStep
+from merkatd.hypervisor.simulated_hosts import HostStep
 from merkatd.limits import UNSET, Topology
 from merkatd.scheduler.base.ports import UnreachableError, Use
 from tests.opennebula.worlds import ADMIN, SMALL, World, in_memory, migrate

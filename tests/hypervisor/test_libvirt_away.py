@@ -10,7 +10,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import globalLogPublisher
 
 from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings
-from merkatd.hypervisor.libvirt.workers import Workers
+from merkatd.hypervisor.libvirt.host_queues import Workers
 from merkatd.limits import UNSET
 from tests.hypervisor.bed import Bed, limit
 from tests.hypervisor.double import DoubleHost

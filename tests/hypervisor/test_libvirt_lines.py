@@ -9,10 +9,9 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from merkatd.hypervisor.libvirt import LibvirtSettings, Place
-from merkatd.hypervisor.libvirt.errors import AbandonedError
-from merkatd.hypervisor.libvirt.host import Host
-from merkatd.hypervisor.libvirt.lines import Lines, Steps
-from merkatd.hypervisor.libvirt.progress import Progress
+from merkatd.hypervisor.libvirt.host.host_connection import Host, Progress
+from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError
+from merkatd.hypervisor.libvirt.host_queues import Lines, Steps
 
 CALL_S = 0.005
 

@@ -13,14 +13,12 @@ from merkatd.hypervisor.libvirt import (
     LibvirtSettings,
     MissingError,
     Place,
-    binding,
 )
-from merkatd.hypervisor.libvirt.described import Described
-from merkatd.hypervisor.libvirt.guest import Guest
-from merkatd.hypervisor.libvirt.host import Host
-from merkatd.hypervisor.libvirt.kvm import Kvm
-from merkatd.hypervisor.libvirt.places import wrong_pattern
-from merkatd.hypervisor.libvirt.settings import wrong_command
+from merkatd.hypervisor.libvirt.host import libvirt_module
+from merkatd.hypervisor.libvirt.host.guest import Described, Guest
+from merkatd.hypervisor.libvirt.host.host_connection import Host
+from merkatd.hypervisor.libvirt.host.kvm import Kvm
+from merkatd.hypervisor.libvirt.host.settings import wrong_command, wrong_pattern
 from tests.hypervisor.bed import OneThread
 
 HERE = Place(7, "node-7.example", 101)
@@ -95,7 +93,7 @@ def test_commands_on_a_host() -> None:
 
 def test_without_libvirt_s_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said what to install."""
-    monkeypatch.setattr(binding, "libvirt", None)
+    monkeypatch.setattr(libvirt_module, "libvirt", None)
     with pytest.raises(MissingError, match=r"merkat\[kvm\].*libvirt-dev"):
         LibvirtHypervisors(OneThread(), lambda _place: "qemu:///system")
 

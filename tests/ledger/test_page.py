@@ -14,7 +14,7 @@ from twisted.internet.defer import ensureDeferred
 from merkatd.api.questions import DaemonQuestions
 from merkatd.config.load import load
 from merkatd.database.ledger.entry_store import audit
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import Month, statement, tenants
 from tests.commands.asking import Daemon, Shell
 from tests.scheduler import frontend

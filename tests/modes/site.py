@@ -7,7 +7,7 @@ from twisted.internet.defer import ensureDeferred
 
 from merkatd.api.questions import DaemonQuestions
 from merkatd.database.scheduler.order_store import Mode
-from merkatd.embedded.transport import MemoryTransport
+from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.scheduler.execution.delegation import Room, Wanted
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 

@@ -11,8 +11,8 @@ import numpy as np
 from twisted.internet.task import Clock
 
 from merkatd.embedded.cloud import Cloud
-from merkatd.embedded.server import serve
-from merkatd.embedded.settings import Settings
+from merkatd.embedded.model.settings import Settings
+from merkatd.embedded.rpc_server import serve
 from tests.opennebula.worlds import ADMIN, RealTime
 
 HOSTS, VMS = 1_000, 10_000

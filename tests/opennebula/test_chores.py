@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.settings import Settings
+from merkatd.embedded.model.settings import Settings
 from merkatd.opennebula import scheduled_actions
 from tests.opennebula.worlds import SMALL, World, in_memory
 

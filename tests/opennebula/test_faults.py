@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from merkatd.cluster import Step
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from merkatd.scheduler.base.ports import Answer, UnreachableError
 from tests.opennebula.worlds import ADMIN, SMALL, World, create, deploy
 

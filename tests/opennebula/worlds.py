@@ -15,10 +15,10 @@ from twisted.python.failure import Failure
 
 from merkatd.base.clock import Executor, Inline, Threads
 from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate
-from merkatd.embedded.cloud import Cloud, HostSize
-from merkatd.embedded.server import serve
-from merkatd.embedded.settings import Delays, Settings
-from merkatd.embedded.transport import MemoryTransport
+from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.memory_transport import MemoryTransport
+from merkatd.embedded.model.settings import Delays, HostSize, Settings
+from merkatd.embedded.rpc_server import serve
 from merkatd.opennebula import Client, HttpTransport, OpenNebulaCloud, Transport
 from merkatd.scheduler.base.ports import Answer, Reply
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from merkatd.platforms.ports import SetSize
 from tests.platforms.site import VM, Site
 from tests.scheduler.frontend import SESSION

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from merkatd.cluster import VmState
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from merkatd.platforms.ordering import Update
 from merkatd.platforms.replacing import MOST, WINDOW_S, Failures, exhausted, failing, replaced
 from tests.platforms.site import Site

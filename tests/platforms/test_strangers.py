@@ -2,7 +2,7 @@
 
 import pytest
 
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from merkatd.platforms.ordering import OrderError
 from merkatd.platforms.ports import GiveUp, SetSize
 from tests.platforms.site import BOB, Site

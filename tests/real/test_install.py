@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.access import Kind, Right
+from merkatd.embedded.model.access import Kind, Right
 from tests.real import made
 from tests.real.beside import SESSION, VMS, cloud, running
 from tests.real.host import ROOT, until

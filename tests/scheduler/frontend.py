@@ -18,9 +18,10 @@ from merkatd.database.ledger.entry_store import audit
 from merkatd.database.scheduler import journal, period_store
 from merkatd.database.scheduler.order_store import Order
 from merkatd.database.scheduler.step_store import StepState
-from merkatd.embedded.cloud import Cloud, HostSize
-from merkatd.embedded.states import Lcm, State
-from merkatd.embedded.transport import MemoryTransport
+from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.memory_transport import MemoryTransport
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.model.vm_states import Lcm, State
 from merkatd.hypervisor import EmbeddedHypervisors
 from merkatd.market.price import PriceRule
 from merkatd.opennebula import Client, OpenNebulaCloud

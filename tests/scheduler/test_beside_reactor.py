@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from merkatd.hypervisor import EmbeddedHypervisors, embedded
-from merkatd.hypervisor.libvirt import adapter
+from merkatd.hypervisor import EmbeddedHypervisors, simulated_hosts
+from merkatd.hypervisor.libvirt import libvirt_adapter
 from merkatd.scheduler.execution import execute
 from merkatd.scheduler.execution.execute import Mended
 from merkatd.scheduler.observation.observed import RecentUse
@@ -43,8 +43,10 @@ def test_a_period_goes_through_all_vms_beside_the_reactor(monkeypatch: pytest.Mo
     """Columns of use, recent use, reasons, steps by VM, and what became of them."""
     beside = Beside()
     watch = Watch(beside, monkeypatch)
-    functions = [(embedded, "_use"), (embedded, "_by_vm"), (embedded, "_asked"),
-                 (RecentUse, "met"), (execute, "told_also"), (act, "_acted")]  # fmt: skip
+    functions: list[tuple[object, str]] = [
+        *((simulated_hosts, name) for name in ("_use", "_by_vm", "_asked")),
+        *((RecentUse, "met"), (execute, "told_also"), (act, "_acted")),
+    ]
     for where, name in functions:
         watch.of(where, name)
 
@@ -68,8 +70,8 @@ def test_rows_of_libvirt_hosts_become_columns_beside_the_reactor(
     """Grouping by host as well."""
     beside = Beside()
     watch = Watch(beside, monkeypatch)
-    watch.of(adapter, "use_of")
-    watch.of(adapter, "_grouped")
+    watch.of(libvirt_adapter, "use_of")
+    watch.of(libvirt_adapter, "_grouped")
     host = DoubleHost("qemu")
     for vm in range(3):
         host.start(vm)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import HostState, VmState
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.settings import Delays
+from merkatd.embedded.model.settings import Delays, HostSize
 from merkatd.scheduler.base.settings import Rhythm
 from merkatd.scheduler.observation.under_way import under_way
 from tests.scheduler.frontend import Frontend

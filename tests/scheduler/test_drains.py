@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.currency.settings import Money
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from tests.scheduler.frontend import Frontend
 
 

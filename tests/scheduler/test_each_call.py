@@ -10,7 +10,7 @@ import pytest
 
 from merkatd.cluster import Create, Resume, Step, Stop, Suspend, Terminate, VmState
 from merkatd.database.scheduler import journal
-from merkatd.embedded.transport import ConnectionDropped, MemoryTransport
+from merkatd.embedded.memory_transport import ConnectionDropped, MemoryTransport
 from merkatd.scheduler.base.ports import Transactions, UnreachableError
 from merkatd.scheduler.observation.observed import Seen
 from tests.scheduler.frontend import QUICK

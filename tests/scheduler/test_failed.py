@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from merkatd.cluster import Migrate
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.settings import Delays
+from merkatd.embedded.model.settings import Delays, HostSize
 from merkatd.scheduler.base.settings import Rhythm
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.test_acting import careful_settings

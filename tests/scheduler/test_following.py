@@ -8,8 +8,8 @@ import pytest
 
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.states import State
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.model.vm_states import State
 from tests.scheduler.frontend import PAPER_MARKET, QUICK, Frontend
 
 LOOK_S = QUICK.arrival_look_s

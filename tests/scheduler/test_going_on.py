@@ -13,7 +13,7 @@ from merkatd.database.ledger import reservation_store, usage_store
 from merkatd.database.scheduler import period_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.period_store import PeriodState
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import LedgerError
 from merkatd.scheduler.base.settings import Acting, Market
 from merkatd.scheduler.charging.charge import purse_of

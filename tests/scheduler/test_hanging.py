@@ -8,8 +8,8 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.cluster import Step, Suspend
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.model.settings import HostSize
 from merkatd.scheduler.base.settings import Rhythm
 from tests.scheduler.frontend import Frontend
 

@@ -11,7 +11,7 @@ from merkatd.cluster import HostState
 from merkatd.database.scheduler import journal, migration_history
 from merkatd.database.scheduler.migration_history import REMEMBERED_S
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.scheduler.terms.failed_migrations import LONGEST_REST_S
 from tests.scheduler.frontend import Frontend

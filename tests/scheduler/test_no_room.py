@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Decision, HostState, Migrate, Plan, Snapshot
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.limits import Limits
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing

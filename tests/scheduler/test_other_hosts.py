@@ -3,7 +3,7 @@
 import pytest
 
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.scheduler.base.settings import Market
 from tests.scheduler.frontend import Frontend
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from tests.scheduler.frontend import Frontend
 from tests.scheduler.test_leading import Daemon
 

@@ -12,7 +12,7 @@ from merkatd.database.scheduler import journal, period_store, price_store
 from merkatd.database.scheduler.bid_store import Bid, BidSource, say
 from merkatd.database.scheduler.order_store import Order
 from merkatd.database.scheduler.step_store import StepState
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.scheduler.phases.announce import Announcement
 from tests.scheduler.frontend import Frontend, entries_by_reference
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from merkatd.database.scheduler.order_store import Order
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from tests.scheduler.frontend import Frontend
 
 RIGID_MIB = 1536

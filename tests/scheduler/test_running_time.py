@@ -9,8 +9,8 @@ import pytest
 
 from merkatd.database.ledger import usage_store
 from merkatd.database.scheduler import period_store
-from merkatd.embedded.cloud import HostSize
-from merkatd.embedded.states import State
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.model.vm_states import State
 from merkatd.opennebula.rpc.http_reply import TooLongError
 from merkatd.scheduler.base.last_records import LastRecords
 from merkatd.scheduler.base.ports import Histories, Record, UnreachableError

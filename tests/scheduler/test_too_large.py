@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 SMALL, LARGE = HostSize(800, 8_192), HostSize(800, 32_768)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate, Snapshot
-from merkatd.embedded.faults import Fault, Kind
+from merkatd.embedded.machines.faults import Fault, Kind
 from merkatd.market.error import assess
 from tests.scheduler.frontend import Frontend
 

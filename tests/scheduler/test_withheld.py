@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from merkatd.cluster import Migrate
-from merkatd.embedded.cloud import HostSize
+from merkatd.embedded.model.settings import HostSize
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.scheduler.base.settings import Market
 from merkatd.scheduler.phases.migration_waves import waves

@@ -11,7 +11,7 @@ from controllers.monitors.queues.slurm import Slurm
 from controllers.monitors.ssh import MOST_BYTES
 from controllers.monitors.tail import Position
 from merkatd.api.questions.groups import LONGEST_TEMPLATE
-from merkatd.embedded import template
+from merkatd.embedded.model import template_text
 from tests.worst.search import Parser
 
 MONITOR_S = 1.0
@@ -26,8 +26,8 @@ def _log(text: str) -> None:
 
 def _embedded(text: str) -> None:
     """As a call of the embedded cloud reads it and shows it again."""
-    found = template.parse(text)
-    template.shown(found, "TEMPLATE")
+    found = template_text.parse(text)
+    template_text.shown(found, "TEMPLATE")
 
 
 LOG = Parser(
@@ -131,6 +131,6 @@ EMBEDDED = Parser(
         ("<TEMPLATE><A>", "&amp;", "</A></TEMPLATE>"),
         ("<TEMPLATE><A>", "<B{n}>1</B{n}>", "</A></TEMPLATE>"),
     ),
-    refuses=(template.ParseError,),
+    refuses=(template_text.ParseError,),
 )
 MONITORED = (LOG, SIGNS, SLURM, GRID_ENGINE, EMBEDDED)

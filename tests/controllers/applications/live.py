@@ -8,7 +8,7 @@ from controllers.controller import Controller
 from controllers.kinds import CONTROLLERS
 from controllers.monitors.counting import of_guest, told
 from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.embedded.guest import Guest
+from merkatd.embedded.machines.guest_simulation import Guest
 from merkatd.platforms.ports import Kinds, News, Outcome
 from tests.platforms.site import Site
 

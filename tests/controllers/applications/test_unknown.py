@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.embedded.states import Lcm
+from merkatd.embedded.model.vm_states import Lcm
 from merkatd.platforms.ports import SetSize
 from tests.controllers.applications.batch_site import Site as BatchSite
 from tests.controllers.applications.live import Live

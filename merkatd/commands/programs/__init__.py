@@ -1,0 +1,1 @@
+"""Verbs that are programs of their own."""

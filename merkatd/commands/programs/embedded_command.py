@@ -1,0 +1,99 @@
+"""`merkatd embedded`: an embedded cloud as a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.task import LoopingCall
+
+from merkatd.embedded import cloud_file
+from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud_file import clock_of, open_cloud
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.rpc_server import Server, serve
+from merkatd.embedded.state_file import SqliteStore, StateError
+from merkatd.garbage import Garbage
+
+if TYPE_CHECKING:
+    import argparse
+
+_REST_S = 60.0
+"""Between two looks at whether a whole collection of garbage is due."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("--listen", default="127.0.0.1:2633", metavar="HOST:PORT",
+                        help="where to answer; port 0 picks one")  # fmt: skip
+    parser.add_argument("--hosts", type=int, default=8, help="how many hosts a new cloud has")
+    parser.add_argument("--cpu", type=int, default=8, help="cores of each host")
+    parser.add_argument("--memory", default="16GiB", help="memory of each host")
+    parser.add_argument("--file", type=Path, help="TOML file that describes a new cloud instead")
+    parser.add_argument("--password", default="opennebula", help="oneadmin's in a new cloud")
+    parser.add_argument("--state", type=Path, help="SQLite file that outlives the process")
+    parser.add_argument("--speed", type=float, default=1.0, help="how fast its time runs")
+    parser.add_argument("--seed", type=int, default=0, help="of all its randomness")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve a cloud until SIGTERM or SIGINT; prints its address once it answers."""
+    from twisted.internet import reactor as installed  # noqa: PLC0415 - whichever was installed
+
+    reactor: Any = installed
+    store = None
+    try:
+        host, port = _address(arguments.listen)
+        if arguments.speed <= 0:
+            _wrong(f"--speed must be above 0, not {arguments.speed}")
+        store = SqliteStore(arguments.state) if arguments.state else None
+        cloud = _cloud(arguments, store, reactor)
+        server = serve(cloud, reactor, host, port)
+    except (cloud_file.CloudFileError, StateError, CannotListenError, OSError) as error:
+        if store is not None:
+            store.close()
+        sys.stderr.write(f"merkatd embedded: {error}\n")
+        return 2
+    garbage = Garbage()
+    garbage.start()
+    LoopingCall(garbage.after_period).start(_REST_S, now=False)
+    reactor.addSystemEventTrigger("before", "shutdown", lambda: ensureDeferred(_end(server, cloud)))
+    reactor.callWhenRunning(_announce, server.endpoint)
+    reactor.run()
+    return 0
+
+
+async def _end(server: Server, cloud: Cloud) -> None:
+    # No call may be answered that is not written down.
+    await server.stop()
+    cloud.close()
+
+
+def _announce(endpoint: str) -> None:
+    sys.stdout.write(f"{endpoint}\n")
+    sys.stdout.flush()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        _wrong(f"--listen must be HOST:PORT, not {text!r}")
+    return host, int(port)
+
+
+def _wrong(text: str) -> None:
+    raise cloud_file.CloudFileError(text)
+
+
+def _cloud(arguments: argparse.Namespace, store: SqliteStore | None, reactor: Any) -> Cloud:
+    size = HostSize(arguments.cpu * 100, cloud_file.memory_mib(arguments.memory))
+    plan = (
+        cloud_file.read(arguments.file)
+        if arguments.file
+        else cloud_file.Plan(hosts=(cloud_file.HostGroup(arguments.hosts, size),))
+    )
+    clock = clock_of(arguments.speed, store, reactor)
+    return open_cloud(clock, plan, arguments.password, arguments.seed, store)

@@ -1,0 +1,1 @@
+"""What happens to VMs and hosts in time."""

@@ -1,0 +1,148 @@
+"""Faults on order: what goes wrong, where, how often; drawn from the generator handed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from merkatd.embedded.model.records import Vm
+    from merkatd.embedded.model.vm_states import Lcm
+
+
+class Kind(Enum):
+    """What can go wrong with a call, or with an operation."""
+
+    REFUSE = "refuse"
+    """The call is answered with a failure, and nothing is done."""
+    DELAY = "delay"
+    """The call is done, and answered later."""
+    LOSE = "lose"
+    """The call is done, and its answer lost with the connection."""
+    GARBAGE = "garbage"
+    """The call is done; its answer is no XML."""
+    TRUNCATE = "truncate"
+    """The call is done; the text in its answer breaks off, though XML-RPC around it is whole."""
+    HANG = "hang"
+    """The call is neither done nor answered."""
+    FAIL = "fail"
+    """A step of an operation fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One kind of fault and what it strikes; what is left out strikes all."""
+
+    kind: Kind
+    method: str = "one.*"
+    """A pattern of method names."""
+    vm: int = -1
+    host: int = -1
+    lcm: str = "*"
+    """A pattern of life-cycle states, for steps that fail."""
+    probability: float = 1.0
+    count: int = -1
+    """How many times it strikes before it is gone; -1 means always."""
+    code: int = 8192
+    text: str = "Injected fault"
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one call."""
+
+    refusal: Fault | None = None
+    delay_s: float = 0.0
+    fate: Kind | None = None
+    """How its answer fares; nothing if well."""
+
+
+_FATES = (Kind.HANG, Kind.LOSE, Kind.GARBAGE, Kind.TRUNCATE)
+
+
+class Faults:
+    """The faults in force, by number."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._faults: dict[int, Fault] = {}
+        self._left: dict[int, int] = {}
+        self._next = 0
+
+    def add(self, fault: Fault) -> int:
+        """Put a fault in force and tell its number."""
+        number = self._next
+        self._next += 1
+        self._faults[number] = fault
+        self._left[number] = fault.count
+        return number
+
+    def remove(self, number: int) -> bool:
+        """Lift a fault; whether it was in force."""
+        self._left.pop(number, None)
+        return self._faults.pop(number, None) is not None
+
+    def clear(self) -> None:
+        """Lift all faults."""
+        self._faults.clear()
+        self._left.clear()
+
+    def in_force(self) -> Mapping[int, Fault]:
+        """The faults that may still strike."""
+        return dict(self._faults)
+
+    def on_call(self, method: str, arguments: Sequence[object]) -> Verdict:
+        """What becomes of a call."""
+        refusal, delay_s, fate = None, 0.0, None
+        if not self._faults:
+            return Verdict()
+        vm, host = _objects(method, arguments)
+        for number, fault in list(self._faults.items()):
+            wanted = fault.kind is not Kind.FAIL and fnmatchcase(method, fault.method)
+            if not wanted or not self._strikes(number, fault, vm, host):
+                continue
+            if fault.kind is Kind.REFUSE:
+                refusal = fault
+            elif fault.kind is Kind.DELAY:
+                delay_s += fault.seconds
+            elif fate is None or _FATES.index(fault.kind) < _FATES.index(fate):
+                fate = fault.kind
+        return Verdict(refusal, delay_s, fate)
+
+    def on_step(self, vm: Vm, lcm: Lcm) -> bool:
+        """Whether a step of a VM fails."""
+        host = vm.history[-1].host if vm.history else -1
+        for number, fault in list(self._faults.items()):
+            wanted = fault.kind is Kind.FAIL and fnmatchcase(lcm.name, fault.lcm)
+            if wanted and self._strikes(number, fault, vm.id, host):
+                return True
+        return False
+
+    def _strikes(self, number: int, fault: Fault, vm: int, host: int) -> bool:
+        if fault.vm not in {-1, vm} or fault.host not in {-1, host}:
+            return False
+        if fault.probability < 1 and self._rng.random() >= fault.probability:
+            return False
+        if self._left[number] > 0:
+            self._left[number] -= 1
+            if self._left[number] == 0:
+                self.remove(number)
+        return True
+
+
+def _objects(method: str, arguments: Sequence[object]) -> tuple[int, int]:
+    """The VM and the host that a call is about, -1 for none."""
+    numbers = [item if type(item) is int else -1 for item in arguments[:2]] + [-1, -1]
+    if method == "one.vm.action":
+        return numbers[1], -1
+    if method.startswith("one.vm."):
+        moves = method in {"one.vm.deploy", "one.vm.migrate"}
+        return numbers[0], numbers[1] if moves else -1
+    return (-1, numbers[0]) if method.startswith("one.host.") else (-1, -1)

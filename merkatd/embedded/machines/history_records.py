@@ -1,0 +1,114 @@
+"""History records over a VM's life, with the times that oned writes into them.
+
+RSTIME and RETIME bound the time in which a guest ran. A VM that is resumed, resized or started
+again where it is gets a record of its own, as in oned (`cp_history`, `close_cp_history`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from merkatd.embedded.model.records import History
+from merkatd.embedded.model.vm_states import FAILURES, Action, Lcm, State
+
+if TYPE_CHECKING:
+    from merkatd.embedded.machines.operations import Step
+    from merkatd.embedded.model.records import Vm
+
+_CLOSED_BY_FAILURE = frozenset({Lcm.BOOT_STOPPED, Lcm.BOOT_UNDEPLOY})
+_SAVES = frozenset({Lcm.SAVE_STOP, Lcm.SAVE_SUSPEND})
+_AT_REST = frozenset({State.SUSPENDED, State.POWEROFF})
+
+
+def copy_record(vm: Vm, stamp: int, like: History | None = None) -> History:
+    """Append a record for the host of the last one (or of the one given) and return it."""
+    last = vm.history[-1]
+    like = like or last
+    new = History(last.seq + 1, like.host, like.hostname, like.cluster, like.datastore, stamp)
+    vm.history.append(new)
+    return new
+
+
+def begin_again(vm: Vm, stamp: int) -> None:
+    """A VM that is off or suspended is resumed where it is."""
+    vm.history[-1].etime = stamp
+    new = copy_record(vm, stamp)
+    new.rstime, new.action = stamp, Action.RESUME
+
+
+def split(vm: Vm, stamp: int, action: Action) -> None:
+    """Close the record for an action on a VM that stays where it is, running or off."""
+    last = vm.history[-1]
+    ran = last.retime == 0
+    last.retime, last.etime = last.retime or stamp, stamp
+    new = copy_record(vm, stamp)
+    new.action, last.action = last.action, action
+    new.rstime, new.retime = stamp, 0 if ran else stamp
+
+
+def leave(vm: Vm, stamp: int) -> None:
+    """The VM has left the host of the record before the last one."""
+    vm.history[-2].etime = vm.history[-2].retime = stamp
+
+
+def come_back(vm: Vm, stamp: int) -> None:
+    """A migration failed: the VM never left."""
+    vm.history[-1].etime = stamp
+    leave(vm, stamp)
+    copy_record(vm, stamp, vm.history[-2]).rstime = stamp
+
+
+def end(vm: Vm, stamp: int) -> None:
+    """The VM holds no host any more."""
+    for record in vm.history[-2:]:
+        if not record.etime:
+            record.etime = stamp
+            if record is vm.history[-1]:
+                record.eetime = stamp
+            if record.rstime and not record.retime:
+                record.retime = stamp
+
+
+def fail(vm: Vm, stamp: int) -> None:
+    """The step under way has failed."""
+    if vm.history and vm.lcm.name.startswith("BOOT"):
+        vm.history[-1].retime = stamp
+        if vm.lcm in _CLOSED_BY_FAILURE:
+            vm.history[-1].etime = stamp
+
+
+def enter(vm: Vm, step: Step, stamp: int) -> None:
+    """The VM enters a step of its operation."""
+    if not vm.history:
+        return
+    last, name = vm.history[-1], step.lcm.name
+    if step.lcm in FAILURES:
+        return
+    if name.startswith("PROLOG"):
+        last.pstime = stamp
+    elif name.startswith("BOOT"):
+        if vm.lcm.name.startswith("PROLOG"):
+            last.petime = last.rstime = stamp
+    elif name.startswith("EPILOG"):
+        last.estime = stamp
+        last.retime = last.retime or stamp
+    elif step.lcm is Lcm.RUNNING:
+        _enter_running(vm, last, stamp)
+    elif step.state in _AT_REST:
+        last.retime = stamp
+        if vm.lcm.name.startswith("PROLOG"):
+            last.petime = stamp
+
+
+def _enter_running(vm: Vm, last: History, stamp: int) -> None:
+    if vm.lcm is Lcm.MIGRATE:
+        last.rstime = last.rstime or stamp
+    elif vm.lcm.name.startswith("BOOT"):
+        _clear_action(last)
+        last.etime = last.retime = 0
+    elif vm.lcm in _SAVES:
+        _clear_action(last)
+
+
+def _clear_action(last: History) -> None:
+    last.action, last.uid, last.gid, last.request_id = Action.NONE, -1, -1, -1

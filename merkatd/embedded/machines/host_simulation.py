@@ -1,0 +1,307 @@
+"""The simulated hosts: which guest runs where, what it gets, and the limits set on it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from merkatd.embedded.machines.core_division import MOST_SHARES, LimitsError, check, rates
+from merkatd.embedded.machines.guest_simulation import Guest, Limits, behaviour_of
+from merkatd.embedded.model.vm_states import EXECUTING, Lcm, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from merkatd.embedded.machines.lifecycle import Lifecycle
+    from merkatd.embedded.model.records import Vm
+    from merkatd.embedded.model.world import World
+
+_STAYS = frozenset({Lcm.MIGRATE, Lcm.UNKNOWN, Lcm.HOTPLUG, Lcm.HOTPLUG_RESIZE})
+_RESTORES = ("BOOT_SUSPENDED", "BOOT_STOPPED", "BOOT_MIGRATE")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a host knows of a guest at one moment."""
+
+    vm: int
+    host: int
+    cpu_s: float
+    """Core-seconds used since its last start, there or in a domain that was moved there."""
+    balloon_mib: float
+    used_mib: float
+    limits: Limits
+    run: int
+    """The number of its domain: another one after each start and each migration."""
+
+
+class Hypervisors:
+    """All hosts' guests. Also the control object of an adapter: `set_limits` and `read`."""
+
+    def __init__(self, world: World, lifecycle: Lifecycle) -> None:
+        self._world = world
+        self._lifecycle = lifecycle
+        self._settings = world.settings.guests
+        self.guests: dict[int, Guest] = {}
+        self._on: dict[int, dict[int, Guest]] = {}
+        self._unsettled: set[int] = set()
+        self._wakings: dict[int, float] = {}
+        lifecycle.watch(self._moved)
+
+    # -- the adapter's side -------------------------------------------------------------------
+
+    def set_limits(
+        self,
+        vm_id: int,
+        *,
+        cpu_shares: int | None = None,
+        vcpu_quota: int | None = None,
+        global_quota: int | None = None,
+        pins: Sequence[Sequence[int]] | None = None,
+        memory_mib: int | None = None,
+        network_kb_s: int | None = None,
+        disk_kib_s: int | None = None,
+    ) -> Limits:
+        """Set some limits of a running guest and leave the others; quotas are per 100,000 us."""
+        guest = self.guests.get(vm_id)
+        host = self._world.hosts.get(guest.host) if guest else None
+        if guest is None or host is None:
+            raise LimitsError(f"VM {vm_id} has no domain: it runs on no host")
+        old = guest.limits
+        new = Limits(
+            cpu_shares=old.cpu_shares if cpu_shares is None else cpu_shares,
+            memory_mib=old.memory_mib if memory_mib is None else memory_mib,
+            vcpu_quota=old.vcpu_quota if vcpu_quota is None else vcpu_quota,
+            global_quota=old.global_quota if global_quota is None else global_quota,
+            pins=old.pins if pins is None else tuple(tuple(sorted(set(pin))) for pin in pins),
+            network_kb_s=old.network_kb_s if network_kb_s is None else network_kb_s,
+            disk_kib_s=old.disk_kib_s if disk_kib_s is None else disk_kib_s,
+        )
+        check(guest, new, host)
+        guest.advance(self._world.now(), self._settings)
+        guest.limits = new
+        self._unsettle(guest.host)
+        return new
+
+    def read(self, vm_ids: Iterable[int] | None = None) -> dict[int, Usage]:
+        """What the hosts know of these guests now; those that run nowhere are left out."""
+        self.settle()
+        now = self._world.now()
+        found: dict[int, Usage] = {}
+        for vm_id in self.guests if vm_ids is None else vm_ids:
+            guest = self.guests.get(vm_id)
+            if guest is None or guest.host < 0:
+                continue
+            guest.advance(now, self._settings)
+            found[vm_id] = Usage(
+                vm_id,
+                guest.host,
+                guest.cpu_s,
+                guest.balloon_mib,
+                guest.used_mib,
+                guest.limits,
+                guest.run,
+            )
+        return found
+
+    def runs(self, host_id: int) -> dict[int, int]:
+        """Return the numbers of the domains on a host, by VM."""
+        return {vm: guest.run for vm, guest in self._on.get(host_id, {}).items()}
+
+    # -- the cloud's side ---------------------------------------------------------------------
+
+    def guest(self, vm_id: int) -> Guest | None:
+        """A guest as it is now, running or not."""
+        self.settle()
+        guest = self.guests.get(vm_id)
+        if guest is not None:
+            guest.advance(self._world.now(), self._settings)
+        return guest
+
+    def on_host(self, host_id: int) -> list[Guest]:
+        """The guests that turn on a host, as they are now."""
+        self.settle()
+        guests = list(self._on.get(host_id, {}).values())
+        for guest in guests:
+            guest.advance(self._world.now(), self._settings)
+        return guests
+
+    def described(self, vm: Vm) -> None:
+        """A VM's templates have changed: its size, or what its guest does."""
+        guest = self.guests.get(vm.id)
+        if guest is None:
+            return
+        guest.advance(self._world.now(), self._settings)
+        guest.behaviour = behaviour_of(vm, self._settings)
+        guest.vcpus = vm.vcpus
+        if guest.size_mib != vm.memory_mib:
+            guest.size_mib = vm.memory_mib
+            guest.limits = replace(guest.limits, memory_mib=vm.memory_mib)
+        guest.limits = replace(guest.limits, pins=guest.limits.pins[: guest.vcpus])
+        self._keep(guest)
+
+    def reboot(self, vm_id: int) -> None:
+        """The guest starts anew inside its domain; the limits are the domain's and stay."""
+        guest = self.guests.get(vm_id)
+        if guest is not None:
+            guest.advance(self._world.now(), self._settings)
+            guest.reboot()
+            self._keep(guest)
+
+    def forget(self, vm_id: int) -> None:
+        """The VM begins from nothing."""
+        guest = self.guests.pop(vm_id, None)
+        if guest is not None:
+            self._take_off(guest)
+            self._world.changed("guest", vm_id)
+
+    def crash(self, host_id: int) -> None:
+        """A host dies, and all its guests with it."""
+        for guest in list(self._on.get(host_id, {}).values()):
+            self._take_off(guest)
+            guest.reboot()
+            self._keep(guest)
+
+    def can_arrive(self, vm: Vm) -> bool:
+        """Whether a live migration will end well: the target must have the cores pinned to."""
+        guest = self.guests.get(vm.id)
+        target = self._world.hosts.get(vm.history[-1].host)
+        if guest is None or target is None:
+            return True
+        cores = target.total_cpu // 100
+        return all(core < cores for pin in guest.limits.pins for core in pin)
+
+    def restore(self, guest: Guest) -> None:
+        """Take back a guest that was written down; `settle` afterwards goes on with it."""
+        self.guests[guest.vm] = guest
+        if guest.host >= 0:
+            self._on.setdefault(guest.host, {})[guest.vm] = guest
+            self._plan(guest.host)
+
+    def settle(self) -> None:
+        """Divide the hosts anew on which something has changed."""
+        while self._unsettled:
+            self._divide(self._unsettled.pop())
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _moved(self, vm: Vm, _state: State, before: Lcm) -> None:
+        if vm.state is State.DONE or (vm.state is State.PENDING and before is Lcm.CLEANUP_RESUBMIT):
+            self.forget(vm.id)
+            return
+        guest = self.guests.get(vm.id)
+        if vm.state is State.ACTIVE and vm.lcm in EXECUTING:
+            if vm.lcm not in _STAYS or guest is None:
+                self._run(vm, before)
+        elif guest is not None and guest.host >= 0:
+            self._take_off(guest)
+            if not vm.lcm.name.startswith("SAVE") and vm.state is not State.SUSPENDED:
+                guest.reboot()
+            self._keep(guest)
+
+    def _run(self, vm: Vm, before: Lcm) -> None:
+        host = self._world.hosts.get(vm.history[-1].host)
+        if host is None or not host.alive:
+            return
+        guest = self.guests.get(vm.id)
+        if guest is None:
+            guest = Guest(
+                vm.id,
+                vm.vcpus,
+                vm.memory_mib,
+                behaviour_of(vm, self._settings),
+                self._limits(vm),
+                at_s=self._world.now(),
+                balloon_mib=vm.memory_mib,
+            )
+            self.guests[vm.id] = guest
+        elif before is Lcm.HOTPLUG_RESIZE:
+            # It may have been undone meanwhile.
+            self.described(vm)
+        elif before.name.startswith("BOOT"):
+            guest.limits = self._limits(vm)
+            guest.size_mib, guest.vcpus = vm.memory_mib, vm.vcpus
+            guest.balloon_mib = vm.memory_mib
+            guest.cpu_s = 0.0  # of a new domain
+            if not before.name.startswith(_RESTORES):
+                guest.reboot()
+        if guest.host != host.id:
+            if guest.host >= 0:
+                guest.advance(self._world.now(), self._settings)
+                guest.cpu_s = 0.0
+            self._take_off(guest)
+            guest.host = host.id
+            guest.run += 1
+            self._on.setdefault(host.id, {})[vm.id] = guest
+        self._keep(guest)
+        if guest.finished and before is Lcm.MIGRATE:
+            self._end(guest)
+
+    def _limits(self, vm: Vm) -> Limits:
+        shares = math.ceil(vm.cpu * self._settings.shares_per_core / 100)
+        return Limits(cpu_shares=min(max(2, shares), MOST_SHARES), memory_mib=vm.memory_mib)
+
+    def _take_off(self, guest: Guest) -> None:
+        if guest.host < 0:
+            return
+        guest.advance(self._world.now(), self._settings)
+        self._on[guest.host].pop(guest.vm, None)
+        self._unsettle(guest.host)
+        guest.host, guest.rate = -1, 0.0
+
+    def _keep(self, guest: Guest) -> None:
+        self._world.changed("guest", guest.vm)
+        if guest.host >= 0:
+            self._unsettle(guest.host)
+
+    def _unsettle(self, host_id: int) -> None:
+        if not self._unsettled:
+            self._world.agenda.at(self._world.now(), self.settle)
+        self._unsettled.add(host_id)
+
+    def _divide(self, host_id: int) -> None:
+        host = self._world.hosts.get(host_id)
+        guests = list(self._on.get(host_id, {}).values())
+        now = self._world.now()
+        for guest in guests:
+            guest.advance(now, self._settings)
+            if guest.finished and guest.rate > 0:
+                self._end(guest)
+        if host is not None:
+            for guest, rate in zip(guests, rates(host, guests), strict=True):
+                guest.rate = rate
+        for guest in guests:
+            self._world.changed("guest", guest.vm)
+        self._plan(host_id)
+
+    def _plan(self, host_id: int) -> None:
+        """Wake up when the next guest is done, or sooner: too early a waking does no harm."""
+        guests = self._on.get(host_id, {}).values()
+        due_s = min((guest.finish_s(self._settings) for guest in guests), default=math.inf)
+        if math.isfinite(due_s) and due_s < self._wakings.get(host_id, math.inf):
+            self._wakings[host_id] = due_s
+            self._world.agenda.at(due_s, lambda: self._wake(host_id, due_s))
+
+    def _wake(self, host_id: int, due_s: float) -> None:
+        if self._wakings.get(host_id) != due_s:
+            return
+        del self._wakings[host_id]
+        now = self._world.now()
+        for guest in self._on.get(host_id, {}).values():
+            # A reading in between has moved its end by a rounding error.
+            if guest.finish_s(self._settings) <= now + 1e-6:
+                guest.complete(now, self._settings)
+            if guest.finished and guest.rate > 0:
+                self._unsettle(host_id)
+        self._plan(host_id)
+
+    def _end(self, guest: Guest) -> None:
+        if guest.behaviour.poweroff:
+            self._world.agenda.at(self._world.now(), lambda: self.turn_off(guest.vm))
+
+    def turn_off(self, vm_id: int) -> None:
+        """A guest has ended by itself, and monitoring sees that."""
+        vm = self._world.vms.get(vm_id)
+        if vm is not None and vm.lcm is Lcm.RUNNING and vm.run is None:
+            self._lifecycle.power_off(vm)

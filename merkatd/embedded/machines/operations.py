@@ -1,0 +1,201 @@
+"""The life of a VM as tables: what each operation passes through, and where its failures lead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from merkatd.embedded.model.vm_states import Lcm, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Effect(Enum):
+    """What entering a step does besides changing the state."""
+
+    CHARGE = "charge the host of the last history record"
+    LEAVE = "release the host before it, and close that record"
+    RELEASE = "release every host, and close the last record"
+    RETURN = "drop the last record: the VM stays where it was"
+    UNDO_RESIZE = "take the template and its charge back"
+    FORGET = "begin the guest's work anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One state on the way, entered after the one before it took its time."""
+
+    state: State
+    lcm: Lcm
+    effects: tuple[Effect, ...] = ()
+
+
+def _active(lcm: Lcm, *effects: Effect) -> Step:
+    return Step(State.ACTIVE, lcm, effects)
+
+
+_RUNNING = _active(Lcm.RUNNING)
+_ARRIVED = _active(Lcm.RUNNING, Effect.LEAVE)
+_GONE = Step(State.DONE, Lcm.LCM_INIT, (Effect.RELEASE,))
+_PENDING = Step(State.PENDING, Lcm.LCM_INIT)
+
+OPERATIONS: Mapping[str, tuple[Step, ...]] = MappingProxyType(
+    {
+        "deploy": (_active(Lcm.PROLOG, Effect.CHARGE), _active(Lcm.BOOT), _RUNNING),
+        "deploy-stopped": (
+            _active(Lcm.PROLOG_RESUME, Effect.CHARGE),
+            _active(Lcm.BOOT_STOPPED),
+            _RUNNING,
+        ),
+        "deploy-undeployed": (
+            _active(Lcm.PROLOG_UNDEPLOY, Effect.CHARGE),
+            _active(Lcm.BOOT_UNDEPLOY),
+            _RUNNING,
+        ),
+        "migrate-live": (_active(Lcm.MIGRATE, Effect.CHARGE), _ARRIVED),
+        "migrate-save": (
+            _active(Lcm.SAVE_MIGRATE, Effect.CHARGE),
+            _active(Lcm.PROLOG_MIGRATE, Effect.LEAVE),
+            _active(Lcm.BOOT_MIGRATE),
+            _RUNNING,
+        ),
+        "migrate-poweroff": (
+            _active(Lcm.SAVE_MIGRATE, Effect.CHARGE),
+            _active(Lcm.PROLOG_MIGRATE, Effect.LEAVE),
+            _active(Lcm.BOOT),
+            _RUNNING,
+        ),
+        "migrate-suspended": (
+            _active(Lcm.PROLOG_MIGRATE_SUSPEND, Effect.CHARGE, Effect.LEAVE),
+            Step(State.SUSPENDED, Lcm.LCM_INIT),
+        ),
+        "migrate-off": (
+            _active(Lcm.PROLOG_MIGRATE_POWEROFF, Effect.CHARGE, Effect.LEAVE),
+            Step(State.POWEROFF, Lcm.LCM_INIT),
+        ),
+        "suspend": (_active(Lcm.SAVE_SUSPEND), Step(State.SUSPENDED, Lcm.LCM_INIT)),
+        "resume-suspended": (_active(Lcm.BOOT_SUSPENDED), _RUNNING),
+        "poweroff": (_active(Lcm.SHUTDOWN_POWEROFF), Step(State.POWEROFF, Lcm.LCM_INIT)),
+        "resume-off": (_active(Lcm.BOOT_POWEROFF), _RUNNING),
+        "resume-unknown": (_active(Lcm.BOOT_UNKNOWN), _RUNNING),
+        "stop": (
+            _active(Lcm.SAVE_STOP),
+            _active(Lcm.EPILOG_STOP),
+            Step(State.STOPPED, Lcm.LCM_INIT, (Effect.RELEASE,)),
+        ),
+        "stop-suspended": (
+            _active(Lcm.EPILOG_STOP),
+            Step(State.STOPPED, Lcm.LCM_INIT, (Effect.RELEASE,)),
+        ),
+        "undeploy": (
+            _active(Lcm.SHUTDOWN_UNDEPLOY),
+            _active(Lcm.EPILOG_UNDEPLOY),
+            Step(State.UNDEPLOYED, Lcm.LCM_INIT, (Effect.RELEASE,)),
+        ),
+        "undeploy-off": (
+            _active(Lcm.EPILOG_UNDEPLOY),
+            Step(State.UNDEPLOYED, Lcm.LCM_INIT, (Effect.RELEASE,)),
+        ),
+        "resume-stopped": (_PENDING,),
+        "terminate": (_active(Lcm.SHUTDOWN), _active(Lcm.EPILOG), _GONE),
+        "terminate-off": (_active(Lcm.EPILOG), _GONE),
+        "resize": (_active(Lcm.HOTPLUG_RESIZE), _RUNNING),
+        "reconfigure": (_active(Lcm.HOTPLUG), _RUNNING),
+        "delete": (_active(Lcm.CLEANUP_DELETE, Effect.RELEASE), _GONE),
+        "recreate": (
+            _active(Lcm.CLEANUP_RESUBMIT, Effect.RELEASE),
+            Step(State.PENDING, Lcm.LCM_INIT, (Effect.FORGET,)),
+        ),
+    }
+)
+"""Each operation's steps; the last one is where the VM stays."""
+
+_HELD = {
+    Lcm.PROLOG: Lcm.PROLOG_FAILURE,
+    Lcm.BOOT: Lcm.BOOT_FAILURE,
+    Lcm.PROLOG_RESUME: Lcm.PROLOG_RESUME_FAILURE,
+    Lcm.BOOT_STOPPED: Lcm.BOOT_STOPPED_FAILURE,
+    Lcm.PROLOG_UNDEPLOY: Lcm.PROLOG_UNDEPLOY_FAILURE,
+    Lcm.BOOT_UNDEPLOY: Lcm.BOOT_UNDEPLOY_FAILURE,
+    Lcm.PROLOG_MIGRATE: Lcm.PROLOG_MIGRATE_FAILURE,
+    Lcm.BOOT_MIGRATE: Lcm.BOOT_MIGRATE_FAILURE,
+    Lcm.PROLOG_MIGRATE_POWEROFF: Lcm.PROLOG_MIGRATE_POWEROFF_FAILURE,
+    Lcm.PROLOG_MIGRATE_SUSPEND: Lcm.PROLOG_MIGRATE_SUSPEND_FAILURE,
+    Lcm.EPILOG: Lcm.EPILOG_FAILURE,
+    Lcm.EPILOG_STOP: Lcm.EPILOG_STOP_FAILURE,
+    Lcm.EPILOG_UNDEPLOY: Lcm.EPILOG_UNDEPLOY_FAILURE,
+}
+
+FAILURE: Mapping[Lcm, Step] = MappingProxyType(
+    {
+        **{lcm: _active(failure) for lcm, failure in _HELD.items()},
+        **dict.fromkeys(
+            (
+                Lcm.SAVE_STOP,
+                Lcm.SAVE_SUSPEND,
+                Lcm.SHUTDOWN,
+                Lcm.SHUTDOWN_POWEROFF,
+                Lcm.SHUTDOWN_UNDEPLOY,
+                Lcm.HOTPLUG,
+            ),
+            _RUNNING,
+        ),
+        **dict.fromkeys((Lcm.MIGRATE, Lcm.SAVE_MIGRATE), _active(Lcm.RUNNING, Effect.RETURN)),
+        Lcm.HOTPLUG_RESIZE: _active(Lcm.RUNNING, Effect.UNDO_RESIZE),
+        Lcm.BOOT_SUSPENDED: Step(State.SUSPENDED, Lcm.LCM_INIT),
+        Lcm.BOOT_POWEROFF: Step(State.POWEROFF, Lcm.LCM_INIT),
+        Lcm.BOOT_UNKNOWN: _active(Lcm.UNKNOWN),
+    }
+)
+"""Where a VM goes when what it does in a state fails. From a state of failure it can be retried."""
+
+_ON = frozenset({Lcm.RUNNING, Lcm.UNKNOWN})
+
+_BY_STATE: Mapping[str, Mapping[State, str]] = MappingProxyType(
+    {
+        "stop": {State.SUSPENDED: "stop-suspended"},
+        "undeploy": {State.POWEROFF: "undeploy-off"},
+        "resume": {
+            State.STOPPED: "resume-stopped",
+            State.UNDEPLOYED: "resume-stopped",
+            State.SUSPENDED: "resume-suspended",
+            State.POWEROFF: "resume-off",
+        },
+        "terminate": dict.fromkeys(
+            (State.SUSPENDED, State.POWEROFF, State.STOPPED, State.UNDEPLOYED), "terminate-off"
+        ),
+        "migrate": {State.SUSPENDED: "migrate-suspended", State.POWEROFF: "migrate-off"},
+        "deploy": {
+            State.PENDING: "deploy",
+            State.HOLD: "deploy",
+            State.STOPPED: "deploy",
+            State.UNDEPLOYED: "deploy",
+        },
+    }
+)
+
+_BY_LCM: Mapping[str, Mapping[Lcm, str]] = MappingProxyType(
+    {
+        "suspend": {Lcm.RUNNING: "suspend"},
+        "stop": {Lcm.RUNNING: "stop"},
+        "resume": {Lcm.UNKNOWN: "resume-unknown"},
+        "poweroff": dict.fromkeys(_ON, "poweroff"),
+        "undeploy": dict.fromkeys(_ON, "undeploy"),
+        "terminate": {
+            **dict.fromkeys(_ON, "terminate"),
+            **dict.fromkeys(_HELD.values(), "terminate-off"),
+        },
+        "migrate": dict.fromkeys(_ON, "migrate-save"),
+        "reboot": {Lcm.RUNNING: "reboot"},
+    }
+)
+
+
+def choose(action: str, state: State, lcm: Lcm) -> str | None:
+    """The operation that an action means in a state, or nothing where it isn't available."""
+    if state is State.ACTIVE:
+        return _BY_LCM.get(action, {}).get(lcm)
+    return _BY_STATE.get(action, {}).get(state)

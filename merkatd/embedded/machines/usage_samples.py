@@ -1,0 +1,147 @@
+"""Samples of what VMs and hosts use, taken at intervals or when first asked for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from merkatd.embedded.model.vm_states import Lcm, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from merkatd.embedded.machines.host_simulation import Hypervisors
+    from merkatd.embedded.model.records import Host, Vm
+    from merkatd.embedded.model.world import World
+
+
+_HOSTS_AT_ONCE = 2
+"""Hosts measured as one event, so that a large cloud is measured over several turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class VmSample:
+    """What a VM used: hundredths of a core on average since the sample before, and KiB."""
+
+    stamp: int
+    cpu: float
+    memory_kib: int
+
+    def values(self, vm_id: int) -> dict[str, int | float]:
+        """The values of the MONITORING element."""
+        return {
+            "CPU": round(self.cpu, 2),
+            "DISKRDBYTES": 0,
+            "DISKRDIOPS": 0,
+            "DISKWRBYTES": 0,
+            "DISKWRIOPS": 0,
+            "ID": vm_id,
+            "MEMORY": self.memory_kib,
+            "NETRX": 0,
+            "NETTX": 0,
+            "TIMESTAMP": self.stamp,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """What a host's guests used together."""
+
+    stamp: int
+    cpu: float
+    memory_kib: int
+
+
+@dataclass(slots=True)
+class _Meter:
+    samples: deque[VmSample]
+    cpu_s: float
+    at_s: float
+
+
+class Monitoring:
+    """Keeps the last samples of everything that runs."""
+
+    def __init__(self, world: World, guests: Hypervisors) -> None:
+        self._world = world
+        self._guests = guests
+        self._vms: dict[int, _Meter] = {}
+        self._hosts: dict[int, deque[HostSample]] = {}
+        self._wait()
+
+    def vm_sample(self, vm: Vm) -> VmSample | None:
+        """The last sample of a VM."""
+        samples = self.vm_samples(vm)
+        return samples[-1] if samples else None
+
+    def vm_samples(self, vm: Vm) -> Sequence[VmSample]:
+        """The samples of a VM, oldest first; one is taken if there is none and it runs."""
+        meter = self._vms.get(vm.id)
+        if meter is None or self._world.settings.monitor_interval_s <= 0:
+            self._measure_vm(vm.id)
+            meter = self._vms.get(vm.id)
+        return tuple(meter.samples) if meter else ()
+
+    def host_samples(self, host: Host) -> Sequence[HostSample]:
+        """The samples of a host, oldest first; one is taken if there is none."""
+        if not host.alive or host.offline:
+            return tuple(self._hosts.get(host.id, ()))
+        if host.id not in self._hosts or self._world.settings.monitor_interval_s <= 0:
+            self._measure_host(host)
+        return tuple(self._hosts[host.id])
+
+    def _wait(self) -> None:
+        interval_s = self._world.settings.monitor_interval_s
+        if interval_s > 0:
+            self._world.agenda.at(self._world.now() + interval_s, self._tick)
+
+    def _tick(self) -> None:
+        hosts = [host.id for host in self._world.hosts]
+        now = self._world.now()
+        for start in range(0, len(hosts), _HOSTS_AT_ONCE):
+            some = hosts[start : start + _HOSTS_AT_ONCE]
+            self._world.agenda.at(now, partial(self._measure_hosts, some))
+        for vm_id in [vm_id for vm_id in self._vms if not self._runs(vm_id)]:
+            del self._vms[vm_id]
+        self._wait()
+
+    def _measure_hosts(self, host_ids: Sequence[int]) -> None:
+        for host_id in host_ids:
+            host = self._world.hosts.get(host_id)
+            if host is not None and host.alive and not host.offline:
+                self._measure_host(host)
+
+    def _runs(self, vm_id: int) -> bool:
+        vm = self._world.vms.get(vm_id)
+        return vm is not None and vm.state is State.ACTIVE and vm.lcm is not Lcm.UNKNOWN
+
+    def _measure_host(self, host: Host) -> None:
+        cpu, memory_kib = 0.0, 0
+        for guest in self._guests.on_host(host.id):
+            sample = self._measure_vm(guest.vm)
+            if sample is not None:
+                cpu += sample.cpu
+                memory_kib += sample.memory_kib
+        samples = self._hosts.setdefault(host.id, self._queue())
+        samples.append(HostSample(self._world.stamp(), cpu, memory_kib))
+
+    def _measure_vm(self, vm_id: int) -> VmSample | None:
+        guest = self._guests.guest(vm_id)
+        if guest is None or guest.host < 0:
+            return None
+        now = self._world.now()
+        meter = self._vms.get(vm_id)
+        if meter is None:
+            meter = self._vms[vm_id] = _Meter(self._queue(), guest.cpu_s, now)
+        elapsed_s = now - meter.at_s
+        before_s = meter.cpu_s if guest.cpu_s >= meter.cpu_s else 0.0
+        cores = (guest.cpu_s - before_s) / elapsed_s if elapsed_s > 0 else guest.rate
+        meter.cpu_s, meter.at_s = guest.cpu_s, now
+        sample = VmSample(int(now), cores * 100, round(guest.balloon_mib * 1024))
+        meter.samples.append(sample)
+        return sample
+
+    def _queue(self) -> deque[Any]:
+        return deque(maxlen=self._world.settings.samples_kept)

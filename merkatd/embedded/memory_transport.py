@@ -1,0 +1,74 @@
+"""The way to a cloud in the same process: no sockets, the marshalling rules of XML-RPC."""
+
+from __future__ import annotations
+
+import re
+import xmlrpc.client
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+
+from merkatd.embedded.machines.faults import Kind
+from merkatd.embedded.model.errors import RpcFault
+
+if TYPE_CHECKING:
+    from merkatd.embedded.cloud import Cloud, Reply
+    from merkatd.embedded.methods.call import Plain
+
+_UNSENDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+class ConnectionDropped(ConnectionError):  # noqa: N818 - it is one of the connection errors
+    """The connection ended before an answer came."""
+
+
+class MemoryTransport:
+    """Calls a cloud directly. Without faults the answer is there when `call` is first awaited."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+
+    async def call(self, method: str, *arguments: Any) -> list[Plain]:
+        """Call a method, with what the socket would do to values and with its exceptions."""
+        sent = [carried(argument) for argument in arguments]
+        try:
+            reply = self._cloud.call(method, sent)
+        except RpcFault as fault:
+            raise xmlrpc.client.Fault(fault.code, fault.text) from None
+        await self._delivered(reply)
+        answer = carried(reply.plain())
+        if not isinstance(answer, list):
+            raise TypeError(method)
+        return answer
+
+    async def _delivered(self, reply: Reply) -> None:
+        verdict = reply.verdict
+        if verdict.fate is Kind.HANG:
+            await Deferred[None]()
+        if verdict.delay_s > 0:
+            waited: Deferred[None] = Deferred()
+            self._cloud.world.clock.callLater(verdict.delay_s, waited.callback, None)
+            await waited
+        if verdict.fate is Kind.LOSE:
+            raise ConnectionDropped("the connection was lost before the answer")
+        if verdict.fate is Kind.GARBAGE:
+            raise xmlrpc.client.ResponseError
+
+
+def carried(value: Any) -> Plain:
+    """A value as it comes out at the other end of an XML-RPC connection."""
+    if isinstance(value, str):
+        if _UNSENDABLE.search(value):
+            raise ValueError("XML can't carry this text's control characters")
+        return value.replace("\r\n", "\n").replace("\r", "\n")
+    if isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        if not -(2**31) <= value < 2**31:
+            raise OverflowError("int exceeds XML-RPC limits")
+        return value
+    if isinstance(value, dict):
+        return {str(key): carried(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [carried(item) for item in value]
+    raise TypeError(f"cannot marshal {type(value)} objects")

@@ -1,0 +1,189 @@
+"""What a call is: its caller, its refusals in oned's words, and the register of all methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from merkatd.embedded.model import template_text
+from merkatd.embedded.model.access import Kind, Right, Target, allowed, is_admin, vm_target
+from merkatd.embedded.model.errors import (
+    AUTHORIZATION,
+    INTERNAL,
+    NO_EXISTS,
+    WRONG_TYPE,
+    Refusal,
+    RpcFault,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from merkatd.embedded.cloud import Cloud
+    from merkatd.embedded.model.records import History, Host, User, Vm
+    from merkatd.embedded.model.template_text import Template
+    from merkatd.embedded.model.world import Record, Table
+    from merkatd.embedded.render.render_cache import Pool
+
+
+Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain]"
+"""What XML-RPC carries."""
+Answer: TypeAlias = "Plain | Pool"
+Function: TypeAlias = "Callable[..., Answer]"
+T = TypeVar("T", bound="Record")
+_LABELS = {
+    Kind.VM: "virtual machine",
+    Kind.HOST: "host",
+    Kind.IMAGE: "image",
+    Kind.NET: "virtual network",
+    Kind.USER: "user",
+    Kind.GROUP: "group",
+    Kind.ACL: "ACL",
+    Kind.DATASTORE: "datastore",
+    Kind.CLUSTER: "cluster",
+    Kind.VMGROUP: "vm group",
+    Kind.TEMPLATE: "virtual machine template",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method: which types it takes, and the function that does it."""
+
+    name: str
+    required: str
+    optional: str
+    function: Function
+
+
+METHODS: dict[str, Method] = {}
+
+
+def method(name: str, types: str = "") -> Callable[[Function], Function]:
+    """Register a function; types are `i`, `s`, `b`, `a` (any), the optional ones after `?`."""
+    required, _, optional = types.partition("?")
+
+    def register(function: Function) -> Function:
+        METHODS[name] = Method(name, required, optional, function)
+        return function
+
+    return register
+
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "i": lambda value: type(value) is int and -(2**31) <= value < 2**31,
+    "s": lambda value: type(value) is str,
+    "b": lambda value: type(value) is bool,
+    "a": lambda _value: True,
+}
+_TYPE_NAMES = {"i": "integer", "s": "a string", "b": "boolean"}
+
+
+def check_types(found: Method, values: list[Any]) -> None:
+    """Raise XML-RPC's own fault where arguments are missing or of the wrong type."""
+    if len(values) < len(found.required):
+        raise RpcFault(WRONG_TYPE, "Not enough parameters")
+    for kind, value in zip(found.required + found.optional, values, strict=False):
+        if not _TYPES[kind](value):
+            raise RpcFault(
+                WRONG_TYPE, f"Parameter that is supposed to be {_TYPE_NAMES[kind]} is not"
+            )
+
+
+_LOCKED = {
+    1: frozenset({Right.MANAGE, Right.ADMIN}),
+    2: frozenset({Right.MANAGE, Right.ADMIN}),
+    3: frozenset({Right.ADMIN}),
+}
+"""By level of a lock, what it forbids. To look is always allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call by one user."""
+
+    cloud: Cloud
+    user: User
+    method: str
+
+    # -- objects ------------------------------------------------------------------------------
+
+    def find(self, table: Table[T], kind: Kind, oid: int) -> T:
+        """An object that must exist."""
+        row = table.get(oid)
+        if row is None:
+            raise Refusal(NO_EXISTS, f"Error getting {_LABELS[kind]} [{oid}].", oid)
+        return row
+
+    def vm(self, oid: int, right: Right) -> Vm:
+        """A VM to which the caller has a right; a lock holds for administrators too."""
+        vm = self.find(self.cloud.world.vms, Kind.VM, oid)
+        if vm.lock is not None and right in _LOCKED[vm.lock.level]:
+            why = "VM is locked." if self.admin else f"Not authorized to perform {right.name} VM"
+            raise Refusal(AUTHORIZATION, f"User [{self.user.id}] : {why} [{oid}].")
+        self.need(right, vm_target(vm))
+        return vm
+
+    def host(self, oid: int) -> Host:
+        """A host, whatever the caller's rights."""
+        return self.find(self.cloud.world.hosts, Kind.HOST, oid)
+
+    # -- rights -------------------------------------------------------------------------------
+
+    @property
+    def admin(self) -> bool:
+        """Whether the caller may do everything."""
+        return is_admin(self.user)
+
+    def may(self, right: Right, target: Target) -> bool:
+        """Whether the caller has a right."""
+        return allowed(self.cloud.world, self.user, right, target)
+
+    def need(self, right: Right, target: Target) -> None:
+        """Refuse the call if the caller hasn't a right."""
+        if self.may(right, target):
+            return
+        what = target.kind.name or ""
+        where = f"{what} [{target.id}]" if target.id >= 0 else what
+        raise Refusal(
+            AUTHORIZATION,
+            f"User [{self.user.id}] : Not authorized to perform {right.name} {where}.",
+        )
+
+    # -- templates ----------------------------------------------------------------------------
+
+    @staticmethod
+    def parse(text: str, before: str = "") -> Template:
+        """A template that a caller sent."""
+        try:
+            return template_text.parse(text)
+        except template_text.ParseError as error:
+            raise Refusal(INTERNAL, f"{before}{error}") from None
+
+
+def mark(call: Call, record: History) -> None:
+    """Note on a history record who asked for what ends it."""
+    record.uid, record.gid = call.user.id, call.user.gid
+    record.request_id = call.cloud.requests
+
+
+_FORBIDDEN = frozenset("&|:\\\";/'#{}$<>")
+_NAME_BYTES = 128
+
+
+def name_fault(name: str, forbidden: frozenset[str] = frozenset()) -> str:
+    """What is wrong with a name, in oned's words; nothing if it is a good one."""
+    if not name:
+        return "Invalid NAME, it cannot be empty"
+    for letter in name:
+        if letter in _FORBIDDEN or letter in forbidden:
+            return f"Invalid NAME, char '{letter}' is not allowed"
+    too_long = len(name.encode()) > _NAME_BYTES
+    return f"Invalid NAME, max length is {_NAME_BYTES} chars" if too_long else ""
+
+
+def check_name(name: str, code: int = INTERNAL) -> None:
+    """Refuse what oned takes for no name."""
+    fault = name_fault(name)
+    if fault:
+        raise Refusal(code, fault)

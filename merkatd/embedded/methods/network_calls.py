@@ -1,0 +1,190 @@
+"""Networks, VM groups, and the server itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from merkatd.embedded.methods.call import Call, check_name, method
+from merkatd.embedded.methods.pool_calls import owned, paged
+from merkatd.embedded.model.access import Kind, Right, Target, network_target, vm_group_target
+from merkatd.embedded.model.errors import ACTION, INTERNAL, Refusal
+from merkatd.embedded.model.records import Network, VmGroup
+from merkatd.embedded.model.template_text import cdata
+from merkatd.embedded.model.vm_resources import sizes
+from merkatd.embedded.render.render_pools import network_xml, vm_group_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from merkatd.embedded.model.template_text import Template
+
+
+@method("one.vmgroup.delete", "i")
+def vmgroup_delete(call: Call, oid: int) -> int:
+    """Remove a VM group that no VM is in."""
+    world = call.cloud.world
+    group = call.find(world.vm_groups, Kind.VMGROUP, oid)
+    call.need(Right.MANAGE, vm_group_target(group))
+    if any(vms for _, vms, _ in group.roles):
+        raise Refusal(ACTION, "Can not remove a VM group with VMs in roles.")
+    del world.vm_groups.rows[oid]
+    world.changed("vmgroup", oid)
+    return oid
+
+
+@method("one.vn.delete", "i")
+def vn_delete(call: Call, oid: int) -> int:
+    """Remove a virtual network."""
+    world = call.cloud.world
+    network = call.find(world.networks, Kind.NET, oid)
+    call.need(Right.MANAGE, network_target(network))
+    for cluster_id in network.clusters:
+        world.clusters.rows[cluster_id].networks.remove(oid)
+        world.changed("cluster", cluster_id)
+    del world.networks.rows[oid]
+    world.changed("vnet", oid)
+    return oid
+
+
+Role = tuple[str, list[int], dict[str, str]]
+"""Name, VMs and other attributes."""
+_TOGETHER, _APART = "AFFINED", "ANTI_AFFINED"
+
+
+def read_roles(template: Template) -> list[Role]:
+    """The roles of a new group. Raises Refusal where they, or rules about them, can't be."""
+    roles: dict[str, Role] = {}
+    for name, value in template.attributes:
+        if name != "ROLE" or isinstance(value, str):
+            continue
+        role = dict(value)
+        called = role.get("NAME", "")
+        if not called:
+            raise Refusal(INTERNAL, "Missing NAME in VM group role")
+        if called in roles:
+            raise Refusal(INTERNAL, "Role already exists")
+        roles[called] = called, [], role
+    _check_rules(template, roles)
+    return list(roles.values())
+
+
+def _check_rules(template: Template, roles: dict[str, Role]) -> None:
+    ruled = {rule: set(_named(template, rule, roles)) for rule in (_TOGETHER, _APART)}
+    both = [name for name in roles if name in ruled[_TOGETHER] and name in ruled[_APART]]
+    if both:
+        raise Refusal(
+            INTERNAL, f"Roles defined in {_TOGETHER} and {_APART} rules: {' '.join(both)}"
+        )
+    for name, _, words in roles.values():
+        if name in ruled[_TOGETHER] and words.get("POLICY", "").upper() == _APART:
+            raise Refusal(
+                INTERNAL,
+                f"Role {name} is in an {_TOGETHER} rule but the role policy is {_APART}",
+            )
+
+
+def _named(template: Template, rule: str, roles: dict[str, Role]) -> Iterator[str]:
+    for name, value in template.attributes:
+        if name != rule or not isinstance(value, str):
+            continue
+        names = [one.strip() for one in value.split(",") if one.strip()]
+        if not roles.keys() >= set(names):
+            raise Refusal(
+                INTERNAL, f"Some roles used in {rule} attribute ({value}) are not defined"
+            )
+        yield from names
+
+
+@method("one.system.version")
+def version(call: Call) -> str:
+    """The version that the server claims."""
+    return call.cloud.world.settings.version
+
+
+@method("one.system.config")
+def config(call: Call) -> str:
+    """The configuration as far as it means anything here; there are no secrets in it."""
+    settings = call.cloud.world.settings
+    single = {
+        "API_LIST_ORDER": "DESC",
+        "MONITORING_INTERVAL_HOST": f"{settings.monitor_interval_s:g}",
+        "MONITORING_INTERVAL_VM": f"{settings.monitor_interval_s:g}",
+    }
+    several = [("USER_RESTRICTED_ATTR", name) for name in sorted(settings.user_restricted)]
+    several += [("VM_RESTRICTED_ATTR", name) for name in sorted(settings.vm_restricted)]
+    rows = "".join(f"<{name}>{cdata(text)}</{name}>" for name, text in [*single.items(), *several])
+    return f"<OPENNEBULA_CONFIGURATION>{rows}</OPENNEBULA_CONFIGURATION>"
+
+
+@method("one.zone.raftstatus")
+def raftstatus(call: Call) -> str:
+    """The state of this server among its peers; 0 is alone, 3 is the leader."""
+    call.need(Right.ADMIN, Target(Kind.ZONE, 0))
+    state = call.cloud.world.settings.raft_state
+    unknown = ("TERM", "VOTEDFOR", "COMMIT", "LOG_INDEX", "LOG_TERM", "FEDLOG_INDEX")
+    rows = "".join(f"<{name}>-1</{name}>" for name in unknown)
+    return f"<RAFT><SERVER_ID>-1</SERVER_ID><STATE>{state}</STATE>{rows}</RAFT>"
+
+
+@method("one.vmgrouppool.info", "iii")
+def vmgrouppool_info(call: Call, flag: int, start: int, end: int) -> str:
+    """VM groups."""
+    world = call.cloud.world
+    rows = paged(owned(call, world.vm_groups.descending(), flag), start, end)
+    seen = (row for row in rows if call.may(Right.USE, vm_group_target(row)))
+    return f"<VM_GROUP_POOL>{''.join(vm_group_xml(world, row) for row in seen)}</VM_GROUP_POOL>"
+
+
+@method("one.vmgroup.info", "i?b")
+def vmgroup_info(call: Call, oid: int, decrypt: bool = False) -> str:  # noqa: ARG001
+    """One VM group."""
+    group = call.find(call.cloud.world.vm_groups, Kind.VMGROUP, oid)
+    call.need(Right.USE, vm_group_target(group))
+    return vm_group_xml(call.cloud.world, group)
+
+
+@method("one.vmgroup.allocate", "s")
+def vmgroup_allocate(call: Call, text: str) -> int:
+    """A new VM group with its roles and the rules between them."""
+    world = call.cloud.world
+    call.need(Right.CREATE, Target(Kind.VMGROUP))
+    template = call.parse(text)
+    roles = read_roles(template)
+    check_name(template.get("NAME"))
+    oid = world.vm_groups.next_id
+    rest = template.without({"NAME", "ROLE"})
+    user = call.user
+    world.vm_groups.add(VmGroup(oid, user.id, user.gid, template.get("NAME"), roles, rest))
+    world.changed("vmgroup", oid)
+    return oid
+
+
+@method("one.vnpool.info", "iii")
+def vnpool_info(call: Call, flag: int, start: int, end: int) -> str:
+    """Virtual networks."""
+    world = call.cloud.world
+    rows = paged(owned(call, world.networks.descending(), flag), start, end)
+    seen = (row for row in rows if call.may(Right.USE, network_target(row)))
+    return f"<VNET_POOL>{''.join(network_xml(world, row) for row in seen)}</VNET_POOL>"
+
+
+@method("one.vn.allocate", "s?i")
+def vn_allocate(call: Call, text: str, cluster_id: int = -1) -> int:
+    """A new virtual network."""
+    world = call.cloud.world
+    call.need(Right.CREATE, Target(Kind.NET))
+    template = call.parse(text)
+    name = template.get("NAME")
+    if not name:
+        raise Refusal(INTERNAL, "No NAME in template for Virtual Network.")
+    check_name(name)
+    cluster = call.find(world.clusters, Kind.CLUSTER, max(cluster_id, 0))
+    oid = world.networks.next_id
+    rest = template.without({"NAME", "AR"})
+    user = call.user
+    made = Network(oid, user.id, user.gid, name, [cluster.id], rest, sizes=sizes(template))
+    world.networks.add(made)
+    cluster.networks.append(oid)
+    world.changed("vnet", oid)
+    world.changed("cluster", cluster.id)
+    return oid

@@ -1,0 +1,215 @@
+"""The calls that OpenNebula has not: limits and readings of the hosts, guests, and faults."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from merkatd.embedded.machines.core_division import LimitsError
+from merkatd.embedded.machines.faults import Fault, Kind
+from merkatd.embedded.methods.call import Call, Plain, method
+from merkatd.embedded.model.errors import ACTION, AUTHORIZATION, RPC_API, Refusal
+
+if TYPE_CHECKING:
+    from merkatd.embedded.machines.host_simulation import Usage
+
+_LIMITS = {
+    "cpu_shares": int,
+    "vcpu_quota": int,
+    "global_quota": int,
+    "memory_mib": int,
+    "pins": list,
+    "network_kb_s": int,
+    "disk_kib_s": int,
+}
+_LIMITS_OF_ONE_NUMBER = tuple(name for name in _LIMITS if name != "pins")
+_USAGE = ("vm", "host", "cpu_s", "balloon_mib", "used_mib", "run")
+_FAULT = {
+    "method": str,
+    "vm": int,
+    "host": int,
+    "lcm": str,
+    "probability": (int, float),
+    "count": int,
+    "code": int,
+    "text": str,
+    "seconds": (int, float),
+}
+
+
+def _admin(call: Call) -> None:
+    if not call.admin:
+        raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : only administrators may do this.")
+
+
+def _struct(value: Plain, fields: dict[str, Any], what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Refusal(RPC_API, f"{what} must be a struct")
+    for name, item in value.items():
+        if name not in fields:
+            raise Refusal(RPC_API, f"{what} knows no {name!r}; it knows {', '.join(fields)}")
+        if not isinstance(item, fields[name]) or isinstance(item, bool):
+            raise Refusal(RPC_API, f"{what}: {name} is of the wrong type")
+    return value
+
+
+@method("embedded.limits.set", "a")
+def limits_set(call: Call, wanted: Plain) -> Plain:
+    """Set limits of many guests, {"VM id": {limit: value}}; tells what could not be set and why."""
+    _admin(call)
+    if not isinstance(wanted, dict):
+        raise Refusal(RPC_API, "limits must be a struct of structs by VM id")
+    refused: dict[str, Plain] = {}
+    for vm_id, limits in wanted.items():
+        try:
+            _set(call, vm_id, _struct(limits, _LIMITS, f"limits of VM {vm_id}"))
+        except LimitsError as error:
+            refused[vm_id] = str(error)
+    return refused
+
+
+def _set(call: Call, vm_id: str, limits: dict[str, Any]) -> None:
+    if not vm_id.isdecimal():
+        raise Refusal(RPC_API, f"{vm_id!r} is no VM id")
+    pins = limits.get("pins", [])
+    if not all(isinstance(pin, list) and all(type(core) is int for core in pin) for pin in pins):
+        raise Refusal(RPC_API, f"pins of VM {vm_id} must be a list of lists of core numbers")
+    call.cloud.guests.set_limits(int(vm_id), **limits)
+
+
+@method("embedded.limits.read", "?a")
+def limits_read(call: Call, vm_ids: Plain = "") -> Plain:
+    """Read many guests, or all: usage and limits in force by VM id."""
+    return {str(usage.vm): _usage(usage) for usage in _read(call, vm_ids)}
+
+
+@method("embedded.limits.table", "?a")
+def limits_table(call: Call, vm_ids: Plain = "") -> str:
+    """The same as JSON, in columns: a struct for each of thousands of guests takes its time."""
+    found = _read(call, vm_ids)
+    table: dict[str, Any] = {name: [getattr(one, name) for one in found] for name in _USAGE}
+    table |= {name: [getattr(one.limits, name) for one in found] for name in _LIMITS_OF_ONE_NUMBER}
+    table["pins"] = {str(usage.vm): usage.limits.pins for usage in found if usage.limits.pins}
+    return json.dumps(table)
+
+
+@method("embedded.limits.runs", "?a")
+def limits_runs(call: Call, host_ids: Plain = "") -> str:
+    """The numbers of the domains that run on these hosts, as JSON: by host, by VM."""
+    _admin(call)
+    chosen = [item for item in host_ids if type(item) is int] if isinstance(host_ids, list) else []
+    return json.dumps({host: call.cloud.guests.runs(host) for host in chosen})
+
+
+def _read(call: Call, vm_ids: Plain) -> list[Usage]:
+    _admin(call)
+    chosen = [item for item in vm_ids if type(item) is int] if isinstance(vm_ids, list) else None
+    return list(call.cloud.guests.read(chosen).values())
+
+
+def _usage(usage: Usage) -> Plain:
+    limits: dict[str, Plain] = {**asdict(usage.limits)}
+    limits["pins"] = [list(pin) for pin in usage.limits.pins]
+    return {
+        "host": usage.host,
+        "cpu_s": usage.cpu_s,
+        "balloon_mib": usage.balloon_mib,
+        "used_mib": usage.used_mib,
+        "limits": limits,
+    }
+
+
+@method("embedded.guest.progress", "i")
+def guest_progress(call: Call, vm_id: int) -> Plain:
+    """What the application in a guest would have written into its log."""
+    _admin(call)
+    guest = call.cloud.guests.guest(vm_id)
+    if guest is None:
+        raise Refusal(ACTION, f"VM {vm_id} has never run")
+    return {
+        "work": guest.behaviour.work,
+        "done": guest.done,
+        "finished": guest.finished,
+        "iterations": guest.behaviour.iterations,
+        "log": [[at_s, iteration] for at_s, iteration in guest.log],
+    }
+
+
+@method("embedded.guest.off", "i")
+def guest_off(call: Call, vm_id: int) -> int:
+    """Let a guest end by itself, as one does that crashes: its VM is found POWEROFF."""
+    _admin(call)
+    if call.cloud.guests.guest(vm_id) is None:
+        raise Refusal(ACTION, f"VM {vm_id} has never run")
+    call.cloud.guests.turn_off(vm_id)
+    return vm_id
+
+
+@method("embedded.fault.add", "a")
+def fault_add(call: Call, wanted: Plain) -> int:
+    """Put a fault in force; its kind and what else it is, as a struct."""
+    _admin(call)
+    fields = _struct(wanted, {"kind": str, **_FAULT}, "fault")
+    names = [kind.value for kind in Kind]
+    if fields.get("kind") not in names:
+        raise Refusal(RPC_API, f"fault: kind must be one of {', '.join(names)}")
+    return call.cloud.faults.add(Fault(**{**fields, "kind": Kind(fields["kind"])}))
+
+
+@method("embedded.fault.remove", "i")
+def fault_remove(call: Call, number: int) -> bool:
+    """Lift a fault; whether it was in force."""
+    _admin(call)
+    return call.cloud.faults.remove(number)
+
+
+@method("embedded.fault.clear")
+def fault_clear(call: Call) -> int:
+    """Lift all faults; how many there were."""
+    _admin(call)
+    number = len(call.cloud.faults.in_force())
+    call.cloud.faults.clear()
+    return number
+
+
+@method("embedded.fault.list")
+def fault_list(call: Call) -> Plain:
+    """The faults in force by number."""
+    _admin(call)
+    return {
+        str(number): {**asdict(fault), "kind": fault.kind.value}
+        for number, fault in call.cloud.faults.in_force().items()
+    }
+
+
+@method("embedded.fault.lie", "sii")
+def fault_lie(call: Call, kind: str, oid: int, seconds: int) -> int:
+    """Go on showing a `vm` or a `host` (or all, -1) in pools as it is now, for so long."""
+    _admin(call)
+    world = call.cloud.world
+    if kind not in {"vm", "host"}:
+        raise Refusal(RPC_API, "only a vm or a host can be lied about")
+    rows = [*world.vms] if kind == "vm" else [*world.hosts]
+    chosen = [row for row in rows if oid in {-1, row.id}]
+    for row in chosen:
+        call.cloud.cache.hold(row, seconds)
+    return len(chosen)
+
+
+@method("embedded.host.down", "i?b")
+def host_down(call: Call, host_id: int, crash: bool = True) -> int:
+    """Let a host die, or only be cut off from monitoring."""
+    _admin(call)
+    call.host(host_id)
+    call.cloud.host_down(host_id, crash=crash)
+    return host_id
+
+
+@method("embedded.host.up", "i")
+def host_up(call: Call, host_id: int) -> int:
+    """Let a host come back."""
+    _admin(call)
+    call.host(host_id)
+    call.cloud.host_up(host_id)
+    return host_id

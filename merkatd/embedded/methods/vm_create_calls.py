@@ -1,0 +1,213 @@
+"""New VMs, and what oned adds to their templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from merkatd.embedded.methods.call import Call, check_name, method
+from merkatd.embedded.model.access import (
+    Kind,
+    Right,
+    Target,
+    image_target,
+    network_target,
+    vm_group_target,
+)
+from merkatd.embedded.model.errors import AUTHORIZATION, INTERNAL, Refusal
+from merkatd.embedded.model.quotas import check_quota
+from merkatd.embedded.model.records import Vm, VmGroup
+from merkatd.embedded.model.restricted_attributes import of_new
+from merkatd.embedded.model.template_text import Template, number, transforms
+from merkatd.embedded.model.vm_resources import named, with_images
+from merkatd.embedded.model.vm_states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from merkatd.embedded.model.template_text import Attribute, Vector
+
+
+VM_ATTRIBUTES = frozenset(
+    {
+        "BACKUP_CONFIG", "CONTEXT", "CPU", "CPU_COST", "CPU_MODEL", "DISK", "DISK_COST", "EMULATOR",
+        "FEATURES", "GRAPHICS", "HYPERV_OPTIONS", "INPUT", "MEMORY", "MEMORY_COST", "MEMORY_MAX",
+        "MEMORY_SLOTS", "MEMORY_RESIZE_MODE", "NIC", "NIC_ALIAS", "NIC_DEFAULT", "NUMA_NODE", "OS",
+        "PCI", "RAW", "SCHED_ACTION", "SECURITY_GROUP_RULE", "SNAPSHOT", "SPICE_OPTIONS",
+        "SUBMIT_ON_HOLD", "TEMPLATE_ID", "TOPOLOGY", "TPM", "VCPU", "VCPU_MAX", "VIDEO", "VMGROUP",
+    }
+)  # fmt: skip
+"""What stays in a VM's own template; all else is its user template."""
+NOT_KEPT = VM_ATTRIBUTES | {"NAME", "VMID"}
+"""What is no part of the user template."""
+_UNPINNED = frozenset({"", "NONE"})
+
+
+def completed(template: Template, oid: int, uuid: str) -> Template:
+    """The VM's own template, as oned keeps it."""
+    own = template.only(VM_ATTRIBUTES)
+    os = {**template.vector("OS"), "UUID": uuid}
+    pin = "" if pinned(own) else "!"
+    more: dict[str, str | Vector] = {
+        "AUTOMATIC_REQUIREMENTS": f"!(PUBLIC_CLOUD = YES) & {pin}(PIN_POLICY = PINNED)",
+        "CPU": f"{number(template.get('CPU'), float, 0):g}",
+        "OS": tuple(sorted(os.items())),
+        "VMID": str(oid),
+    }
+    if own.get("SUBMIT_ON_HOLD"):
+        more["SUBMIT_ON_HOLD"] = own.get("SUBMIT_ON_HOLD").upper()
+    return _numbered(own.plus({**more, **dict(_topology(own))}.items()))
+
+
+def pinned(template: Template) -> bool:
+    """Whether oned pins the VM to cores."""
+    return template.vector("TOPOLOGY").get("PIN_POLICY", "").upper() not in _UNPINNED
+
+
+def _topology(own: Template) -> Iterable[Attribute]:
+    topology = own.vector("TOPOLOGY")
+    if not topology:
+        return
+    vcpus = own.get("VCPU") or "1"
+    policy = topology.get("PIN_POLICY", "NONE").upper()
+    whole = {"SOCKETS": "1", "PIN_POLICY": policy, **topology}
+    if policy in _UNPINNED:
+        whole = {"CORES": vcpus, "THREADS": "1", **whole}
+    yield "TOPOLOGY", tuple(sorted(whole.items()))
+    if policy not in _UNPINNED:
+        # A pinned VM has its processors whole.
+        yield "CPU", vcpus
+        yield "VCPU", vcpus
+    if policy not in _UNPINNED or "NODE_AFFINITY" in topology:
+        kib = int(number(own.get("MEMORY"), int, 0)) * 1024
+        yield "NUMA_NODE", (("MEMORY", str(kib)), ("TOTAL_CPUS", vcpus))
+
+
+_EXTRA: dict[str, Callable[[int], dict[str, str]]] = {
+    "NIC": lambda place: {"NIC_ID": str(place), "NAME": f"NIC{place}"},
+    "PCI": lambda place: {
+        "PCI_ID": str(place),
+        "VM_ADDRESS": f"01:{place + 1:02x}.0",
+        "VM_BUS": "0x01",
+        "VM_DOMAIN": "0x0000",
+        "VM_FUNCTION": "0",
+        "VM_SLOT": f"0x{place + 1:02x}",
+    },
+    "DISK": lambda place: {
+        "DISK_ID": str(place),
+        "DEV_PREFIX": "sd",
+        "TARGET": f"sd{chr(ord('a') + place)}",
+    },
+}
+
+
+def _numbered(own: Template) -> Template:
+    """NICs, devices and disks get their ids in order."""
+    seen = dict.fromkeys(_EXTRA, 0)
+    found: list[Attribute] = []
+    for name, value in own.attributes:
+        if name in _EXTRA and not isinstance(value, str):
+            found.append((name, _with(value, _EXTRA[name](seen[name]))))
+            seen[name] += 1
+        else:
+            found.append((name, value))
+    return Template(tuple(found))
+
+
+def _with(vector: Vector, more: dict[str, str]) -> Vector:
+    return tuple(sorted({**more, **dict(vector)}.items()))
+
+
+@method("one.vm.allocate", "s?b")
+def allocate(call: Call, text: str, hold: bool = False) -> int:
+    """A new VM, pending or held."""
+    template = call.parse(text)
+    call.need(Right.CREATE, Target(Kind.VM, -1, call.user.id, call.user.gid))
+    check_restricted(call, template, "VM Template")
+    return new_vm(call, template, hold=hold)
+
+
+def new_vm(call: Call, template: Template, *, hold: bool) -> int:
+    """A VM of a template that its owner may use."""
+    world = call.cloud.world
+    oid = world.vms.next_id
+    name = template.get("NAME") or f"one-{oid}"
+    check_name(name)
+    _check_sizes(template)
+    group = _group(call, template)
+    _check_images(call, template)
+    _check_networks(call, template)
+    check_quota(call, template)
+    vm = Vm(
+        id=oid,
+        uid=call.user.id,
+        gid=call.user.gid,
+        name=name,
+        template=with_images(world, completed(template, oid, world.uuid())),
+        user_template=template.without(NOT_KEPT),
+        stime=world.stamp(),
+        state=State.HOLD if hold else State.PENDING,
+    )
+    vm.prev_state = vm.state
+    if not transforms(vm.template, vm.user_template):
+        raise Refusal(INTERNAL, "Error transforming the VM to XML.")
+    world.vms.add(vm)
+    world.changed("vm", oid)
+    if group is not None:
+        _join(call, group, vm)
+    return oid
+
+
+def check_restricted(call: Call, template: Template, what: str) -> None:
+    """Refuse what only administrators may set."""
+    restricted = of_new(template, call.cloud.world.settings.vm_restricted)
+    if restricted is not None and not call.admin:
+        text = f"{what} includes a restricted attribute {restricted}"
+        raise Refusal(AUTHORIZATION, f"User [{call.user.id}] : {text}.")
+
+
+def _check_sizes(template: Template) -> None:
+    """Refuse a template without the sizes that capacity is reckoned with."""
+    if number(template.get("MEMORY"), int, 0) <= 0:
+        raise Refusal(INTERNAL, "MEMORY attribute must be a positive integer value.")
+    if number(template.get("CPU"), float, 0) <= 0:
+        raise Refusal(INTERNAL, "CPU attribute must be a positive float or integer value.")
+    if template.get("VCPU") and number(template.get("VCPU"), int, 0) <= 0:
+        raise Refusal(INTERNAL, "VCPU attribute must be a positive integer value.")
+
+
+def _group(call: Call, template: Template) -> VmGroup | None:
+    wanted = template.vector("VMGROUP")
+    if not wanted:
+        return None
+    group = call.cloud.world.vm_groups.get(int(number(wanted.get("VMGROUP_ID", ""), int, -1)))
+    if group is None:
+        raise Refusal(INTERNAL, "Cannot find VM Group to associate the VM")
+    call.need(Right.USE, vm_group_target(group))
+    return group
+
+
+def _check_images(call: Call, template: Template) -> None:
+    """Refuse images that aren't there, or that their owner keeps from others."""
+    for place, disk in enumerate(template.vectors("DISK")):
+        oid = named(disk)
+        if oid is None:
+            continue
+        image = call.cloud.world.images.get(oid)
+        if image is None:
+            raise Refusal(INTERNAL, f"DISK {place}: Image with ID: {oid} does not exist")
+        call.need(Right.USE, image_target(image))
+
+
+def _check_networks(call: Call, template: Template) -> None:
+    """Refuse networks that their owner keeps from others."""
+    for nic in template.vectors("NIC"):
+        network = call.cloud.world.networks.get(int(number(nic.get("NETWORK_ID", ""), int, -1)))
+        if network is not None:
+            call.need(Right.USE, network_target(network))
+
+
+def _join(call: Call, group: VmGroup, vm: Vm) -> None:
+    for name, vms, _ in group.roles:
+        if name == vm.template.vector("VMGROUP").get("ROLE"):
+            vms.append(vm.id)
+            call.cloud.world.changed("vmgroup", group.id)

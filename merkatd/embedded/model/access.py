@@ -1,0 +1,277 @@
+"""Who may do what: rules, permissions, passwords, and the targets of rights."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass, replace
+from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from merkatd.embedded.model.records import (
+        AclRule,
+        Cluster,
+        Datastore,
+        Group,
+        Host,
+        Image,
+        LoginToken,
+        Network,
+        Permissions,
+        User,
+        Vm,
+        VmGroup,
+        VmTemplate,
+    )
+    from merkatd.embedded.model.world import World
+
+
+class Right(IntEnum):
+    """What is asked of an object."""
+
+    USE = 1
+    MANAGE = 2
+    ADMIN = 4
+    CREATE = 8
+
+
+class Kind(IntFlag):
+    """The kinds of objects that a rule may name."""
+
+    VM = 0x1000000000
+    HOST = 0x2000000000
+    NET = 0x4000000000
+    IMAGE = 0x8000000000
+    USER = 0x10000000000
+    TEMPLATE = 0x20000000000
+    GROUP = 0x40000000000
+    ACL = 0x80000000000
+    DATASTORE = 0x100000000000
+    CLUSTER = 0x200000000000
+    DOCUMENT = 0x400000000000
+    ZONE = 0x800000000000
+    SECGROUP = 0x1000000000000
+    VDC = 0x2000000000000
+    VROUTER = 0x4000000000000
+    MARKETPLACE = 0x8000000000000
+    MARKETPLACEAPP = 0x10000000000000
+    VMGROUP = 0x20000000000000
+    VNTEMPLATE = 0x40000000000000
+    HOOK = 0x80000000000000
+    BACKUPJOB = 0x100000000000000
+
+
+ONE = 0x100000000
+GROUP = 0x200000000
+ALL = 0x400000000
+CLUSTER = 0x800000000
+_SELECTORS = ONE | GROUP | ALL | CLUSTER
+_ID = 0xFFFFFFFF
+_LETTER = {ONE: "#", GROUP: "@", CLUSTER: "%"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An object as far as rights go."""
+
+    kind: Kind
+    id: int = -1
+    uid: int = -1
+    gid: int = -1
+    clusters: tuple[int, ...] = ()
+    permissions: Permissions | None = None
+
+
+def digest(password: str) -> str:
+    """What oned keeps of a password."""
+    return hashlib.sha256(password.encode()).hexdigest()
+
+
+def authenticate(world: World, session: str) -> User | None:
+    """The user that a session string belongs to, if its password is right, or its token valid.
+
+    With a token of one group the user is seen as a member of no other.
+    """
+    name, colon, password = session.partition(":")
+    user = world.users.named(name)
+    if user is None or not colon or not user.enabled:
+        return None
+    for token in user.tokens:
+        if hmac.compare_digest(token.text.encode(), password.encode()):
+            return _with_token(world, user, token)
+    return user if hmac.compare_digest(user.password, digest(password)) else None
+
+
+def _with_token(world: World, user: User, token: LoginToken) -> User | None:
+    """The user as a token shows it; None where the token is over, or its group not the user's."""
+    if token.until_s >= 0 and world.stamp() >= token.until_s:
+        return None
+    if token.group < 0:
+        return user
+    return replace(user, groups=[token.group]) if token.group in user.groups else None
+
+
+def is_admin(user: User) -> bool:
+    """Whether nothing is forbidden: oneadmin, and whoever is in its group."""
+    return user.id == 0 or 0 in user.groups
+
+
+def allowed(world: World, user: User, right: Right, target: Target) -> bool:
+    """Whether a user has a right to an object, by its permissions or by a rule."""
+    if is_admin(user) or _permitted(user, right, target):
+        return True
+    if target.kind is Kind.USER and target.id == user.id and right <= Right.MANAGE:
+        return True
+    return any(
+        _concerns(rule, user) and rule.rights & right and _covers(rule, target)
+        for rule in world.rules
+    )
+
+
+def _permitted(user: User, right: Right, target: Target) -> bool:
+    if target.permissions is None or right is Right.CREATE:
+        return False
+    place = {Right.USE: 0, Right.MANAGE: 1, Right.ADMIN: 2}[right]
+    mine = target.uid == user.id and target.permissions[place]
+    ours = target.gid in user.groups and target.permissions[3 + place]
+    return bool(mine or ours or target.permissions[6 + place])
+
+
+def _concerns(rule: AclRule, user: User) -> bool:
+    if rule.user & ALL:
+        return True
+    who = rule.user & _ID
+    return who == user.id if rule.user & ONE else who in user.groups
+
+
+def _covers(rule: AclRule, target: Target) -> bool:
+    if not rule.resource & target.kind:
+        return False
+    which = rule.resource & _ID
+    if rule.resource & ALL:
+        return True
+    if rule.resource & ONE:
+        return which == target.id
+    return which in target.clusters if rule.resource & CLUSTER else which == target.gid
+
+
+def malformed(user: int, resource: int, rights: int, zone: int) -> str:
+    """What is wrong with a rule, in oned's words; nothing if it is well formed."""
+    faults = [
+        _one_selector("user", user, ONE | GROUP | ALL),
+        _one_selector("resource", resource, _SELECTORS),
+        "" if resource & ~(_SELECTORS | _ID) else "[resource] type is missing",
+        "wrong [resource] type" if resource >> 57 else "",
+        "" if rights else "wrong [rights], it cannot be 0",
+        "wrong [rights], it cannot be bigger than 0xF" if rights > 0xF else "",
+        _one_selector("zone", zone, ONE | ALL),
+    ]
+    return "; ".join(fault for fault in faults if fault)
+
+
+def _one_selector(what: str, value: int, permitted: int) -> str:
+    chosen = value & _SELECTORS
+    if not chosen & permitted:
+        return f"[{what}] is missing one of its selector bits"
+    if chosen.bit_count() > 1 or chosen & ~permitted:
+        return f"[{what}] selector bits are exclusive"
+    if chosen == ALL and value & _ID:
+        return f"when using the ALL bit, [{what}] ID must be 0"
+    return ""
+
+
+def describe(rule: AclRule) -> str:
+    """A rule as administrators write it: `@1 VM+IMAGE/* CREATE *`."""
+    kinds = "+".join(kind.name or "" for kind in Kind if rule.resource & kind)
+    rights = "+".join(right.name for right in Right if rule.rights & right)
+    return f"{_who(rule.user)} {kinds}/{_who(rule.resource)} {rights} {_who(rule.zone)}"
+
+
+def _who(value: int) -> str:
+    if value & ALL:
+        return "*"
+    selector = next((letter for bit, letter in _LETTER.items() if value & bit), "?")
+    return f"{selector}{value & _ID}"
+
+
+def new_groups_rules(oid: int) -> Iterable[tuple[int, int, int, int]]:
+    """What oned allows a group when it makes it."""
+    rights = {Kind.HOST: Right.MANAGE, Kind.NET: Right.USE, Kind.DATASTORE: Right.USE}
+    return tuple((GROUP | oid, ALL | kind, int(right), ONE) for kind, right in rights.items())
+
+
+DEFAULT_RULES: Iterable[tuple[int, int, int, int]] = (
+    (
+        GROUP | 1,
+        ALL
+        | Kind.VM
+        | Kind.IMAGE
+        | Kind.TEMPLATE
+        | Kind.DOCUMENT
+        | Kind.SECGROUP
+        | Kind.VMGROUP
+        | Kind.BACKUPJOB,
+        Right.CREATE,
+        ALL,
+    ),
+    (ALL, ALL | Kind.ZONE, Right.USE, ALL),
+    (ALL, ALL | Kind.MARKETPLACE | Kind.MARKETPLACEAPP, Right.USE, ALL),
+    *new_groups_rules(1),
+)
+"""The rules that a new cloud starts with."""
+
+
+def vm_target(vm: Vm) -> Target:
+    """A VM as far as rights go."""
+    return Target(Kind.VM, vm.id, vm.uid, vm.gid, permissions=vm.permissions)
+
+
+def host_target(host: Host) -> Target:
+    """A host as far as rights go; it belongs to oneadmin."""
+    return Target(Kind.HOST, host.id, 0, 0, (host.cluster,))
+
+
+def datastore_target(store: Datastore) -> Target:
+    """A datastore as far as rights go."""
+    return Target(
+        Kind.DATASTORE, store.id, store.uid, store.gid, tuple(store.clusters), store.permissions
+    )
+
+
+def image_target(image: Image) -> Target:
+    """An image as far as rights go."""
+    return Target(Kind.IMAGE, image.id, image.uid, image.gid, permissions=image.permissions)
+
+
+def network_target(network: Network) -> Target:
+    """A virtual network as far as rights go."""
+    clusters = tuple(network.clusters)
+    return Target(Kind.NET, network.id, network.uid, network.gid, clusters, network.permissions)
+
+
+def vm_group_target(group: VmGroup) -> Target:
+    """A VM group as far as rights go."""
+    return Target(Kind.VMGROUP, group.id, group.uid, group.gid, permissions=group.permissions)
+
+
+def template_target(row: VmTemplate) -> Target:
+    """A VM template as far as rights go."""
+    return Target(Kind.TEMPLATE, row.id, row.uid, row.gid, permissions=row.permissions)
+
+
+def user_target(user: User) -> Target:
+    """A user as far as rights go."""
+    return Target(Kind.USER, user.id, user.id, user.gid)
+
+
+def group_target(group: Group) -> Target:
+    """A group as far as rights go."""
+    return Target(Kind.GROUP, group.id, -1, group.id)
+
+
+def cluster_target(cluster: Cluster) -> Target:
+    """A cluster as far as rights go."""
+    return Target(Kind.CLUSTER, cluster.id)

@@ -1,0 +1,62 @@
+"""Quotas of users on VMs: how many, with how much CPU and memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from merkatd.embedded.methods.call import Call
+from merkatd.embedded.model.errors import AUTHORIZATION, Refusal
+from merkatd.embedded.model.template_text import cdata, number
+from merkatd.embedded.model.vm_states import State
+
+if TYPE_CHECKING:
+    from merkatd.embedded.model.records import User
+    from merkatd.embedded.model.template_text import Template
+    from merkatd.embedded.model.world import World
+
+
+_GOODS = ("CPU", "MEMORY", "VMS")
+"""In the order in which oned looks at them."""
+_AS_BY_DEFAULT = -1
+"""No limit of its own; -2 is no limit at all."""
+
+
+def check_quota(call: Call, template: Template) -> None:
+    """Refuse a VM that its owner's quota has no room for."""
+    user = call.user
+    if not user.vm_quota or call.admin:
+        return
+    used, more = _used(call.cloud.world, user), _sizes(template)
+    for name in _GOODS:
+        limit = user.vm_quota.get(name, _AS_BY_DEFAULT)
+        if limit >= 0 and used[name] + more[name] > limit:
+            text = f"user [{user.id}] limit of {limit:g} reached for {name} quota in VM."
+            raise Refusal(AUTHORIZATION, f"User [{user.id}] : {text}")
+
+
+def vm_quota_xml(world: World, user: User) -> str:
+    """What stands in a user's VM_QUOTA; nothing where no quota was set."""
+    if not user.vm_quota:
+        return ""
+    used = _used(world, user)
+    values = {"SYSTEM_DISK_SIZE": "-1", "SYSTEM_DISK_SIZE_USED": "0"}
+    for name in _GOODS:
+        values[name] = f"{user.vm_quota.get(name, _AS_BY_DEFAULT):g}"
+        values[f"{name}_USED"] = f"{used[name]:g}"
+    inner = "".join(f"<{name}>{cdata(values[name])}</{name}>" for name in sorted(values))
+    return f"<VM>{inner}</VM>"
+
+
+def _used(world: World, user: User) -> dict[str, float]:
+    sizes = [
+        _sizes(vm.template) for vm in world.vms if vm.uid == user.id and vm.state is not State.DONE
+    ]
+    return {name: sum(one[name] for one in sizes) for name in _GOODS}
+
+
+def _sizes(template: Template) -> dict[str, float]:
+    return {
+        "CPU": number(template.get("CPU"), float, 0.0),
+        "MEMORY": number(template.get("MEMORY"), float, 0.0),
+        "VMS": 1.0,
+    }

@@ -1,0 +1,311 @@
+"""What the world holds: its hosts, machines, users and the rest, as they are now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from merkatd.embedded.model.template_text import Template
+from merkatd.embedded.model.vm_states import Action, HostState, Lcm, State
+
+Permissions: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
+"""USE, MANAGE and ADMIN of the owner, of the group and of all others."""
+
+OWNER_ONLY: Permissions = (1, 1, 0, 0, 0, 0, 0, 0, 0)
+GROUP_USES: Permissions = (1, 1, 0, 1, 0, 0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class History:
+    """One stay of a VM on a host."""
+
+    seq: int
+    host: int
+    hostname: str
+    cluster: int
+    datastore: int
+    stime: int
+    etime: int = 0
+    pstime: int = 0
+    petime: int = 0
+    rstime: int = 0
+    retime: int = 0
+    estime: int = 0
+    eetime: int = 0
+    action: Action = Action.NONE
+    uid: int = -1
+    gid: int = -1
+    request_id: int = -1
+
+
+@dataclass(slots=True)
+class Run:
+    """An operation under way: which one, at which of its steps, and when the next is due."""
+
+    operation: str
+    step: int
+    due_s: float
+    serial: int
+    """Tells this wait from an earlier one of the same VM."""
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class Lock:
+    """What may not be done to a VM, and who said so."""
+
+    level: int
+    owner: int
+    stamp: int
+    request_id: int
+
+
+@dataclass(slots=True)
+class Vm:
+    """A virtual machine."""
+
+    id: int
+    uid: int
+    gid: int
+    name: str
+    template: Template
+    user_template: Template
+    stime: int
+    state: State = State.PENDING
+    lcm: Lcm = Lcm.LCM_INIT
+    prev_state: State = State.PENDING
+    prev_lcm: Lcm = Lcm.LCM_INIT
+    permissions: Permissions = OWNER_ONLY
+    resched: int = 0
+    etime: int = 0
+    deploy_id: str = ""
+    history: list[History] = field(default_factory=list)
+    charged: list[int] = field(default_factory=list)
+    """The hosts that hold capacity for it, both during a migration."""
+    run: Run | None = None
+    undo: Template | None = None
+    """The template as it was before a resize that has not succeeded yet."""
+    lock: Lock | None = None
+
+    @property
+    def cpu(self) -> int:
+        """Its charge in hundredths of a core."""
+        return round(float(self.template.get("CPU", "0")) * 100)
+
+    @property
+    def memory_mib(self) -> int:
+        """Its charge in MiB."""
+        return int(self.template.get("MEMORY", "0"))
+
+    @property
+    def vcpus(self) -> int:
+        """How many virtual processors it has."""
+        return int(self.template.get("VCPU", "") or 1)
+
+    @property
+    def pinned(self) -> bool:
+        """Whether oned itself pins it to cores."""
+        policy = self.template.vector("TOPOLOGY").get("PIN_POLICY", "NONE").upper()
+        return policy not in {"", "NONE"}
+
+
+@dataclass(slots=True)
+class Host:
+    """A host: its size, its state and what is charged on it."""
+
+    id: int
+    name: str
+    cluster: int
+    total_cpu: int
+    total_memory_kib: int
+    template: Template
+    state: HostState = HostState.MONITORED
+    prev_state: HostState = HostState.MONITORED
+    im_mad: str = "dummy"
+    vm_mad: str = "dummy"
+    vms: list[int] = field(default_factory=list)
+    used_cpu: int = 0
+    used_memory_kib: int = 0
+    alive: bool = True
+    """Whether guests turn on it; its monitoring may be lost while they still do."""
+    pins: dict[int, int] = field(default_factory=dict)
+    """Which core oned gave to which pinned VM."""
+    inherited: Template = field(default_factory=Template)
+    """The cluster's template, whose reservations hold where the host has none."""
+    lent: dict[str, int] = field(default_factory=dict)
+    """By short address: which VM has the PCI device."""
+
+    @property
+    def offline(self) -> bool:
+        """Whether it was taken out, so that its capacity reads 0."""
+        return self.state is HostState.OFFLINE
+
+    @property
+    def max_cpu(self) -> int:
+        """What may be charged, in hundredths of a core."""
+        return 0 if self.offline else self.total_cpu - self._reserved("CPU", self.total_cpu)
+
+    @property
+    def max_memory_kib(self) -> int:
+        """What may be charged, in KiB."""
+        if self.offline:
+            return 0
+        return self.total_memory_kib - self._reserved("MEM", self.total_memory_kib)
+
+    def _reserved(self, what: str, total: int) -> int:
+        name = f"RESERVED_{what}"
+        return _part(self.template.get(name) or self.inherited.get(name), total)
+
+
+def _part(text: str, total: int) -> int:
+    try:
+        if text.strip().endswith("%"):
+            return total - int(total * (1 - int(text.strip()[:-1]) / 100))
+        return int(text) if text else 0
+    except ValueError:
+        return 0
+
+
+@dataclass(slots=True)
+class LoginToken:
+    """A password of a user that lasts for a while."""
+
+    text: str
+    until_s: int
+    """-1: for ever"""
+    group: int
+    """The group that a login with it is restricted to, -1: none."""
+
+
+@dataclass(slots=True)
+class User:
+    """A login and its template."""
+
+    id: int
+    name: str
+    password: str
+    """The digest that oned would keep."""
+    groups: list[int]
+    """The first one is the user's own."""
+    driver: str = "core"
+    enabled: bool = True
+    template: Template = field(default_factory=Template)
+    tokens: list[LoginToken] = field(default_factory=list)
+    vm_quota: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def gid(self) -> int:
+        """The user's own group."""
+        return self.groups[0]
+
+
+@dataclass(slots=True)
+class Group:
+    """A group of users."""
+
+    id: int
+    name: str
+    template: Template = field(default_factory=Template)
+    admins: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A cluster: hosts, datastores and networks that belong together."""
+
+    id: int
+    name: str
+    hosts: list[int] = field(default_factory=list)
+    datastores: list[int] = field(default_factory=list)
+    networks: list[int] = field(default_factory=list)
+    template: Template = field(default_factory=Template)
+
+
+@dataclass(slots=True)
+class Datastore:
+    """A datastore; type 1 is a system datastore, where VMs run."""
+
+    id: int
+    name: str
+    type: int
+    clusters: list[int]
+    template: Template
+    total_mib: int = 4796800
+    free_mib: int = 3333260
+    used_mib: int = 1429920
+    uid: int = 0
+    gid: int = 0
+    permissions: Permissions = GROUP_USES
+
+
+@dataclass(slots=True)
+class Image:
+    """An image; type 2 is an empty one, made where it is."""
+
+    id: int
+    uid: int
+    gid: int
+    name: str
+    type: int
+    datastore: int
+    size_mib: int
+    format: str
+    persistent: bool
+    template: Template
+    regtime: int
+    permissions: Permissions = OWNER_ONLY
+
+
+@dataclass(slots=True)
+class VmGroup:
+    """A VM group: roles and the affinity rules between them."""
+
+    id: int
+    uid: int
+    gid: int
+    name: str
+    roles: list[tuple[str, list[int], dict[str, str]]]
+    """Name, VMs and other attributes of each role, in order."""
+    template: Template
+    permissions: Permissions = OWNER_ONLY
+
+
+@dataclass(slots=True)
+class VmTemplate:
+    """A template that VMs are made of."""
+
+    id: int
+    uid: int
+    gid: int
+    name: str
+    template: Template
+    regtime: int
+    permissions: Permissions = OWNER_ONLY
+
+
+@dataclass(slots=True)
+class Network:
+    """A virtual network."""
+
+    id: int
+    uid: int
+    gid: int
+    name: str
+    clusters: list[int]
+    template: Template
+    permissions: Permissions = GROUP_USES
+    sizes: list[int] = field(default_factory=list)
+    """How many addresses each of its ranges has."""
+    leases: list[int] = field(default_factory=list)
+    """A VM's id for each address that is used."""
+
+
+@dataclass(slots=True)
+class AclRule:
+    """A rule of the access control list, as four numbers."""
+
+    id: int
+    user: int
+    resource: int
+    rights: int
+    zone: int

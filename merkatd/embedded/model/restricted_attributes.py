@@ -1,0 +1,70 @@
+"""Attributes that only administrators may set: as oned reads their list and checks templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from merkatd.embedded.model.template_text import Template
+
+
+def by_name(listed: Iterable[str]) -> Mapping[str, frozenset[str]]:
+    """Return the restricted attributes by name, with their sub-attributes if they are vectors."""
+    found: dict[str, set[str]] = {}
+    for one in listed:
+        name, slash, sub = one.upper().partition("/")
+        found.setdefault(name, set()).update({sub} if slash else ())
+    return {name: frozenset(found[name]) for name in sorted(found)}
+
+
+def of_new(template: Template, listed: Iterable[str]) -> str | None:
+    """Return the first restricted attribute of a new object's template, as oned's error says it.
+
+    An attribute that is listed alone is restricted as a single one: PCI=[...] is not, though
+    PCI is listed.
+    """
+    for name, subs in by_name(listed).items():
+        for vector in template.vectors(name) if subs else ():
+            for sub in sorted(subs):
+                if sub in vector:
+                    return sub
+        if not subs and _single(template, name) is not None:
+            return name
+    return None
+
+
+def of_change(new: Template, old: Template, listed: Iterable[str], *, append: bool) -> str | None:
+    """Return the first restricted attribute that a change of a template would change."""
+    for name, subs in by_name(listed).items():
+        if subs:
+            there = new.vectors(name) or (not append and old.vectors(name))
+            if there and _values(new, name, subs) != _values(old, name, subs):
+                return name
+        elif (said := _single(new, name)) is not None and said != (_single(old, name) or ""):
+            return name
+    return None
+
+
+def kept(new: Template, old: Template, listed: Iterable[str]) -> Template:
+    """Return the new template with the old one's restricted single attributes that it lacks."""
+    missing = [
+        (name, said)
+        for name, subs in by_name(listed).items()
+        if not subs and (said := _single(old, name)) is not None and _single(new, name) is None
+    ]
+    return new.plus(missing)
+
+
+def _single(template: Template, name: str) -> str | None:
+    return next(
+        (value for key, value in template.attributes if key == name and isinstance(value, str)),
+        None,
+    )
+
+
+def _values(template: Template, name: str, subs: frozenset[str]) -> list[str]:
+    return sorted(
+        sub + vector[sub] for vector in template.vectors(name) for sub in subs if sub in vector
+    )

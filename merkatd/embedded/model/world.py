@@ -1,0 +1,152 @@
+"""The world of an embedded cloud: its objects, their ids, and who hears of a change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from merkatd.embedded.model.event_clock import Agenda
+from merkatd.embedded.model.records import (
+    AclRule,
+    Cluster,
+    Datastore,
+    Group,
+    Host,
+    Image,
+    Network,
+    User,
+    Vm,
+    VmGroup,
+    VmTemplate,
+)
+from merkatd.embedded.model.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from merkatd.embedded.model.event_clock import Time
+
+Record: TypeAlias = (
+    Vm
+    | Host
+    | User
+    | Group
+    | Cluster
+    | Datastore
+    | Image
+    | VmGroup
+    | VmTemplate
+    | Network
+    | AclRule
+)
+
+T = TypeVar("T", bound=Record)
+
+
+@dataclass(slots=True)
+class Table(Generic[T]):
+    """Objects of one kind by id; an id is never given twice."""
+
+    kind: str
+    rows: dict[int, T] = field(default_factory=dict)
+    next_id: int = 0
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.rows.values())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def get(self, oid: int) -> T | None:
+        """The object of this id, if there is one."""
+        return self.rows.get(oid)
+
+    def descending(self) -> list[T]:
+        """All of them, the newest first, as pools list them."""
+        return [self.rows[oid] for oid in sorted(self.rows, reverse=True)]
+
+    def named(self, name: str) -> T | None:
+        """The first object of this name."""
+        return next((row for row in self if getattr(row, "name", None) == name), None)
+
+    def add(self, row: T) -> T:
+        """Keep a new object."""
+        self.rows[row.id] = row
+        self.next_id = max(self.next_id, row.id + 1)
+        return row
+
+
+class World:
+    """All that an embedded cloud knows. It decides nothing: the calls and the lifecycle do."""
+
+    def __init__(
+        self, clock: Time, rng: np.random.Generator, settings: Settings | None = None
+    ) -> None:
+        self.settings = settings or Settings()
+        self.clock = clock
+        self.rng = rng
+        self.agenda = Agenda(clock, self.settings.epoch_s, self.settings.events_per_turn)
+        self.vms: Table[Vm] = Table("vm")
+        self.hosts: Table[Host] = Table("host")
+        self.users: Table[User] = Table("user")
+        self.groups: Table[Group] = Table("group")
+        self.clusters: Table[Cluster] = Table("cluster")
+        self.datastores: Table[Datastore] = Table("datastore")
+        self.images: Table[Image] = Table("image")
+        self.vm_groups: Table[VmGroup] = Table("vmgroup")
+        self.templates: Table[VmTemplate] = Table("template")
+        self.networks: Table[Network] = Table("vnet")
+        self.rules: Table[AclRule] = Table("acl")
+        self._listeners: list[Callable[[str, int], None]] = []
+
+    @property
+    def tables(self) -> tuple[Table[Record], ...]:
+        """Every table, in an order in which each refers only to what comes before it."""
+        return (
+            self.groups,
+            self.users,
+            self.clusters,
+            self.datastores,
+            self.images,
+            self.networks,
+            self.hosts,
+            self.vm_groups,
+            self.templates,
+            self.vms,
+            self.rules,
+        )  # type: ignore[return-value]  # a table of some kind of record is one of records here
+
+    def now(self) -> float:
+        """The present in seconds, the epoch included."""
+        return self.agenda.now()
+
+    def stamp(self) -> int:
+        """The present as the whole seconds that XML shows."""
+        return int(self.now())
+
+    def on_change(self, listener: Callable[[str, int], None]) -> None:
+        """Tell a listener the kind and id of every object that changes from now on."""
+        self._listeners.append(listener)
+
+    def changed(self, kind: str, oid: int) -> None:
+        """An object is not what it was: forget what was rendered of it, and write it down."""
+        for listener in self._listeners:
+            listener(kind, oid)
+
+    def uuid(self) -> str:
+        """A UUID drawn from the world's own randomness."""
+        raw = self.rng.bytes(16).hex()
+        variant = "89ab"[int(raw[16], 16) % 4]
+        return f"{raw[:8]}-{raw[8:12]}-4{raw[13:16]}-{variant}{raw[17:20]}-{raw[20:]}"
+
+    def user_name(self, uid: int) -> str:
+        """The login of a user, or nothing if it's gone."""
+        user = self.users.get(uid)
+        return user.name if user else ""
+
+    def group_name(self, gid: int) -> str:
+        """The name of a group, or nothing if it's gone."""
+        group = self.groups.get(gid)
+        return group.name if group else ""

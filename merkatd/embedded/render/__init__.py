@@ -1,0 +1,1 @@
+"""Replies as the XML that oned sends."""

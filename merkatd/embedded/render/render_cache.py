@@ -1,0 +1,115 @@
+"""What was rendered of VMs and hosts, kept until they change, and pools joined from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from merkatd.embedded.model.records import Host, Vm
+from merkatd.embedded.render.render_pools import host_xml
+from merkatd.embedded.render.render_vm import vm_short_xml, vm_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from merkatd.embedded.model.world import World
+
+
+class Form(Enum):
+    """The forms of which renderings are kept."""
+
+    VM = "vm"
+    VM_SHORT = "vm short"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Rows to be sent in one element: rendered row by row, so that many can be made in pages."""
+
+    root: str
+    rows: Sequence[Vm | Host]
+    text_of: Callable[[Vm | Host], str]
+    wire_of: Callable[[Vm | Host], bytes] | None = None
+    """The row as it stands inside an XML-RPC string, where that is kept."""
+
+    def text(self) -> str:
+        """All of it at once."""
+        return f"<{self.root}>{''.join(map(self.text_of, self.rows))}</{self.root}>"
+
+    def wire_pages(self, rows_per_page: int) -> Iterator[bytes]:
+        """All of it as it stands inside an XML-RPC string, page by page."""
+        yield f"&lt;{self.root}&gt;".encode()
+        for start in range(0, len(self.rows), rows_per_page):
+            page = self.rows[start : start + rows_per_page]
+            yield b"".join(map(self.wire_of or self._wire, page))
+        yield f"&lt;/{self.root}&gt;".encode()
+
+    def _wire(self, row: Vm | Host) -> bytes:
+        return escape(self.text_of(row)).encode()
+
+
+class RenderCache:
+    """Renderings by form and id."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._texts: dict[Form, dict[int, str]] = {form: {} for form in Form}
+        self._wires: dict[Form, dict[int, bytes]] = {form: {} for form in Form}
+        self._held: dict[tuple[Form, int], tuple[float, str]] = {}
+        world.on_change(self._forget)
+
+    def text(self, form: Form, row: Vm | Host) -> str:
+        """The row's XML."""
+        if self._held:
+            held = self._holding(form, row.id)
+            if held is not None:
+                return held
+        text = self._texts[form].get(row.id)
+        if text is None:
+            text = self._texts[form][row.id] = self._render(form, row)
+        return text
+
+    def wire(self, form: Form, row: Vm | Host) -> bytes:
+        """The row's XML, escaped for XML-RPC."""
+        if self._held and (form, row.id) in self._held:
+            return escape(self.text(form, row)).encode()
+        wire = self._wires[form].get(row.id)
+        if wire is None:
+            wire = self._wires[form][row.id] = escape(self.text(form, row)).encode()
+        return wire
+
+    def pool(self, root: str, rows: Sequence[Vm | Host], form: Form) -> Pool:
+        """A pool of rows in a form."""
+        return Pool(root, rows, partial(self.text, form), partial(self.wire, form))
+
+    def hold(self, row: Vm | Host, seconds: float) -> None:
+        """Go on showing the row as it is now, whatever becomes of it."""
+        until_s = self._world.now() + seconds
+        for form in (Form.HOST,) if isinstance(row, Host) else (Form.VM, Form.VM_SHORT):
+            self._held[form, row.id] = (until_s, self.text(form, row))
+
+    def _holding(self, form: Form, oid: int) -> str | None:
+        held = self._held.get((form, oid))
+        if held is None:
+            return None
+        if held[0] <= self._world.now():
+            del self._held[form, oid]
+            return None
+        return held[1]
+
+    def _render(self, form: Form, row: Vm | Host) -> str:
+        if isinstance(row, Host):
+            return host_xml(self._world, row, "")
+        if form is Form.VM_SHORT:
+            return vm_short_xml(self._world, row)
+        return vm_xml(self._world, row, row.history[-1:], "", 0)
+
+    def _forget(self, kind: str, oid: int) -> None:
+        forms = {"vm": (Form.VM, Form.VM_SHORT), "host": (Form.HOST,)}.get(kind, ())
+        for form in forms:
+            self._texts[form].pop(oid, None)
+            self._wires[form].pop(oid, None)

@@ -1,0 +1,251 @@
+"""A cloud served over XML-RPC on a socket, at /RPC2, without ever holding the reactor for long."""
+
+from __future__ import annotations
+
+import xmlrpc.client
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+from xml.parsers.expat import ExpatError
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Site
+
+from merkatd.embedded.machines.faults import Kind
+from merkatd.embedded.model.errors import RpcFault
+from merkatd.embedded.render.render_cache import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from merkatd.embedded.cloud import Cloud, Reply
+
+_log = Logger()
+
+_ROWS_PER_PAGE = 100
+_TURN_S = 0.010
+_CHUNK_BYTES = 1 << 18
+_BODY_BYTES = 1 << 26
+_HEAD = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\r\n<methodResponse><params><param><value><array>'
+    b"<data><value><boolean>1</boolean></value><value><string>"
+)
+_TAIL = (
+    b"</string></value><value><int>0</int></value></data></array></value></param></params>"
+    b"</methodResponse>\r\n"
+)
+_NO_CALL = (
+    ExpatError,
+    xmlrpc.client.Error,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What the standard library's parser raises at one or another kind of nonsense."""
+PARSE_ERROR = -503
+TOO_LARGE = -509
+
+
+class Server:
+    """A port on which a cloud answers."""
+
+    def __init__(self, port: Any, site: _Site) -> None:
+        self._port = port
+        self._site = site
+        address = port.getHost()
+        self.host: str = address.host
+        self.port: int = address.port
+
+    @property
+    def endpoint(self) -> str:
+        """The address that clients need."""
+        return f"http://{self.host}:{self.port}/RPC2"
+
+    async def stop(self) -> None:
+        """Close the port and every connection."""
+        await self._port.stopListening()
+        self._site.drop_all()
+
+
+def serve(cloud: Cloud, reactor: Any, host: str = "127.0.0.1", port: int = 0) -> Server:
+    """Serve a cloud on a port of any Twisted reactor; port 0 lets the system choose."""
+    root: Any = Resource()  # type: ignore[no-untyped-call]  # Twisted's web has no types
+    endpoint = _Endpoint(cloud, reactor)
+    root.putChild(b"RPC2", endpoint)
+    root.putChild(b"", endpoint)
+    site = _Site(root, reactor)
+    return Server(reactor.listenTCP(port, site, interface=host), site)
+
+
+class _Site(Site):
+    """A site that logs nothing for each request, and knows its connections."""
+
+    noisy = False
+    displayTracebacks = False  # noqa: N815 - Twisted's name
+
+    def __init__(self, resource: Resource, reactor: Any) -> None:
+        super().__init__(resource, reactor=reactor)  # type: ignore[no-untyped-call]  # so it is
+        self.transports: WeakSet[Any] = WeakSet()
+
+    def log(self, request: Any) -> None:
+        """Nothing: tests and demos make thousands of calls."""
+
+    def drop_all(self) -> None:
+        """End every connection at once."""
+        for transport in list(self.transports):
+            transport.abortConnection()
+
+
+class _Endpoint(Resource):
+    isLeaf = True  # noqa: N815 - Twisted's name
+
+    def __init__(self, cloud: Cloud, reactor: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # so it is
+        self._cloud = cloud
+        self._reactor = reactor
+
+    def render_GET(self, request: Any) -> bytes:  # noqa: N802 - Twisted's name
+        """Nothing is to be read here."""
+        request.setResponseCode(405)
+        return b"XML-RPC is spoken here, by POST"
+
+    def render_POST(self, request: Any) -> int:  # noqa: N802 - Twisted's name
+        """One call."""
+        request.site.transports.add(request.transport)
+        exchange = _Exchange(request, self._cloud, self._reactor)
+        ensureDeferred(exchange.run()).addErrback(exchange.broken)
+        return NOT_DONE_YET
+
+
+class _Exchange:
+    """One call on its way: parsed, done, rendered in turns, sent in chunks."""
+
+    def __init__(self, request: Any, cloud: Cloud, reactor: Any) -> None:
+        self._request = request
+        self._cloud = cloud
+        self._reactor = reactor
+        self._gone = False
+        request.notifyFinish().addErrback(self._lost)
+
+    async def run(self) -> None:
+        """Do the call and send its answer."""
+        try:
+            method, arguments = _parse(self._request)
+            reply = self._cloud.call(method, arguments)
+        except RpcFault as fault:
+            self._send([xmlrpc.client.dumps(xmlrpc.client.Fault(fault.code, fault.text)).encode()])
+            return
+        if reply.verdict.fate is Kind.HANG:
+            return
+        body = await self._render(reply)
+        if reply.verdict.delay_s > 0:
+            await self._sleep(reply.verdict.delay_s)
+        if self._gone:
+            return
+        if reply.verdict.fate is Kind.LOSE:
+            self._request.loseConnection()
+            return
+        self._send(body)
+
+    def broken(self, failure: Any) -> None:
+        """Something of ours went wrong: say so rather than let the client wait."""
+        if not self._gone:
+            text = f"internal error: {failure.getErrorMessage()}"
+            self._send([xmlrpc.client.dumps(xmlrpc.client.Fault(-500, text)).encode()])
+        _log.failure("a call ended in an error of ours", failure=failure)
+
+    async def _render(self, reply: Reply) -> list[bytes]:
+        if reply.verdict.fate is Kind.GARBAGE:
+            return [b"<html>\x00 this is no answer"]
+        pages = reply.value
+        if not isinstance(pages, Pool) or reply.verdict.fate is not None:
+            value: Any = reply.plain()
+            return [xmlrpc.client.dumps((value,), methodresponse=True).encode()]
+        body = [_HEAD]
+        turn_s = self._reactor.seconds()
+        for page in pages.wire_pages(_ROWS_PER_PAGE):
+            body.append(page)
+            if self._reactor.seconds() - turn_s > _TURN_S:
+                await self._sleep(0)
+                turn_s = self._reactor.seconds()
+        body.append(_TAIL)
+        return body
+
+    def _sleep(self, seconds: float) -> Deferred[None]:
+        waited: Deferred[None] = Deferred()
+        self._reactor.callLater(seconds, waited.callback, None)
+        return waited
+
+    def _send(self, body: Sequence[bytes]) -> None:
+        if self._gone:
+            return
+        request = self._request
+        request.setHeader(b"Content-Type", b"text/xml; charset=utf-8")
+        request.setHeader(b"Content-Length", str(sum(map(len, body))).encode())
+        if len(body) == 1 and len(body[0]) < _CHUNK_BYTES:
+            request.write(body[0])
+            request.finish()
+        else:
+            chunks = _Chunks(request, body)
+            request.registerProducer(chunks, streaming=True)
+            chunks.resumeProducing()
+
+    def _lost(self, _failure: Any) -> None:
+        self._gone = True
+
+
+class _Chunks:
+    """Sends a long body as fast as the client takes it.
+
+    It pushes: what is pulled is pulled by Twisted's one reactor, and this may not be ours.
+    """
+
+    def __init__(self, request: Any, pages: Sequence[bytes]) -> None:
+        self._request = request
+        self._pages = pages
+        self._next = 0
+        self._paused = False
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Send until the client takes no more."""
+        self._paused = False
+        while not self._paused and self._next < len(self._pages):
+            self._send_some()
+            if self._next == len(self._pages):
+                self._request.unregisterProducer()
+                self._request.finish()
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Send nothing for now."""
+        self._paused = True
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Send no more: the client is gone."""
+        self._paused = True
+        self._next = len(self._pages)
+
+    def _send_some(self) -> None:
+        chunk, size = [], 0
+        while self._next < len(self._pages) and size < _CHUNK_BYTES:
+            page = self._pages[self._next]
+            chunk.append(page)
+            size += len(page)
+            self._next += 1
+        self._request.write(b"".join(chunk))
+
+
+def _parse(request: Any) -> tuple[str, tuple[Any, ...]]:
+    content = request.content
+    body = content.read(_BODY_BYTES + 1) if content is not None else b""
+    if len(body) > _BODY_BYTES:
+        raise RpcFault(TOO_LARGE, f"a call may have {_BODY_BYTES} bytes at most")
+    try:
+        arguments, method = xmlrpc.client.loads(body)
+    except _NO_CALL as error:
+        raise RpcFault(PARSE_ERROR, f"Call is no XML-RPC: {error}") from None
+    if method is None:
+        raise RpcFault(PARSE_ERROR, "Call has no method name")
+    return method, arguments

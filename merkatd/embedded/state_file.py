@@ -1,0 +1,141 @@
+"""A cloud written down in SQLite: what was answered is there after a `kill -9`."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from merkatd.base.decoder import dump, load
+from merkatd.embedded.machines.guest_simulation import Guest
+from merkatd.embedded.model.records import (
+    AclRule,
+    Cluster,
+    Datastore,
+    Group,
+    Host,
+    Image,
+    Network,
+    User,
+    Vm,
+    VmGroup,
+    VmTemplate,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from merkatd.embedded.cloud import Cloud
+
+FORMAT = 2
+_KINDS: dict[str, type] = {
+    "acl": AclRule,
+    "cluster": Cluster,
+    "datastore": Datastore,
+    "group": Group,
+    "guest": Guest,
+    "host": Host,
+    "image": Image,
+    "template": VmTemplate,
+    "user": User,
+    "vm": Vm,
+    "vmgroup": VmGroup,
+    "vnet": Network,
+}
+
+
+class StateError(Exception):
+    """A state file that this version can't read."""
+
+
+class SqliteStore:
+    """One row an object, rewritten when it changes, one transaction a call.
+
+    SQLite hands its writes to the system and doesn't wait for the disk: the process may die at any
+    moment, the machine may not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = OFF")
+        self._database.executescript(
+            "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+            "CREATE TABLE IF NOT EXISTS objects (kind TEXT, id INTEGER, body TEXT,"
+            " PRIMARY KEY (kind, id)) WITHOUT ROWID;"
+        )
+        self._cloud: Cloud | None = None
+        self._stale: dict[tuple[str, int], None] = {}
+        found = self.fact("format", str(FORMAT))
+        if found != str(FORMAT):
+            raise StateError(f"{path} is of format {found}; this version reads {FORMAT}")
+
+    def fact(self, name: str, default: str) -> str:
+        """A fact about the whole; the default becomes it where there was none."""
+        row = self._database.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        if row is not None:
+            return str(row[0])
+        self._database.execute("INSERT INTO facts VALUES (?, ?)", (name, default))
+        return default
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Change a fact about the whole."""
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    @property
+    def empty(self) -> bool:
+        """Whether no cloud was ever written down here."""
+        return self._database.execute("SELECT 1 FROM objects LIMIT 1").fetchone() is None
+
+    def restore(self, cloud: Cloud) -> None:
+        """Fill a new cloud with what was written down, follow it, and let it go on."""
+        tables = {table.kind: table for table in cloud.world.tables}
+        for kind, body in self._database.execute(
+            "SELECT kind, body FROM objects ORDER BY kind, id"
+        ):
+            record: Any = load(_KINDS[kind], body)
+            if kind == "guest":
+                cloud.guests.restore(record)
+            else:
+                tables[kind].add(record)
+        for table in cloud.world.tables:
+            table.next_id = max(table.next_id, int(self.fact(f"next {table.kind}", "0")))
+        cloud.requests = int(self.fact("requests", "0"))
+        self.follow(cloud)
+        cloud.lifecycle.resume_all()
+        # What fell due meanwhile comes before the first call, which would see it half done.
+        cloud.world.agenda.catch_up()
+
+    def follow(self, cloud: Cloud) -> None:
+        """Write down everything that changes in a cloud from now on."""
+        self._cloud = cloud
+        cloud.store = self
+        cloud.world.on_change(self._note)
+
+    def commit(self) -> None:
+        """Write down all that has changed."""
+        cloud = self._cloud
+        if cloud is None or not self._stale:
+            return
+        rows: dict[str, dict[int, Any]] = {table.kind: table.rows for table in cloud.world.tables}
+        rows["guest"] = cloud.guests.guests
+        run = self._database.execute
+        run("BEGIN IMMEDIATE")
+        for kind, oid in self._stale:
+            record = rows[kind].get(oid)
+            if record is None:
+                run("DELETE FROM objects WHERE kind = ? AND id = ?", (kind, oid))
+            else:
+                run("INSERT OR REPLACE INTO objects VALUES (?, ?, ?)", (kind, oid, dump(record)))
+        facts = [(f"next {table.kind}", table.next_id) for table in cloud.world.tables]
+        facts.append(("requests", cloud.requests))
+        self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
+        run("COMMIT")
+        self._stale.clear()
+
+    def close(self) -> None:
+        """Write nothing more."""
+        self._cloud = None
+        self._database.close()
+
+    def _note(self, kind: str, oid: int) -> None:
+        self._stale[kind, oid] = None

@@ -1,0 +1,1 @@
+"""One host: its connection, its guests, and what differs between hypervisors."""

@@ -1,0 +1,235 @@
+"""KVM and QEMU guests: everything of all of them in one call, limits in control groups."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from merkatd.cluster import Limit
+from merkatd.hypervisor.libvirt.host import libvirt_module
+from merkatd.hypervisor.libvirt.host.driver import NS_PER_S, quota_or_unset
+from merkatd.hypervisor.libvirt.host.guest import (
+    KIB_PER_MIB,
+    Cpu,
+    Guest,
+    Sight,
+    Words,
+    described,
+    vm_of,
+)
+from merkatd.hypervisor.libvirt.host.host_connection import Host
+from merkatd.hypervisor.libvirt.host.libvirt_module import RefusedError, has_no
+from merkatd.limits import CGROUP, UNSET, Cores, from_cgroup, to_cgroup
+
+NO_QUOTA = -1
+_UNITS_PER_CORE = 100
+_V1_PER_CORE = 1024
+_V2_PER_CORE = 100
+_NEEDS_A_JOB = "balloon.rss"
+"""Told of every guest, unless that would have meant to wait for it."""
+_QUOTAS = {"vcpu_quota": "vcpu_period", "global_quota": "global_period"}
+_NOT_OURS = ("emulator_quota", "iothread_quota")
+"""These threads share the quota of the whole VM: they have none of their own."""
+
+
+class Kvm:
+    """Implements `merkatd.hypervisor.libvirt.host.driver.Driver`."""
+
+    measures = True
+    pins = True
+    throttles = True
+    hard = False
+
+    def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
+        """All of them in one call, which waits for no guest that is busy with something else."""
+        api = libvirt_module.needed()
+        wanted = set(vms)
+        what = (
+            api.VIR_DOMAIN_STATS_STATE
+            | api.VIR_DOMAIN_STATS_CPU_TOTAL
+            | api.VIR_DOMAIN_STATS_BALLOON
+        )
+        how = (
+            api.VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE
+            | api.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+        )
+        found = host.call(host.connection().getAllDomainStats, what, how)
+        return [
+            _sight(vm, domain, stats, host.guests.get(vm))
+            for domain, stats in found
+            if (vm := vm_of(domain.name())) in wanted and vm is not None
+        ]
+
+    def describe(self, host: Host, guest: Guest) -> None:
+        """Its XML; and it is made to tell its use of memory where it could but does not."""
+        guest.described = described(host.call(host.handle(guest).XMLDesc, 0))
+        if guest.described.balloon and not guest.described.stats_period_s:
+            self._set_stats(host, guest, _stats_period_s(host))
+
+    def forget(self, host: Host, guest: Guest) -> None:
+        """It tells its use no longer, unless that was so before."""
+        there = described(host.call(host.handle(guest).XMLDesc, 0))
+        if there.balloon and there.stats_period_s == _stats_period_s(host):
+            self._set_stats(host, guest, 0)
+        guest.described = None
+
+    def _set_stats(self, host: Host, guest: Guest, period_s: int) -> None:
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        try:
+            host.call(host.handle(guest).setMemoryStatsPeriod, period_s, live)
+        except libvirt_module.needed().libvirtError as error:
+            if not has_no(error):
+                raise
+
+    def used_kib(self, host: Host, guest: Guest) -> float:
+        """As the guest told last."""
+        there = host.call(host.handle(guest).memoryStats)
+        free = there.get("usable", there.get("unused"))
+        if free is None or "available" not in there:
+            return math.nan
+        return float(there["available"] - free)
+
+    def words(self, host: Host, guest: Guest) -> Words:
+        """What the control groups hold."""
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        there = host.call(host.handle(guest).schedulerParametersFlags, live)
+        found = {"cpu_shares": int(there.get("cpu_shares", UNSET))}
+        for quota in _NOT_OURS:
+            found[quota] = quota_or_unset(there.get(quota))
+            # Of a guest without such threads libvirt shows what the whole of it has.
+            if found[quota] == quota_or_unset(there.get("global_quota")):
+                found[quota] = NO_QUOTA
+        for quota, period in _QUOTAS.items():
+            found[quota] = quota_or_unset(there.get(quota))
+            if found[quota] != NO_QUOTA:
+                found[period] = int(there[period])
+        return found
+
+    def cores(self, host: Host, guest: Guest) -> Cores:
+        """As libvirt keeps them; one that may use all cores of the host is not pinned."""
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        maps = host.call(host.handle(guest).vcpuPinInfo, live)
+        found = tuple(_cores(may) for may in maps)
+        return found if any(found) else ()
+
+    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+        """As libvirt keeps it; a host without reserved cores is not asked."""
+        if not host.reserved:
+            return ()
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        return _cores(host.call(host.handle(guest).emulatorPinInfo, live))
+
+    def wording(self, limit: Limit, guest: Guest) -> Words:
+        """Quotas that go come first, and a VM that gets less gets it from its parts upwards.
+
+        Control groups v1 refuse a part a quota above that of the whole, at any moment.
+        """
+        asked = {"global_quota": limit.global_quota_us, "vcpu_quota": limit.vcpu_quota_us}
+        found = {quota: NO_QUOTA for quota, value in asked.items() if value is None}
+        found |= dict.fromkeys(_NOT_OURS, NO_QUOTA)
+        order = list(asked.items())
+        before = _per_period(guest.words or {}, "vcpu_quota", limit.quota_period_us)
+        if before != UNSET and before >= (limit.vcpu_quota_us or 0):
+            order.reverse()
+        for quota, value in order:
+            if value is not None:
+                found[_QUOTAS[quota]] = limit.quota_period_us
+                found[quota] = value
+        return {**found, "cpu_shares": to_cgroup(limit.shares)}
+
+    def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
+        """Each kind of quota is one of ours too; with a third kind, nothing is as it should be."""
+        del guest
+        shares = from_cgroup(words["cpu_shares"])
+        if any(words.get(quota, NO_QUOTA) != NO_QUOTA for quota in _NOT_OURS):
+            return Cpu(shares=shares)
+        vcpu_us = _per_period(words, "vcpu_quota", period_us)
+        return Cpu(vcpu_us, _per_period(words, "global_quota", period_us), shares)
+
+    def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
+        """1024 a core with control groups v1, 100 with v2, which take no weight above 10,000."""
+        cores = cpu_units / _UNITS_PER_CORE
+        try:
+            self.set_words(host, guest, {"cpu_shares": CGROUP.greatest + 1})
+        except RefusedError:
+            return {"cpu_shares": max(math.ceil(cores * _V2_PER_CORE), 1)}
+        return {"cpu_shares": max(math.ceil(cores * _V1_PER_CORE), 2)}
+
+    def set_words(self, host: Host, guest: Guest, words: Words) -> None:
+        """In the order given."""
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        try:
+            host.call(host.handle(guest).setSchedulerParametersFlags, dict(words), live)
+        except LookupError as error:
+            raise RefusedError(f"its hypervisor does not know {error}") from error
+        except libvirt_module.needed().libvirtError as error:
+            if error.get_error_code() == libvirt_module.needed().VIR_ERR_INVALID_ARG:
+                raise RefusedError(str(error)) from error
+            raise
+
+    def set_cores(self, host: Host, guest: Guest, cores: Cores) -> None:
+        """Virtual CPUs that differ; emulator threads go to the reserved cores, or anywhere."""
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        domain = host.handle(guest)
+        there = guest.cores or ()
+        count = max(len(cores), len(there), guest.vcpus if guest.cores is None else 0)
+        for vcpu in range(count):
+            wanted = cores[vcpu] if vcpu < len(cores) else ()
+            known = there[vcpu] if vcpu < len(there) else ()
+            if guest.cores is None or wanted != known:
+                host.call(domain.pinVcpuFlags, vcpu, _map(host, wanted), live)
+        emulator = host.reserved if any(cores) else ()
+        if host.reserved and guest.emulator != emulator:
+            guest.emulator = None
+            host.call(domain.pinEmulator, _map(host, emulator), live)
+            guest.emulator = emulator
+
+    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+        """The survey shows what it holds."""
+        del host, guest
+        return None
+
+    def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
+        """Of the running guest alone."""
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        host.call(host.handle(guest).setMemoryFlags, memory_mib * KIB_PER_MIB, live)
+
+
+def _sight(vm: int, domain: Any, stats: Mapping[str, Any], known: Guest | None) -> Sight:
+    """What could not be told in that moment is as it was."""
+    before = None if known is None or known.run != domain.ID() else known.sight
+    held = stats.get("balloon.current")
+    available = stats.get("balloon.available")
+    free = stats.get("balloon.usable", stats.get("balloon.unused"))
+    used = math.nan if available is None or free is None else float(available - free)
+    if held is None:
+        held = math.nan if before is None else before.held_kib
+        used = math.nan if before is None else before.used_kib
+    cpu_ns = stats.get("cpu.time")
+    cpu_s = (0.0 if before is None else before.cpu_s) if cpu_ns is None else cpu_ns / NS_PER_S
+    told_at = int(stats.get("balloon.last-update", 0 if before is None else before.told_at))
+    most = float(stats.get("balloon.maximum", held))
+    return Sight(vm, domain, cpu_s, float(held), most, used, told_at, free=_NEEDS_A_JOB in stats)
+
+
+def _stats_period_s(host: Host) -> int:
+    return max(round(host.settings.balloon_stats_s), 1)
+
+
+def _per_period(words: Words, quota: str, period_us: int) -> int:
+    if words.get(quota, UNSET) == UNSET:
+        return UNSET
+    return max(words[quota] * period_us // words[_QUOTAS[quota]], 1)
+
+
+def _cores(may: Sequence[bool]) -> tuple[int, ...]:
+    """Empty where all may be used."""
+    return () if all(may) else tuple(core for core, one in enumerate(may) if one)
+
+
+def _map(host: Host, cores: Sequence[int]) -> tuple[bool, ...]:
+    """Libvirt's way to name cores; none are all."""
+    count = host.cores or int(host.call(host.connection().getCPUMap)[0])
+    host.cores = count
+    if any(core >= count for core in cores):
+        raise RefusedError(f"{host.place.name} has the cores 0 to {count - 1}")
+    return tuple(not cores or core in cores for core in range(count))

@@ -1,0 +1,118 @@
+"""LXC containers: one quota for the whole of each, memory as a hard limit, no pins."""
+
+import math
+from collections.abc import Sequence
+
+from merkatd.cluster import Limit
+from merkatd.hypervisor.libvirt.host import libvirt_module
+from merkatd.hypervisor.libvirt.host.driver import (
+    NS_PER_S,
+    as_whole,
+    no_pins,
+    one_by_one,
+    quota_or_unset,
+)
+from merkatd.hypervisor.libvirt.host.guest import KIB_PER_MIB, Cpu, Described, Guest, Sight, Words
+from merkatd.hypervisor.libvirt.host.host_connection import Host
+from merkatd.hypervisor.libvirt.host.kvm import NO_QUOTA, Kvm
+from merkatd.limits import UNSET, Cores, from_cgroup, to_cgroup, whole_quota
+
+
+class Lxc:
+    """Implements `merkatd.hypervisor.libvirt.host.driver.Driver`."""
+
+    measures = True
+    pins = False
+    throttles = False
+    hard = True
+
+    def __init__(self) -> None:
+        self._groups = Kvm()
+        """Containers are in control groups too."""
+
+    def survey(self, host: Host, vms: Sequence[int]) -> list[Sight]:
+        """A call each; what a container may hold is what it was last seen to be allowed."""
+        found = []
+        for vm, domain, (_, most, used, _, cpu_ns) in one_by_one(host, vms):
+            known = host.guests.get(vm)
+            told = UNSET if known is None or known.run != domain.ID() else known.told_mib
+            held = float(most if told == UNSET else told * KIB_PER_MIB)
+            found.append(Sight(vm, domain, cpu_ns / NS_PER_S, held, float(most), float(used)))
+        return found
+
+    def describe(self, host: Host, guest: Guest) -> None:
+        """Its virtual CPUs, and the memory that it was allowed by whoever came before."""
+        vcpus = int(host.call(host.handle(guest).info)[3])
+        guest.described = Described(vcpus=vcpus, balloon=True)
+        allowed_mib = self._allowed_mib(host, guest)
+        if allowed_mib * KIB_PER_MIB < guest.sight.most_kib:
+            guest.tell(allowed_mib, host.seconds())
+            guest.sight = guest.sight._replace(held_kib=float(allowed_mib * KIB_PER_MIB))
+
+    def forget(self, host: Host, guest: Guest) -> None:
+        """Nothing was changed."""
+
+    def used_kib(self, host: Host, guest: Guest) -> float:
+        """What its control group holds, file pages among it."""
+        return float(host.call(host.handle(guest).info)[2])
+
+    def _allowed_mib(self, host: Host, guest: Guest) -> int:
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        there = host.call(host.handle(guest).memoryParameters, live)
+        return int(there["hard_limit"]) // KIB_PER_MIB
+
+    def words(self, host: Host, guest: Guest) -> Words:
+        """What the control group holds."""
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        there = host.call(host.handle(guest).schedulerParametersFlags, live)
+        quota = quota_or_unset(there.get("vcpu_quota"))
+        period = {} if quota == NO_QUOTA else {"vcpu_period": int(there["vcpu_period"])}
+        return {"vcpu_quota": quota, **period, "cpu_shares": int(there["cpu_shares"])}
+
+    def cores(self, host: Host, guest: Guest) -> Cores:
+        """None."""
+        del host, guest
+        return ()
+
+    def emulator(self, host: Host, guest: Guest) -> tuple[int, ...]:
+        """None."""
+        del host, guest
+        return ()
+
+    def memory_mib(self, host: Host, guest: Guest) -> int | None:
+        """Its hard limit, its size where there is none."""
+        return min(self._allowed_mib(host, guest), int(guest.sight.most_kib) // KIB_PER_MIB)
+
+    def wording(self, limit: Limit, guest: Guest) -> Words:
+        """Libvirt's vcpu_quota is for a container as a whole."""
+        shares = {"cpu_shares": to_cgroup(limit.shares)}
+        quota = as_whole(limit, guest.vcpus)
+        if quota == UNSET:
+            return {"vcpu_quota": NO_QUOTA, **shares}
+        return {"vcpu_period": limit.quota_period_us, "vcpu_quota": quota, **shares}
+
+    def meaning(self, words: Words, guest: Guest, period_us: int) -> Cpu:
+        """As if each virtual CPU had its part."""
+        quota = together = UNSET
+        if words["vcpu_quota"] != NO_QUOTA:
+            whole = words["vcpu_quota"] * period_us / words["vcpu_period"]
+            quota = max(math.floor(whole / guest.vcpus), 1)
+            together = whole_quota(quota, guest.vcpus, period_us)
+        return Cpu(quota, together, from_cgroup(words["cpu_shares"]))
+
+    def own_shares(self, host: Host, guest: Guest, cpu_units: float) -> Words:
+        """As for KVM."""
+        return self._groups.own_shares(host, guest, cpu_units)
+
+    def set_words(self, host: Host, guest: Guest, words: Words) -> None:
+        """As for KVM."""
+        self._groups.set_words(host, guest, words)
+
+    def set_cores(self, host: Host, guest: Guest, cores: Cores) -> None:
+        """Refused."""
+        no_pins(host, guest, cores)
+
+    def set_memory(self, host: Host, guest: Guest, memory_mib: int) -> None:
+        """A hard limit: beyond it the kernel ends processes."""
+        live = libvirt_module.needed().VIR_DOMAIN_AFFECT_LIVE
+        host.call(host.handle(guest).setMemoryFlags, memory_mib * KIB_PER_MIB, live)

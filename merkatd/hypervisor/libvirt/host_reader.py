@@ -1,0 +1,304 @@
+"""Use of all guests, limits that are due to be read, and guests that are busy.
+
+A host does one thing after another for us, so all its other guests would wait as well. OpenNebula
+says which VMs it moves; a guest may yet be on its way behind it, or by somebody else's hand. It is
+asked only where there is a reason to think so: there is none in most periods.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+import numpy as np
+from twisted.logger import Logger
+
+from merkatd.hypervisor.libvirt.host import libvirt_module
+from merkatd.hypervisor.libvirt.host.device_limits import Allowed, allowed, changed, read_devices
+from merkatd.hypervisor.libvirt.host.driver import Driver, names_of
+from merkatd.hypervisor.libvirt.host.guest import KIB_PER_MIB, Cpu, Guest, Sight, Words, vm_of
+from merkatd.hypervisor.libvirt.host.host_connection import Host
+from merkatd.hypervisor.libvirt.host.libvirt_module import RefusedError, has_gone, has_no, in_words
+from merkatd.hypervisor.libvirt.host_queues import Steps
+from merkatd.limits import UNSET, Cores, InForce
+from merkatd.scheduler.base.ports import Use
+
+
+def busy(host: Host, guest: Guest) -> bool:
+    """Whether a change of the guest would have to wait for somebody's work on it."""
+    if guest.sight.free and not guest.held_up:
+        return False
+    api = libvirt_module.needed()
+    try:
+        job = host.call(host.handle(guest).jobStats)
+    except api.libvirtError as error:
+        # Of a guest that comes in only the host knows that it comes from.
+        guest.held_up = error.get_error_code() == api.VIR_ERR_OPERATION_UNSUPPORTED
+        if guest.held_up or error.get_error_code() == api.VIR_ERR_NO_SUPPORT:
+            return guest.held_up
+        raise
+    # A backup lets others change the guest all the while.
+    guest.held_up = (
+        job.get("type", api.VIR_DOMAIN_JOB_NONE) != api.VIR_DOMAIN_JOB_NONE
+        and job.get(api.VIR_DOMAIN_JOB_OPERATION) != api.VIR_DOMAIN_JOB_OPERATION_BACKUP
+    )
+    return guest.held_up
+
+
+def needs_free(host: Host, guest: Guest) -> None:
+    """Raises RefusedError where a change would have to wait."""
+    if busy(host, guest):
+        raise RefusedError(f"VM {guest.vm} is being moved, saved or copied on its host")
+
+
+def waited_in_vain(error: object) -> bool:
+    """Whether this is what libvirt says then."""
+    code = getattr(error, "get_error_code", lambda: None)()
+    return bool(code == libvirt_module.needed().VIR_ERR_OPERATION_TIMEOUT)
+
+
+_log = Logger()
+
+
+class Row(NamedTuple):
+    """A guest, as the period wants to know it."""
+
+    vm: int
+    cpu_s: float
+    held_mib: float
+    used_mib: float
+    cpu: Cpu
+    memory_mib: int
+    balloon: bool
+    cores: Cores
+    allowed: Allowed = Allowed()
+    emulator_off: bool = False
+    run: int = 0
+
+
+class Look(NamedTuple):
+    """How a period looks at guests."""
+
+    turn: int = 0
+    """Counts the periods,"""
+    every: int = 1
+    """of which so many go by until a guest's limits are read back."""
+    period_us: int = 100_000
+    """What quotas are shown as a part of."""
+    unmeasured: bool = False
+    """Whether balloons of guests that don't tell their use are told something."""
+    goods: tuple[str, ...] = ()
+    """Of network and disk those that are traded: otherwise nobody looks at devices."""
+
+
+def read_host(host: Host, driver: Driver, vms: Sequence[int], look: Look) -> Steps[list[Row]]:
+    """All of these VMs that run there; limits that nobody knows are read in any case."""
+    sights = driver.survey(host, vms)
+    now_s = host.seconds()
+    there = {}
+    for rank, sight in enumerate(sights):
+        there[sight.vm] = guest = _known(host, sight)
+        if guest.checked is None:
+            # Guests first seen together are read back in different periods.
+            guest.checked = look.turn - rank % look.every
+        guest.see(sight, host.openings, now_s)
+        told_mib = guest.told_mib
+        if guest.strayed():
+            _drifted(host, guest, "memory", round(guest.held_mib), told_mib)
+    host.guests = there
+    rows = []
+    for vm in sorted(there):
+        guest = there[vm]
+        if _is_known(host, driver, guest, look):
+            rows.append(row_of(host, driver, guest, now_s, look))
+            yield
+    return rows
+
+
+def read_runs(host: Host, _driver: Driver) -> Steps[dict[int, int]]:
+    """Return the domain ids of all of OpenNebula's guests on a host, by VM: one call."""
+    found = {vm_of(name): domain.ID() for name, domain in names_of(host).items()}
+    yield
+    return {vm: run for vm, run in found.items() if vm is not None}
+
+
+def _is_known(host: Host, driver: Driver, guest: Guest, look: Look) -> bool:
+    """Whether enough is known of a guest, now or from before, after it was asked."""
+    try:
+        if guest.described is None and busy(host, guest):
+            return False
+        _find_out(host, driver, guest, look)
+    except RefusedError as error:
+        _warn_once(host, guest, in_words(error))
+    except libvirt_module.needed().libvirtError as error:
+        if has_gone(error):
+            return False
+        _warn_once(host, guest, in_words(error))
+    return guest.words is not None
+
+
+def _known(host: Host, sight: Sight) -> Guest:
+    """The guest, a new one where it was started anew."""
+    run = sight.domain.ID()
+    known = host.guests.get(sight.vm)
+    if known is None or known.run != run:
+        return Guest(vm=sight.vm, domain=sight.domain, opening=host.openings, run=run, sight=sight)
+    return known
+
+
+def _find_out(host: Host, driver: Driver, guest: Guest, look: Look) -> None:
+    if guest.described is None:
+        driver.describe(host, guest)
+    due = look.turn - (guest.checked or 0) >= look.every
+    if due:
+        guest.checked = look.turn
+    if due:
+        _find_memory(host, driver, guest)
+    if guest.words is None or due:
+        words = driver.words(host, guest)
+        _compare(host, guest, words)
+        guest.words = words
+    if look.goods:
+        # Owners attach devices as they like: one that is new has the name of the one before it.
+        devices = read_devices(host, driver, guest)
+        for name, now, before in changed(devices, guest.devices):
+            _drifted(host, guest, f"the limit of {name}", now, before)
+        guest.devices = devices
+    if host.pins and (guest.cores is None or due):
+        _find_cores(host, driver, guest)
+
+
+def _find_cores(host: Host, driver: Driver, guest: Guest) -> None:
+    try:
+        cores = driver.cores(host, guest)
+    except RefusedError as error:
+        _warn_once(host, guest, in_words(error))
+        return
+    except libvirt_module.needed().libvirtError as error:
+        if not has_no(error):
+            raise
+        cores = ()
+    if guest.cores is not None and cores != guest.cores:
+        _drifted(host, guest, "pins", cores, guest.cores)
+    guest.cores = cores
+    _find_emulator(host, driver, guest)
+
+
+def _find_emulator(host: Host, driver: Driver, guest: Guest) -> None:
+    """A difference from the pins that were set is drift; a guest without pins has none."""
+    try:
+        cores = driver.emulator(host, guest)
+    except libvirt_module.needed().libvirtError as error:
+        if not has_no(error):
+            raise
+        guest.emulator = None
+        return
+    if guest.emulator == host.reserved != cores and any(guest.cores or ()):
+        _drifted(host, guest, "the pin of its emulator", cores, guest.emulator)
+    guest.emulator = cores
+
+
+def _find_memory(host: Host, driver: Driver, guest: Guest) -> None:
+    """A limit that another program set counts as the guest's limit, and is set again."""
+    there_mib = driver.memory_mib(host, guest)
+    if there_mib is None:
+        return
+    known_mib = round(guest.held_mib) if guest.told_mib == UNSET else guest.told_mib
+    if there_mib == known_mib:
+        return
+    _drifted(host, guest, "memory", there_mib, known_mib)
+    guest.tell(there_mib, host.seconds())
+    guest.sight = guest.sight._replace(held_kib=float(there_mib * KIB_PER_MIB))
+
+
+def _warn_once(host: Host, guest: Guest, why: str) -> None:
+    """What is wrong with one guest is said once, not in each period."""
+    if guest.trouble != why:
+        guest.trouble = why
+        _log.warn(
+            "VM {vm} on {host} can't be looked at: {why}",
+            vm=guest.vm,
+            host=host.place.name,
+            why=why,
+        )
+
+
+def _compare(host: Host, guest: Guest, words: Words) -> None:
+    """Somebody else's limits are no longer what was asked for."""
+    if guest.words is None:
+        return
+    others = {
+        name for name in words.keys() | guest.words if words.get(name) != guest.words.get(name)
+    }
+    for name in sorted(others):
+        _drifted(host, guest, name, words.get(name), guest.words.get(name))
+    if others:
+        guest.asked = None
+
+
+def _drifted(host: Host, guest: Guest, what: str, there: object, ours: object) -> None:
+    host.drift += 1
+    _log.warn(
+        "VM {vm} on {host}: {what} is {there} by now; it was set to {ours}",
+        vm=guest.vm,
+        host=host.place.name,
+        what=what,
+        there=there,
+        ours=ours,
+    )
+
+
+def row_of(host: Host, driver: Driver, guest: Guest, now_s: float, look: Look) -> Row:
+    """What is known of a guest whose words are known."""
+    used_mib = guest.used_mib(now_s)
+    measured = used_mib == used_mib or not driver.measures or look.unmeasured  # noqa: PLR0124 - NaN
+    cpu = guest.asked
+    if cpu is None:
+        cpu = driver.meaning(guest.words or {}, guest, look.period_us)
+    return Row(
+        vm=guest.vm,
+        cpu_s=guest.sight.cpu_s,
+        held_mib=guest.held_mib,
+        used_mib=used_mib,
+        cpu=cpu,
+        memory_mib=guest.told_mib,
+        balloon=bool(
+            guest.described and guest.described.balloon and measured and guest.follows(now_s)
+        ),
+        cores=guest.cores or (),
+        allowed=allowed(guest.devices),
+        emulator_off=guest.emulator_off(host.reserved),
+        run=guest.run,
+    )
+
+
+def use_of(rows: Sequence[Row], pinned_by_others: AbstractSet[int], away: Mapping[int, str]) -> Use:
+    """`pinned_by_others`: VMs that OpenNebula pins."""
+    rows = sorted(rows)
+    used_mib = np.array([row.used_mib for row in rows], dtype=np.float64)
+    return Use(
+        vm_id=_whole([row.vm for row in rows]),
+        cpu_s=np.array([row.cpu_s for row in rows], dtype=np.float64),
+        held_mib=np.array([row.held_mib for row in rows], dtype=np.float64),
+        used_mib=used_mib,
+        in_force=InForce(
+            vcpu_quota_us=_whole([row.cpu.vcpu_quota_us for row in rows]),
+            global_quota_us=_whole([row.cpu.global_quota_us for row in rows]),
+            shares=_whole([row.cpu.shares for row in rows]),
+            memory_mib=_whole([row.memory_mib for row in rows]),
+            used_mib=used_mib,
+            balloon=np.array([row.balloon for row in rows], dtype=bool),
+            pin_policy=np.array([row.vm in pinned_by_others for row in rows], dtype=bool),
+            pins={row.vm: row.cores for row in rows if any(row.cores)},
+            emulators_off=frozenset(row.vm for row in rows if row.emulator_off),
+            further={
+                "network": _whole([row.allowed.network_kb_s for row in rows]),
+                "disk": _whole([row.allowed.disk_kib_s for row in rows]),
+            },
+        ),
+        away=away,
+        run=_whole([row.run for row in rows]),
+    )
+
+
+def _whole(values: Sequence[int]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    return np.array(values, dtype=np.int64)

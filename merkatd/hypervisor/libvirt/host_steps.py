@@ -1,0 +1,222 @@
+"""Steps carried out on a host, and everything given back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
+from merkatd.hypervisor.libvirt.host import libvirt_module
+from merkatd.hypervisor.libvirt.host.device_limits import throttle, unthrottle
+from merkatd.hypervisor.libvirt.host.driver import Driver, differing
+from merkatd.hypervisor.libvirt.host.guest import KIB_PER_MIB, Cpu, Guest
+from merkatd.hypervisor.libvirt.host.host_connection import Host
+from merkatd.hypervisor.libvirt.host.libvirt_module import (
+    AbandonedError,
+    AwayError,
+    RefusedError,
+    in_words,
+)
+from merkatd.hypervisor.libvirt.host_queues import Steps
+from merkatd.hypervisor.libvirt.host_reader import Look, Row, needs_free, row_of, waited_in_vain
+from merkatd.limits import UNSET, MemorySettings
+from merkatd.scheduler.base.ports import Released, Whole
+
+HostStep = OnHost
+
+
+@dataclass
+class Told:
+    """What became of steps so far; looked at by another thread, which only counts what is there."""
+
+    done: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def tell_host(
+    host: Host,
+    driver: Driver,
+    steps: Sequence[HostStep],
+    memory: MemorySettings,
+    look: Look,
+    told: Told,
+) -> Steps[list[Row]]:
+    """Take the steps one after another; one that is refused keeps back no other.
+
+    Returns what is known of the guests then.
+    """
+    for step in steps:
+        guest = host.guests.get(step.vm)
+        if guest is None:
+            told.refused[step.id] = f"VM {step.vm} does not run on {host.place.name}"
+            continue
+        why = why_not(host, partial(_take, host, driver, guest, step, memory))
+        if why is None:
+            told.done.add(step.id)
+        else:
+            told.refused[step.id] = f"{host.place.name}: {why}"
+        yield
+    now_s = host.seconds()
+    guests = [host.guests[vm] for vm in {step.vm for step in steps} & host.guests.keys()]
+    return [row_of(host, driver, guest, now_s, look) for guest in guests if guest.words is not None]
+
+
+def why_not(host: Host, take: Callable[[], None]) -> str | None:
+    """Why something could not be done on a host; None where it was."""
+    try:
+        host.connection()
+        take()
+    except (AwayError, RefusedError) as error:
+        return in_words(error)
+    except AbandonedError as error:
+        return str(error)
+    except libvirt_module.needed().libvirtError as error:
+        return in_words(error)
+    return None
+
+
+def _take(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: MemorySettings) -> None:
+    needs_free(host, guest)
+    try:
+        _do(host, driver, guest, step, memory)
+    except libvirt_module.needed().libvirtError as error:
+        guest.held_up = waited_in_vain(error)
+        raise
+
+
+def _do(host: Host, driver: Driver, guest: Guest, step: HostStep, memory: MemorySettings) -> None:
+    match step:
+        case Limit():
+            limit(host, driver, guest, step)
+        case Pin():
+            pin(host, driver, guest, step)
+        case Balloon():
+            _balloon(host, driver, guest, step, memory)
+        case Throttle():
+            throttle(host, driver, guest, step)
+
+
+def limit(host: Host, driver: Driver, guest: Guest, step: Limit) -> None:
+    """What differs, in one call; nothing where nothing does."""
+    if guest.described is None:
+        driver.describe(host, guest)
+    wanted = driver.wording(step, guest)
+    different = differing(wanted, guest.words)
+    # Until it has worked nobody knows what there is.
+    guest.words = guest.asked = None
+    if different:
+        driver.set_words(host, guest, different)
+    guest.words = wanted
+    guest.asked = Cpu(
+        UNSET if step.vcpu_quota_us is None else step.vcpu_quota_us,
+        UNSET if step.global_quota_us is None else step.global_quota_us,
+        step.shares,
+    )
+
+
+def pin(host: Host, driver: Driver, guest: Guest, step: Pin) -> None:
+    """The virtual CPUs that differ, and the other threads where they do."""
+    cores = step.cores if any(step.cores) else ()
+    if guest.cores == cores and not guest.emulator_off(host.reserved):
+        return
+    try:
+        driver.set_cores(host, guest, cores)
+    except BaseException:
+        guest.cores = guest.emulator = None
+        raise
+    guest.cores = cores
+
+
+def _balloon(
+    host: Host, driver: Driver, guest: Guest, step: Balloon, memory: MemorySettings
+) -> None:
+    """Tell the balloon, unless the guest has come to use what would be taken.
+
+    What is decided leaves it its margin. A guest may have used up half of that since, unless
+    too little would end its processes. What it does not pay for it gives back in any case.
+    """
+    memory_mib = step.memory_mib
+    if guest.told_mib == memory_mib:
+        return
+    if memory_mib < guest.held_mib and not step.unpaid:
+        used_mib = driver.used_kib(host, guest) / KIB_PER_MIB
+        left_mib = max(memory.margin_mib, memory.margin_part * used_mib)
+        left_mib *= 1.0 if driver.hard else 0.5
+        if used_mib + left_mib > memory_mib:
+            raise RefusedError(
+                f"VM {guest.vm} uses {used_mib:.0f} MiB by now: {memory_mib} would leave it less"
+                f" than {left_mib:.0f} more"
+            )
+    driver.set_memory(host, guest, memory_mib)
+    guest.tell(memory_mib, host.seconds())
+
+
+_NOTHING = Limit(
+    period=0,
+    vm=-1,
+    reason="",
+    vcpu_quota_us=None,
+    global_quota_us=None,
+    quota_period_us=100_000,
+    shares=0,
+)
+
+
+def release_host(
+    host: Host,
+    driver: Driver,
+    vms: Sequence[Whole],
+    pinned_by_others: frozenset[int],
+    goods: tuple[str, ...],
+    found: dict[int, Released],
+) -> Steps[None]:
+    """Give each of these VMs its full size; `found` says what was done to whom.
+
+    `goods` are those of network and disk that are traded: of others nothing was ever set.
+
+    Raises AwayError.
+    """
+    host.connection()
+    for vm in vms:
+        guest = host.guests.get(vm.vm)
+        if guest is None:
+            continue
+        parts: list[tuple[str, Callable[[], None]]] = [
+            ("no quota and its own weight", partial(_free_cpu, host, driver, guest, vm.cpu_units)),
+            ("all its memory", partial(_free_memory, host, driver, guest)),
+        ]
+        if (host.pins or guest.cores) and vm.vm not in pinned_by_others:
+            parts.append(("no pins", partial(_free_cores, host, driver, guest)))
+        if goods and driver.throttles:
+            free = partial(unthrottle, host, driver, guest, goods)
+            parts.append((f"no limits of its {' and '.join(goods)}", free))
+        did, problems = [], []
+        for what, give in parts:
+            why = why_not(host, give)
+            if why is None:
+                did.append(what)
+            else:
+                problems.append(f"{what}: {why}")
+        found[vm.vm] = Released(", ".join(did), "; ".join(problems))
+        yield
+
+
+def _free_cpu(host: Host, driver: Driver, guest: Guest, cpu_units: float) -> None:
+    if guest.described is None:
+        driver.describe(host, guest)
+    guest.words = guest.asked = None
+    own = driver.own_shares(host, guest, cpu_units)
+    driver.set_words(host, guest, {**driver.wording(_NOTHING, guest), **own})
+
+
+def _free_memory(host: Host, driver: Driver, guest: Guest) -> None:
+    if guest.described is None or guest.described.balloon:
+        driver.set_memory(host, guest, int(guest.sight.most_kib) // KIB_PER_MIB)
+    guest.told_mib = UNSET
+    driver.forget(host, guest)
+
+
+def _free_cores(host: Host, driver: Driver, guest: Guest) -> None:
+    guest.cores, guest.emulator = driver.cores(host, guest), None
+    if guest.cores != ():
+        driver.set_cores(host, guest, ())
+    guest.cores = ()

@@ -1,0 +1,45 @@
+"""Waiting for many hosts, but no longer than is good for all of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from merkatd.hypervisor.libvirt.host.host_connection import Progress
+from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError
+from merkatd.hypervisor.libvirt.host_queues import Reactor
+
+
+async def outcomes(
+    reactor: Reactor,
+    running: Mapping[int, Deferred[Any]],
+    progress: Mapping[int, Progress],
+    limit_s: float | None,
+) -> Mapping[int, Any]:
+    """What each came to; an AbandonedError for those that have not come to an end in time."""
+    found: dict[int, Any] = {}
+    ended: Deferred[None] = Deferred()
+
+    def note(outcome: Any, host: int) -> None:
+        if ended.called:
+            return
+        found[host] = outcome
+        if len(found) == len(running):
+            ended.callback(None)
+
+    def give_up() -> None:
+        for host in running.keys() - found.keys():
+            progress[host].abandon()
+            why = f"it was not done within the {limit_s:g} s that a period waits"
+            found[host] = AbandonedError(why)
+        ended.callback(None)
+
+    for host, one in running.items():
+        one.addCallback(note, host)
+    if not running or ended.called:
+        return found
+    timer = None if limit_s is None else reactor.callLater(limit_s, give_up)
+    await ended
+    if timer is not None and timer.active():
+        timer.cancel()
+    return found

@@ -1,0 +1,332 @@
+"""Hosts reached through libvirt: KVM, LXC and Xen behind the port of the period.
+
+Every call of the period is answered by its limit in time, whoever does not answer: hosts that
+can't be asked are away, and what was last known of their guests stands.
+"""
+
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from merkatd.base.clock import Inline
+from merkatd.cluster import Pin
+from merkatd.hypervisor.libvirt.host import libvirt_module
+from merkatd.hypervisor.libvirt.host.driver import Driver
+from merkatd.hypervisor.libvirt.host.host_connection import Host, Progress, always
+from merkatd.hypervisor.libvirt.host.kvm import Kvm
+from merkatd.hypervisor.libvirt.host.libvirt_module import AbandonedError, AwayError, in_words
+from merkatd.hypervisor.libvirt.host.lxc import Lxc
+from merkatd.hypervisor.libvirt.host.settings import LibvirtSettings, Place, driver_of
+from merkatd.hypervisor.libvirt.host.xen import Xen
+from merkatd.hypervisor.libvirt.host_queues import Lines, Reactor, Steps, Workers
+from merkatd.hypervisor.libvirt.host_reader import Look, Row, read_host, read_runs, use_of
+from merkatd.hypervisor.libvirt.host_steps import HostStep, Told, release_host, tell_host
+from merkatd.hypervisor.libvirt.host_waiting import outcomes
+from merkatd.limits import LimitsSettings, Topology
+from merkatd.scheduler.base.ports import Observation, Reach, Released, Use, Whole
+from merkatd.scheduler.context import Executor
+
+Result = TypeVar("Result")
+
+_DRIVERS: Mapping[str, Callable[[], Driver]] = {
+    "qemu": Kvm,
+    "test": Kvm,
+    "lxc": Lxc,
+    "xen": Xen,
+}
+_log = Logger()
+
+
+@dataclass
+class _Known:
+    """A host, with what was last read of its guests."""
+
+    host: Host
+    driver: Driver
+    rows: Mapping[int, Row]
+
+
+class LibvirtHypervisors:
+    """Implements `merkatd.scheduler.base.ports.Hypervisors`."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        address_of: Callable[[Place], str],
+        settings: LibvirtSettings | None = None,
+        limits: LimitsSettings | None = None,
+        *,
+        goods: Sequence[str] = (),
+        executor: Executor | None = None,
+        start: Callable[[Callable[[], None]], None] | None = None,
+        opened: Callable[[str, int], Any] = libvirt_module.opened,
+        surely: Callable[[], bool] = always,
+    ) -> None:
+        """`goods` are those of network and disk that are traded.
+
+        What goes through all VMs runs on `executor`, or at once where there is none.
+        `start` runs work on other threads than its own, `opened` makes connections. `surely` is
+        asked on any thread before each call that changes something: whether no other daemon acts.
+        Raises MissingError where libvirt's module is not installed.
+        """
+        libvirt_module.needed()
+        self._reactor = reactor
+        self._address_of = address_of
+        self._settings = settings or LibvirtSettings()
+        self._limits = limits or LimitsSettings()
+        self._workers = Workers("libvirt")
+        self.lines = Lines(
+            reactor,
+            start or self._workers.start,
+            self._settings.threads,
+            self._settings.call_limit_s,
+        )
+        self._look = Look(
+            every=self._settings.check_every,
+            period_us=self._limits.cpu.quota_period_us,
+            unmeasured=self._limits.memory.shrink_unmeasured,
+            goods=tuple(goods),
+        )
+        self._opened = opened
+        self._surely = surely
+        self._aside = (executor or Inline()).run
+        self._chance = random.Random()  # noqa: S311 - keeps hosts from being called all at once
+        self._places: dict[int, Place] = {}
+        self._hosts: dict[int, _Known] = {}
+        self._where: dict[int, int] = {}
+        self._pinned_by_others: frozenset[int] = frozenset()
+        self._away: dict[int, str] = {}
+        self._turns = 0
+
+    # -- what the period asks -----------------------------------------------------------------
+
+    def adopt(self, limits: LimitsSettings) -> None:
+        """Go by these from now on; they count quotas in the same period."""
+        self._limits = limits
+        self._look = self._look._replace(unmeasured=limits.memory.shrink_unmeasured)
+
+    def meet(self, seen: Observation) -> None:
+        """The hosts there are, by name, and the VMs whose pins are OpenNebula's."""
+        rows = zip(seen.host_id.tolist(), seen.host_name, seen.host_cluster.tolist(), strict=True)
+        self._places = {host: Place(host, name, cluster) for host, name, cluster in rows}
+        self._pinned_by_others = seen.pin_policy
+        for gone in self._hosts.keys() - self._places.keys():
+            self.lines.remove(self._hosts.pop(gone).host)
+            if self._away.pop(gone, None) is not None:
+                _log.info("Host {host} was removed while it was away", host=gone)
+
+    def topologies(self) -> Mapping[int, Topology]:
+        """By host id, of those on which virtual CPUs are pinned and that were called before."""
+        return {
+            one: known.host.topology
+            for one, known in self._hosts.items()
+            if known.host.topology is not None
+        }
+
+    def reach(self) -> Reach:
+        """Who is away, and how often limits were found changed."""
+        drift = sum(known.host.drift for known in self._hosts.values())
+        return Reach(away=dict(self._away), drift=drift)
+
+    async def read(self, vms: Mapping[int, int]) -> Use:
+        """Use and limits of these VMs; of those on hosts that are away, as they were."""
+        self._turns += 1
+        look = self._look._replace(turn=self._turns)
+        self._where = dict(vms)
+        grouped = await self._aside(lambda: _grouped(vms))
+        by_host = {host: some for host, some in grouped.items() if self._is_there(host)}
+        answers = await self._all(
+            {host: partial(read_host, vms=some, look=look) for host, some in by_host.items()}
+        )
+        # A host may be removed while the rows are put together.
+        known = {host: self._hosts[host] for host in by_host}
+        away = {host: why for host, why in self._away.items() if host in by_host}
+        pinned = self._pinned_by_others
+
+        def columns() -> Use:
+            rows: list[Row] = []
+            for host, some in by_host.items():
+                one, answer = known[host], answers[host]
+                if not isinstance(answer, Exception):
+                    one.rows = {row.vm: row for row in answer}
+                rows += [one.rows[vm] for vm in some if vm in one.rows]
+            return use_of(rows, pinned, away)
+
+        return await self._aside(columns)
+
+    async def runs(self, hosts: Collection[int]) -> Mapping[int, Mapping[int, int]]:
+        """One call a host, which reads nothing of the guests but their domain ids."""
+        answers = await self._all({host: read_runs for host in hosts if self._is_there(host)})
+        return {host: one for host, one in answers.items() if not isinstance(one, Exception)}
+
+    async def apply(self, steps: Sequence[HostStep]) -> Mapping[str, str]:
+        """Tell the hosts; by step id, why it could not be done, for those that could not."""
+        refused: dict[str, str] = {}
+        by_host: dict[int, list[HostStep]] = {}
+        for step in steps:
+            host = self._where.get(step.vm)
+            if host is None or not self._is_there(host):
+                refused[step.id] = f"VM {step.vm} runs on no host"
+            elif isinstance(step, Pin) and step.vm in self._pinned_by_others:
+                refused[step.id] = f"VM {step.vm} is pinned by OpenNebula (PIN_POLICY)"
+            else:
+                by_host.setdefault(host, []).append(step)
+        told = {host: Told() for host in by_host}
+        answers = await self._all(
+            {
+                host: partial(
+                    tell_host,
+                    steps=some,
+                    memory=self._limits.memory,
+                    look=self._look,
+                    told=told[host],
+                )
+                for host, some in by_host.items()
+            },
+            may=self._surely,
+        )
+        for host, some in by_host.items():
+            answer, sofar, known = answers[host], told[host], self._hosts[host]
+            if not isinstance(answer, Exception):
+                known.rows = {**known.rows, **{row.vm: row for row in answer}}
+            why = f"{self._place(host).name}: {_why(answer)}"
+            for step in some:
+                if step.id not in sofar.done:
+                    refused[step.id] = sofar.refused.get(step.id, why)
+        return refused
+
+    async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
+        """Give these VMs all that they had before; what became of each that was found."""
+        await self.read({vm.vm: vm.host for vm in vms})
+        by_host: dict[int, list[Whole]] = {}
+        for vm in vms:
+            by_host.setdefault(vm.host, []).append(vm)
+        found: dict[int, dict[int, Released]] = {host: {} for host in by_host}
+        answers = await self._all(
+            {
+                host: partial(
+                    release_host,
+                    vms=some,
+                    pinned_by_others=self._pinned_by_others,
+                    goods=self._look.goods,
+                    found=found[host],
+                )
+                for host, some in by_host.items()
+            },
+            limited=False,
+            may=self._surely,
+        )
+        for host, some in by_host.items():
+            answer = answers[host]
+            if isinstance(answer, Exception):
+                why = f"{self._place(host).name}: {_why(answer)}"
+                for vm in some:
+                    found[host].setdefault(vm.vm, Released("", why))
+        return {vm: one for some in found.values() for vm, one in some.items()}
+
+    async def close(self) -> None:
+        """Let go of all hosts; limits stay."""
+        await self._all(dict.fromkeys(self._hosts, _closed))
+        self._workers.stop()
+
+    # -- how hosts are asked ------------------------------------------------------------------
+
+    async def _all(
+        self,
+        work: Mapping[int, Callable[..., Steps[Any]]],
+        *,
+        limited: bool = True,
+        may: Callable[[], bool] = always,
+    ) -> Mapping[int, Any]:
+        """By host: what the work came to or raised, by the limit in time where there is one."""
+        progress = {host: Progress(may) for host in work}
+        running = {
+            host: self._ask(self._known(host), do, progress[host]) for host, do in work.items()
+        }
+        limit_s = self._settings.period_limit_s if limited else None
+        answers = await outcomes(self._reactor, running, progress, limit_s)
+        for host, answer in answers.items():
+            self._mark(host, answer)
+        return answers
+
+    def _ask(
+        self, known: _Known, work: Callable[..., Steps[Result]], progress: Progress
+    ) -> Deferred[Result | Exception]:
+        return self.lines.run(known.host, lambda host: work(host, known.driver), progress)
+
+    def _known(self, host: int) -> _Known:
+        found = self._hosts.get(host)
+        place = self._place(host)
+        if found is None or found.host.place != place:
+            if found is not None:
+                self._close(found)
+            found = self._hosts[host] = self._met(place)
+        return found
+
+    def _met(self, place: Place) -> _Known:
+        address = self._address_of(place)
+        driver = _DRIVERS[driver_of(address)]()
+        patterns = self._settings.pin_hosts or ()
+        host = Host(
+            place=place,
+            address=address,
+            settings=self._settings,
+            seconds=self._reactor.seconds,
+            chance=self._chance,
+            pins=driver.pins and any(fnmatchcase(place.name, names) for names in patterns),
+            open=self._opened,
+        )
+        return _Known(host, driver, {})
+
+    def _close(self, known: _Known) -> None:
+        self._ask(known, _closed, Progress())
+
+    def _is_there(self, host: int) -> bool:
+        """False for a host that OpenNebula no longer has."""
+        return not self._places or host in self._places
+
+    def _place(self, host: int) -> Place:
+        return self._places.get(host) or Place(host, str(host))
+
+    def _mark(self, host: int, answer: Any) -> None:
+        """Take note of who is away and who is back, and say so once."""
+        name = self._place(host).name
+        if host not in self._hosts:  # it was removed meanwhile
+            return
+        if not isinstance(answer, Exception):
+            if self._away.pop(host, None) is not None:
+                _log.info("Host {host} answers again", host=name)
+            return
+        if isinstance(answer, AbandonedError) and not self._surely():
+            return  # the host was not asked
+        why = _why(answer)
+        if host in self._away:
+            self._away[host] = why
+            return
+        if not isinstance(answer, AwayError | AbandonedError):
+            _log.error("Host {host} can't be read or told: {why}", host=name, why=repr(answer))
+        else:
+            _log.warn("Host {host} is away, its VMs keep their limits: {why}", host=name, why=why)
+        self._away[host] = why
+
+
+def _closed(host: Host, _driver: Driver) -> Steps[None]:
+    host.close()
+    yield
+
+
+def _why(answer: Any) -> str:
+    return in_words(answer) if isinstance(answer, Exception) else ""
+
+
+def _grouped(vms: Mapping[int, int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for vm, host in vms.items():
+        found.setdefault(host, []).append(vm)
+    return found
