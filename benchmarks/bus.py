@@ -36,10 +36,10 @@ from benchmarks.bus_peers import (
 from benchmarks.bus_scene import Nobody, assignment, market, standing
 from benchmarks.figures import Figures
 from merkatd.bus.hub import Hub
-from merkatd.bus.keys import Passport, fresh
 from merkatd.bus.settings import Settings
-from merkatd.bus.where import LOOPBACK
-from merkatd.platforms.processes.pacing import AT_ONCE
+from merkatd.bus.socket_paths import LOOPBACK
+from merkatd.platforms.processes.supervisor import AT_ONCE
+from merkatd.protocol.curve_keys import Passport, fresh
 
 HOSTED = 2
 """Processes that all share, unless --earnest."""

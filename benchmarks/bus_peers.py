@@ -15,12 +15,12 @@ from typing import Any
 
 import zmq.asyncio
 
-from merkatd.bus.hearing import Event
-from merkatd.bus.keys import Passport
-from merkatd.bus.messages import Beat
 from merkatd.bus.peer import Peer
-from merkatd.bus.wire import market_topic
-from merkatd.platforms.ports import News
+from merkatd.bus.subscription import Event
+from merkatd.protocol.bus_messages import Beat
+from merkatd.protocol.curve_keys import Passport
+from merkatd.protocol.platform_messages import News
+from merkatd.protocol.wire_format import market_topic
 
 PLATFORMS = 200
 ROLES = ("controller", "monitor-0")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from merkatd.platforms.ports import (
+from merkatd.protocol.platform_messages import (
     PAST,
     Action,
     Assignment,

@@ -9,11 +9,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures
-from controllers.policies.bound import Prices, upper_bound
-from controllers.policies.deadline import Purse, Work, bid_max, performance
-from controllers.policies.horizontal import Fleet, scale
-from controllers.policies.suspension import Case, suspends
-from controllers.policies.vertical import Means, Performance, Standing, adapt
+from merkatd.policies.deadline import Purse, Work, bid_max, performance
+from merkatd.policies.horizontal import Fleet, Prices, scale, upper_bound
+from merkatd.policies.suspension import Case, suspends
+from merkatd.policies.vertical import Means, Performance, Standing, adapt
 
 MOST_S = 50e-6
 ROUNDS, CALLS = 30, 300

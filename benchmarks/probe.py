@@ -17,8 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures
-from controllers.monitors.ssh import Limits, Place, Pool, Said, key_of
-from merkatd.platforms.guest_keys import GuestKeys
+from controllers.monitors.ssh_pool import Limits, Place, Pool, Said, key_of
+from merkatd.protocol.guest_keys import GuestKeys
 from tests.controllers.monitors.sshd import running, user
 
 VMS, POOL, ROUNDS = 100, 20, 5

@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures
-from controllers.policies.patience import Temper
+from merkatd.policies.patience import Temper
 from simulator.baselines.fcfs import fcfs
 from simulator.core.cloud import HPC2N
 from simulator.core.run import simulate

@@ -9,10 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from controllers.controller import Controller
-from controllers.handed import passport
-from controllers.kinds import CONTROLLERS, MONITORS, file_of, known
 from controllers.monitors.monitor import Monitor
-from controllers.running import run_controller, run_monitor
+from controllers.process import passport, run_controller, run_monitor
+from merkatd.protocol.controller_kinds import CONTROLLERS, MONITORS, file_of, known
 
 _BASES: dict[str, tuple[type, dict[str, str], Any]] = {
     "controller": (Controller, dict(CONTROLLERS), run_controller),

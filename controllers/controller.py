@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from merkatd.bus.messages import Measured, Remember
-from merkatd.platforms.ports import (
+from merkatd.protocol.bus_messages import Measured, Remember
+from merkatd.protocol.platform_messages import (
     Amounts,
     Assignment,
     Claim,

@@ -15,13 +15,13 @@ from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.groups import GroupQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.base.clock import Threads
-from merkatd.bus.running import PlatformProcesses
+from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudMode
 from merkatd.database import Database
 from merkatd.garbage import Garbage
-from merkatd.groups.keeper import Keeper
-from merkatd.groups.ordering import end_of_removed as groups_of_removed
+from merkatd.groups.group_keeper import Keeper
+from merkatd.groups.group_orders import end_of_removed as groups_of_removed
 from merkatd.opennebula import OpenNebulaCloud
 from merkatd.opennebula.current_state import HostsNow, start_again
 from merkatd.opennebula.driver.driver_answer import Driver
@@ -31,7 +31,7 @@ from merkatd.opennebula.pools.removed_user_check import missing_users
 from merkatd.placement import strategy_named
 from merkatd.placement.registry import warm_up
 from merkatd.platforms.manager import Manager
-from merkatd.platforms.ordering import end_of_removed as platforms_of_removed
+from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_removed
 from merkatd.scheduler.context import World, all_of
 from merkatd.scheduler.leadership import Leading
 from merkatd.scheduler.period import Scheduler

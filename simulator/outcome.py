@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from controllers.policies.utility import full_deadline, full_performance, partial_deadline
+from merkatd.policies.deadline import full_deadline, full_performance, partial_deadline
 from simulator.workloads.applications import Application, Tenant
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.fields import Table, count, duration, name, number, one_of, text
+from merkatd.base.toml_reader import Table, count, duration, name, number, one_of, text
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import STRATEGIES
 from simulator.core.cloud import CORE, HPC2N, Cloud

@@ -6,13 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from merkatd.base.quantities import (
+    EARLIEST_S,
+    LATEST_S,
+    LONGEST_S,
+    OutOfBoundsError,
+    bounded,
+    utc,
+    utc_text,
+)
+from merkatd.base.toml_reader import duration
 from merkatd.commands.table.columns import time_text
-from merkatd.fields import duration
-from merkatd.moments import EARLIEST_S, LATEST_S, LONGEST_S, OutOfBoundsError, bounded, utc
-from merkatd.platforms.reading import read_stored, read_template
-from merkatd.platforms.template import Moment, TemplateError
-from merkatd.platforms.terms import moment, moment_of_text
-from merkatd.platforms.words import at
+from merkatd.fleets.vm_template_text import TemplateError
+from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.lifecycle.template_reader import (
+    moment,
+    moment_of_text,
+    read_stored,
+    read_template,
+)
 from merkatd.web.pages.parts import deadline
 from merkatd.web.pages.parts import moment as moment_on_page
 from tests.platforms.site import template
@@ -25,7 +37,7 @@ def test_any_number_is_a_moment_that_can_be_shown(at_s: float) -> None:
     """On a page, in a table, in a sentence."""
     assert EARLIEST_S <= bounded(at_s) <= LATEST_S
     assert utc(at_s).year in range(1970, 2101)
-    for shown in (moment_on_page(at_s), deadline(at_s, 1e9), time_text(at_s), at(at_s)):
+    for shown in (moment_on_page(at_s), deadline(at_s, 1e9), time_text(at_s), utc_text(at_s)):
         assert shown
 
 

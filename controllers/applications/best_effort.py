@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from controllers.applications.trading import (
+from controllers.applications.market_position import (
     LEAST_BID,
     bidding,
     kept,
@@ -20,11 +20,11 @@ from controllers.applications.trading import (
     traces_of,
 )
 from controllers.controller import Controller
-from controllers.parameters import number
-from controllers.policies.bound import Prices, upper_bound
-from controllers.policies.deadline import bid_max
-from controllers.policies.vertical import Means, Performance, Standing, Trace, adapt
-from merkatd.platforms.ports import Amounts, Assignment, ClusterTerms, News, VmNow
+from merkatd.base.parameter_bounds import number
+from merkatd.policies.deadline import bid_max
+from merkatd.policies.horizontal import Prices, upper_bound
+from merkatd.policies.vertical import Means, Performance, Standing, Trace, adapt
+from merkatd.protocol.platform_messages import Amounts, Assignment, ClusterTerms, News, VmNow
 
 _WANTING = Performance(value=2.0, reference=1.0, low=0.75, high=0.95)
 """It could always use more."""

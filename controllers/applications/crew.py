@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from controllers.batch_terms import aim_of, head_of, missing, workers_of
-from controllers.parameters import number, whole
-from controllers.policies.queueing import Aim
-from merkatd.platforms.ports import Assignment
+from merkatd.base.parameter_bounds import number, whole
+from merkatd.policies.batch_queue import Aim
+from merkatd.policies.batch_terms import aim_of, head_of, missing, workers_of
+from merkatd.protocol.platform_messages import Assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,22 +12,20 @@ from typing import Any, Final
 
 from controllers.applications.crew import Crew, Wants
 from controllers.applications.joining import Joining
-from controllers.applications.trading import bidding, market_without, most, purse
+from controllers.applications.market_position import bidding, market_without, most, purse
 from controllers.controller import Controller
-from controllers.monitors.head import Head
-from controllers.monitors.naming import WORKER
-from controllers.monitors.queue import CLOSED, JOBS
-from controllers.monitors.queues.batch import left_of
+from controllers.measurements import CLOSED, JOBS
+from controllers.monitors.batch_systems.batch_system import left_of
+from controllers.monitors.queue_monitor import Head
 from controllers.monitors.queues.systems import batch_of
-from controllers.monitors.ssh import Said
-from controllers.parameters import number
-from controllers.policies.bound import bids_for
-from controllers.policies.deadline import bid_max
-from controllers.policies.draining import by_clock, drained
-from controllers.policies.horizontal import Fleet, Scaled, scale
-from controllers.policies.queueing import Aim, Load, judged
-from merkatd.bus.messages import Measured
-from merkatd.platforms.ports import ClusterTerms, News
+from controllers.monitors.ssh_pool import Said
+from merkatd.base.parameter_bounds import number
+from merkatd.policies.batch_queue import Aim, Load, by_clock, drained, judged
+from merkatd.policies.deadline import bid_max
+from merkatd.policies.horizontal import Fleet, Scaled, bids_for, scale
+from merkatd.protocol.bus_messages import Measured
+from merkatd.protocol.monitor_terms import WORKER
+from merkatd.protocol.platform_messages import ClusterTerms, News
 
 HORIZON_S: Final = 86_400.0
 OLD: Final = 3.0

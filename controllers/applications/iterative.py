@@ -1,42 +1,46 @@
-"""The base of controllers for applications that make a known number of iterations (section 3.1).
+"""The base for applications with a known number of iterations.
 
 Each period it compares an iteration's time with the one that is needed, moves the bids of all
 VMs (Algorithm 2), suspends the platform where the price is too high for it, and tells its tenant
 whether it will make it. What is needed is a kind's own; when to suspend is the rule by which the
-daemon resumes (`controllers/policies/suspension.py`).
+daemon resumes (`merkatd/policies/suspension.py`).
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from math import inf
 from typing import Final
 
-from controllers.applications.parts import Parts, slowest
-from controllers.applications.progress import Progress
-from controllers.applications.replacing import Absent, to_make_anew
-from controllers.applications.scene import Scene, in_words, too_late, usable_s
-from controllers.applications.shares import Shares
-from controllers.applications.trading import (
+from controllers.applications.application_progress import Progress
+from controllers.applications.market_position import (
     LEAST_BID,
+    Absent,
+    Scene,
+    all_run,
     bidding,
+    cost_of,
     held_part,
+    in_words,
     kept,
     market_without,
     purse,
     standing,
+    to_make_anew,
+    too_late,
     traces_of,
+    usable_s,
 )
+from controllers.applications.parts import Parts, slowest
+from controllers.applications.shares import Shares
 from controllers.controller import Controller
-from controllers.parameters import whole
-from controllers.policies.bound import Prices
-from controllers.policies.deadline import reference_s
-from controllers.policies.minimum import least_part, worthwhile
-from controllers.policies.suspension import Case, payable_part, spending, suspends
-from controllers.policies.vertical import Means, Performance, Standing, adapt
-from merkatd.bus.messages import Measured
-from merkatd.platforms.ports import ClusterTerms, News, VmNow
+from merkatd.base.parameter_bounds import whole
+from merkatd.policies.deadline import least_part, reference_s, worthwhile
+from merkatd.policies.horizontal import Prices
+from merkatd.policies.suspension import Case, payable_part, spending, suspends
+from merkatd.policies.vertical import Means, Performance, Standing, adapt
+from merkatd.protocol.bus_messages import Measured
+from merkatd.protocol.platform_messages import ClusterTerms, News, VmNow
 
 PATIENCE: Final = 2
 """So many periods in a row must want a suspension: prices swing while others settle."""
@@ -152,7 +156,7 @@ class Iterative(Controller):
         """Those that have a part in the work, with what VMs that are away have to do."""
         absent = Absent.of(self.memory.get(_ABSENT, {}))
         counting = parts.counting(self._unheard(news))
-        whole = _all_run(news)
+        whole = all_run(news)
         return self._shares().counted(counting, absent, news, self.steps, whole=whole)
 
     def _shares(self) -> Shares:
@@ -215,7 +219,7 @@ class Iterative(Controller):
     ) -> Scene:
         running = [one.vm for one in vms if one.state == "running" and not one.leaving]
         held = min((held_part(standings[vm]) for vm in running), default=0.0)
-        whole = _all_run(news)
+        whole = all_run(news)
         most_s = 2 * self.assignment.interval_s
         parts = parts.told_of_vms(news.at_s, held, most_s, whole=whole)
         self.memory[_PROGRESS] = parts.kept()
@@ -239,7 +243,7 @@ class Iterative(Controller):
             spending=there,
             measured=progress.measured or self.assignment.ideal_s is not None,
             sure=progress.sure or self.assignment.ideal_s is not None,
-            overspent=_cost(vms, news) > DRAIN * there,
+            overspent=cost_of(vms, news) > DRAIN * there,
             news=news,
             seen=progress.told or progress.done > 0 or self.assignment.ideal_s is not None,
             stale_s=max(self.now_s - progress.seen_s, 0.0) if progress.seen_s else 0.0,
@@ -337,14 +341,3 @@ class Iterative(Controller):
 
     def _parts(self) -> Parts:
         return Parts.of(self.memory.get(_PROGRESS, {}), [*self._terms()])
-
-
-def _all_run(news: News) -> bool:
-    """Whether all VMs that the platform is to have run."""
-    running = Counter(one.cluster for one in news.vms if one.state == "running" and not one.leaving)
-    return all(running[name] >= size for name, size in news.sizes.items())
-
-
-def _cost(vms: list[VmNow], news: News) -> float:
-    """What the coming period is charged for: all that is held, whatever was bid for it."""
-    return sum(news.prices[name] * amount for one in vms for name, amount in one.allocation.items())

@@ -13,10 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controllers.applications.replacing import OFF, SEEN, overdue
-from controllers.parameters import number
-from controllers.policies.draining import by_clock
-from merkatd.platforms.ports import News, VmNow
+from controllers.applications.market_position import OFF, SEEN, overdue
+from merkatd.base.parameter_bounds import number
+from merkatd.policies.batch_queue import by_clock
+from merkatd.protocol.platform_messages import News, VmNow
 
 _OFF, _ABSENT, _LOOKED_S = "off", "absent", "looked_s"
 _JOINED, _AWAY, _TOLD_S = "joined", "away", "told_s"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from controllers.applications.progress import Progress
+from controllers.applications.application_progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

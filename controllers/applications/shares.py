@@ -9,16 +9,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from controllers.applications.progress import Progress
-from controllers.applications.replacing import UNKNOWN, Absent
-from merkatd.platforms.ports import News
+from controllers.applications.application_progress import Progress
+from controllers.applications.market_position import UNKNOWN, Absent
+from controllers.measurements import ENDED, MADE
+from merkatd.protocol.platform_messages import News
 
-MADE: Final = "made/"
 """How a monitor names the iterations that the log of one VM tells of,"""
-ENDED: Final = "ended/"
 """and the exit code of one whose program has ended well."""
 _COMING: Final = frozenset({"pending", "busy"})
-
 Made = tuple[int, int]
 """Iterations that a VM has made, and could have made at the next look."""
 

@@ -6,9 +6,9 @@ from math import isfinite
 from typing import Any
 
 from controllers.controller import Hand
-from controllers.parameters import number
-from merkatd.bus.messages import Measured
-from merkatd.platforms.ports import Assignment, ClusterTerms, MarketNow
+from merkatd.base.parameter_bounds import number
+from merkatd.protocol.bus_messages import Measured
+from merkatd.protocol.platform_messages import Assignment, ClusterTerms, MarketNow
 
 
 class Monitor:

@@ -10,11 +10,12 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.bus.desks import Board, Desk
-from merkatd.bus.door import Door, Heard
-from merkatd.bus.kept import Tasks
-from merkatd.bus.keys import KeyPair, Passport, fresh
-from merkatd.bus.messages import (
+from merkatd.base.rate_limit import Throttle
+from merkatd.bus.daemon_sockets import Door, Heard
+from merkatd.bus.guarded_tasks import Tasks
+from merkatd.bus.platform_sessions import Board, Desk, ReplayedError, Session, Sessions, StaleError
+from merkatd.bus.settings import Settings
+from merkatd.protocol.bus_messages import (
     TO_DAEMON,
     Beat,
     Beaten,
@@ -26,10 +27,9 @@ from merkatd.bus.messages import (
     Remember,
     Welcome,
 )
-from merkatd.bus.sessions import ReplayedError, Session, Sessions, StaleError
-from merkatd.bus.settings import Settings
-from merkatd.bus.throttle import Throttle
-from merkatd.bus.wire import (
+from merkatd.protocol.curve_keys import KeyPair, Passport, fresh
+from merkatd.protocol.platform_messages import Assignment, Attendant, MarketNow, Standing
+from merkatd.protocol.wire_format import (
     Envelope,
     MalformedError,
     Packed,
@@ -41,7 +41,6 @@ from merkatd.bus.wire import (
     topic_of,
     unpack,
 )
-from merkatd.platforms.ports import Assignment, Attendant, MarketNow, Standing
 
 _log = Logger()
 

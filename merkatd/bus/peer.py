@@ -1,8 +1,7 @@
-"""The other end: how a controller or monitor reaches the daemon, over every interruption."""
+"""The other end: a controller's or monitor's."""
 
 import asyncio
 import contextlib
-import json
 import secrets
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
@@ -11,10 +10,8 @@ from typing import Any, TypeVar
 import zmq
 import zmq.asyncio
 
-from merkatd.bus.hearing import Event, Hearing
-from merkatd.bus.keys import Passport
-from merkatd.bus.listening import Listening
-from merkatd.bus.messages import (
+from merkatd.bus.subscription import Event, Hearing, Listening
+from merkatd.protocol.bus_messages import (
     FROM_DAEMON,
     Beat,
     Beaten,
@@ -24,7 +21,10 @@ from merkatd.bus.messages import (
     Refused,
     Welcome,
 )
-from merkatd.bus.wire import (
+from merkatd.protocol.controller_kinds import CONTROLLER
+from merkatd.protocol.curve_keys import Passport
+from merkatd.protocol.platform_messages import MarketNow
+from merkatd.protocol.wire_format import (
     LARGEST_NEWS_BYTES,
     TOPIC_END,
     Envelope,
@@ -36,16 +36,13 @@ from merkatd.bus.wire import (
     topic_of,
     unpack,
 )
-from merkatd.platforms.ports import MarketNow
 
 AnySocket = TypeVar("AnySocket", bound=zmq.Socket[Any])
-
 _ANSWER_S = 5.0
 """How long an answer may take before the same is asked again."""
 _TRIES = 12
 _WAITING = 100
 _ID_BYTES = 12
-CONTROLLER = "controller"
 """The role of who looks after a platform; its monitors have others."""
 
 
@@ -252,11 +249,3 @@ class Peer:
                 latest = await self.ask(Look())
                 if isinstance(latest, Latest):
                     self._take(self._hearing.catch_up(latest))
-
-
-def passport_of(text: str) -> Passport:
-    """The passport that was handed over as this text; ValueError where it is none."""
-    try:
-        return Passport.read(text)
-    except (TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"no passport: {error}") from None

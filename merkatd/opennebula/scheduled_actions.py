@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from twisted.logger import Logger
 
-from merkatd.moments import LATEST_S, bounded
+from merkatd.base.quantities import LATEST_S, bounded
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneError
 

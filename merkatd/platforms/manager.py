@@ -19,21 +19,19 @@ from merkatd.cluster import Step
 from merkatd.database.base.transactions import Trying
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import Platform
-from merkatd.platforms import ordering
-from merkatd.platforms.acting import act
-from merkatd.platforms.announcing import Attended, news_of
-from merkatd.platforms.claims import books_of
-from merkatd.platforms.failing import fail, monitor_failed
-from merkatd.platforms.fitting import Fitting, Offered, fitting
-from merkatd.platforms.keeping import Circumstances, tend
-from merkatd.platforms.life import Event, State
-from merkatd.platforms.memories import check_memory
-from merkatd.platforms.ordering import Submission, Update
-from merkatd.platforms.passing import passed
-from merkatd.platforms.ports import Action, Controllers, MarketNow, Outcome
-from merkatd.platforms.purses import read_all
-from merkatd.platforms.tidying import tidy
-from merkatd.platforms.turning import Happening
+from merkatd.platforms import tenant_orders
+from merkatd.platforms.announcements import Attended, news_of
+from merkatd.platforms.controller_actions import act
+from merkatd.platforms.lifecycle.claims import books_of
+from merkatd.platforms.lifecycle.controller_failures import fail, monitor_failed
+from merkatd.platforms.lifecycle.funds import read_all
+from merkatd.platforms.lifecycle.period_review import Circumstances, tend
+from merkatd.platforms.lifecycle.template_checks import Fitting, Offered, fitting
+from merkatd.platforms.lifecycle.transitions import Event, Happening, State, passed
+from merkatd.platforms.processes.process_files import tidy
+from merkatd.platforms.tenant_orders import Submission, Update
+from merkatd.protocol.message_limits import check_memory
+from merkatd.protocol.platform_messages import Action, Controllers, MarketNow, Outcome
 from merkatd.scheduler.base.ports import Transactions
 from merkatd.scheduler.base.troubles import Kind
 from merkatd.scheduler.context import World
@@ -49,7 +47,7 @@ Told = Callable[[sa.Connection, Platform], Result]
 
 
 class Manager:
-    """Keeps all platforms. Implements `merkatd.platforms.ports.Attendant`."""
+    """Keeps all platforms. Implements `merkatd.protocol.platform_messages.Attendant`."""
 
     def __init__(
         self,
@@ -233,14 +231,14 @@ class Manager:
                 owner=owner,
                 text=given.text,
                 template=given.template,
-                vm_templates=ordering.vm_templates(given.template, vm_templates),
+                vm_templates=tenant_orders.canonical_vm_templates(given.template, vm_templates),
                 who=who,
                 most_processes=most_processes,
             )
 
         # Before the transaction: nobody can write to the database while texts are parsed in it.
         submission = await self._world.executor.run(read)
-        return lambda connection: ordering.submit(connection, submission, money, at_s)
+        return lambda connection: tenant_orders.submit(connection, submission, money, at_s)
 
     def _offered(self) -> Offered:
         world = self._world
@@ -265,19 +263,19 @@ class Manager:
 
     def _change(self, platform: int, new: Update, who: str) -> Callable[[sa.Connection], Platform]:
         token, at_s = uuid4().hex, self._world.now()
-        return lambda connection: ordering.update(connection, platform, new, token, who, at_s)
+        return lambda connection: tenant_orders.update(connection, platform, new, token, who, at_s)
 
     async def suspend(self, platform: int, who: str) -> Platform:
         """Until its tenant resumes it. Raises LedgerError."""
-        return await self._order(ordering.suspend, platform, who)
+        return await self._order(tenant_orders.suspend, platform, who)
 
     async def resume(self, platform: int, who: str) -> Platform:
         """Now, whatever the price. Raises LedgerError."""
-        return await self._order(ordering.resume, platform, who)
+        return await self._order(tenant_orders.resume, platform, who)
 
     async def stop(self, platform: int, who: str) -> Platform:
         """End it. Raises LedgerError."""
-        return await self._order(ordering.stop, platform, who)
+        return await self._order(tenant_orders.stop, platform, who)
 
     async def _order(
         self, what: Callable[[sa.Connection, int, str, float], Platform], platform: int, who: str

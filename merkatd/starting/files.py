@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from merkatd.platforms.guest_keys import GuestKeys, guest_keys
+from merkatd.protocol.guest_keys import GuestKeys, guest_keys
 from merkatd.starting.errors import StartError
 
 

@@ -11,7 +11,7 @@ from merkatd.config.anew import anew
 from merkatd.config.checks import conflicts
 from merkatd.config.model import Config
 from merkatd.config.problems import ConfigError, Problem
-from merkatd.groups.keeper import Keeper
+from merkatd.groups.group_keeper import Keeper
 from merkatd.hypervisor.libvirt import LibvirtHypervisors
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager

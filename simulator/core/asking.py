@@ -8,14 +8,7 @@ order in which they look is that of their limits.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controllers.policies.patience import (
-    Book,
-    Need,
-    Temper,
-    limit_price,
-    may_start,
-    must_yield,
-)
+from merkatd.policies.patience import Book, Need, Temper, limit_price, may_start, must_yield
 from simulator.core.cloud import Cloud
 from simulator.core.tenancy import MICRO, Phase, Tenancy
 from simulator.workloads.applications import Tenant

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from controllers.policies.bound import Prices, others_price
-from controllers.policies.draining import drained
-from controllers.policies.horizontal import Fleet, scale
-from controllers.policies.queueing import Aim, Load, judged
 from merkatd.market.share import share
+from merkatd.policies.batch_queue import Aim, Load, drained, judged
+from merkatd.policies.horizontal import Fleet, Prices, others_price, scale
 
 CORE = 100.0
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from controllers.policies.patience import Temper
 from merkatd.cluster import Decision, Floats
 from merkatd.market.price import PriceRule, charges
 from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.registry import strategy_named
+from merkatd.policies.patience import Temper
 from simulator.baselines.fcfs import TooLargeError
 from simulator.core.asking import Asking, hopeless
 from simulator.core.cloud import RESOURCES, Cloud

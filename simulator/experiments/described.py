@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from controllers.policies.patience import Temper
+from merkatd.policies.patience import Temper
 from simulator.experiments import figures
 from simulator.experiments.experiment import (
     Experiment,

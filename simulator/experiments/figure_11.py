@@ -6,7 +6,7 @@ from statistics import fmean
 
 import numpy as np
 
-from controllers.policies.queueing import Aim
+from merkatd.policies.batch_queue import Aim
 from simulator.core.frameworks import CORE, Framework, Job, Setting, Sight, simulate
 from simulator.experiments import figures
 from simulator.experiments.experiment import (

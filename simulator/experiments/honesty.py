@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from controllers.policies.patience import Temper
+from merkatd.policies.patience import Temper
 from simulator.core.cloud import Cloud
 from simulator.core.run import simulate
 from simulator.experiments import figures

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controllers.policies.deadline import Work, performance
-from controllers.policies.vertical import Means, Standing, Trace, adapt
 from merkatd.cluster import Floats
 from merkatd.market.share import share
+from merkatd.policies.deadline import Work, performance
+from merkatd.policies.vertical import Means, Standing, Trace, adapt
 
 CAPACITY = (700.0, 23.0 * 1024.0)
 SIZE = (400.0, 900.0)

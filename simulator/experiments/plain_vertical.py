@@ -1,14 +1,14 @@
 """Algorithm 2 as the paper has it, its slips set right: what the policy in use is compared with.
 
 A step is halved only where it takes back a last one of about the same size. The policy in use
-(`controllers/policies/vertical.py`) halves each step in the other direction.
+(`merkatd/policies/vertical.py`) halves each step in the other direction.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from controllers.policies.vertical import (
+from merkatd.policies.vertical import (
     Adapted,
     Means,
     Performance,

@@ -13,11 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
-from controllers.policies import vertical
-from controllers.policies.deadline import Work, performance
-from controllers.policies.vertical import Adapted, Means, Performance, Standing, Trace
 from merkatd.cluster import Floats
 from merkatd.market.share import share
+from merkatd.policies import vertical
+from merkatd.policies.deadline import Work, performance
+from merkatd.policies.vertical import Adapted, Means, Performance, Standing, Trace
 from simulator.experiments import figures, plain_vertical
 from simulator.experiments.experiment import (
     Experiment,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from controllers.policies.patience import Temper
+from merkatd.policies.patience import Temper
 from simulator.baselines.easy import easy
 from simulator.baselines.edf import edf
 from simulator.baselines.fcfs import Queued, fcfs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from controllers.policies.patience import Temper
+from merkatd.policies.patience import Temper
 from simulator.core.cloud import EDEL
 from simulator.experiments import figures
 from simulator.experiments.experiment import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from controllers.policies.patience import Temper
+from merkatd.policies.patience import Temper
 from simulator.core.cloud import HPC2N
 from simulator.experiments.experiment import Options, Row, Task
 from simulator.experiments.figure_13 import LEVELS, QUICK_LEVELS

@@ -9,7 +9,7 @@ from merkatd.embedded.machines.faults import Kind as FaultKind
 from merkatd.embedded.model.vm_states import Lcm
 from merkatd.ledger import LedgerError
 from merkatd.market.price import PriceRule
-from merkatd.platforms.ordering import OrderError
+from merkatd.platforms.tenant_orders import OrderError
 from tests.abuse.arena import CORES, FAIR_BID, NEIGHBOURS, Arena, Player
 from tests.abuse.listed import Moves
 

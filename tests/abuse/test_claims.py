@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from merkatd.market.price import PriceRule
-from merkatd.platforms.ports import Kinds
+from merkatd.protocol.platform_messages import Kinds
 from tests.abuse.arena import Arena, Player
 from tests.platforms.site import template
 

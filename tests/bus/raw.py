@@ -6,14 +6,10 @@ from typing import Any
 import zmq
 import zmq.asyncio
 
-from merkatd.bus.keys import Passport
-from merkatd.bus.messages import (
-    FROM_DAEMON,
-    Hello,
-    Welcome,
-)
 from merkatd.bus.peer import Peer
-from merkatd.bus.wire import Envelope, pack, unpack
+from merkatd.protocol.bus_messages import FROM_DAEMON, Hello, Welcome
+from merkatd.protocol.curve_keys import Passport
+from merkatd.protocol.wire_format import Envelope, pack, unpack
 from tests.bus.rig import (
     CONTROLLER,
     Site,

@@ -8,11 +8,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from merkatd.bus.hub import Hub
-from merkatd.bus.keys import Passport, fresh
 from merkatd.bus.peer import Peer
 from merkatd.bus.settings import Settings
-from merkatd.bus.where import LOOPBACK
-from merkatd.platforms.ports import (
+from merkatd.bus.socket_paths import LOOPBACK
+from merkatd.protocol.curve_keys import Passport, fresh
+from merkatd.protocol.platform_messages import (
     Action,
     Assignment,
     ClusterTerms,

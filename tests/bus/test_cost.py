@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from merkatd.bus import wire
-from merkatd.bus.messages import Beat, Beaten, Latest, Look, Welcome
-from merkatd.bus.throttle import Throttle
-from merkatd.bus.wire import Envelope, pack, unpack
-from merkatd.platforms.ports import Standing
+from merkatd.base.rate_limit import Throttle
+from merkatd.protocol import wire_format
+from merkatd.protocol.bus_messages import Beat, Beaten, Latest, Look, Welcome
+from merkatd.protocol.platform_messages import Standing
+from merkatd.protocol.wire_format import Envelope, pack, unpack
 from tests.bus.raw import Raw, readable
 from tests.bus.rig import CONTROLLER, Site, news, on_site, parts
 
@@ -19,7 +19,7 @@ VMS = 1_000
 def test_a_standing_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks, greetings and publications of a period share its bytes; the next period has others."""
     packed: list[Any] = []
-    encoder = wire._ENCODER
+    encoder = wire_format._ENCODER
 
     class Counting:
         def encode(self, value: Any) -> str:
@@ -27,7 +27,7 @@ def test_a_standing_is_packed_once_a_period(monkeypatch: pytest.MonkeyPatch) -> 
                 packed.append(value)
             return encoder.encode(value)
 
-    monkeypatch.setattr(wire, "_ENCODER", Counting())
+    monkeypatch.setattr(wire_format, "_ENCODER", Counting())
 
     async def story(site: Site) -> None:
         for period in (1, 2):
@@ -88,10 +88,10 @@ def test_packed_fields_are_read_like_the_message() -> None:
     """As if it had been written in one piece."""
     (market,), (standing,) = parts(news(1))
     whole = Latest(market=market, standing=standing, published=3, priced=2)
-    parted = wire.pack_fields(
+    parted = wire_format.pack_fields(
         Latest,
-        market=wire.pack_body(market),
-        standing=wire.pack_body(standing),
+        market=wire_format.pack_body(market),
+        standing=wire_format.pack_body(standing),
         published=3,
         priced=2,
     )

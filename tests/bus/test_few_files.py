@@ -6,8 +6,8 @@ import sys
 PROBE = """
 import os, resource, sys
 from merkatd.bus.hub import Hub
-from merkatd.bus.keys import fresh
-from merkatd.bus.where import LOOPBACK
+from merkatd.protocol.curve_keys import fresh
+from merkatd.bus.socket_paths import LOOPBACK
 from merkatd.bus.settings import Settings
 import asyncio
 

@@ -1,9 +1,9 @@
 """What a process makes of publications: each once, in order, of the daemon that it speaks to."""
 
-from merkatd.bus.hearing import Hearing
-from merkatd.bus.messages import Beaten, Latest
-from merkatd.bus.wire import Envelope
-from merkatd.platforms.ports import MarketNow, News
+from merkatd.bus.subscription import Hearing
+from merkatd.protocol.bus_messages import Beaten, Latest
+from merkatd.protocol.platform_messages import MarketNow, News
+from merkatd.protocol.wire_format import Envelope
 from tests.bus.rig import market, news, parts
 
 LIFE = "this one"

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from merkatd.bus.desks import Desk
-from merkatd.bus.messages import (
-    Measured,
-    Remember,
-)
-from merkatd.bus.wire import Packed, topic_of
-from merkatd.platforms.ports import Outcome, SetBids
+from merkatd.bus.platform_sessions import Desk
+from merkatd.protocol.bus_messages import Measured, Remember
+from merkatd.protocol.platform_messages import Outcome, SetBids
+from merkatd.protocol.wire_format import Packed, topic_of
 from tests.bus.raw import Raw, listening, readable
 from tests.bus.rig import (
     CONTROLLER,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.bus.keys import FILE, Passport, daemon_keys, fresh
+from merkatd.protocol.curve_keys import FILE, Passport, daemon_keys, fresh
 
 
 def test_the_daemons_key_is_the_same_at_each_start(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.platforms.processes import tree
+from merkatd.platforms.processes import program
 
 ROOT = Path(__file__).parents[2]
 PLATFORMS = 2
@@ -80,7 +80,7 @@ def role(pid: int) -> str:
 def present(home: Path) -> dict[str, list[int]]:
     """All processes of the daemon, by role."""
     found: dict[str, list[int]] = {}
-    for pid in sorted(tree.marked(str(home))):
+    for pid in sorted(program.marked(str(home))):
         found.setdefault(role(pid), []).append(pid)
     return found
 
@@ -116,7 +116,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     (folder / "counting.py").write_text(COUNTING)
     (folder / "ticking.py").write_text(TICKING)
     yield tmp_path
-    tree.kill(tree.marked(str(tmp_path)))
+    program.kill(program.marked(str(tmp_path)))
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def test_whoever_is_killed_nobody_is_left_over_and_nothing_is_done_twice(home: P
             if "daemon" in victims:
                 one[0].wait()
                 if rng.random() < 0.5:  # seen through to the end, or started again at once
-                    until(lambda: not tree.marked(str(home)), "nobody left", home)
+                    until(lambda: not program.marked(str(home)), "nobody left", home)
                 one[0] = daemon(home)
         at_work(home)
 
@@ -157,7 +157,7 @@ def test_whoever_is_killed_nobody_is_left_over_and_nothing_is_done_twice(home: P
             return bool(kept["seen"])
 
         until(lambda: all(map(watched, range(1, PLATFORMS + 1))), "word of each monitor", home)
-    until(lambda: not tree.marked(str(home)), "nobody left", home)
+    until(lambda: not program.marked(str(home)), "nobody left", home)
     done = actions(home)
     for row in range(1, PLATFORMS + 1):
         counts = [int(count) for platform, _, count in done if platform == str(row)]
@@ -176,5 +176,5 @@ def test_a_daemon_that_is_killed_takes_everybody_along(home: Path) -> None:
         one[0].kill()
         one[0].wait()
         killed_s = time.monotonic()
-        until(lambda: not tree.marked(str(home)), "nobody left", home)
+        until(lambda: not program.marked(str(home)), "nobody left", home)
         assert time.monotonic() - killed_s < 5.0

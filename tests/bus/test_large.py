@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from merkatd.bus import hub as hubs
-from merkatd.bus.messages import TO_DAEMON, Remember
-from merkatd.bus.wire import Envelope, pack, unpack
+from merkatd.protocol.bus_messages import TO_DAEMON, Remember
+from merkatd.protocol.wire_format import Envelope, pack, unpack
 from tests.bus.raw import Raw
 from tests.bus.rig import CONTROLLER, Site, on_site
 

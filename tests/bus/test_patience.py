@@ -6,15 +6,10 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 
-from merkatd.bus.messages import (
-    FROM_DAEMON,
-    Beat,
-    Beaten,
-    Refused,
-)
 from merkatd.bus.peer import RefusedError
-from merkatd.bus.wire import Envelope, pack, topic_of, unpack
-from merkatd.platforms.ports import MarketNow, News, Outcome, SetBids, SetSize, Suspend
+from merkatd.protocol.bus_messages import FROM_DAEMON, Beat, Beaten, Refused
+from merkatd.protocol.platform_messages import MarketNow, News, Outcome, SetBids, SetSize, Suspend
+from merkatd.protocol.wire_format import Envelope, pack, topic_of, unpack
 from tests.bus.raw import Raw, listening, readable
 from tests.bus.rig import (
     CONTROLLER,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from twisted.logger import capturedLogs
 
-from merkatd.bus.keys import fresh
-from merkatd.bus.messages import (
+from merkatd.bus.peer import LostError, Peer, RefusedError
+from merkatd.protocol.bus_messages import (
     FROM_DAEMON,
     VERSION,
     Beat,
@@ -17,9 +17,9 @@ from merkatd.bus.messages import (
     Refused,
     Welcome,
 )
-from merkatd.bus.peer import LostError, Peer, RefusedError
-from merkatd.bus.wire import LARGEST_BYTES, Envelope, pack, topic_of, unpack
-from merkatd.platforms.ports import News, Outcome, SetBids, SetSize
+from merkatd.protocol.curve_keys import fresh
+from merkatd.protocol.platform_messages import News, Outcome, SetBids, SetSize
+from merkatd.protocol.wire_format import LARGEST_BYTES, Envelope, pack, topic_of, unpack
 from tests.bus.raw import Raw, readable
 from tests.bus.rig import (
     CONTROLLER,

@@ -10,10 +10,10 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.bus.running import PlatformProcesses
+from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.bus.settings import Settings
-from merkatd.platforms.ports import SetBids, SetSize
-from merkatd.platforms.processes import tree
+from merkatd.platforms.processes import program
+from merkatd.protocol.platform_messages import SetBids, SetSize
 from tests.bus.rig import Notes, assignment, news, parts, until, watched
 
 HANGING = """
@@ -75,7 +75,7 @@ def in_house(home: Path, story: Callable[[House], Coroutine[Any, Any, None]], **
                 await story(house)
         finally:
             await house.do(house.processes.close())
-            assert not tree.marked(str(home))
+            assert not program.marked(str(home))
             assert not house.clock.getDelayedCalls()
 
     asyncio.run(played())

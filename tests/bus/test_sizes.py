@@ -5,9 +5,19 @@ from typing import Any
 
 import pytest
 
-from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION, Latest, Refused, Remember, Welcome
 from merkatd.bus.peer import RefusedError
-from merkatd.bus.wire import (
+from merkatd.protocol.bus_messages import (
+    FROM_DAEMON,
+    TO_DAEMON,
+    VERSION,
+    Latest,
+    Refused,
+    Remember,
+    Welcome,
+)
+from merkatd.protocol.message_limits import longest_memory
+from merkatd.protocol.platform_messages import MOST_VMS, Standing, VmNow
+from merkatd.protocol.wire_format import (
     LARGEST_NEWS_BYTES,
     Envelope,
     MalformedError,
@@ -15,8 +25,6 @@ from merkatd.bus.wire import (
     pack,
     unpack,
 )
-from merkatd.platforms.memories import longest_memory
-from merkatd.platforms.ports import MOST_VMS, Standing, VmNow
 from tests.bus.raw import Raw
 from tests.bus.rig import CONTROLLER, ROLES, Site, assignment, market, on_site, soon
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs
 
-from merkatd.bus.messages import TO_DAEMON, VERSION, Hello, Refused
-from merkatd.bus.wire import Envelope, MalformedError, unpack
-from merkatd.platforms.ports import Outcome, SetBids
+from merkatd.protocol.bus_messages import TO_DAEMON, VERSION, Hello, Refused
+from merkatd.protocol.platform_messages import Outcome, SetBids
+from merkatd.protocol.wire_format import Envelope, MalformedError, unpack
 from tests.bus.raw import Raw
 from tests.bus.rig import CONTROLLER, Site, on_site
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.bus.where import FOLDER, LOOPBACK, PUBLISHED, endpoint_in
+from merkatd.bus.socket_paths import FOLDER, LOOPBACK, PUBLISHED, endpoint_in
 from tests.bus.raw import Raw
 from tests.bus.rig import CONTROLLER, Site, assignment, news, on_site, parts, soon, until
 from tests.bus.test_running import House, in_house

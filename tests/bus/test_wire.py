@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION, Measured
-from merkatd.bus.wire import LARGEST_BYTES, Envelope, MalformedError, pack, unpack
-from merkatd.platforms.ports import SetSize
+from merkatd.protocol.bus_messages import FROM_DAEMON, TO_DAEMON, VERSION, Measured
+from merkatd.protocol.platform_messages import SetSize
+from merkatd.protocol.wire_format import LARGEST_BYTES, Envelope, MalformedError, pack, unpack
 
 KINDS = TO_DAEMON | FROM_DAEMON
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -9,7 +9,7 @@ import pytest
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.opennebula import Client
-from merkatd.platforms.ports import Report
+from merkatd.protocol.platform_messages import Report
 from tests.commands.asking import Daemon, Shell
 from tests.platforms.site import Site, template
 from tests.scheduler.frontend import SESSION

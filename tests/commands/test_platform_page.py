@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controllers.kinds import CONTROLLERS, MONITORS
 from merkatd.cli import parser
-from merkatd.platforms.ports import Kinds
+from merkatd.protocol.controller_kinds import CONTROLLERS, MONITORS
+from merkatd.protocol.platform_messages import Kinds
 from tests.commands.asking import Shell
 from tests.commands.test_platform import Platforms
 

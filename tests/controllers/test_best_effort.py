@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controllers.applications.best_effort import BestEffort, part, wish
-from controllers.applications.trading import market_without
-from controllers.policies.bound import Prices, bids_for
-from merkatd.bus.messages import Kept, Remember
-from merkatd.platforms.ports import News, Outcome, SetBids, SetSize, VmNow
+from controllers.applications.market_position import market_without
+from merkatd.policies.horizontal import Prices, bids_for
+from merkatd.protocol.bus_messages import Kept, Remember
+from merkatd.protocol.platform_messages import News, Outcome, SetBids, SetSize, VmNow
 from tests.bus.rig import assignment, news
 
 (TERMS,) = assignment().clusters

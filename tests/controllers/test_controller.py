@@ -9,9 +9,9 @@ import pytest
 from controllers.__main__ import UnknownError, found
 from controllers.applications.best_effort import BestEffort
 from controllers.controller import Controller
-from controllers.kinds import CONTROLLERS, known
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import (
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.controller_kinds import CONTROLLERS, known
+from merkatd.protocol.platform_messages import (
     ClusterTerms,
     Done,
     GiveUp,

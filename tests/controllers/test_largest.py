@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from controllers.applications.best_effort import BestEffort
-from controllers.applications.deadline import FullDeadline
-from controllers.applications.trading import kept, traces_of
+from controllers.applications.deadline_controllers import FullDeadline
+from controllers.applications.market_position import kept, traces_of
 from controllers.controller import Controller
-from controllers.policies.vertical import Trace
-from merkatd.bus.messages import TO_DAEMON, Kept, Measured, Remember
-from merkatd.bus.wire import Envelope, largest_bytes, pack, unpack
-from merkatd.platforms.memories import longest_memory
-from merkatd.platforms.ports import MOST_VMS, ClusterTerms, Outcome, VmNow
+from merkatd.policies.vertical import Trace
+from merkatd.protocol.bus_messages import TO_DAEMON, Kept, Measured, Remember
+from merkatd.protocol.message_limits import longest_memory
+from merkatd.protocol.platform_messages import MOST_VMS, ClusterTerms, Outcome, VmNow
+from merkatd.protocol.wire_format import Envelope, largest_bytes, pack, unpack
 from tests.bus.rig import assignment, news
 
 GOODS = ("cpu", "memory", "network", "disk")

@@ -11,9 +11,9 @@ from twisted.internet.task import Clock
 
 from controllers.controller import Controller
 from controllers.monitors.monitor import Monitor
-from merkatd.bus.running import PlatformProcesses
+from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.bus.settings import Settings
-from merkatd.platforms.ports import Done, Outcome, Report, SetBids, SetSize
+from merkatd.protocol.platform_messages import Done, Outcome, Report, SetBids, SetSize
 from tests.bus.rig import Notes, assignment, news, parts, until, watched
 
 PAGE = (Path(__file__).parents[2] / "docs/controllers.md").read_text()

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.monitors.monitor import Monitor
-from controllers.parameters import NUMBERS, number, problems
-from controllers.policies.minimum import least_part
-from merkatd.platforms.ports import ClusterTerms
-from merkatd.platforms.ports import Monitor as Chosen
+from merkatd.base.parameter_bounds import NUMBERS, number, problems
+from merkatd.policies.deadline import least_part
+from merkatd.protocol.platform_messages import ClusterTerms
+from merkatd.protocol.platform_messages import Monitor as Chosen
 from tests.bus.rig import assignment
 
 ANYTHING: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

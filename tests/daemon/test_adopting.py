@@ -8,7 +8,7 @@ import pytest
 from merkatd.api.questions import DaemonQuestions
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.config.model import Config
-from merkatd.groups.keeper import Keeper
+from merkatd.groups.group_keeper import Keeper
 from merkatd.starting.reloading import Going, Reloading, rules_of
 from tests.platforms.site import Site
 

@@ -11,8 +11,8 @@ from merkatd.currency.settings import Money
 from merkatd.database.fleets import group_store, group_vm_store
 from merkatd.database.fleets.group_store import Group
 from merkatd.database.fleets.group_vm_store import GroupVm
-from merkatd.groups.keeper import Keeper
-from merkatd.groups.ordering import Edit
+from merkatd.groups.group_keeper import Keeper
+from merkatd.groups.group_orders import Edit
 from merkatd.ledger import Ledger
 from merkatd.scheduler.base.settings import Market
 from tests.scheduler.frontend import Frontend

@@ -21,7 +21,7 @@ from merkatd.database.database import transaction
 from merkatd.database.fleets import group_store, group_vm_store
 from merkatd.database.fleets.group_store import Group
 from merkatd.database.fleets.group_vm_store import GroupVm
-from merkatd.groups.permissions import Right, permits
+from merkatd.groups.group_orders import Right, permits
 from tests.groups.site import Site
 
 MANY = 3_000

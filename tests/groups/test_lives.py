@@ -12,8 +12,8 @@ from merkatd.database.fleets.group_store import Group
 from merkatd.database.scheduler import journal
 from merkatd.embedded.machines import faults
 from merkatd.embedded.machines.faults import Fault
-from merkatd.groups import keeping
-from merkatd.groups.fleet import orders
+from merkatd.groups import group_keeper
+from merkatd.groups.group_fleet import orders
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.scheduler.base.troubles import Kind
@@ -198,7 +198,7 @@ class TestFaults:
                 raise ZeroDivisionError("nothing to divide by")
             return orders(group, *arguments, **named)
 
-        monkeypatch.setattr(keeping, "orders", failing)
+        monkeypatch.setattr(group_keeper, "orders", failing)
         site.periods(3)
         assert [len(site.vms(one)) for one in (before, broken, after)] == [1, 0, 1]
         troubles = site.scheduler.world.troubles

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from merkatd.database.base.engine import make_engine
 from merkatd.database.base.transactions import passes
 from merkatd.database.database import transaction
-from merkatd.groups import ordering
-from merkatd.groups.ordering import Edit
+from merkatd.groups import group_orders
+from merkatd.groups.group_orders import Edit
 from tests.groups.site import Site, template
 from tests.servers import MariaDb
 
@@ -35,7 +35,7 @@ def edit(site: Site, group: int, new: Edit) -> None:
     """As the daemon does it: once more where the database says that it may pass."""
     while True:
         try:
-            transaction(site.engine, lambda c: ordering.edit(c, group, new))
+            transaction(site.engine, lambda c: group_orders.edit(c, group, new))
         except sa.exc.DBAPIError as error:
             if not passes(error):
                 raise

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from merkatd.groups import keeper, ordering
-from merkatd.platforms import vm_text
+from merkatd.fleets import vm_template_text
+from merkatd.groups import group_keeper, group_orders
 from tests.groups.site import Site
 
 
@@ -15,7 +15,11 @@ def test_no_text_is_parsed_in_a_transaction_that_writes(monkeypatch: pytest.Monk
     writing = [False]
     parse, tend, create = (
         getattr(module, name)
-        for module, name in ((vm_text, "parse"), (keeper, "tend"), (ordering, "create"))
+        for module, name in (
+            (vm_template_text, "parse"),
+            (group_keeper, "tend"),
+            (group_orders, "create"),
+        )
     )
 
     def counted(*given: Any) -> Any:
@@ -33,12 +37,12 @@ def test_no_text_is_parsed_in_a_transaction_that_writes(monkeypatch: pytest.Monk
         return done
 
     def forget() -> None:
-        for kept in (vm_text._parsed, vm_text._facts):
+        for kept in (vm_template_text._parsed, vm_template_text._facts):
             kept.cache_clear()
 
-    monkeypatch.setattr(vm_text, "parse", counted)
-    monkeypatch.setattr(keeper, "tend", written(tend))
-    monkeypatch.setattr(ordering, "create", written(create))
+    monkeypatch.setattr(vm_template_text, "parse", counted)
+    monkeypatch.setattr(group_keeper, "tend", written(tend))
+    monkeypatch.setattr(group_orders, "create", written(create))
     forget()
     site = Site()
     try:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from merkatd.cluster import Create, Terminate
-from merkatd.groups.ordering import GroupError
-from merkatd.platforms.vm_text import with_attributes
+from merkatd.fleets.vm_template_text import with_attributes
+from merkatd.groups.group_orders import GroupError
 from merkatd.scheduler.terms.creation_turns import in_turn
 from tests.groups.site import Site, template
 
@@ -59,7 +59,7 @@ def test_a_period_makes_no_texts_that_it_may_not_send(monkeypatch: pytest.Monkey
         made.append(text)
         return with_attributes(text, attributes)
 
-    monkeypatch.setattr("merkatd.groups.making.with_attributes", counted)
+    monkeypatch.setattr("merkatd.groups.group_fleet.with_attributes", counted)
     site = Site()
     try:
         first = site.create(1.0, 150, owner=site.eve, template=SMALL)

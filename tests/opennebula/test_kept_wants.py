@@ -1,8 +1,8 @@
 """What is kept of VMs' words and of templates is bounded by bytes, whatever tenants write."""
 
+from merkatd.base.bounded_cache import Remembered, digest
+from merkatd.fleets import vm_template_text
 from merkatd.opennebula.pools import vm_templates
-from merkatd.platforms import vm_text
-from merkatd.remembering import Remembered, digest
 
 
 def _length(key: str, _made: str) -> int:
@@ -71,8 +71,8 @@ def test_templates_and_wants_of_any_length_are_bounded() -> None:
     """A tenant who changes a long template again and again holds no memory by it."""
     text = 'CPU=1\nMEMORY=1\nA{}="' + "x" * 60_000 + '"\n'
     for number in range(40):
-        assert vm_text.wrong(text.replace("{}", str(number))) is None
-        assert vm_text._parsed.bytes <= vm_text._MOST_KEPT_BYTES
+        assert vm_template_text.wrong(text.replace("{}", str(number))) is None
+        assert vm_template_text._parsed.bytes <= vm_template_text._MOST_KEPT_BYTES
     nothing = vm_templates._Says("", "", "", "", "", "", "", (), (), (), (), ())
     disks = ((("SIZE", "1"), ("TYPE", "x" * 400)),) * 512
     for number in range(100):

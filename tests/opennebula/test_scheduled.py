@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.moments import LATEST_S
+from merkatd.base.quantities import LATEST_S
 from merkatd.opennebula.scheduled_actions import Action, call, done, due_actions, failed, template
 
 DAY, HOUR = 86_400, 3_600

@@ -15,8 +15,8 @@ from merkatd.database.fleets.fleet_store import Member
 from merkatd.database.fleets.platform_store import Doing, Platform
 from merkatd.ledger import Ledger
 from merkatd.platforms.manager import Manager
-from merkatd.platforms.ordering import Update
-from merkatd.platforms.ports import (
+from merkatd.platforms.tenant_orders import Update
+from merkatd.protocol.platform_messages import (
     Action,
     Assignment,
     Attendant,
@@ -54,7 +54,7 @@ def template(**changes: str) -> str:
 
 
 class Notes:
-    """Implements `merkatd.platforms.ports.Controllers`."""
+    """Implements `merkatd.protocol.platform_messages.Controllers`."""
 
     def __init__(self) -> None:
         self.running: dict[int, Assignment] = {}

@@ -14,7 +14,7 @@ from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import Member
 from merkatd.database.fleets.platform_store import DOINGS
 from merkatd.database.ledger.entry_store import audit
-from merkatd.platforms.processes import tree
+from merkatd.platforms.processes import program
 from tests.daemon.agreement import CloudVm, cloud_vms, done_once
 from tests.daemon.harness import Site
 from tests.daemon.processes import until
@@ -151,7 +151,7 @@ class Stack(Site):
     def present(self) -> Mapping[str, list[int]]:
         """All processes that the daemon is to keep, by their roles."""
         found: dict[str, list[int]] = {}
-        for pid in sorted(tree.marked(str(self.home))):
+        for pid in sorted(program.marked(str(self.home))):
             found.setdefault(_role(pid), []).append(pid)
         return found
 
@@ -280,4 +280,4 @@ def stack(directory: Path, seed: int) -> Iterator[Stack]:
         yield found
     finally:
         found.close()
-        tree.kill(tree.marked(str(found.home)))
+        program.kill(program.marked(str(found.home)))

@@ -7,7 +7,7 @@ import pytest
 from merkatd.api.questions import QuestionError
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.database.fleets import platform_store
-from merkatd.platforms import showing
+from merkatd.platforms import platform_views
 from tests.platforms.site import Site, template
 
 
@@ -40,7 +40,7 @@ def test_a_platform_that_cannot_be_shown_is_not_stored(
 ) -> None:
     """The daemon answers a submission with an error, and neither keeps it nor moves credits."""
     before = site.balances()
-    monkeypatch.setattr(showing, "summary", breaks)
+    monkeypatch.setattr(platform_views, "summary", breaks)
     with pytest.raises(BrokenError):
         submitted(site, template())
     assert site.read(platform_store.living) == ()
@@ -52,7 +52,7 @@ def test_a_change_that_cannot_be_shown_is_not_stored(
 ) -> None:
     """The daemon answers a change with an error, and the platform stays as it was."""
     platform = site.submit()
-    monkeypatch.setattr(showing, "summary", breaks)
+    monkeypatch.setattr(platform_views, "summary", breaks)
     with pytest.raises(BrokenError):
         site.wait(asked(site).change(platform, {"performance": 2.0, "budget": 9.0}, "ann"))
     assert site.platform(platform).performance is None

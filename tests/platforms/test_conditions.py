@@ -5,13 +5,20 @@ from typing import Any
 
 import pytest
 
-from controllers.policies.deadline import Purse
-from controllers.policies.patience import Book, limit_price, need_of
-from controllers.policies.suspension import REST
 from merkatd.database.fleets.platform_store import Platform
-from merkatd.platforms.conditions import TEMPER, Answer, Offer, Terms, judged, limit_of
-from merkatd.platforms.purses import terms_of
-from merkatd.platforms.reading import read_template
+from merkatd.platforms.lifecycle.funds import terms_of
+from merkatd.platforms.lifecycle.start_conditions import (
+    TEMPER,
+    Answer,
+    Offer,
+    Terms,
+    judged,
+    limit_of,
+)
+from merkatd.platforms.lifecycle.template_reader import read_template
+from merkatd.policies.deadline import Purse
+from merkatd.policies.patience import Book, limit_price, need_of
+from merkatd.policies.suspension import REST
 from tests.platforms.site import VM, template
 
 NOW_S, INTERVAL_S = 1_000_000.0, 60.0

@@ -14,9 +14,9 @@ from merkatd.database.fleets.platform_store import LISTED_OVER, Platform
 from merkatd.database.ledger import account_store, budget_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.migrations import METADATA
-from merkatd.platforms import ordering
-from merkatd.platforms.ordering import MOST_LIVING, OrderError, Submission
-from merkatd.platforms.reading import read_template
+from merkatd.platforms import tenant_orders
+from merkatd.platforms.lifecycle.template_reader import read_template
+from merkatd.platforms.tenant_orders import MOST_LIVING, OrderError, Submission
 from tests.platforms.site import template
 
 ANN, BOB = 2, 3
@@ -79,7 +79,7 @@ def test_platforms_that_are_over_hide_none_from_the_limit(connection: sa.Connect
         who="ann",
     )
     with pytest.raises(OrderError, match="at most 100 platforms"):
-        ordering.submit(connection, given, Money(), 1.0)
+        tenant_orders.submit(connection, given, Money(), 1.0)
 
 
 def _row(connection: sa.Connection) -> dict[str, object]:

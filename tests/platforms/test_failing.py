@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.commands.platform_text import lines_of
-from merkatd.platforms.ports import Report, SetBids
-from merkatd.platforms.showing import Row, shown
+from merkatd.platforms.platform_views import Row, shown
+from merkatd.protocol.platform_messages import Report, SetBids
 from tests.platforms.site import Site
 
 WHY = "ended with code 1: ValueError: no such cluster (log: /state/platforms/1/controller.log)"

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controllers.parameters import NUMBERS
 from merkatd.api.questions.platforms import PlatformQuestions
-from merkatd.bus.running import PlatformProcesses
+from merkatd.base.parameter_bounds import NUMBERS
+from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.bus.settings import Settings
-from merkatd.platforms import fitting as fitting_module
-from merkatd.platforms.ordering import OrderError
-from merkatd.platforms.ports import Kinds, SetBids
-from merkatd.platforms.reading import read_template
-from merkatd.platforms.template import TemplateError
+from merkatd.fleets.vm_template_text import TemplateError
+from merkatd.platforms.lifecycle import template_checks as fitting_module
+from merkatd.platforms.lifecycle.template_reader import read_template
+from merkatd.platforms.tenant_orders import OrderError
+from merkatd.protocol.platform_messages import Kinds, SetBids
 from merkatd.scheduler.base.settings import Goods
 from tests.platforms.site import VM, Site, template
 from tests.scheduler.beside import Beside

@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from merkatd.platforms.processes import tree
+from merkatd.platforms.processes import program
 from tests.daemon.processes import until
 from tests.platforms.stack import INTERVAL_S, TICK_S, Stack, stack
 
@@ -24,7 +24,7 @@ def kill(site: Stack, victim: str) -> None:
         return
     site.kill_daemon()
     if site.rng.random() < 0.5:  # seen through to the end, or started again at once
-        until(lambda: not tree.marked(str(site.home)), "nobody left", tick_s=TICK_S)
+        until(lambda: not program.marked(str(site.home)), "nobody left", tick_s=TICK_S)
     site.start_daemon()
 
 
@@ -52,4 +52,4 @@ def test_kills_leave_nobody_over_and_double_nothing(tmp_path: Path) -> None:
         site.at_work()
         site.once(KILLS)
         site.kill_daemon()
-        until(lambda: not tree.marked(str(site.home)), "nobody left", tick_s=TICK_S)
+        until(lambda: not program.marked(str(site.home)), "nobody left", tick_s=TICK_S)

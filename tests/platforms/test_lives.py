@@ -6,10 +6,18 @@ import pytest
 
 from merkatd.database.fleets import platform_store
 from merkatd.ledger import LedgerError
-from merkatd.platforms.announcing import vms_now
-from merkatd.platforms.ordering import Update
-from merkatd.platforms.ports import Action, Claim, Done, Report, SetBids, SetSize, Suspend
-from merkatd.platforms.template import Moment
+from merkatd.platforms.announcements import vms_now
+from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.tenant_orders import Update
+from merkatd.protocol.platform_messages import (
+    Action,
+    Claim,
+    Done,
+    Report,
+    SetBids,
+    SetSize,
+    Suspend,
+)
 from tests.platforms.site import BOB, Site
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from merkatd.platforms.memories import longest_memory
-from merkatd.platforms.ordering import OrderError
-from merkatd.platforms.ports import MOST_VMS
-from merkatd.platforms.vm_text import with_attributes
+from merkatd.fleets.vm_template_text import with_attributes
+from merkatd.platforms.tenant_orders import OrderError
+from merkatd.protocol.message_limits import longest_memory
+from merkatd.protocol.platform_messages import MOST_VMS
 from tests.platforms.site import Site
 
 TINY = 'CPU="0.01"\nMEMORY="1"\n'
@@ -30,7 +30,7 @@ def test_a_period_makes_no_texts_that_it_may_not_send(monkeypatch: pytest.Monkey
         made.append(text)
         return with_attributes(text, attributes)
 
-    monkeypatch.setattr("merkatd.platforms.making.with_attributes", counted)
+    monkeypatch.setattr("merkatd.platforms.lifecycle.new_vms.with_attributes", counted)
     site = Site()
     try:
         first = site.submit(cluster=cluster("a", 130) + "\n" + cluster("b", 40))

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.fields import MOST_PROBLEMS
-from merkatd.platforms.reading import LONGEST, read_stored, read_template
-from merkatd.platforms.template import Moment, OverBudget, TemplateError
-from merkatd.platforms.terms import LARGEST
-from merkatd.platforms.vm_text import size
+from merkatd.base.toml_reader import MOST_PROBLEMS
+from merkatd.fleets.vm_template_text import TemplateError, size
+from merkatd.platforms.lifecycle.platform_template import Moment, OverBudget
+from merkatd.platforms.lifecycle.template_reader import LARGEST, LONGEST, read_stored, read_template
 from tests.platforms.site import VM, template
 
 ROOT = Path(__file__).parents[2]

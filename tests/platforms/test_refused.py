@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.platforms.ports import SetSize
+from merkatd.protocol.platform_messages import SetSize
 from tests.platforms.site import VM, Site
 from tests.scheduler.frontend import SESSION
 

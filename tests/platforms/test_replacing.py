@@ -4,8 +4,15 @@ from itertools import pairwise
 
 from merkatd.cluster import VmState
 from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.platforms.ordering import Update
-from merkatd.platforms.replacing import MOST, WINDOW_S, Failures, exhausted, failing, replaced
+from merkatd.platforms.lifecycle.new_vms import (
+    MOST,
+    WINDOW_S,
+    Failures,
+    exhausted,
+    failing,
+    replaced,
+)
+from merkatd.platforms.tenant_orders import Update
 from tests.platforms.site import Site
 
 INTERVAL_S = 60.0

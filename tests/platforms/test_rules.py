@@ -6,13 +6,26 @@ from math import inf, isclose
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controllers.policies.deadline import Purse
 from merkatd.cluster import Create, Step, Terminate, VmState
 from merkatd.database.fleets.fleet_store import Member
-from merkatd.platforms.conditions import Answer, Offer, Terms, judged, least_deadline_s
-from merkatd.platforms.first_bid import first_bid, reference_price
-from merkatd.platforms.fleet import Orders, Sight, lost, orders
-from merkatd.platforms.life import ENDS, UP_OR_COMING, WAITING, Event, State, leads_to
+from merkatd.platforms.lifecycle.fleet_plan import Orders, Sight, lost, orders
+from merkatd.platforms.lifecycle.new_vms import first_bid, reference_price
+from merkatd.platforms.lifecycle.start_conditions import (
+    Answer,
+    Offer,
+    Terms,
+    judged,
+    least_deadline_s,
+)
+from merkatd.platforms.lifecycle.transitions import (
+    ENDS,
+    UP_OR_COMING,
+    WAITING,
+    Event,
+    State,
+    leads_to,
+)
+from merkatd.policies.deadline import Purse
 
 NOW_S = 1_000_000.0
 amounts = st.floats(0.01, 1000.0)

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.platforms.manager import Manager
-from merkatd.platforms.ports import SetSize
+from merkatd.protocol.platform_messages import SetSize
 from merkatd.scheduler.leadership import Leading
 from merkatd.scheduler.period import Scheduler
 from tests.platforms.site import Notes, Site

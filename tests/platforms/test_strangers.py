@@ -3,8 +3,8 @@
 import pytest
 
 from merkatd.embedded.machines.faults import Fault, Kind
-from merkatd.platforms.ordering import OrderError
-from merkatd.platforms.ports import GiveUp, SetSize
+from merkatd.platforms.tenant_orders import OrderError
+from merkatd.protocol.platform_messages import GiveUp, SetSize
 from tests.platforms.site import BOB, Site
 
 

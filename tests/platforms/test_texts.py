@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from merkatd.platforms import manager, ordering, stored, vm_text
+from merkatd.fleets import vm_template_text
+from merkatd.platforms import manager, tenant_orders
+from merkatd.platforms.lifecycle import template_reader
 from tests.platforms.site import VM, Site, template
 
 WAITS = '[start]\nnot_before = "30d"'
@@ -25,9 +27,9 @@ class Watch:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.parsed = self.while_writing = 0
         self._writing = False
-        for module, name in ((vm_text, "parse"), (stored, "read_stored")):
+        for module, name in ((vm_template_text, "parse"), (template_reader, "read_stored")):
             patch.setattr(module, name, self._counted(getattr(module, name)))
-        for module, name in ((manager, "tend"), (ordering, "submit")):
+        for module, name in ((manager, "tend"), (tenant_orders, "submit")):
             patch.setattr(module, name, self._written(getattr(module, name)))
 
     def _counted(self, parse: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +61,7 @@ def site() -> Iterator[Site]:
 
 
 def _forget() -> None:
-    for kept in (vm_text._parsed, vm_text._facts, stored._parsed):
+    for kept in (vm_template_text._parsed, vm_template_text._facts, template_reader._parsed):
         kept.cache_clear()
 
 
@@ -70,7 +72,7 @@ def test_a_period_parses_no_text_of_a_platform_that_was_submitted(
     for _ in range(3):
         site.submit(cluster=clusters(4), start=WAITS)
     site.periods(2)
-    vm_text._parsed.cache_clear()
+    vm_template_text._parsed.cache_clear()
     watch = Watch(monkeypatch)
     site.periods(2)
     assert watch.parsed == 0
@@ -97,12 +99,12 @@ def test_no_text_is_parsed_in_a_transaction_that_writes(
 def test_what_is_kept_of_a_stored_template_is_counted() -> None:
     """A template whose parameters are large counts for more, and holds no texts of VMs."""
     text = template()
-    assert all(one.template is None for one in stored.parsed(text).clusters)
-    stored._parsed.cache_clear()
-    stored.parsed(text)
-    small = stored._parsed.bytes
+    assert all(one.template is None for one in template_reader.parsed(text).clusters)
+    template_reader._parsed.cache_clear()
+    template_reader.parsed(text)
+    small = template_reader._parsed.bytes
     many = "[" + "[]," * 9_000 + "]"
-    stored.parsed(
+    template_reader.parsed(
         template(controller=f'[controller]\nkind = "notes"\nparameters = {{ a = {many} }}')
     )
-    assert stored._parsed.bytes - small > 9_000 * 56
+    assert template_reader._parsed.bytes - small > 9_000 * 56

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from merkatd.bus.folders import sweep
-from merkatd.platforms.tidying import EVERY, MOST_OVER
+from merkatd.bus.platform_processes import sweep
+from merkatd.platforms.processes.process_files import EVERY, MOST_OVER
 from merkatd.scheduler.base.settings import Rhythm
 from tests.platforms.site import Site
 

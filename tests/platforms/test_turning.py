@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.policies.deadline import Purse
-from merkatd.platforms.conditions import Offer, Terms
-from merkatd.platforms.fleet import Counts
-from merkatd.platforms.life import UP_OR_COMING, Event, State
-from merkatd.platforms.template import OverBudget
-from merkatd.platforms.turning import Standing, happening
+from merkatd.fleets.fleet import Counts
+from merkatd.platforms.lifecycle.platform_template import OverBudget
+from merkatd.platforms.lifecycle.start_conditions import Offer, Terms
+from merkatd.platforms.lifecycle.transitions import UP_OR_COMING, Event, Standing, State, happening
+from merkatd.policies.deadline import Purse
 
 NOW_S = 1_000_000.0
 OFFER = Offer(now_s=NOW_S, interval_s=60.0, prices={"cpu": 0.001})

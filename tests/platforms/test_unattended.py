@@ -8,9 +8,10 @@ from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.commands.platform_text import lines_of
-from merkatd.platforms import announcing, claims, keeping, ordering, purses
-from merkatd.platforms.ports import Assignment, SetSize
-from merkatd.platforms.showing import Row
+from merkatd.platforms import announcements, tenant_orders
+from merkatd.platforms.lifecycle import claims, funds, period_review
+from merkatd.platforms.platform_views import Row
+from merkatd.protocol.platform_messages import Assignment, SetSize
 from merkatd.scheduler.base.troubles import Kind
 from tests.platforms.site import Site
 
@@ -64,12 +65,12 @@ def troubles(site: Site) -> Mapping[int, str]:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (keeping, "_asking"),
-        (keeping, "terms_of"),
-        (keeping, "passed"),
-        (keeping, "claimed_at_start"),
-        (keeping, "without_refused"),
-        (keeping, "bids_by_cluster"),
+        (period_review, "_asking"),
+        (period_review, "terms_of"),
+        (period_review, "passed"),
+        (period_review, "claimed_at_start"),
+        (period_review, "without_refused"),
+        (period_review, "bids_by_cluster"),
     ],
 )
 def test_one_that_fails_stays_as_it_was_and_the_period_goes_on(
@@ -96,7 +97,7 @@ def test_one_that_fails_as_the_daemon_reads_all_texts_keeps_no_period_from_its_e
     """A daemon that is started reads the texts of all living platforms before its first period."""
     broken, other = site.submit(), site.submit()
     failing.platform = broken
-    failing.at(purses, "full_of")
+    failing.at(funds, "full_of")
     site.start_daemon()
     site.until(other, "running")
     assert troubles(site) == {broken: WHY}
@@ -108,7 +109,7 @@ def test_its_tenant_reads_why_and_the_log_has_the_traceback_once(
     """In the row, in the command's words, and in one line of the log however long it lasts."""
     broken, other = site.submit(), site.submit()
     failing.platform = broken
-    failing.at(keeping, "bids_by_cluster")
+    failing.at(period_review, "bids_by_cluster")
     with capturedLogs() as logged:
         site.periods(4)
     (event,) = [one for one in logged if one.get("log_failure") is not None]
@@ -127,8 +128,8 @@ def test_one_that_fails_can_be_ended(site: Site, failing: Failing) -> None:
     platform = site.submit(budget="[budget]\ncredits = 300")
     site.until(platform, "running")
     failing.platform = platform
-    failing.at(keeping, "_asking")
-    failing.at(keeping, "bids_by_cluster")
+    failing.at(period_review, "_asking")
+    failing.at(period_review, "bids_by_cluster")
     site.periods(2)
     assert troubles(site) == {platform: WHY}
     site.wait(site.manager.stop(platform, "ann"))
@@ -143,8 +144,8 @@ def test_what_cannot_be_shown_of_one_is_left_out(site: Site, failing: Failing) -
     platform = site.submit()
     site.until(platform, "running")
     failing.platform = platform
-    failing.at(ordering, "market_of")
-    failing.at(ordering, "terms_of")
+    failing.at(tenant_orders, "market_of")
+    failing.at(tenant_orders, "terms_of")
     whole = {*row_of(site, site.submit())}
     row = row_of(site, platform)
     assert {*row} == whole
@@ -154,7 +155,7 @@ def test_what_cannot_be_shown_of_one_is_left_out(site: Site, failing: Failing) -
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(announcing, "_standing"), (announcing, "_assignment"), (claims, "claim_of")],
+    [(announcements, "_standing"), (announcements, "_assignment"), (claims, "claim_of")],
 )
 def test_the_controllers_of_others_hear_the_news(
     site: Site, failing: Failing, module: Any, name: str
@@ -174,7 +175,7 @@ def test_the_controllers_of_others_hear_the_news(
     heard = [one.platform for one in site.notes.news]
     assert heard.count(other) == 4
     assert troubles(site) == {broken: WHY}
-    if module is announcing:
+    if module is announcements:
         assert broken not in heard
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from merkatd.platforms.inventory import vm_template
-from merkatd.platforms.template import TemplateError
-from merkatd.platforms.vm_text import size, with_attributes, wrong
+from merkatd.fleets.vm_template_source import vm_template
+from merkatd.fleets.vm_template_text import TemplateError, size, with_attributes, wrong
 from merkatd.syntax import parse
 from tests.syntax.texts import TEXTS
 

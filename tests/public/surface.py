@@ -19,7 +19,6 @@ import merkatd.cli
 import merkatd.client
 import onegroup.cli
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.bus.messages import FROM_DAEMON, TO_DAEMON, VERSION
 from merkatd.cluster.snapshot_json import dumps
 from merkatd.cluster.snapshot_npz import to_npz
 from merkatd.config.model import Config
@@ -27,6 +26,7 @@ from merkatd.config.shape import Setting
 from merkatd.config.values import write
 from merkatd.config.writer import sections
 from merkatd.database.migrations import METADATA
+from merkatd.protocol.bus_messages import FROM_DAEMON, TO_DAEMON, VERSION
 from tests.figures import all_figures
 from tests.public.shapes import members, shape
 from tests.scheduler.frontend import Frontend

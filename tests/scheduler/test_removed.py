@@ -14,12 +14,12 @@ from merkatd.currency.settings import Money
 from merkatd.database.fleets import group_store as stored_groups
 from merkatd.database.ledger import note_store
 from merkatd.database.ledger.note_store import NoteKind
-from merkatd.groups import ordering as groups
-from merkatd.groups.ordering import Creation
+from merkatd.groups import group_orders as groups
+from merkatd.groups.group_orders import Creation
 from merkatd.opennebula.pools.removed_user_check import missing_users
-from merkatd.platforms import ordering as platforms
-from merkatd.platforms.ordering import Submission
-from merkatd.platforms.stored import parsed
+from merkatd.platforms import tenant_orders as platforms
+from merkatd.platforms.lifecycle.template_reader import parsed
+from merkatd.platforms.tenant_orders import Submission
 from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.scheduler.base.troubles import Kind
 from merkatd.scheduler.removed_users import CERTAIN_S

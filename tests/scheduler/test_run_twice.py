@@ -19,7 +19,7 @@ from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.step_store import STEPS
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.platforms.ports import SetBids
+from merkatd.protocol.platform_messages import SetBids
 from merkatd.scheduler.base.settings import Acting, Market
 from tests.platforms.site import BOB, Site
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.policies.queueing import Aim
+from merkatd.policies.batch_queue import Aim
 from simulator.core.frameworks import CORE, Framework, Job, Setting, simulate
 
 VMS = 20

@@ -6,7 +6,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from controllers.policies.patience import Temper
+from merkatd.policies.patience import Temper
 from simulator.baselines.fcfs import TooLargeError
 from simulator.core.cloud import Cloud
 from simulator.core.run import MarketRun, simulate

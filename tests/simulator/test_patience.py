@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.policies.patience import (
-    Book,
-    Need,
-    Temper,
-    limit_price,
-    may_start,
-    must_yield,
-)
+from merkatd.policies.patience import Book, Need, Temper, limit_price, may_start, must_yield
 
 CALM = Temper(horizon_s=3600.0, clinging=2.0)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from controllers.policies import vertical
-from controllers.policies.vertical import Means, Performance, Standing
+from merkatd.policies import vertical
+from merkatd.policies.vertical import Means, Performance, Standing
 from simulator.experiments import plain_vertical
 from simulator.experiments.settling import (
     HELD,

@@ -14,7 +14,7 @@ from merkatd.api.questions import QuestionError
 from merkatd.api.xmlrpc.forwarded import Proxies
 from merkatd.api.xmlrpc.server import CallFactory
 from merkatd.api.xmlrpc.settings import Settings
-from merkatd.fields import duration
+from merkatd.base.toml_reader import duration
 from merkatd.opennebula.driver.driver_request import ActionError, read_action
 from merkatd.web.forms import fields_of
 from merkatd.web.hosts import host_name

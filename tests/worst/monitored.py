@@ -4,13 +4,14 @@ A monitor is a process of its platform's own: it may take longer, and holds up n
 embedded cloud takes texts of any length, as OpenNebula does, in time that grows with their length.
 """
 
-from controllers.monitors import signs, tail
-from controllers.monitors.counting import PATTERN, Count, counted, pattern_of
-from controllers.monitors.queues.gridengine import GridEngine
-from controllers.monitors.queues.slurm import Slurm
-from controllers.monitors.ssh import MOST_BYTES
-from controllers.monitors.tail import Position
+from controllers.monitors import log_probe
+from controllers.monitors.batch_systems.grid_engine import GridEngine
+from controllers.monitors.batch_systems.slurm import Slurm
+from controllers.monitors.iteration_count import PATTERN, Count, counted
+from controllers.monitors.log_probe import Position
+from controllers.monitors.ssh_pool import MOST_BYTES
 from merkatd.api.questions.groups import LONGEST_TEMPLATE
+from merkatd.base.line_patterns import pattern_of
 from merkatd.embedded.model import template_text
 from tests.worst.search import Parser
 
@@ -20,7 +21,7 @@ _NODES, _NOW = "--nodes--\n", "--now--\n2026-05-01T00:00:00\n"
 
 
 def _log(text: str) -> None:
-    found = tail.read(Position(), text.encode())
+    found = log_probe.read_tail(Position(), text.encode())
     counted(Count(), found.lines, _PATTERN, 1.0)
 
 
@@ -33,7 +34,7 @@ def _embedded(text: str) -> None:
 LOG = Parser(
     name="log of an application",
     read=_log,
-    bytes_=tail.MOST,
+    bytes_=log_probe.MOST,
     limit_s=MONITOR_S,
     words=("step 1 2.5 s", "\n", "step ", "1", " s", "s", ".", " ", "a", "\r", "\x0b", "é"),
     frames=(("new 1 0\n", "\n"), ("new 1 0\nstep 1", "\n")),
@@ -50,7 +51,7 @@ LOG = Parser(
 )
 SIGNS = Parser(
     name="signs of an application",
-    read=lambda text: signs.read(text.encode()),
+    read=lambda text: log_probe.read_signs(text.encode()),
     bytes_=MOST_BYTES,
     limit_s=MONITOR_S,
     words=("1", ".", ":", " ", "e", "_", "a"),

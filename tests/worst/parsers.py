@@ -8,17 +8,15 @@ from merkatd.api.questions.groups import LONGEST_TEMPLATE
 from merkatd.api.xmlrpc.decoding import call_of
 from merkatd.api.xmlrpc.settings import Settings as ApiSettings
 from merkatd.api.xmlrpc.words import RpcFault
-from merkatd.bus.messages import TO_DAEMON, VERSION
-from merkatd.bus.wire import LARGEST_BYTES, unpack
 from merkatd.currency.credits import parse_month
+from merkatd.fleets.vm_template_source import vm_template
+from merkatd.fleets.vm_template_text import TemplateError, size, wrong
 from merkatd.opennebula.pools.vm_pool import read_page
 from merkatd.opennebula.pools.vm_templates import _wants
 from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
-from merkatd.platforms.inventory import vm_template
-from merkatd.platforms.reading import LONGEST, read_template
-from merkatd.platforms.template import TemplateError
-from merkatd.platforms.terms import moment_of_text
-from merkatd.platforms.vm_text import size, wrong
+from merkatd.platforms.lifecycle.template_reader import LONGEST, moment_of_text, read_template
+from merkatd.protocol.bus_messages import TO_DAEMON, VERSION
+from merkatd.protocol.wire_format import LARGEST_BYTES, unpack
 from merkatd.web.channel import cookie_of
 from merkatd.web.forms import MOST_LONG_BYTES, fields_of
 from tests.worst.devices import OF_POOLS

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.bus.wire import MalformedError, OtherVersionError
 from merkatd.garbage import Garbage
+from merkatd.protocol.wire_format import MalformedError, OtherVersionError
 from tests.worst.parsers import BUS, PARSERS
 from tests.worst.search import Parser, measured, worst
 

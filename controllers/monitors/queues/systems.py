@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from controllers.batch_terms import batch_name
-from controllers.monitors.queues.batch import Batch
-from controllers.monitors.queues.gridengine import GridEngine
-from controllers.monitors.queues.slurm import Slurm
+from controllers.monitors.batch_systems.batch_system import Batch
+from controllers.monitors.batch_systems.grid_engine import GridEngine
+from controllers.monitors.batch_systems.slurm import Slurm
+from merkatd.policies.batch_terms import batch_name
 
 _ADAPTERS: Final[Mapping[str, type[Batch]]] = {"slurm": Slurm, "gridengine": GridEngine}
 

@@ -18,14 +18,11 @@ from merkatd.api.questions.words import (
 )
 from merkatd.database.fleets import group_store
 from merkatd.database.fleets.group_store import Group
-from merkatd.groups import showing
-from merkatd.groups.keeper import Keeper
-from merkatd.groups.ordering import MOST_VMS, Edit, found
-from merkatd.groups.permissions import MOST, Right
-from merkatd.platforms.asking import Ask
-from merkatd.platforms.inventory import vm_template
-from merkatd.platforms.template import TemplateError
-from merkatd.platforms.vm_text import wrong
+from merkatd.fleets.vm_template_source import vm_template
+from merkatd.fleets.vm_template_text import Ask, TemplateError, wrong
+from merkatd.groups import group_views
+from merkatd.groups.group_keeper import Keeper
+from merkatd.groups.group_orders import MOST, MOST_VMS, Edit, Right, found
 from merkatd.scheduler.base.troubles import Kind
 from merkatd.scheduler.observation.bidders import MOST as MOST_RATE
 from merkatd.scheduler.period import Scheduler
@@ -38,7 +35,7 @@ EDIT_WORDS = ("rate", "count", "vms")
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where the VMs' template comes from. Implements `merkatd.platforms.inventory.Source`."""
+    """Where the VMs' template comes from. Implements `merkatd.fleets.vm_template_source.Source`."""
 
     template: str | None
     template_id: int | None
@@ -68,7 +65,7 @@ class GroupQuestions:
                 if user is None
                 else group_store.permitting(connection, user, user_groups, Right.USE, owner)
             )
-            return showing.rows(connection, some, latest)
+            return group_views.rows(connection, some, latest)
 
         return await self._scheduler.world.database.read(read)
 
@@ -76,7 +73,7 @@ class GroupQuestions:
         """All that is known of it. Raises NotFoundError."""
         latest, troubles = self._scheduler.latest, self._scheduler.world.troubles
         row = await self._scheduler.world.database.read(
-            lambda c: showing.shown(c, found(c, group), latest)
+            lambda c: group_views.shown(c, found(c, group), latest)
         )
         why = troubles.why(Kind.GROUP, group)
         return row if why is None else row | {"why": f"the daemon fails to look after it: {why}"}

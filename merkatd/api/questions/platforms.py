@@ -5,7 +5,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from merkatd import fields
 from merkatd.api.questions.ordering import who
 from merkatd.api.questions.tenants import owner_of, refusing
 from merkatd.api.questions.words import (
@@ -15,17 +14,18 @@ from merkatd.api.questions.words import (
     shown,
     whole,
 )
+from merkatd.base import toml_reader
 from merkatd.database.base.savepoints import Apart
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import Platform
+from merkatd.fleets.vm_template_text import Ask, TemplateError
 from merkatd.ledger import MOST_CREDITS, Ledger
-from merkatd.platforms import showing, terms
-from merkatd.platforms.asking import Ask
-from merkatd.platforms.fitting import Fitting
-from merkatd.platforms.inventory import vm_templates
+from merkatd.platforms import platform_views
+from merkatd.platforms.lifecycle import template_reader
+from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.lifecycle.template_checks import Fitting
 from merkatd.platforms.manager import Manager
-from merkatd.platforms.ordering import Update, found
-from merkatd.platforms.template import Moment, TemplateError
+from merkatd.platforms.tenant_orders import Update, fetched_vm_templates, found
 from merkatd.scheduler.period import Scheduler
 
 Row = dict[str, Any]
@@ -72,18 +72,20 @@ class PlatformQuestions:
             row = apart.look(platform, lambda: self._shown(connection, one), None)
             if row is not None:
                 return row
-            return showing.shown_in_part(connection, one, world, apart.failed[platform])
+            return platform_views.shown_in_part(connection, one, world, apart.failed[platform])
 
         return await world.database.read(read)
 
     def _shown(self, connection: sa.Connection, one: Platform) -> Row:
         scheduler = self._scheduler
-        return showing.shown(connection, one, scheduler.world, scheduler.latest)
+        return platform_views.shown(connection, one, scheduler.world, scheduler.latest)
 
     async def listed(self, owner: int | None) -> list[Row]:
         """Platforms in short, of one tenant or of all: of those that are over the newest."""
         return await self._scheduler.world.database.read(
-            lambda connection: showing.rows(connection, platform_store.listed(connection, owner))
+            lambda connection: platform_views.rows(
+                connection, platform_store.listed(connection, owner)
+            )
         )
 
     async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:
@@ -114,7 +116,7 @@ class PlatformQuestions:
             raise QuestionError(f"template: {shown(text)}: the text of a template is right")
         try:
             given = await self.manager.fitting(text)
-            return await work(given, await vm_templates(given.template, ask, admin=admin))
+            return await work(given, await fetched_vm_templates(given.template, ask, admin=admin))
         except TemplateError as error:
             raise QuestionError(f"template: {'; '.join(error.problems)}") from None
 
@@ -173,7 +175,7 @@ def _update(given: Arguments) -> Update:
         deadline=deadline_of(given.get("deadline")),
         budget=number(given, "budget", MOST_CREDITS),
         replenishment=number(given, "replenishment", MOST_CREDITS),
-        performance=number(given, "performance", fields.MOST),
+        performance=number(given, "performance", toml_reader.MOST),
     )
 
 
@@ -182,7 +184,7 @@ def deadline_of(value: Any) -> Moment | None:
     if value is None:
         return None
     try:
-        return terms.moment_of_text(value)
+        return template_reader.moment_of_text(value)
     except ValueError as error:
         raise QuestionError(f"deadline: {shown(value)}: {error}") from None
 

@@ -10,7 +10,7 @@ from merkatd.api.xmlrpc.identity import Identity
 from merkatd.api.xmlrpc.table import SELF, Caller, House, Parameter, method, struct, structs
 from merkatd.api.xmlrpc.words import Code, Refusal
 from merkatd.database.fleets.group_store import Group
-from merkatd.groups.permissions import Right, permits
+from merkatd.groups.group_orders import Right, permits
 from merkatd.ledger import NotFoundError
 
 _GROUP = Parameter("group", "int", "The group's id.")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from merkatd.base.quantities import bounded
 from merkatd.commands.table.spark import spark
-from merkatd.moments import bounded
 
 Row = Mapping[str, Any]
 

@@ -121,7 +121,7 @@ def permitting(
 ) -> tuple[Group, ...]:
     """Those that are not over and permit this to a user, oldest first; of one owner if given.
 
-    `bit` is that of all others' three, as in `merkatd.groups.permissions`.
+    `bit` is that of all others' three, as in `merkatd.groups.group_orders`.
     """
     said = VM_GROUPS.c.permissions
     conditions: list[sa.ColumnElement[bool]] = [VM_GROUPS.c.ended_s.is_(None)]

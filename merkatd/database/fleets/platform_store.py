@@ -9,9 +9,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
 
+from merkatd.base.quantities import bounded_or_none
 from merkatd.database.base.schema import LONG_TEXT, SERIAL, table
 from merkatd.database.base.transactions import LostRaceError
-from merkatd.moments import bounded_or_none
 
 
 class DoingColumns(TypedColumns):

@@ -5,6 +5,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
+from merkatd.base.bounded_cache import Remembered
 from merkatd.opennebula.pools.constraint_facts import (
     NOBODY,
     Member,
@@ -17,7 +18,6 @@ from merkatd.opennebula.pools.constraint_facts import (
 from merkatd.opennebula.pools.one_states import PENDING, STOPPED, UNDEPLOYED, look
 from merkatd.opennebula.requirements import OF_USERS
 from merkatd.opennebula.rpc.xml_elements import Element, UnreadableError, counted, first, said
-from merkatd.remembering import Remembered
 
 _DISTINCT = 1 << 14
 """So many different stays are remembered."""

@@ -1,13 +1,16 @@
-"""What is to run: a command, what it is handed, and how much it may take."""
+"""What is to run, within which bounds, and which processes there are."""
 
-from collections.abc import Mapping
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
-SECRET_FD = "MERKAT_PASSPORT_FD"  # noqa: S105 - a variable's name
+from merkatd.protocol.controller_kinds import HOME
+
 """The environment variable with the file descriptor from which the secret can be read, once."""
-SSH = "MERKAT_SSH"
 """The environment variable that says how monitors reach VMs, in JSON."""
-HOME = "MERKAT_PROCESS_OF"
 """The environment variable that all processes of one daemon have, with its state directory."""
 
 
@@ -38,3 +41,55 @@ class Program:
     bounds: Bounds
     given_up: bool = True
     """Whether it is tried no more after some starts that came to nothing."""
+
+
+_PROC = Path("/proc")
+
+
+def _every() -> Iterator[int]:
+    for name in os.listdir(_PROC):  # noqa: PTH208 - paths of each would cost as much as all else
+        if name.isdigit():
+            yield int(name)
+
+
+def parent_of(pid: int) -> int | None:
+    """The parent of a process that has not ended, None where it has."""
+    try:
+        words = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if words[0] in {"Z", "X"} else int(words[1])
+
+
+def children_of(parent: int) -> frozenset[int]:
+    """Those who run now."""
+    return frozenset(pid for pid in _every() if parent_of(pid) == parent)
+
+
+def descendants_of(ancestor: int) -> frozenset[int]:
+    """The children, theirs, and so on."""
+    parents = {pid: parent_of(pid) for pid in _every()}
+    found: set[int] = set()
+    newer = {ancestor}
+    while newer:
+        newer = {pid for pid, parent in parents.items() if parent in newer} - found
+        found |= newer
+    return frozenset(found)
+
+
+def marked(home: str) -> frozenset[int]:
+    """All processes, whoever's children, that were started for the daemon of this directory."""
+    wanted = f"{HOME}={home}".encode()
+    found = set()
+    for pid in _every():
+        with suppress(OSError):
+            if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                found.add(pid)
+    return frozenset(found - {os.getpid()})
+
+
+def kill(pids: frozenset[int]) -> None:
+    """End these at once."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)

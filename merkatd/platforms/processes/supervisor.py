@@ -1,10 +1,14 @@
-"""Keeps processes running: starts them again when they end, and ends them when they are not wanted.
+"""Keeps processes running; so many starts at once.
+
+Each process needs a fifth of a second of CPU before it says its first word. Started all together
+they would leave the daemon none for the answers that each of them waits for.
 
 A process is known by a name that its owner chooses. What a warden lost with its life is found by
 a mark in its environment and ended before anything is started again.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,14 +18,56 @@ import numpy as np
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
-from merkatd.platforms.processes import tree
-from merkatd.platforms.processes.backoff import Patience, Restarts
-from merkatd.platforms.processes.pacing import Pace
-from merkatd.platforms.processes.program import HOME, Program
-from merkatd.platforms.processes.wardship import Wardship
+from merkatd.base.backoff import Patience, Restarts
+from merkatd.platforms.processes import program
+from merkatd.platforms.processes.program import Program
+from merkatd.platforms.processes.warden_link import Wardship
+from merkatd.protocol.controller_kinds import HOME
+
+AT_ONCE = 8
+"""Processes that were started and have not been heard yet;"""
+LIMIT_S = 5.0
+"""one that is not heard in this time holds up nobody any more."""
+
+
+class Pace:
+    """Lets each one begin when its turn has come."""
+
+    def __init__(self, clock: Any, begin: Callable[[str], None], most: int = AT_ONCE) -> None:
+        self._clock = clock
+        self._begin = begin
+        self._most = most
+        self._waiting: deque[str] = deque()
+        self._coming: dict[str, Any] = {}
+
+    def ask(self, name: str) -> None:
+        """Let this begin, at once or in its turn."""
+        self._waiting.append(name)
+        self._go_on()
+
+    def settled(self, name: str) -> None:
+        """This one is there, or will never be; it waits for its turn no more either."""
+        if name in self._waiting:
+            self._waiting.remove(name)
+        call = self._coming.pop(name, None)
+        if call is not None and call.active():
+            call.cancel()
+        self._go_on()
+
+    def close(self) -> None:
+        """Let nobody begin any more."""
+        self._waiting.clear()
+        for name in list(self._coming):
+            self.settled(name)
+
+    def _go_on(self) -> None:
+        while self._waiting and len(self._coming) < self._most:
+            name = self._waiting.popleft()
+            self._coming[name] = self._clock.callLater(LIMIT_S, self.settled, name)
+            self._begin(name)
+
 
 _log = Logger()
-
 _HANGING_S = 10.0
 """A warden that has not ended a process so long after its grace does not listen any more."""
 _LOOKS, _LOOK_S = 200, 0.01
@@ -244,10 +290,10 @@ class Supervisor:
     def _sweep(self) -> None:
         """End whatever a warden or a daemon before left behind."""
         for _ in range(_LOOKS):
-            found = tree.marked(self._home)
+            found = program.marked(self._home)
             if not found:
                 return
-            tree.kill(found)
+            program.kill(found)
             # For as long as the kernel needs.
             time.sleep(_LOOK_S)
         _log.error("Processes can't be ended: {pids}", pids=sorted(found))

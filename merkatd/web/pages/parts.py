@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from merkatd.base.quantities import bounded, utc
 from merkatd.limits.cpu_limits import UNITS_PER_CORE
-from merkatd.moments import bounded, utc
 from merkatd.web.markup import Markup, Part, h
 
 COLOURS = 8

@@ -13,8 +13,8 @@ from merkatd.api.xmlrpc.rights import USE, need_vm, no_vm
 from merkatd.api.xmlrpc.words import Code, Refusal
 from merkatd.cluster import Bools
 from merkatd.cluster.columns import NOWHERE
-from merkatd.platforms import showing
-from merkatd.platforms.ordering import found
+from merkatd.platforms import platform_views
+from merkatd.platforms.tenant_orders import found
 from merkatd.web.drawing import own_rows
 from merkatd.web.routes import Here
 
@@ -88,7 +88,7 @@ async def platform(here: Here) -> Row:
     world, latest = house.world, None if here.prepared is None else here.prepared.latest
 
     def work(connection: sa.Connection) -> Row:
-        return showing.shown(connection, found(connection, here.id), world, latest)
+        return platform_views.shown(connection, found(connection, here.id), world, latest)
 
     async def read() -> Row:
         return await house.long_reads.run(here.uid, lambda: world.database.read(work))

@@ -7,12 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controllers.applications.elastic import Elastic
-from controllers.monitors.naming import WORKER, WorkerNames
-from controllers.monitors.queue import told
-from controllers.monitors.queues.batch import LEFT, Queue, Worker
-from controllers.monitors.ssh import Said
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import ClusterTerms, Monitor, Outcome, SetBids, SetSize, VmNow
+from controllers.monitors.batch_systems.batch_system import LEFT, Queue, Worker
+from controllers.monitors.queue_monitor import told
+from controllers.monitors.ssh_pool import Said
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.monitor_terms import WORKER, WorkerNames
+from merkatd.protocol.platform_messages import (
+    ClusterTerms,
+    Monitor,
+    Outcome,
+    SetBids,
+    SetSize,
+    VmNow,
+)
 from tests.bus.rig import assignment, news
 
 FULL = {"cpu": 100.0, "memory": 512.0}

@@ -5,11 +5,11 @@ from typing import Any
 
 from controllers.__main__ import found
 from controllers.controller import Controller
-from controllers.kinds import CONTROLLERS
-from controllers.monitors.counting import of_guest, told
-from merkatd.bus.messages import Kept, Measured, Remember
+from controllers.monitors.iteration_count import of_guest, told
 from merkatd.embedded.machines.guest_simulation import Guest
-from merkatd.platforms.ports import Kinds, News, Outcome
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.controller_kinds import CONTROLLERS
+from merkatd.protocol.platform_messages import Kinds, News, Outcome
 from tests.platforms.site import Site
 
 VM = """\

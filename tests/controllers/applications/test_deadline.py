@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.platforms.ordering import Update
-from merkatd.platforms.ports import GiveUp, Report, SetBids, SetSize, Suspend
-from merkatd.platforms.template import Moment
+from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.tenant_orders import Update
+from merkatd.protocol.platform_messages import GiveUp, Report, SetBids, SetSize, Suspend
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB
 

@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-from controllers.applications.deadline import FullDeadline
-from controllers.applications.full_performance import FullPerformance
+from controllers.applications.deadline_controllers import (
+    FullDeadline,
+    FullPerformance,
+    PartialDeadline,
+    Patient,
+)
 from controllers.applications.iterative import Iterative
-from controllers.applications.partial_deadline import PartialDeadline
-from controllers.applications.patient import Patient
-from controllers.policies.deadline import Purse
-from controllers.policies.patience import Temper, limit_price, need_of
-from controllers.policies.suspension import REST
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import Claim, Outcome, SetBids, Suspend
+from merkatd.policies.deadline import Purse
+from merkatd.policies.patience import Temper, limit_price, need_of
+from merkatd.policies.suspension import REST
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.platform_messages import Claim, Outcome, SetBids, Suspend
 from tests.bus.rig import assignment, news
 
 INTERVAL_S = 60.0

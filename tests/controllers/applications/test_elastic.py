@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from merkatd.platforms.ports import GiveUp
+from merkatd.protocol.platform_messages import GiveUp
 from tests.controllers.applications.batch_site import Site
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controllers.monitors.ssh import Said
+from controllers.monitors.ssh_pool import Said
 from tests.controllers.applications.batch_site import KilledError, Site
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from merkatd.platforms.ports import SetSize
+from merkatd.protocol.platform_messages import SetSize
 from tests.controllers.applications.batch_site import Site
 
 

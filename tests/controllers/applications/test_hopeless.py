@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from controllers.applications.deadline import FullDeadline
-from controllers.applications.patient import Patient
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import GiveUp, Outcome
+from controllers.applications.deadline_controllers import FullDeadline, Patient
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.platform_messages import GiveUp, Outcome
 from tests.bus.rig import assignment, news
 
 STEPS = 1_000

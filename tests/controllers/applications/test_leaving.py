@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from controllers.applications.deadline import FullDeadline
-from controllers.monitors.guests import running, there
-from merkatd.bus.messages import Kept, Latest, Look, Measured, Remember
-from merkatd.platforms.ports import Monitor, News, Outcome, Report, SetSize, Standing, VmNow
+from controllers.applications.deadline_controllers import FullDeadline
+from controllers.monitors.guest_access import running, there
+from merkatd.protocol.bus_messages import Kept, Latest, Look, Measured, Remember
+from merkatd.protocol.platform_messages import (
+    Monitor,
+    News,
+    Outcome,
+    Report,
+    SetSize,
+    Standing,
+    VmNow,
+)
 from tests.bus.rig import assignment, market, news
 
 FULL, NOTHING = {"cpu": 100.0, "memory": 512.0}, {"cpu": 0.0, "memory": 0.0}

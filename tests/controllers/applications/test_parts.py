@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controllers.applications.deadline import FullDeadline
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import Done, GiveUp, Monitor, Outcome, Report, VmNow
+from controllers.applications.deadline_controllers import FullDeadline
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.platform_messages import Done, GiveUp, Monitor, Outcome, Report, VmNow
 from tests.bus.rig import assignment, news
 from tests.controllers.applications.live import VM, Live
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.applications.patient import without
-from controllers.policies.deadline import Purse
-from controllers.policies.patience import Book
-from merkatd.platforms.conditions import Answer, Offer, Terms, judged, limit_of
-from merkatd.platforms.ports import Claim, News, SetBids, Suspend
-from merkatd.platforms.showing import Row, shown
+from controllers.applications.deadline_controllers import without
+from merkatd.platforms.lifecycle.start_conditions import Answer, Offer, Terms, judged, limit_of
+from merkatd.platforms.platform_views import Row, shown
+from merkatd.policies.deadline import Purse
+from merkatd.policies.patience import Book
+from merkatd.protocol.platform_messages import Claim, News, SetBids, Suspend
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import crowd, finished, submitted
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from controllers.applications.patient import TEMPER, Patient
-from controllers.policies.deadline import Purse
-from controllers.policies.patience import Book, clung
-from controllers.policies.suspension import REST
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.conditions import Answer, Offer, Terms, judged, limit_of
-from merkatd.platforms.ports import Claim, GiveUp, Outcome, SetBids, Suspend, VmNow
+from controllers.applications.deadline_controllers import TEMPER, Patient
+from merkatd.platforms.lifecycle.start_conditions import Answer, Offer, Terms, judged, limit_of
+from merkatd.policies.deadline import Purse
+from merkatd.policies.patience import Book, clung
+from merkatd.policies.suspension import REST
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.platform_messages import Claim, GiveUp, Outcome, SetBids, Suspend, VmNow
 from tests.bus.rig import assignment, news
 
 INTERVAL_S = 60.0

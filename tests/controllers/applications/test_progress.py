@@ -2,7 +2,7 @@
 
 import pytest
 
-from controllers.applications.progress import Progress
+from controllers.applications.application_progress import Progress
 
 MOST_S = 20.0
 """Two periods."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controllers.applications.deadline import FullDeadline
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import Outcome, Report, VmNow
+from controllers.applications.deadline_controllers import FullDeadline
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.platform_messages import Outcome, Report, VmNow
 from tests.bus.rig import assignment, news
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB

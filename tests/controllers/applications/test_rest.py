@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controllers.applications.full_performance import FullPerformance
-from controllers.policies.suspension import REST
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import Outcome, Suspend, VmNow
+from controllers.applications.deadline_controllers import FullPerformance
+from merkatd.policies.suspension import REST
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.platform_messages import Outcome, Suspend, VmNow
 from tests.bus.rig import assignment, news
 
 SCARCE = {"cpu": 10.0, "memory": 51.0}

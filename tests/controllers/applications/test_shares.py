@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controllers.applications.deadline import FullDeadline
-from merkatd.bus.messages import Kept, Measured, Remember
-from merkatd.platforms.ports import Done, Monitor, Outcome, SetSize, VmNow
+from controllers.applications.deadline_controllers import FullDeadline
+from merkatd.protocol.bus_messages import Kept, Measured, Remember
+from merkatd.protocol.platform_messages import Done, Monitor, Outcome, SetSize, VmNow
 from tests.bus.rig import assignment, news
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import STEPS as LIVE_STEPS

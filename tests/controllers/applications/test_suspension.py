@@ -6,7 +6,7 @@ import pytest
 
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
-from merkatd.platforms.ports import Suspend
+from merkatd.protocol.platform_messages import Suspend
 from merkatd.scheduler.base.settings import Market
 from tests.controllers.applications.live import VM, Live
 from tests.platforms.site import BOB

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from merkatd.embedded.model.vm_states import Lcm
-from merkatd.platforms.ports import SetSize
+from merkatd.protocol.platform_messages import SetSize
 from tests.controllers.applications.batch_site import Site as BatchSite
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import finished, submitted

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controllers.applications.iterative import UNKNOWN_PART, Iterative
-from controllers.applications.scene import Scene
-from controllers.policies.vertical import Performance
-from merkatd.platforms.ports import Report, SetBids
+from controllers.applications.market_position import Scene
+from merkatd.policies.vertical import Performance
+from merkatd.protocol.platform_messages import Report, SetBids
 from tests.controllers.applications.live import Live
 from tests.controllers.applications.test_deadline import crowd, finished, submitted
 

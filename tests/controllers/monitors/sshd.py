@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from merkatd.platforms.guest_keys import AUTHORISED, HOST_KEY, GuestKeys
+from merkatd.protocol.guest_keys import AUTHORISED, HOST_KEY, GuestKeys
 
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin")
 _CONFIG = """\

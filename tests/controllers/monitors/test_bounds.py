@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.monitors.addresses import check_address
-from controllers.monitors.counting import LONGEST, MOST_KIB, Count, counted, pattern_of
-from controllers.monitors.guests import Reach
+from controllers.monitors.guest_access import Reach
+from controllers.monitors.iteration_count import Count, counted
+from merkatd.base.line_patterns import LONGEST, MOST_KIB, pattern_of
+from merkatd.protocol.monitor_terms import check_address
 
 _LINE = "a" * 200_000 + "!"
 

@@ -15,13 +15,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controllers.monitors.head import Head
-from controllers.monitors.naming import LONGEST, WorkerNames
-from controllers.monitors.queue import QueueMonitor, told
-from controllers.monitors.queues.batch import age_s, left_of
-from controllers.monitors.queues.gridengine import GridEngine
-from controllers.monitors.queues.slurm import Slurm
-from controllers.monitors.ssh import Said
+from controllers.monitors.batch_systems.batch_system import age_s, left_of
+from controllers.monitors.batch_systems.grid_engine import GridEngine
+from controllers.monitors.batch_systems.slurm import Slurm
+from controllers.monitors.queue_monitor import Head, QueueMonitor, told
+from controllers.monitors.ssh_pool import Said
+from merkatd.protocol.monitor_terms import MAX_NAME_LENGTH, WorkerNames
 from tests.bus.rig import assignment, watched
 
 ONE = WorkerNames.of("one-{vm}")
@@ -263,7 +262,9 @@ def test_a_time_with_a_zone_is_no_time() -> None:
     assert age_s("2026-11-22T09:00:00+00:00", "2026-11-22T09:00:49") == 0.0
 
 
-@pytest.mark.parametrize("text", ["", "one", "{vm}{vm}", "{vm}" * 20 + "x", "{vm}" + "x" * LONGEST])
+@pytest.mark.parametrize(
+    "text", ["", "one", "{vm}{vm}", "{vm}" * 20 + "x", "{vm}" + "x" * MAX_NAME_LENGTH]
+)
 def test_a_worker_s_name_has_its_vm_in_one_place(text: str) -> None:
     """More places could be read in more ways than anybody can try."""
     with pytest.raises(ValueError, match=r"worker must have \{vm\} once"):

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from controllers.monitors import signs
-from controllers.monitors.signs import Signs
+from controllers.monitors import log_probe
+from controllers.monitors.log_probe import Signs
 
 
 def seen(status: str) -> Signs:
     """What this machine says."""
-    done = subprocess.run(["sh", "-c", signs.command(status)], capture_output=True, check=True)
+    done = subprocess.run(
+        ["sh", "-c", log_probe.signs_command(status)], capture_output=True, check=True
+    )
     assert done.stdout.count(b"\n") == 1
-    return signs.read(done.stdout)
+    return log_probe.read_signs(done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -38,15 +40,15 @@ def test_without_a_file_nothing_has_ended(tmp_path: Path) -> None:
 
 def test_a_line_that_means_nothing_is_passed_over() -> None:
     """A login banner, say; or a VM that tells no load."""
-    assert signs.read(b"Welcome to Debian: 12 updates\n") == Signs()
-    assert signs.read(b":7\n") == Signs(None, 7)
+    assert log_probe.read_signs(b"Welcome to Debian: 12 updates\n") == Signs()
+    assert log_probe.read_signs(b":7\n") == Signs(None, 7)
 
 
 @pytest.mark.parametrize("load", [b"nan", b"inf", b"-inf", b"9" * 400])
 @pytest.mark.parametrize("code", [b"9" * 400, b"-" + b"9" * 5_000, b"7"])
 def test_any_number_is_read_or_passed_over(load: bytes, code: bytes) -> None:
     """What is told is finite, and a code that is no code is a failure."""
-    told = signs.told({1: signs.read(load + b":" + code)}, {1})
+    told = log_probe.told({1: log_probe.read_signs(load + b":" + code)}, {1})
     assert all(isfinite(value) for value in told.values())
     assert told["exit"] == (7.0 if code == b"7" else 255.0)
 
@@ -54,8 +56,8 @@ def test_any_number_is_read_or_passed_over(load: bytes, code: bytes) -> None:
 def test_one_that_failed_has_failed_them_all() -> None:
     """Their load is the mean of those that say one."""
     there = {1: Signs(1.0, 0), 2: Signs(2.0, None), 3: Signs(None, -9)}
-    assert signs.told(there, {1, 2, 3}) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
-    assert signs.told({}, set()) == {}
+    assert log_probe.told(there, {1, 2, 3}) == {"answering": 3.0, "load": 1.5, "exit": -9.0}
+    assert log_probe.told({}, set()) == {}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_it_has_ended_well_when_it_has_in_all_vms_that_have_a_log(
 ) -> None:
     """A VM without one does a part of the work of another; one that does not answer may go on."""
     there = {vm: Signs(None, code) for vm, code in codes.items()}
-    told = signs.told(there, logs)
+    told = log_probe.told(there, logs)
     assert told.get("exit") == (0.0 if ended else None)
     assert {vm for vm in codes if f"ended/{vm}" in told} == {
         vm for vm in logs if codes.get(vm) == 0

@@ -11,8 +11,8 @@ from typing import Any
 import paramiko
 import pytest
 
-from controllers.monitors.ssh import Heard, Limits, Place, Pool, Said, Silent, key_of
-from merkatd.platforms.guest_keys import GuestKeys, guest_keys
+from controllers.monitors.ssh_pool import Heard, Limits, Place, Pool, Said, Silent, key_of
+from merkatd.protocol.guest_keys import GuestKeys, guest_keys
 from tests.controllers.monitors.sshd import SSHD, Sshd, free_port, running, user
 
 pytestmark = pytest.mark.skipif(SSHD is None, reason="there is no sshd")

@@ -9,15 +9,24 @@ from typing import Any
 
 import pytest
 
-from controllers.monitors.counting import PATTERN, Count, counted, of_guest, pattern_of, told
-from controllers.monitors.guests import Guests, Reach
-from controllers.monitors.looking import Known, Notebook, remembered
-from controllers.monitors.ssh import Limits
-from controllers.monitors.steps import Steps
-from controllers.monitors.through_ssh import ThroughSsh, Watched
-from merkatd.bus.messages import Kept, Latest, Look, Measured
-from merkatd.platforms.guest_keys import GuestKeys
-from merkatd.platforms.ports import Standing, VmNow
+from controllers.monitors.guest_access import Guests, Reach
+from controllers.monitors.iteration_count import (
+    PATTERN,
+    Count,
+    Known,
+    Notebook,
+    counted,
+    of_guest,
+    remembered,
+    told,
+)
+from controllers.monitors.ssh_pool import Limits
+from controllers.monitors.ssh_probe import ThroughSsh, Watched
+from controllers.monitors.steps_monitor import Steps
+from merkatd.base.line_patterns import pattern_of
+from merkatd.protocol.bus_messages import Kept, Latest, Look, Measured
+from merkatd.protocol.guest_keys import GuestKeys
+from merkatd.protocol.platform_messages import Standing, VmNow
 from tests.bus.rig import assignment, market, news, watched
 from tests.controllers.monitors.sshd import SSHD, Sshd, running, user
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.monitors import tail
-from controllers.monitors.tail import Position, Read
+from controllers.monitors import log_probe
+from controllers.monitors.log_probe import Position, Read
 
 
 class Log:
@@ -32,9 +32,9 @@ class Log:
 
     def once(self) -> Read:
         """One command's worth."""
-        command = tail.command(str(self.path), self.position)
+        command = log_probe.tail_command(str(self.path), self.position)
         done = subprocess.run(["sh", "-c", command], capture_output=True, check=True)
-        came = tail.read(self.position, done.stdout)
+        came = log_probe.read_tail(self.position, done.stdout)
         self.position = came.position
         return came
 
@@ -101,14 +101,14 @@ def test_a_long_log_comes_in_parts(log: Log) -> None:
 def test_what_is_no_answer_is_refused() -> None:
     """A login banner, say."""
     with pytest.raises(ValueError, match="not an answer"):
-        tail.read(Position(), b"Welcome to Debian\nsame 1 2\n")
+        log_probe.read_tail(Position(), b"Welcome to Debian\nsame 1 2\n")
 
 
 def test_a_rotated_log_longer_than_one_read_is_read_to_its_end(log: Log) -> None:
     """However many commands that takes; the new one follows."""
     log.write("one\n")
     assert log.read() == ["one"]
-    lines = [f"line {number} {'x' * 60}" for number in range(3 * tail.MOST // 70)]
+    lines = [f"line {number} {'x' * 60}" for number in range(3 * log_probe.MOST // 70)]
     log.write("\n".join(lines) + "\n")
     log.path.rename(f"{log.path}.1")
     log.write("after\n")
@@ -120,7 +120,7 @@ def test_a_line_longer_than_one_read_holds_up_nothing(log: Log, rotated: bool) -
     """It is left out; lines after it are read."""
     log.write("one\n")
     assert log.read() == ["one"]
-    log.write("x" * (tail.MOST + 9) + "\ntwo\n")
+    log.write("x" * (log_probe.MOST + 9) + "\ntwo\n")
     if rotated:
         log.path.rename(f"{log.path}.1")
         log.write("three\n")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controllers.policies.vertical import Adapted, Amounts, Means, Performance, Standing, adapt
+from merkatd.policies.vertical import Adapted, Amounts, Means, Performance, Standing, adapt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.policies.bound import Prices, bids_for, others_price, upper_bound
+from merkatd.policies.horizontal import Prices, bids_for, others_price, upper_bound
 
 PRICES = Prices(others=(1.0, 0.1), capacity=(7000.0, 235520.0))
 MOST = (100.0, 900.0)

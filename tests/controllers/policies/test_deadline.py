@@ -6,16 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.policies.deadline import (
+from merkatd.policies.deadline import (
     Purse,
     Work,
     bid_max,
+    full_deadline,
+    full_performance,
     grace_s,
     least_deadline_s,
+    partial_deadline,
     performance,
     reference_s,
 )
-from controllers.policies.utility import full_deadline, full_performance, partial_deadline
 
 WORK = Work(steps=1000, done=400, ideal_step_s=2.0)
 

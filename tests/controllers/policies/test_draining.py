@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.policies.draining import drained
-from controllers.policies.queueing import Aim, Load, judged
+from merkatd.policies.batch_queue import Aim, Load, drained, judged
 
 
 def load(waiting: int = 0, wanted: int = 0, longest_s: float = 0.0, busy: int = 0) -> Load:

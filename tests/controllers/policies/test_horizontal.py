@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.policies.bound import Prices
-from controllers.policies.horizontal import Fleet, scale
-from controllers.policies.vertical import Performance
+from merkatd.policies.horizontal import Fleet, Prices, scale
+from merkatd.policies.vertical import Performance
 
 PRICES = Prices(others=(1.0, 0.1), capacity=(7000.0, 235520.0))
 SIZE = (100.0, 900.0)

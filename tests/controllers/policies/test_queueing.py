@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.policies.queueing import Aim, Load, judged
+from merkatd.policies.batch_queue import Aim, Load, judged
 
 TARGET_S = 60.0
 CALM = Load(waiting=0, wanted=0, longest_s=0.0, busy=4)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.policies.bound import Prices
-from controllers.policies.deadline import Purse
-from controllers.policies.suspension import (
+from merkatd.platforms.lifecycle.start_conditions import Answer, Offer, Terms, judged
+from merkatd.policies.deadline import Purse
+from merkatd.policies.horizontal import Prices
+from merkatd.policies.suspension import (
     REST,
     Case,
     can_pay,
@@ -20,7 +21,6 @@ from controllers.policies.suspension import (
     spending,
     suspends,
 )
-from merkatd.platforms.conditions import Answer, Offer, Terms, judged
 
 NOW_S = 1_000_000.0
 INTERVAL_S = 60.0

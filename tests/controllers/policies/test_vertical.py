@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controllers.policies.vertical import Means, Performance, Standing, Trace, adapt
+from merkatd.policies.vertical import Means, Performance, Standing, Trace, adapt
 from tests.controllers.policies.markets import Constant
 
 MEANS = Means(bid_min=0.1, bid_max=1000.0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.platforms.processes.backoff import Patience, Restarts
+from merkatd.base.backoff import Patience, Restarts
 
 PATIENCE = Patience(least_s=1.0, most_s=30.0, tries=8)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.platforms.processes.last_words import last_words
+from merkatd.platforms.processes.process_files import last_words
 
 
 @pytest.mark.parametrize(

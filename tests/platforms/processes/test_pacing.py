@@ -7,7 +7,7 @@ from pathlib import Path
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.platforms.processes.pacing import AT_ONCE, LIMIT_S, Pace
+from merkatd.platforms.processes.supervisor import AT_ONCE, LIMIT_S, Pace
 from tests.bus.rig import until
 from tests.platforms.processes.test_supervisor import SLEEPS, Nursery, in_nursery
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.platforms.processes.rotating import RotatingFile
-from merkatd.platforms.processes.warden import Warden
+from merkatd.platforms.processes.warden import RotatingFile, Warden
 
 
 @settings(max_examples=60, deadline=None)

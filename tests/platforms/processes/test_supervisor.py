@@ -15,10 +15,12 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.platforms.processes import supervisor, tree, wardship
-from merkatd.platforms.processes.backoff import Patience
-from merkatd.platforms.processes.program import SECRET_FD, Bounds, Program
+from merkatd.base.backoff import Patience
+from merkatd.platforms.processes import program, supervisor, warden_link
+from merkatd.platforms.processes import program as program_module
+from merkatd.platforms.processes.program import Bounds, Program
 from merkatd.platforms.processes.supervisor import Ended, Supervisor
+from merkatd.protocol.controller_kinds import SECRET_FD
 from tests.bus.rig import until
 
 PATIENCE = Patience(least_s=1.0, most_s=8.0, tries=3)
@@ -75,7 +77,7 @@ class Nursery:
     @property
     def everybody(self) -> frozenset[int]:
         """All that there are, wherever they went, but for the warden."""
-        return tree.marked(str(self.home)) - {self.supervisor.warden_pid or 0}
+        return program_module.marked(str(self.home)) - {self.supervisor.warden_pid or 0}
 
 
 def in_nursery(home: Path, story: Callable[[Nursery], Coroutine[Any, Any, None]]) -> None:
@@ -87,7 +89,7 @@ def in_nursery(home: Path, story: Callable[[Nursery], Coroutine[Any, Any, None]]
             await story(nursery)
         finally:
             nursery.supervisor.close()
-            assert not tree.marked(str(home))
+            assert not program.marked(str(home))
 
     asyncio.run(played())
 
@@ -131,7 +133,7 @@ def test_what_can_not_be_started_now_is_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system had no descriptor or no process left: all are told, and tried again."""
-    real, tries = wardship.Wardship, 0
+    real, tries = warden_link.Wardship, 0
 
     def failing(*arguments: Any) -> Any:
         nonlocal tries
@@ -235,7 +237,7 @@ def test_when_the_warden_is_killed_nobody_goes_on_unwatched(tmp_path: Path) -> N
         with capturedLogs():
             os.kill(warden, signal.SIGKILL)
             await until(lambda: nursery.ends, "its end")
-        assert not tree.marked(str(nursery.home))
+        assert not program.marked(str(nursery.home))
         nursery.clock.advance(8.0)
         await until(lambda: nursery.supervisor.pids, "another")
         assert nursery.supervisor.pids["one"] != pid
@@ -289,7 +291,7 @@ def test_a_warden_that_does_not_listen_is_replaced(tmp_path: Path) -> None:
         with capturedLogs():
             nursery.clock.advance(20.0)
             await asyncio.wait_for(stopped.asFuture(asyncio.get_running_loop()), 10)
-        assert not tree.marked(str(nursery.home))
+        assert not program.marked(str(nursery.home))
 
     in_nursery(tmp_path, story)
 
@@ -394,8 +396,8 @@ def test_what_a_daemon_before_left_is_ended_at_the_start(tmp_path: Path) -> None
         await until(lambda: len(nursery.everybody) == 3, "all three")
         with capturedLogs():
             second = nursery.another()
-            assert not tree.marked(str(nursery.home))
-            assert tree.parent_of(other) is not None
+            assert not program.marked(str(nursery.home))
+            assert program.parent_of(other) is not None
             second.close()
             await until(lambda: nursery.ends, "the first has noticed")
         elsewhere.supervisor.close()

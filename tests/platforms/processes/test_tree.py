@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from merkatd.platforms.processes import tree
+from merkatd.platforms.processes import program
 from tests.platforms.processes.test_supervisor import SLEEPS
 
 PARENT = (
@@ -25,9 +25,9 @@ def test_descendants_are_children_and_theirs_and_nobody_else() -> None:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         try:
-            assert tree.descendants_of(parent.pid) == {child}
-            assert tree.descendants_of(child) == frozenset()
-            assert {parent.pid, child, stranger.pid} <= tree.descendants_of(os.getpid())
-            assert os.getpid() not in tree.descendants_of(os.getpid())
+            assert program.descendants_of(parent.pid) == {child}
+            assert program.descendants_of(child) == frozenset()
+            assert {parent.pid, child, stranger.pid} <= program.descendants_of(os.getpid())
+            assert os.getpid() not in program.descendants_of(os.getpid())
         finally:
-            tree.kill(frozenset({child, parent.pid, stranger.pid}))
+            program.kill(frozenset({child, parent.pid, stranger.pid}))

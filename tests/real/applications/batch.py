@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from controllers.monitors.queues.batch import Queue
+from controllers.monitors.batch_systems.batch_system import Queue
 from controllers.monitors.queues.systems import batch_of
 from merkatd.database.fleets import fleet_store
 from merkatd.opennebula.pools.vm_pool import VmRow

@@ -1,0 +1,169 @@
+"""Grid Engine: `qstat`, in the XML that it writes for machines, `qmod` and `qconf`.
+
+A worker's queue instances are disabled to drain it. One that is gone is taken from the host group
+`@allhosts`, by which the queues must have it, and from the lists of hosts.
+"""
+
+import shlex
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from controllers.monitors.batch_systems.batch_system import LEFT, Queue, Worker, age_s
+
+_LATER: Final = "--later--"
+_NOW: Final = "--now--"
+_CLOSED: Final = frozenset("dsoE")
+"""Disabled, suspended, without a configuration, in error: somebody must open these again."""
+_UNHEARD, _ERROR = "u", "E"
+_HELD: Final = frozenset("hE")
+"""Pending jobs that no worker would help: held, or refused."""
+_LOOK: Final = f"""\
+all=$(qstat -u '*' -f -xml) && printf '%s\\n{_LATER}\\n' "$all"
+case $all in *'<JAT_prio>0.00000<'*) qstat -u '*' -s ha -xml;; esac
+printf '\\n{_NOW}\\n'; date +%Y-%m-%dT%H:%M:%S"""
+_FORGET: Final = """\
+jobs() {{
+qstat -u '*' -f -ne -q {listed} -s rs -xml | awk -F'[<>]' '/<JB_job_number>/ {{job = $3}}
+/<tasks>/ {{job = job "." $3}} /<\\/job_list>/ {{print job}}' | sort -u
+}}
+found=$(jobs)
+if [ -n "$found" ]; then
+qconf -aattr hostgroup hostlist {spaced} @allhosts
+qmod -d {instances}; qmod -rj $found
+found=$(jobs); [ -z "$found" ] || qdel -f $found
+fi
+qconf -dattr hostgroup hostlist {spaced} @allhosts -ds {commas} -dh {commas} -de {commas}
+qconf -sh >/dev/null && {{ echo {left}; qconf -sel | grep -xF {patterns}; true; }}"""
+
+
+@dataclass(slots=True)
+class _Host:
+    """The queue instances of one host."""
+
+    jobs: set[str]
+    heard: bool = True
+    closed: bool = True
+    broken: bool = True
+
+    def worker(self, name: str) -> Worker:
+        """One where nothing starts any more and nothing runs is as good as lost."""
+        lost = not self.heard or (self.broken and not self.jobs)
+        return Worker(name=name, jobs=len(self.jobs), drained=self.closed, lost=lost)
+
+
+class GridEngine:
+    """Implements `Batch`."""
+
+    def look(self) -> str:
+        """All queue instances and jobs, those that may be for later; the head's own time."""
+        return _LOOK
+
+    def read(self, answer: str) -> Queue:
+        """A job's slots are the processors that it asks for; each task of an array is a job."""
+        document, _, rest = answer.partition(f"{_LATER}\n")
+        later, found, now = rest.partition(f"{_NOW}\n")
+        if not found:
+            raise ValueError(f"not an answer of Grid Engine's: {answer[:80]!r}")
+        root = _parsed(document)
+        not_yet = _not_yet(later)
+        hosts = _hosts(root)
+        waiting = wanted = 0
+        longest_s = 0.0
+        for one in root.iter("job_list"):
+            held = _HELD & set(_text(one, "state")) or _text(one, "JB_job_number") in not_yet
+            if one.get("state") != "pending" or held:
+                continue
+            tasks = _counted(_text(one, "tasks"))
+            waiting += tasks
+            wanted += tasks * int(_text(one, "slots") or 1)
+            since = _text(one, "JB_submission_time") or _text(one, "JAT_start_time")
+            longest_s = max(longest_s, age_s(since, now.strip()))
+        return Queue(
+            waiting=waiting,
+            wanted=wanted,
+            longest_s=longest_s,
+            running=len({job for host in hosts.values() for job in host.jobs}),
+            workers={name: host.worker(name) for name, host in hosts.items()},
+        )
+
+    def drain(self, workers: Iterable[str]) -> str:
+        """One command for all."""
+        return f"qmod -d {_instances(workers)}"
+
+    def restore(self, workers: Iterable[str]) -> str:
+        """One command for all."""
+        return f"qmod -e {_instances(workers)}"
+
+    def forget(self, workers: Iterable[str]) -> str:
+        """Jobs that died there run again where they may, and else are forgotten as well.
+
+        In this order: a qmaster dies of running such jobs again while their host is in no group,
+        and gives more of them to a host that it does not miss yet. Most of it may be in vain, and
+        done before: what counts is which of them are hosts afterwards.
+        """
+        names = list(workers)
+        return _FORGET.format(
+            spaced=shlex.quote(" ".join(names)),
+            instances=_instances(names),
+            listed=shlex.quote(",".join(f"*@{one}" for one in names)),
+            commas=shlex.quote(",".join(names)),
+            left=LEFT,
+            patterns=" ".join(f"-e {shlex.quote(one)}" for one in names),
+        )
+
+
+def _parsed(document: str) -> ET.Element:
+    try:
+        return ET.fromstring(document)  # noqa: S314 - our own head's answer, over SSH
+    except ET.ParseError as error:
+        raise ValueError(f"not an answer of Grid Engine's: {error}") from None
+
+
+def _not_yet(later: str) -> set[str]:
+    """Of the jobs that were submitted for a time to come, those whose time has not come."""
+    if not later.strip():
+        return set()
+    return {
+        _text(one, "JB_job_number")
+        for one in _parsed(later).iter("job_list")
+        if float(_text(one, "JAT_prio") or 0) == 0
+    }
+
+
+def _hosts(root: ET.Element) -> dict[str, _Host]:
+    """By name. One that belongs to several queues takes jobs while one of these is open."""
+    hosts: dict[str, _Host] = {}
+    for instance in root.iter("Queue-List"):
+        host = hosts.setdefault(_text(instance, "name").partition("@")[2], _Host(set()))
+        states = set(_text(instance, "state"))
+        host.jobs |= set(_running(instance))
+        host.heard &= _UNHEARD not in states
+        host.closed &= bool(_CLOSED & states)
+        host.broken &= _ERROR in states
+    return hosts
+
+
+def _running(instance: ET.Element) -> Iterator[str]:
+    """Its jobs, also suspended ones and those that only begin: a parallel one is on many hosts."""
+    for one in instance.iterfind("job_list"):
+        yield f"{_text(one, 'JB_job_number')}.{_text(one, 'tasks')}"
+
+
+def _text(element: ET.Element, name: str) -> str:
+    return element.findtext(name) or ""
+
+
+def _counted(tasks: str) -> int:
+    """How many tasks there are in `3-10:1,12`; a job that is no array is one."""
+    count = 0
+    for part in tasks.split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        count += (int(last) - int(first)) // int(step or 1) + 1 if last else 1
+    return count
+
+
+def _instances(workers: Iterable[str]) -> str:
+    return " ".join(shlex.quote(f"*@{one}") for one in workers)

@@ -1,0 +1,153 @@
+"""Slurm: `squeue`, `sinfo` and `scontrol`, in forms that machines read.
+
+Workers come by themselves (`slurmd -Z`, dynamic nodes); what is drained and gone is deleted.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from controllers.monitors.batch_systems.batch_system import LEFT, Queue, Worker, age_s
+
+_NODES: Final = "--nodes--"
+_NOW: Final = "--now--"
+_OVER: Final = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "RECONFIG_FAIL",
+        "REVOKED",
+        "TIMEOUT",
+    }
+)
+"""A job in any other state holds the nodes that it has: also a suspended one, to go on there."""
+_HELD: Final = ("JobHeld", "Dependency", "BeginTime", "JobArrayTaskLimit", "Assoc", "QOS")
+"""Why jobs wait that no worker would help, as these words begin."""
+_DRAINED: Final = ("drain", "drng")
+_LOST: Final = ("down", "no_respond", "unknown", "fail")
+_REASON: Final = "merkat"
+_MOST_NODES: Final = 10_000
+"""Names of nodes in an answer: a short list like `w[1-999999999]` can stand for any number."""
+
+
+class Slurm:
+    """Implements `Batch`."""
+
+    def look(self) -> str:
+        """Jobs alike with their number, state, processors, submission, why they wait, and nodes.
+
+        The nodes are asked for first: what was drained then can't be given a job any more. Each
+        task of an array is a job; there may be a hundred thousand, which are counted on the head.
+        """
+        return (
+            "nodes=$(sinfo -h -N -o '%N|%t' | sort -u);"
+            " SLURM_TIME_FORMAT=standard squeue -h -a -r -o '%T|%C|%V|%r|%N' | sort | uniq -c;"
+            f' echo {_NODES}; echo "$nodes"; echo {_NOW}; date +%Y-%m-%dT%H:%M:%S'
+        )
+
+    def read(self, answer: str) -> Queue:
+        """A job without nodes waits; one on several nodes counts on each."""
+        before, found, after = answer.partition(f"{_NODES}\n")
+        nodes, dated, now = after.partition(f"{_NOW}\n")
+        if not (found and dated):
+            raise ValueError(f"not an answer of Slurm's: {answer[:80]!r}")
+        waiting = wanted = running = 0
+        longest_s = 0.0
+        busy: dict[str, int] = {}
+        names = 0
+        for line in before.splitlines():
+            count, said = line.split(None, 1)
+            state, processors, submitted, why, on = said.split("|")
+            jobs = int(count)
+            if state == "PENDING" and not why.startswith(_HELD):
+                waiting += jobs
+                wanted += jobs * int(processors)
+                longest_s = max(longest_s, age_s(submitted, now.strip()))
+            elif on and state not in _OVER:
+                running += jobs
+                found_nodes = _expanded(on)
+                names += len(found_nodes)
+                _check(names)
+                for node in found_nodes:
+                    busy[node] = busy.get(node, 0) + jobs
+        return Queue(
+            waiting=waiting,
+            wanted=wanted,
+            longest_s=longest_s,
+            running=running,
+            workers=_workers(nodes, busy),
+        )
+
+    def drain(self, workers: Iterable[str]) -> str:
+        """One command for all."""
+        return f"scontrol update nodename={_list(workers)} state=drain reason={_REASON}"
+
+    def restore(self, workers: Iterable[str]) -> str:
+        """One command for all."""
+        return f"scontrol update nodename={_list(workers)} state=resume"
+
+    def forget(self, workers: Iterable[str]) -> str:
+        """One that is busy, or comes back, is not deleted: Slurm refuses.
+
+        It does so for one that never joined, too: what counts is which are there afterwards.
+        """
+        names = [shlex.quote(one) for one in workers]
+        deleted = "; ".join(f"scontrol delete nodename={one}" for one in names)
+        patterns = " ".join(f"-e {one}" for one in names)
+        there = f'echo {LEFT}; echo "$nodes" | sort -u | grep -xF {patterns}; true'
+        return f"{deleted}; nodes=$(sinfo -h -N -o %N) && {{ {there}; }}"
+
+
+def _workers(nodes: str, busy: Mapping[str, int]) -> dict[str, Worker]:
+    found = {}
+    lines = nodes.splitlines()
+    _check(len(lines))
+    for line in filter(None, lines):
+        name, state = line.split("|")
+        word = state.rstrip("*~#!%$@^-+").lower()
+        found[name] = Worker(
+            name=name,
+            jobs=busy.get(name, 0),
+            drained=word.startswith(_DRAINED),
+            lost=state.endswith("*") or word.startswith(_LOST),
+        )
+    return found
+
+
+def _list(workers: Iterable[str]) -> str:
+    return shlex.quote(",".join(workers))
+
+
+def _check(names: int) -> None:
+    """Raise ValueError if there are too many names."""
+    if names > _MOST_NODES:
+        raise ValueError(f"Slurm names more than {_MOST_NODES} nodes")
+
+
+def _expanded(nodes: str) -> list[str]:
+    """The names in a list like `w[1-3,7],x4`."""
+    found: list[str] = []
+    rest = nodes
+    while rest:
+        head, bracket, tail = rest.partition("[")
+        names = head.split(",")
+        if not bracket:
+            return found + [name for name in names if name]
+        *plain, prefix = names
+        found += [name for name in plain if name]
+        inside, _, rest = tail.partition("]")
+        for part in inside.split(","):
+            first, _, last = part.partition("-")
+            width, numbers = len(first), range(int(first), int(last or first) + 1)
+            # Counted before they are written out.
+            _check(len(found) + min(max(numbers.stop - numbers.start, 0), _MOST_NODES + 1))
+            found += [f"{prefix}{number:0{width}d}" for number in numbers]
+        rest = rest.removeprefix(",")
+    return found

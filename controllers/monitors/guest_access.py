@@ -1,0 +1,129 @@
+"""The VMs of a virtual cluster as a monitor reaches them: where they are, who they are, what runs.
+
+What the daemon's configuration says of SSH comes in an environment variable; a template's
+monitor may say otherwise for its own VMs (`address`, `user`, `port`).
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controllers.controller import Hand
+from controllers.monitors.ssh_pool import Heard, Limits, Place, Pool, key_of
+from merkatd.base.parameter_bounds import whole
+from merkatd.protocol.bus_messages import Latest, Look
+from merkatd.protocol.controller_kinds import HOME, SSH
+from merkatd.protocol.guest_keys import GuestKeys, guest_keys
+from merkatd.protocol.monitor_terms import check_address
+from merkatd.protocol.platform_messages import VmNow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How VMs are reached."""
+
+    address: str
+    """`{vm}` stands for the VM's id."""
+    allowed: tuple[str, ...] = ()
+    """Other addresses that a template may name."""
+    user: str = "root"
+    port: int = 22
+    limits: Limits = field(default_factory=Limits)
+
+    @classmethod
+    def read(cls, text: str) -> "Reach":
+        """What the daemon wrote."""
+        values = json.loads(text)
+        return cls(
+            **{
+                **values,
+                "allowed": tuple(values["allowed"]),
+                "limits": Limits(**values["limits"]),
+            }
+        )
+
+    def but(self, parameters: Mapping[str, Any]) -> "Reach":
+        """As a template's monitor wants it. Raise ValueError for an address that is not allowed."""
+        address = str(parameters.get("address", self.address))
+        check_address(address, (self.address, *self.allowed))
+        return Reach(
+            address=address,
+            allowed=self.allowed,
+            user=str(parameters.get("user", self.user)),
+            port=whole(parameters, "port") if "port" in parameters else self.port,
+            limits=self.limits,
+        )
+
+    def place(self, vm: VmNow, keys: GuestKeys) -> Place:
+        """Where a VM is, and who it must be."""
+        return Place(
+            address=self.address.replace("{vm}", str(vm.vm)),
+            port=self.port,
+            user=self.user,
+            host_key=keys.host_key(vm.key),
+        )
+
+
+class Guests:
+    """Those of one cluster."""
+
+    def __init__(self, reach: Reach, keys: GuestKeys, hand: Hand, cluster: str) -> None:
+        self._reach = reach
+        self._keys = keys
+        self._hand = hand
+        self._cluster = cluster
+        self._pool = Pool(key_of(keys.ours), reach.limits)
+
+    async def there(self) -> Mapping[int, VmNow] | None:
+        """Return all of them, as the last period saw them; None where there was no period yet."""
+        return await there(self._hand, self._cluster)
+
+    async def running(self) -> Mapping[int, VmNow]:
+        """Return those that run and are to stay, as the last period saw them."""
+        return running(await self.there() or {})
+
+    async def ask(
+        self, vms: Mapping[int, VmNow], command: Callable[[int], str]
+    ) -> Mapping[int, Heard]:
+        """What each says to its command; connections to others are closed."""
+        self._pool.forget(tuple(vms))
+        places = {vm: self._reach.place(one, self._keys) for vm, one in vms.items()}
+        return await self._pool.ask(places, command)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._pool.close()
+
+
+async def there(hand: Hand, cluster: str) -> Mapping[int, VmNow] | None:
+    """Return a cluster's VMs as the last period saw them; None where there was no period yet."""
+    latest = await hand.ask(Look())
+    if not isinstance(latest, Latest) or latest.standing is None:
+        return None
+    return {one.vm: one for one in latest.standing.vms if one.cluster == cluster}
+
+
+def running(vms: Mapping[int, VmNow]) -> Mapping[int, VmNow]:
+    """Return those of these VMs that run and are to stay."""
+    return {vm: one for vm, one in vms.items() if one.state == "running" and not one.leaving}
+
+
+def home() -> Path:
+    """The daemon's state directory, as its processes are told."""
+    return Path(os.environ[HOME])
+
+
+def reach_here(parameters: Mapping[str, Any]) -> Reach | None:
+    """How VMs are reached; None where the configuration names no addresses."""
+    if SSH not in os.environ:
+        return None
+    found = Reach.read(os.environ[SSH]).but(parameters)
+    return found if found.address else None
+
+
+def keys_here() -> GuestKeys:
+    """The site's."""
+    return guest_keys(home())

@@ -1,0 +1,140 @@
+"""An application's logs, read over SSH from all VMs of a cluster at once."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from controllers.monitors import log_probe
+from controllers.monitors.guest_access import Guests, running
+from controllers.monitors.iteration_count import PATTERN, Count, Notebook, Seen, counted, remembered
+from controllers.monitors.log_probe import Signs
+from controllers.monitors.ssh_pool import Heard, Said
+from merkatd.base.line_patterns import Pattern, pattern_of
+from merkatd.protocol.platform_messages import VmNow
+
+_MOST_ROUNDS: Final = 256
+"""So often at most a look reads on in long logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What a template's monitor says is to be watched."""
+
+    log: str
+    pattern: Pattern
+    status: str = ""
+    """The file with the application's exit code, once there is one."""
+    configure: str = "true"
+    """A command for each VM, once, when it first answers; it is up when this went well."""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> "Watched":
+        """ValueError where something is missing."""
+        if not parameters.get("log"):
+            raise ValueError("the monitor's parameters.log, the path of a log, is missing")
+        return cls(
+            log=str(parameters["log"]),
+            pattern=pattern_of(str(parameters.get("pattern", PATTERN))),
+            status=str(parameters.get("status", "")),
+            configure=str(parameters.get("configure", "true")),
+        )
+
+
+class ThroughSsh:
+    """Implements `Way`."""
+
+    def __init__(
+        self,
+        guests: Guests,
+        watched: Watched,
+        notebook: Notebook,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._guests = guests
+        self._watched = watched
+        self._notebook = notebook
+        self._now = now
+        self._known = notebook.load()
+
+    async def look(self) -> Seen:
+        """Configure those that came up, ask for signs, read on in all logs."""
+        there = await self._guests.there()
+        at_s = self._now()
+        if there is None:
+            return Seen(at_s=at_s)
+        vms = running(there)
+        self._known = remembered(self._known, there, at_s)
+        await self._configure({vm: one for vm, one in vms.items() if not self._known[vm].up})
+        up = {vm: one for vm, one in vms.items() if self._known[vm].up}
+        unheard, seen = await self._read(up)
+        self._notebook.keep(self._known)
+        counts = self._counts(up)
+        missed = [vm for vm in vms if not self._known[vm].up]
+        return Seen(
+            at_s=at_s,
+            # What one has done since, nobody knows: so nobody knows how far all are.
+            counts={} if unheard else counts,
+            absent={vm: at_s - self._known[vm].first_s for vm in missed},
+            more=log_probe.told(seen, counts),
+        )
+
+    def close(self) -> None:
+        """Hang up."""
+        self._guests.close()
+
+    async def _configure(self, vms: Mapping[int, VmNow]) -> None:
+        heard = await self._guests.ask(vms, lambda _: self._watched.configure) if vms else {}
+        for vm, one in heard.items():
+            if isinstance(one, Said) and one.status == 0:
+                self._known[vm] = replace(self._known[vm], up=True)
+
+    def _counts(self, vms: Iterable[int]) -> dict[int, Count]:
+        known = {vm: self._known[vm].count for vm in vms}
+        return {vm: count for vm, count in known.items() if count is not None}
+
+    async def _read(self, vms: Mapping[int, VmNow]) -> tuple[set[int], dict[int, Signs]]:
+        """Those with a log that did not answer, and the signs of those that did.
+
+        A VM's signs come with the first part of its log, and are older than that: of one that
+        has ended all is read.
+        """
+        left, unheard, seen = dict(vms), set[int](), dict[int, Signs]()
+        for _ in range(_MOST_ROUNDS):
+            if not left:
+                break
+            heard = await self._guests.ask(left, lambda vm: self._asked(vm, first=vm not in seen))
+            more = {}
+            for vm, one in heard.items():
+                out = _out(one)
+                if out is not None and vm not in seen:
+                    line, _, out = out.partition(b"\n")
+                    seen[vm] = log_probe.read_signs(line)
+                took = None if out is None else self._took(vm, out)
+                if took is None:
+                    unheard.add(vm)
+                elif took:
+                    more[vm] = left[vm]
+            left = more
+        return unheard & self._counts(vms).keys(), seen
+
+    def _asked(self, vm: int, *, first: bool) -> str:
+        script = log_probe.tail_command(self._watched.log, self._known[vm].position)
+        return f"{log_probe.signs_command(self._watched.status)}; {script}" if first else script
+
+    def _took(self, vm: int, out: bytes) -> bool | None:
+        """Count what came; whether there is more to read at once, None where it is no answer."""
+        known = self._known[vm]
+        try:
+            came = log_probe.read_tail(known.position, out)
+        except ValueError:
+            return None
+        if came.position == known.position and not came.lines:
+            return came.more
+        count = counted(known.count or Count(), came.lines, self._watched.pattern, self._now())
+        self._known[vm] = replace(known, position=came.position, count=count)
+        return came.more
+
+
+def _out(heard: Heard) -> bytes | None:
+    return heard.out if isinstance(heard, Said) and heard.status == 0 else None

@@ -1,0 +1,86 @@
+"""The monitor `steps`: iterations, by SSH or told by the cloud.
+
+Its parameters: `log`, the application's log in each VM; `pattern`, what a line of it that tells of
+an iteration looks like; `status`, a file with the exit code once it has ended; `configure`, a
+command for each VM when it comes up; `address`, `user`, `port`, where VMs are not reached as the
+daemon's configuration says. Guests of the embedded cloud have no logs: there the cloud tells.
+"""
+
+import asyncio
+import xmlrpc.client
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from controllers.controller import Hand
+from controllers.monitors.guest_access import Guests, home, keys_here, reach_here
+from controllers.monitors.iteration_count import Count, Notebook, Seen, Way, of_guest, told
+from controllers.monitors.monitor import Monitor
+from controllers.monitors.ssh_probe import ThroughSsh, Watched
+from merkatd.protocol.bus_messages import Latest, Look
+
+
+class ThroughCloud:
+    """Implements `Way`."""
+
+    def __init__(self, home: Path, hand: Hand, cluster: str) -> None:
+        """`home` is the daemon's state directory, where its cloud's address and key are."""
+        self._session = (home / "one_auth").read_text().strip()
+        self._proxy = xmlrpc.client.ServerProxy((home / "one_xmlrpc").read_text().strip())
+        self._hand = hand
+        self._cluster = cluster
+
+    async def look(self) -> Seen:
+        """What each VM's guest has done."""
+        latest = await self._hand.ask(Look())
+        if not isinstance(latest, Latest) or latest.standing is None:
+            return Seen(at_s=0.0)
+        vms = [
+            one.vm
+            for one in latest.standing.vms
+            if one.cluster == self._cluster and one.state == "running" and not one.leaving
+        ]
+        counts = await asyncio.to_thread(self._counts, vms)
+        return Seen(at_s=latest.standing.at_s, counts=counts)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._proxy("close")()
+
+    def _counts(self, vms: Sequence[int]) -> dict[int, Count]:
+        found = {}
+        for vm in vms:
+            answer: Any = self._proxy.embedded.guest.progress(self._session, vm)
+            if answer[0]:
+                found[vm] = of_guest(answer[1])
+        return found
+
+
+def has_cloud(home: Path) -> bool:
+    """Whether the daemon has an embedded cloud."""
+    return (home / "one_xmlrpc").exists()
+
+
+class Steps(Monitor):
+    """Looks in the way that fits the cloud."""
+
+    def __init__(self, *given: Any, way: Way | None = None, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._way = self._found() if way is None else way
+
+    async def look(self) -> tuple[float, Mapping[str, float]] | None:
+        """None while nothing can be told."""
+        seen = await self._way.look()
+        values = {**told(seen.counts, seen.absent, seen.at_s), **seen.more}
+        return (seen.at_s, values) if values else None
+
+    def _found(self) -> Way:
+        reach, here = reach_here(self.parameters), home()
+        if reach is None:
+            if has_cloud(here):
+                return ThroughCloud(here, self._hand, self.cluster.name)
+            raise ValueError("[bus] ssh_address, or the monitor's parameters.address, is missing")
+        guests = Guests(reach, keys_here(), self._hand, self.cluster.name)
+        folder = here / "platforms" / str(self.assignment.platform)
+        notebook = Notebook(folder / f"{self.cluster.name}.json")
+        return ThroughSsh(guests, Watched.of(self.parameters), notebook)

@@ -1,0 +1,109 @@
+"""The life of such a process, from its passport to SIGTERM."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from controllers.controller import Controller
+from controllers.monitors.monitor import Monitor
+from merkatd.bus.peer import Peer
+from merkatd.protocol.bus_messages import Measured
+from merkatd.protocol.controller_kinds import SECRET_FD
+from merkatd.protocol.curve_keys import Passport, passport_of
+from merkatd.protocol.platform_messages import MarketNow, News
+
+_MOST_BYTES = 1 << 16
+
+
+def passport() -> Passport:
+    """The passport of this process; it can be taken once, and nobody started later sees it."""
+    number = os.environ.pop(SECRET_FD, None)
+    if number is None:
+        raise ValueError("this is to be started by the daemon")
+    with os.fdopen(int(number), "rb") as handed:
+        return passport_of(handed.read(_MOST_BYTES).decode())
+
+
+async def run_controller(kind: type[Controller], passport: Passport) -> None:
+    """Until it is told to end; whatever is in hand then is finished first."""
+    peer = Peer(passport)
+    try:
+        welcome = await peer.open()
+        controller = kind(welcome.assignment, peer)
+        await controller.on_start()
+        if welcome.latest.news is not None:
+            await controller.take(welcome.latest.news)
+        await _until_told(peer, _controlling(controller, peer))
+    finally:
+        await peer.close()
+
+
+async def _controlling(controller: Controller, peer: Peer) -> None:
+    async for event in _current(peer):
+        taking = asyncio.ensure_future(controller.take(event))
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await taking
+            raise
+
+
+async def _current(peer: Peer) -> AsyncIterator[News | Measured]:
+    """What is published, but of news that came meanwhile only the newest."""
+    async for first in peer.news():
+        waiting = [first]
+        while (one := peer.waiting()) is not None:
+            waiting.append(one)
+        newest = max((row for row, one in enumerate(waiting) if isinstance(one, News)), default=-1)
+        for row, one in enumerate(waiting):
+            if isinstance(one, Measured) or (isinstance(one, News) and row == newest):
+                yield one
+
+
+async def run_monitor(kind: type[Monitor], passport: Passport) -> None:
+    """Look, report, wait; until it is told to end."""
+    peer = Peer(passport)
+    try:
+        welcome = await peer.open()
+        row = int(passport.role.rpartition("-")[2])
+        monitor = kind(welcome.assignment, welcome.assignment.clusters[row], peer)
+        if welcome.latest.market is not None:
+            await monitor.on_market(welcome.latest.market)
+        await _until_told(peer, _monitoring(monitor, peer))
+    finally:
+        await peer.close()
+
+
+async def _monitoring(monitor: Monitor, peer: Peer) -> None:
+    try:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(monitor.watch())
+            both.create_task(_priced(monitor, peer))
+    except BaseExceptionGroup as failed:
+        # The last line of the log is shown to the tenant: of a group it would be a frame.
+        raise failed.exceptions[0] from None
+
+
+async def _priced(monitor: Monitor, peer: Peer) -> None:
+    async for event in peer.news():
+        if isinstance(event, MarketNow):
+            await monitor.on_market(event)
+
+
+async def _until_told(peer: Peer, work: Coroutine[Any, Any, None]) -> None:
+    """Work until SIGTERM, or until the daemon is lost or the work fails: then that is raised."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    tasks = [asyncio.ensure_future(one) for one in (told.wait(), peer.lost(), work)]
+    ended, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    for task in ended:
+        await task

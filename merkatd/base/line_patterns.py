@@ -1,0 +1,57 @@
+"""Regular expressions of tenants, in a time that grows with the text alone (RE2)."""
+
+import re
+from typing import Any, Final, Protocol
+
+import re2
+
+LONGEST: Final = 1_000
+MOST_KIB: Final = 128
+MOST_CLASSES: Final = 8
+_CLASS: Final = re.compile(r"\\[pP]")
+_TOO_LARGE: Final = "pattern too large"
+_SHOWN: Final = 60
+
+
+class Pattern(Protocol):
+    """A compiled expression."""
+
+    def search(self, line: str, /) -> Any:
+        """The first match of a line, None where there is none."""
+
+
+def pattern_of(text: str) -> Pattern:
+    """Return the expression. Raise ValueError if it is none, or names no `step`.
+
+    RE2 matches in time that is proportional to the line, whatever a tenant's expression is. It
+    knows neither lookarounds nor backreferences.
+    """
+    shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+    if len(text) > LONGEST:
+        raise ValueError(f"pattern must have at most {LONGEST} characters (got {shown})")
+    classes = len(_CLASS.findall(text))
+    if classes > MOST_CLASSES:
+        raise ValueError(
+            f"pattern {shown}: it may have at most {MOST_CLASSES} classes \\p and \\P"
+            f" (got {classes})"
+        )
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MOST_KIB << 10
+    try:
+        found = re2.compile(text, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise ValueError(f"pattern {shown}: {_said(error)}") from None
+    if "step" not in found.groupindex:
+        raise ValueError(f"pattern {shown}: it needs a group (?P<step>...)")
+    compiled: Pattern = found
+    return compiled
+
+
+def _said(error: Exception) -> str:
+    """Return in words what RE2 refuses an expression for."""
+    why = error.args[0]
+    said = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(error)
+    if _TOO_LARGE in said:
+        return f"compiled it needs more than {MOST_KIB} KiB; fewer repetitions {{n}} need less"
+    return said

@@ -1,0 +1,249 @@
+"""A process for each controller and monitor, and the bus to them."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.base.backoff import Patience
+from merkatd.bus.hub import Hub
+from merkatd.bus.settings import Settings
+from merkatd.bus.socket_paths import endpoint_in
+from merkatd.platforms.processes.process_files import last_words
+from merkatd.platforms.processes.program import Bounds, Program
+from merkatd.platforms.processes.supervisor import Ended, Supervisor
+from merkatd.protocol.controller_kinds import CONTROLLER, CONTROLLERS, MONITORS, SSH, known
+from merkatd.protocol.curve_keys import daemon_keys
+from merkatd.protocol.platform_messages import Assignment, Attendant, Kinds, MarketNow, Standing
+
+
+def sweep(folder: Path, kept: AbstractSet[int]) -> int:
+    """Remove the folders of all platforms but these; returns how many there were.
+
+    What is not named like a platform's folder is not ours, and stays.
+    """
+    if not folder.is_dir():
+        return 0
+    gone = [
+        one
+        for one in folder.iterdir()
+        if one.name.isascii() and one.name.isdigit() and int(one.name) not in kept
+    ]
+    for one in gone:
+        shutil.rmtree(one, ignore_errors=True)
+    return len(gone)
+
+
+_log = Logger()
+_MONITOR = "monitor-"
+_HANDED = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
+"""Of the daemon's own environment; what else stands there is nobody's business."""
+_GRACE_S = 2.0
+_MODULE = "controllers"
+
+
+class PlatformProcesses:
+    """The `Controllers` of the ports; made on the event loop, closed when the daemon ends."""
+
+    def __init__(
+        self, home: Path, clock: Any, rng: np.random.Generator, settings: Settings
+    ) -> None:
+        self._home = home
+        self._folder = home / settings.controllers.expanduser()
+        self._clock = clock
+        self._settings = settings
+        self._attendant: Attendant | None = None
+        self._hub: Hub | None = None
+        self._programs: dict[int, Mapping[str, str]] = {}
+        patience = Patience(
+            least_s=settings.restart_least_s,
+            most_s=settings.restart_most_s,
+            tries=settings.restart_tries,
+        )
+        self._supervisor = Supervisor(home, clock, rng, patience, self._ended)
+        self._look: Any = None
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """What keeps the processes."""
+        return self._supervisor
+
+    def tasks_ended(self) -> int:
+        """How many of the bus's tasks have ended unasked since the daemon's start."""
+        return 0 if self._hub is None else self._hub.tasks.ended
+
+    def attend(self, attendant: Attendant) -> None:
+        """Bring to this one whatever controllers ask for."""
+        self._attendant = attendant
+
+    def kinds(self) -> Kinds:
+        """Those that come with Merkat, and the files in the site's own folder."""
+        settings = self._settings
+        return Kinds(
+            known(self._folder, CONTROLLERS),
+            known(self._folder, MONITORS),
+            addresses=(settings.ssh_address, *settings.ssh_allowed.split()),
+            tenant_processes=min(
+                settings.tenant_processes, settings.tenant_memory_mib // settings.memory_mib
+            ),
+        )
+
+    async def start(self, assignment: Assignment) -> None:
+        """Have the platform's controller and monitors run; what runs for it already stays."""
+        if assignment.platform in self._programs:
+            return
+        monitored = {
+            f"{_MONITOR}{row}": one.monitor.kind
+            for row, one in enumerate(assignment.clusters)
+            if one.monitor is not None
+        }
+        kinds = {CONTROLLER: assignment.controller} | monitored
+        self._opened.admit(assignment, frozenset(kinds))
+        names = {_name(assignment.platform, role): role for role in kinds}
+        programs = {
+            name: self._program(assignment.platform, role, kinds[role])
+            for name, role in names.items()
+        }
+        for name, program in programs.items():
+            self._supervisor.start(name, program)
+        # Last: where anything fails before, all of it is tried again.
+        self._programs[assignment.platform] = names
+
+    async def stop(self, platform: int, grace_s: float) -> None:
+        """End them: asked first, ended for certain after the grace."""
+        names = self._programs.pop(platform, {})
+        await self._supervisor.stop(list(names), grace_s)
+        # Another may have been started meanwhile.
+        if self._hub is not None and platform not in self._programs:
+            self._hub.dismiss(platform)
+
+    def announce(self, markets: Sequence[MarketNow], standings: Sequence[Standing]) -> None:
+        """Tell all processes what the last period came to, each for their own part."""
+        if self._hub is not None:
+            self._hub.announce(markets, standings)
+
+    def tidy(self, kept: AbstractSet[int]) -> int:
+        """Remove the folders of all platforms but these, and those that run now."""
+        return sweep(self._home / "platforms", kept | set(self._programs))
+
+    async def close(self) -> None:
+        """End all processes; the platforms go on at the next start."""
+        self._programs.clear()
+        self._supervisor.close()
+        if self._hub is not None:
+            self._look.cancel()
+            self._hub.close()
+            self._hub = None
+
+    @property
+    def _opened(self) -> Hub:
+        """The bus, from the first platform on: who has none needs no sockets."""
+        if self._hub is None:
+            if self._attendant is None:
+                raise RuntimeError("nobody attends to the controllers")
+            keys = daemon_keys(self._home)
+            endpoint = self._settings.endpoint or endpoint_in(self._home)
+            self._hub = Hub(
+                keys,
+                self._attendant,
+                self._clock.seconds,
+                replace(self._settings, endpoint=endpoint),
+                lambda platform, role: self._supervisor.heard(_name(platform, role)),
+            )
+            self._look = self._clock.callLater(self._settings.silence_s / 4, self._find_silent)
+        return self._hub
+
+    def _program(self, platform: int, role: str, kind: str) -> Program:
+        settings = self._settings
+        what = CONTROLLER if role == CONTROLLER else "monitor"
+        return Program(
+            arguments=(sys.executable, "-m", _MODULE, what, kind, str(self._folder)),
+            environment={
+                SSH: _ssh(settings),
+                **{name: os.environ[name] for name in _HANDED if name in os.environ},
+            },
+            secret=self._opened.passport(platform, role).written(),
+            log=str(self._log_of(platform, role)),
+            log_bytes=int(settings.log_mib * 2**20),
+            logs=settings.logs,
+            bounds=Bounds(
+                memory_bytes=settings.memory_mib * 2**20,
+                cpu_s=int(settings.cpu_s),
+                files=settings.files,
+            ),
+            # Nothing else would say that it is gone: what it looks at may be there again later.
+            given_up=role == CONTROLLER,
+        )
+
+    def _log_of(self, platform: int, role: str) -> Path:
+        return self._home / "platforms" / str(platform) / f"{role}.log"
+
+    def _ended(self, ended: Ended) -> None:
+        platform, role = _parts(ended.name)
+        if self._attendant is None:
+            return
+        why = _with_log(ended.why, self._log_of(platform, role))
+        if role == CONTROLLER:
+            told = self._attendant.ended(platform, why, final=ended.wait_s is None)
+        else:
+            told = self._attendant.monitor_ended(platform, int(role.removeprefix(_MONITOR)), why)
+        ensureDeferred(told).addErrback(
+            lambda failure: _log.failure(
+                "The end of {name} was not noted", failure, name=ended.name
+            )
+        )
+
+    def _find_silent(self) -> None:
+        """End those who run but are not heard: they hang."""
+        limit_s = self._settings.silence_s
+        self._look = self._clock.callLater(limit_s / 4, self._find_silent)
+        if self._hub is None:
+            return
+        now_s = self._clock.seconds()
+        for name, since_s in self._supervisor.since.items():
+            heard_s = self._hub.heard_s(*_parts(name))
+            if now_s - max(since_s, heard_s or since_s) > limit_s:
+                _log.warn("Process {name} is silent; it is ended", name=name)
+                self._supervisor.again(name, _GRACE_S)
+
+
+def _ssh(settings: Settings) -> str:
+    """How monitors reach VMs, for their environment."""
+    limits = {
+        "pool": settings.ssh_pool,
+        "connect_s": settings.ssh_connect_s,
+        "command_s": settings.ssh_command_s,
+    }
+    return json.dumps(
+        {
+            "address": settings.ssh_address,
+            "allowed": settings.ssh_allowed.split(),
+            "user": settings.ssh_user,
+            "port": settings.ssh_port,
+            "limits": limits,
+        }
+    )
+
+
+def _with_log(why: str, log: Path) -> str:
+    """Why a process ended, with its exception and the path of its log."""
+    said = last_words(log) if why.startswith("ended with code") else ""
+    return f"{why}{f': {said}' if said else ''} (log: {log})"
+
+
+def _name(platform: int, role: str) -> str:
+    return f"{platform}/{role}"
+
+
+def _parts(name: str) -> tuple[int, str]:
+    platform, _, role = name.partition("/")
+    return int(platform), role

@@ -1,0 +1,105 @@
+"""VM templates of tenants, read and checked in the name of the tenant who submits them.
+
+OpenNebula checks a VM again when it is made in its owner's name. What it would refuse then is
+refused here as well, so that the tenant learns it at once. A template is stored as text with one
+reading only, whatever the tenant wrote.
+"""
+
+from typing import Final, Protocol
+
+from merkatd.fleets.vm_template_text import (
+    LONGEST_TEXT,
+    Ask,
+    TemplateError,
+    read,
+    rendered,
+    with_own,
+)
+from merkatd.opennebula.owner_text_guard import objection, references
+from merkatd.opennebula.rpc.errors import OneError
+from merkatd.opennebula.rpc.xml_elements import BrokenError, Element, children, one, rows, whole
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.syntax import Attribute, ParseError
+from merkatd.syntax import Template as VmTemplate
+
+_ALL: Final = (-2, -1, -1)
+
+
+class Source(Protocol):
+    """Where a VM template comes from: one of the three is there."""
+
+    @property
+    def template(self) -> str | None:
+        """Its text, where it says that itself."""
+
+    @property
+    def template_id(self) -> int | None:
+        """The id of one of OpenNebula's, where it names one."""
+
+    @property
+    def template_name(self) -> str | None:
+        """Its name."""
+
+
+async def vm_template(where: str, source: Source, ask: Ask, *, admin: bool) -> str:
+    """Return the lines of a VM template, each value quoted. Raise TemplateError."""
+    try:
+        text = source.template
+        template = await _shown(where, source, ask) if text is None else read(text)
+        template = await with_own(f"{where}VM template: ", template, ask)
+        if not admin:
+            await _check(where, template, ask)
+        lines = rendered(template)
+    except ParseError as error:
+        raise TemplateError([f"{where}VM template: {error}"]) from None
+    if len(lines) > LONGEST_TEXT:
+        why = f"it has {len(lines)} characters; at most {LONGEST_TEXT} are kept"
+        raise TemplateError([f"{where}VM template: {why}"])
+    return lines
+
+
+async def _shown(where: str, source: Source, ask: Ask) -> VmTemplate:
+    """One of OpenNebula's own templates."""
+    what = f"{where}VM template"
+    try:
+        wanted = source.template_id
+        if wanted is None:
+            wanted = await _id_of(source.template_name or "", ask)
+        shown = one(str(await ask("one.template.info", wanted, False)), "VMTEMPLATE")
+        return VmTemplate.of(_attribute(row) for row in children(shown)["TEMPLATE"])
+    except (OneError, BrokenError, LookupError, UnreachableError) as error:
+        raise TemplateError([f"{what}: {error}"]) from None
+
+
+def _attribute(row: Element) -> Attribute:
+    if len(row):
+        return row.tag, tuple((part.tag, part.text or "") for part in row)
+    return row.tag, row.text or ""
+
+
+async def _id_of(name: str, ask: Ask) -> int:
+    pool = str(await ask("one.templatepool.info", *_ALL))
+    found = [_own_id(row) for row in rows(pool, "VMTEMPLATE_POOL", "VMTEMPLATE") if _is(row, name)]
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} are called {name!r}: its id is right")
+    return found[0]
+
+
+def _is(row: Element, name: str) -> bool:
+    return row.findtext("NAME") == name
+
+
+def _own_id(row: Element) -> int:
+    return whole(children(row), "ID")
+
+
+async def _check(where: str, template: VmTemplate, ask: Ask) -> None:
+    """Whether its owner could have made such a VM. Raises TemplateError."""
+    why = objection(template)
+    if why is not None:
+        raise TemplateError([f"{where}{why}"])
+    for method, wanted in sorted(references(template)):
+        try:
+            await ask(method, wanted, False)
+        except (OneError, UnreachableError) as error:
+            raise TemplateError([f"{where}{method} {wanted}: {error}"]) from None

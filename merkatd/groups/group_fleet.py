@@ -1,0 +1,126 @@
+"""Which VMs of a group to make or end."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from uuid import UUID
+
+from merkatd.cluster import Create, Step, Terminate, VmState
+from merkatd.database.fleets.group_store import Group
+from merkatd.database.fleets.group_vm_store import GroupVm
+from merkatd.fleets.fleet import Sight
+from merkatd.fleets.vm_template_text import named, with_attributes
+
+"""After so many refusals a VM is not asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """VMs that are gone."""
+
+    keys: tuple[str, ...]
+    unasked: int
+    """How many of them nobody asked to end: so many fewer the group has from now on."""
+    why: str
+    """What became of them, where it was not asked for."""
+
+
+def losses(members: Sequence[GroupVm], sight: Sight) -> Losses:
+    """Those that are gone."""
+    gone = [one for one in members if sight.is_gone(one)]
+    unasked = [one for one in gone if not one.leaving]
+    said = [
+        f"VM {one.number} could not be made: {sight.why_never(one)}"
+        if one.vm is None
+        else f"VM {one.vm} ended by itself, or by somebody's hand"
+        for one in unasked
+    ]
+    return Losses(tuple(one.create_key for one in gone), len(unasked), "; ".join(said[-3:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What is to be done with a group's VMs."""
+
+    add: tuple[GroupVm, ...]
+    leave: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def orders(
+    group: Group,
+    members: Sequence[GroupVm],
+    sight: Sight,
+    *,
+    new: Callable[[int], GroupVm],
+    make: Callable[[GroupVm], Create],
+    room: int,
+) -> Orders:
+    """Start or end exactly the difference, the newest first.
+
+    `members` are those that are not gone; `new` gives the so-many-eth further VM, `make` the step
+    that creates one, of which there are at most as many as there is `room`.
+    """
+    kept = [one for one in members if not one.leaving]
+    wanted = 0 if group.ending else group.nvm
+    leave = kept[wanted:]
+    unmade = [
+        one for one in kept[:wanted] if one.vm is None and one.create_key not in sight.creating
+    ]
+    further = max(min(wanted - len(kept), room - len(unmade)), 0)
+    add = tuple(new(at) for at in range(1, further + 1))
+    going = [*(one for one in members if one.leaving), *leave]
+    steps: list[Step] = [
+        _end(one.vm, sight, _why_ended(group))
+        for one in going
+        if one.vm is not None and _can_end(sight.states.get(one.vm))
+    ]
+    steps += [make(one) for one in (*unmade, *add)[: max(room, 0)]]
+    return Orders(add, tuple(one.create_key for one in leave), tuple(steps))
+
+
+def _end(vm: int, sight: Sight, reason: str) -> Step:
+    return Terminate(period=sight.period, vm=vm, reason=reason, hard=vm in sight.deaf)
+
+
+def _can_end(state: VmState | None) -> bool:
+    # Also what is held, stopped, undeployed or failed: nothing else would ever end it.
+    return state not in {None, VmState.BUSY}
+
+
+def _why_ended(group: Group) -> str:
+    if group.ending:
+        return f"group {group.id} ({group.name}) was deleted"
+    return f"group {group.id} ({group.name}) is to have {group.nvm} VMs"
+
+
+GROUP = "MERKAT_GROUP"
+
+
+def numbered(group: Group, highest: int, entropy: bytes) -> Callable[[int], GroupVm]:
+    """Gives further VMs of a group: the so-many-eth of now.
+
+    Nobody can guess a key who does not know the entropy.
+    """
+
+    def new(at: int) -> GroupVm:
+        number = highest + at
+        said = f"group {group.id}/{number}".encode()
+        key = UUID(bytes=blake2b(said, key=entropy, digest_size=16).digest(), version=4)
+        return GroupVm(create_key=str(key), vm_group=group.id, owner=group.owner, number=number)
+
+    return new
+
+
+def created(group: Group, one: GroupVm, period: int) -> Create:
+    """The step that makes a VM, in its group's market."""
+    said = {GROUP: str(group.id), "MERKAT_MARKET": group.market}
+    if not named(group.template):
+        said["NAME"] = f"{group.name}-{one.number}"
+    return Create(
+        period=period,
+        key=one.create_key,
+        template=with_attributes(group.template, said),
+        owner=one.owner,
+        reason=f"group {group.id} ({group.name}) is to have {group.nvm} VMs",
+    )

@@ -1,0 +1,215 @@
+"""What users order, and what permissions allow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.currency.settings import Money
+from merkatd.database.fleets import group_store, group_vm_store
+from merkatd.database.fleets.group_store import Group
+from merkatd.ledger import LedgerError, NotFoundError
+
+OWN = 0o600
+"""What a new group permits: use and manage, to its owner, as OpenNebula's own resources do."""
+MOST = 0o777
+
+
+class Right(IntEnum):
+    """What somebody wants to do, as the bit that permits it."""
+
+    USE = 4
+    MANAGE = 2
+    ADMIN = 1
+
+
+def permits(group: Group, user: int, groups: frozenset[int], right: Right) -> bool:
+    """Whether the bits of any class that the user belongs to permit it."""
+    classes = (group.owner == user, group.user_group in groups, True)
+    return any(
+        belongs and group.permissions >> shift & right
+        for belongs, shift in zip(classes, (6, 3, 0), strict=True)
+    )
+
+
+def octal(permissions: int) -> str:
+    """As `chmod` takes it: 640."""
+    return f"{permissions:03o}"
+
+
+def letters(permissions: int) -> str:
+    """As OpenNebula's commands show it: um-u-----."""
+    marks = ("u", "m", "a") * 3
+    return "".join(mark if permissions >> (8 - at) & 1 else "-" for at, mark in enumerate(marks))
+
+
+MOST_VMS = 10_000
+"""In one group, and in all groups of one user."""
+MOST_LIVING = 1_000
+"""Groups of one user that are not over."""
+
+
+class GroupError(LedgerError):
+    """It can't be done; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation:
+    """What a user asks for, and whose it is to be."""
+
+    token: str
+    """The same creation counts once."""
+    owner: int
+    user_group: int
+    name: str | None
+    market: str
+    template: str
+    spending_rate: float
+    nvm: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What is to be different; None stays."""
+
+    spending_rate: float | None = None
+    nvm: int | None = None
+    ending: Sequence[int] = ()
+    """Ids of VMs that are to end, rather than the newest."""
+
+
+def create(connection: sa.Connection, given: Creation, money: Money, at_s: float) -> Group:
+    """A new group; its VMs are made from the next period on. Raises LedgerError."""
+    before = group_store.created_by(connection, given.token)
+    if before is not None:
+        return before
+    ledger.meet(connection, given.owner, money, at_s)
+    own = [one for one in group_store.living(connection) if one.owner == given.owner]
+    _check_number(own)
+    _room_for(given.nvm, own)
+    stored = group_store.add(
+        connection,
+        Group(
+            token=given.token,
+            name=given.name or "",
+            owner=given.owner,
+            user_group=given.user_group,
+            permissions=OWN,
+            market=given.market,
+            template=given.template,
+            spending_rate=given.spending_rate,
+            nvm=given.nvm,
+            created_s=at_s,
+        ),
+    )
+    if given.name is None:
+        group_store.change(connection, stored.id, name=f"group-{stored.id}")
+    return found(connection, stored.id)
+
+
+def _check_number(others: Sequence[Group]) -> None:
+    if len(others) >= MOST_LIVING:
+        raise GroupError(f"a user has at most {MOST_LIVING} groups")
+
+
+def _room_for(nvm: int, others: Sequence[Group]) -> None:
+    there = sum(group.nvm for group in others)
+    if nvm + there > MOST_VMS:
+        raise GroupError(
+            f"a user's groups have at most {MOST_VMS} VMs in all; the others have {there}"
+        )
+
+
+def found(connection: sa.Connection, group: int) -> Group:
+    """The group of this id, which nobody else changes meanwhile. Raises NotFoundError."""
+    one = group_store.locked(connection, group)
+    if one is None or one.ended_s is not None:
+        raise NotFoundError(f"there is no group {group}")
+    return one
+
+
+def edit(connection: sa.Connection, group: int, new: Edit) -> Group:
+    """Another spending rate or number of VMs, from the next period on. Raises LedgerError.
+
+    Edits of several users are made one after another: each starts from what the one before left.
+    """
+    one = _alive(connection, group)
+    values: dict[str, float | str] = {}
+    if new.spending_rate is not None:
+        values["spending_rate"] = new.spending_rate
+    nvm = _number(connection, one, new)
+    if nvm is not None:
+        if nvm > one.nvm:
+            others = (group for group in group_store.living(connection) if group.owner == one.owner)
+            _room_for(nvm, [group for group in others if group.id != one.id])
+        values |= {"nvm": nvm, "why": ""}
+    if not values:
+        raise GroupError("a spending rate, a number of VMs, or VMs that are to end, are right")
+    group_store.change(connection, group, **values)
+    return found(connection, group)
+
+
+def _number(connection: sa.Connection, one: Group, new: Edit) -> int | None:
+    """How many VMs it is to have; those that are named are marked to end."""
+    named = set(new.ending)
+    if not named:
+        return new.nvm
+    there = {
+        vm.vm: vm.create_key
+        for vm in group_vm_store.living_group_members(connection, one.id)
+        if vm.vm is not None and not vm.leaving
+    }
+    strangers = named - there.keys()
+    if strangers:
+        raise GroupError(f"VM {min(strangers)} is not in group {one.id}")
+    nvm = one.nvm - len(named) if new.nvm is None else new.nvm
+    if nvm > one.nvm - len(named):
+        raise GroupError(
+            f"{len(named)} VMs that are to end leave {one.nvm - len(named)} of {one.nvm}, not {nvm}"
+        )
+    group_vm_store.mark_group_leaving(connection, [there[vm] for vm in named])
+    return nvm
+
+
+def delete(connection: sa.Connection, group: int) -> Group:
+    """End all its VMs; once they are gone, it is gone too. Raises LedgerError."""
+    one = found(connection, group)
+    if not one.ending:
+        group_store.change(connection, group, ending=True)
+    return found(connection, group)
+
+
+def end_of_removed(connection: sa.Connection, owner: int, _at_s: float) -> str | None:
+    """Delete all groups of a removed user; return what is still to end, in words."""
+    theirs = [one for one in group_store.living(connection, lock=True) if one.owner == owner]
+    for one in theirs:
+        if not one.ending:
+            group_store.change(
+                connection, one.id, ending=True, why="OpenNebula has removed its user"
+            )
+    named = ", ".join(str(one.id) for one in theirs)
+    return f"its groups ({named}) have ended" if theirs else None
+
+
+def change(connection: sa.Connection, group: int, **values: int | str) -> Group:
+    """Another name, owner, group or permissions. Raises LedgerError.
+
+    The new owner's groups and their VMs are bounded as if it created the group.
+    """
+    one = _alive(connection, group)
+    owner = values.get("owner", one.owner)
+    if owner != one.owner:
+        theirs = [other for other in group_store.living(connection) if other.owner == owner]
+        _check_number(theirs)
+        _room_for(one.nvm, theirs)
+    group_store.change(connection, group, **values)
+    return found(connection, group)
+
+
+def _alive(connection: sa.Connection, group: int) -> Group:
+    one = found(connection, group)
+    if one.ending:
+        raise GroupError(f"group {group} was deleted: its VMs are being ended")
+    return one

@@ -1,0 +1,239 @@
+"""What is told after a period: of each market to all in it, of each platform to its controller."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.cluster import VmState
+from merkatd.currency import MICRO
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.ledger import budget_store
+from merkatd.database.ledger.budget_store import Budget
+from merkatd.database.scheduler import price_store
+from merkatd.market.market_view import view_of
+from merkatd.platforms.lifecycle.claims import claim_of, claims_of
+from merkatd.platforms.lifecycle.funds import wanted_by
+from merkatd.platforms.lifecycle.new_vms import OUT_OF_SIGHT
+from merkatd.platforms.lifecycle.platform_template import NOBODY
+from merkatd.platforms.lifecycle.template_reader import market_of, parsed
+from merkatd.platforms.lifecycle.transitions import ATTENDED, State
+from merkatd.protocol.platform_messages import (
+    BEYOND,
+    PAST,
+    Assignment,
+    Claim,
+    MarketNow,
+    Standing,
+    VmNow,
+)
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.announce import Announcement
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attended:
+    """A platform whose controller is to run."""
+
+    assignment: Assignment
+    standing: Standing
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PeriodNews:
+    """The news to send after a period."""
+
+    attended: Mapping[int, Attended] = field(default_factory=dict)
+    markets: Sequence[MarketNow] = ()
+    failed: Mapping[int, Exception] = field(default_factory=dict)
+    """By platform: why one fails, of which nothing is told."""
+
+
+def news_of(world: World, announcement: Announcement, connection: sa.Connection) -> PeriodNews:
+    """What all in each market are told, and each platform's controller."""
+    if not platform_store.living(connection):
+        return PeriodNews()
+    apart = Apart(connection)
+    found = attended(connection, announcement, world, apart)
+    claims = claims_of(connection, announcement, world, apart=apart)
+    now = markets_now(connection, announcement, world.markets, world.rhythm.interval_s, claims)
+    return PeriodNews(found, now, apart.failed)
+
+
+def attended(
+    connection: sa.Connection,
+    announcement: Announcement,
+    world: World,
+    apart: Apart,
+) -> dict[int, Attended]:
+    """By id, all platforms that are to be attended now, but those that fail.
+
+    While the wall clock is ahead, so are the deadlines that controllers are told: the time that is
+    left is the believed one, and all times that they compare are of one clock.
+    """
+    living = [one for one in platform_store.living(connection) if State(one.state) in ATTENDED]
+    if not living:
+        return {}
+    members: dict[int, list[Member]] = {one.id: [] for one in living}
+    for one in fleet_store.living_members(connection):
+        members.get(one.platform, []).append(one)
+    held = {one.application: one for one in budget_store.open_ones(connection)}
+    ahead_s = world.believed.ahead_s
+
+    def look(platform: Platform) -> Attended | None:
+        template = parsed(platform.template)
+        if template.controller == NOBODY:
+            return None
+        budget = None if platform.account is None else held.get(platform.account)
+        standing = _standing(platform, members[platform.id], budget, announcement, ahead_s)
+        assignment = _assignment(platform, standing, world)
+        return Attended(assignment, standing, template.grace_s)
+
+    found = {one.id: apart.look(one.id, partial(look, one), None) for one in living}
+    return {platform: one for platform, one in found.items() if one is not None}
+
+
+def _assignment(
+    platform: Platform,
+    standing: Standing,
+    world: World,
+) -> Assignment:
+    template = parsed(platform.template)
+    return Assignment(
+        platform=platform.id,
+        name=platform.name,
+        owner=platform.owner,
+        market=market_of(template, world.markets).name,
+        controller=template.controller,
+        parameters=template.parameters,
+        clusters=tuple(
+            one.terms(wanted_by(one, platform.vm_templates[one.name])) for one in template.clusters
+        ),
+        deadline_s=standing.deadline_s,
+        ideal_s=template.goal.ideal_s,
+        performance=standing.performance,
+        started_s=platform.started_s,
+        interval_s=world.rhythm.interval_s,
+        budget=standing.budget,
+        replenishment=standing.replenishment,
+        replenishment_s=world.money.replenishment_s,
+        give_up=template.goal.give_up,
+        memory=platform.memory,
+    )
+
+
+def _standing(
+    platform: Platform,
+    members: Sequence[Member],
+    budget: Budget | None,
+    announcement: Announcement,
+    ahead_s: float,
+) -> Standing:
+    return Standing(
+        platform=platform.id,
+        period=announcement.period,
+        at_s=announcement.at_s,
+        state=platform.state,
+        vms=tuple(vms_now(members, announcement)),
+        balance=0.0 if budget is None else budget.balance / MICRO,
+        budget=0.0 if budget is None else budget.initial / MICRO,
+        replenishment=0.0 if budget is None else budget.replenishment / MICRO,
+        deadline_s=None if platform.deadline_s is None else platform.deadline_s + ahead_s,
+        performance=wanted_performance(platform),
+        sizes=platform.sizes,
+        claim=claim_of(platform),
+    )
+
+
+def wanted_performance(platform: Platform) -> float | None:
+    """What it is to reach, in its controller's measure."""
+    if platform.performance is not None:
+        return platform.performance
+    return parsed(platform.template).goal.performance
+
+
+def markets_now(
+    connection: sa.Connection,
+    announcement: Announcement,
+    markets: Sequence[Market],
+    interval_s: float,
+    claims: Mapping[str, tuple[Claim, ...]],
+) -> list[MarketNow]:
+    """What everybody in each market is told."""
+    snapshot = announcement.seen.snapshot
+    names = snapshot.resources
+    found = []
+    for row, market in enumerate(markets):
+        past: dict[str, list[float]] = {name: [] for name in names}
+        for point in price_store.history(connection, market.name, 0.0, PAST * len(names)):
+            past.setdefault(point.resource, []).append(_sayable(point.price))
+        now = announcement.prices.get(market.name, {})
+        found.append(
+            MarketNow(
+                name=market.name,
+                period=announcement.period,
+                at_s=announcement.at_s,
+                next_s=announcement.seen.started_s + interval_s,
+                prices={name: _sayable(price) for name, price in now.items()},
+                capacity=_amounts(names, view_of(snapshot, row).total.tolist()),
+                reserve=_amounts(names, market.pricing.reserve_prices(names).tolist()),
+                past={name: tuple(prices_) for name, prices_ in past.items()},
+                claims=claims.get(market.name, ()),
+            )
+        )
+    return found
+
+
+def _sayable(price: float) -> float:
+    """JSON knows nothing infinite."""
+    return min(price, BEYOND)
+
+
+def vms_now(members: Sequence[Member], announcement: Announcement) -> list[VmNow]:
+    """Those of the VMs that the last period saw."""
+    snapshot = announcement.seen.snapshot
+    vms, allocations = snapshot.vms, announcement.decided.decision.allocations
+    found = []
+    for one in members:
+        if one.vm is None:
+            continue
+        row = int(np.searchsorted(vms.id, one.vm))
+        if row == len(vms.id) or vms.id[row] != one.vm:
+            continue
+        found.append(
+            VmNow(
+                vm=one.vm,
+                cluster=one.cluster,
+                state=_state(announcement.seen, row),
+                bid=_amounts(snapshot.resources, vms.bid[row].tolist()),
+                allocation=_amounts(snapshot.resources, allocations[row].tolist()),
+                key=one.key,
+                leaving=one.leaving,
+            )
+        )
+    return found
+
+
+def _state(seen: Seen, row: int) -> str:
+    """What a controller is told of a VM; for the market two of these states are as good as off.
+
+    One that has no guest yet, as its disks are copied or it boots, is busy; one that is out of
+    OpenNebula's sight is unknown.
+    """
+    state, shown = VmState(int(seen.snapshot.vms.state[row])), seen.observation
+    if state is VmState.POWERED_OFF and shown.vm_state[row] != state:
+        state = VmState.BUSY
+    unknown = state is VmState.POWERED_OFF and shown.vm_words[row] == OUT_OF_SIGHT
+    return "unknown" if unknown else state.name.lower()
+
+
+def _amounts(names: Sequence[str], values: Sequence[float]) -> Mapping[str, float]:
+    return dict(zip(names, values, strict=True))

@@ -1,0 +1,1 @@
+"""A platform from its template to its end."""

@@ -1,0 +1,186 @@
+"""The book of a market: up to which price how much CPU is claimed, by nobody in particular.
+
+Platforms that run by it claim all they need at the price their controllers name. Everybody else
+claims what they have, at the price there is: who would pay more could have it.
+
+# Note [Claims that are not meant]
+
+A claim costs nothing, and keeps other platforms from starting. So it counts as far as the VMs of
+the platform were given CPU in the newest period, which they pay for, and only where that is more
+than half of it: a platform with a VM that can run nowhere, that its tenant has powered off, or that
+bids next to nothing would otherwise keep an empty market from all that run by the book. While it
+starts it has some periods to get its VMs onto hosts; an owner who starts many platforms has them
+for the first few alone, or one platform after the other would claim for nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.cluster import Snapshot
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.platform_store import Platform
+from merkatd.market.market_view import view_of
+from merkatd.platforms.lifecycle.platform_template import PATIENT
+from merkatd.platforms.lifecycle.start_conditions import CPU, TEMPER, Offer, Terms, limit_of
+from merkatd.platforms.lifecycle.template_reader import market_of, parsed
+from merkatd.platforms.lifecycle.transitions import UP_OR_COMING, State
+from merkatd.policies.patience import Book, clung
+from merkatd.protocol.platform_messages import Amounts, Claim, MarketNow
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.announce import Announcement
+
+GRACE_PERIODS = 3.0
+"""For so long after a platform was told to start its claim counts as a whole: its VMs are made in
+one period, seen in the next, and placed by then."""
+LEAST_PART = 0.5
+"""Of what it claims: a platform that was given less has it like any other, at the price there is.
+One that runs by the book bids for all of it, or makes room."""
+GRACES = 3
+"""An owner has that for so many platforms within `GRACES_S`."""
+GRACES_S = 3600.0
+
+
+def claims_of(
+    connection: sa.Connection,
+    announcement: Announcement,
+    world: World,
+    apart_from: int | None = None,
+    apart: Apart | None = None,
+) -> dict[str, tuple[Claim, ...]]:
+    """By market, ascending by price; all but those of one platform, and of those that fail."""
+    markets, each = world.markets, apart or Apart(connection)
+    found: dict[str, list[Claim]] = {one.name: [] for one in markets}
+    living = platform_store.living(connection)
+    claiming = [
+        one for one in living if each.look(one.id, partial(claim_of, one), None) is not None
+    ]
+    ids = {one.id for one in claiming}
+    members = fleet_store.living_members(connection) if ids else ()
+    vms = {one.vm: one.platform for one in members if one.platform in ids and one.vm is not None}
+    had = _had(announcement, vms)
+    started = platform_store.claimed_since(connection, announcement.at_s - GRACES_S)
+    for platform in claiming:
+        graces = started[platform.owner] <= GRACES
+        work = partial(_counted, platform, announcement, world, had.get(platform.id, 0.0), graces)
+        counted = each.look(platform.id, work, None)
+        if counted is None:
+            ids.remove(platform.id)
+        elif platform.id != apart_from:
+            name, claim = counted
+            found[name].append(claim)
+    own = [vm for vm, platform in vms.items() if platform in ids]
+    for row, market in enumerate(markets):
+        rest = _others_have(announcement, row, own)
+        price = announcement.prices.get(market.name, {}).get(CPU, 0.0)
+        if rest > 0 and np.isfinite(price):
+            found[market.name].append(Claim(price=price, units=rest))
+    return {name: tuple(sorted(said, key=_by_price)) for name, said in found.items()}
+
+
+def _counted(
+    platform: Platform, announcement: Announcement, world: World, had: float, graces: bool
+) -> tuple[str, Claim] | None:
+    """A platform's market, and its claim as far as it counts. `graces`: its owner has one left."""
+    lately = announcement.at_s - platform.since_s < GRACE_PERIODS * world.rhythm.interval_s
+    coming = State(platform.state) is State.STARTING and lately and graces
+    claim = claim_of(platform) if coming else _as_meant(platform, had)
+    if claim is None:
+        return None
+    return market_of(parsed(platform.template), world.markets).name, claim
+
+
+def book_without(
+    connection: sa.Connection,
+    one: Platform,
+    announcement: Announcement | None,
+    world: World,
+) -> Book | None:
+    """What a platform reads that runs by the book, of its market; None before the first period."""
+    template = parsed(one.template)
+    if announcement is None or template.controller != PATIENT:
+        return None
+    markets = world.markets
+    market = market_of(template, markets)
+    snapshot = announcement.seen.snapshot
+    total = view_of(snapshot, markets.index(market)).total
+    said = claims_of(connection, announcement, world, apart_from=one.id)[market.name]
+    capacity = float(total[snapshot.resources.index(CPU)])
+    return Book(capacity, ((each.price, each.units) for each in said))
+
+
+def books_of(published: Sequence[MarketNow]) -> dict[str, Book]:
+    """By market, as they were published last; none before that."""
+    return {
+        one.name: Book(
+            one.capacity.get(CPU, 0.0), ((claim.price, claim.units) for claim in one.claims)
+        )
+        for one in published
+    }
+
+
+def capacities(snapshot: Snapshot, markets: Sequence[Market]) -> dict[str, Amounts]:
+    """By market, all that its hosts have, by resource."""
+    return {
+        one.name: dict(zip(snapshot.resources, view_of(snapshot, row).total.tolist(), strict=True))
+        for row, one in enumerate(markets)
+    }
+
+
+def claimed_at_start(
+    connection: sa.Connection, platform: Platform, before: State, terms: Terms, offer: Offer
+) -> tuple[Platform, Claim | None]:
+    """The platform with its claim, where it has just begun to run by the book, and the claim."""
+    state = State(platform.state)
+    begins = state is not before and state in {State.STARTING, State.RESUMING}
+    if not terms.patient or not begins or offer.book is None:
+        return platform, None
+    units = terms.full.get(CPU, 0.0)
+    price = clung(limit_of(terms, offer), terms.purse, units, TEMPER)
+    platform_store.change(connection, platform.id, claim_price=price, claim_units=units)
+    claim = Claim(price=price, units=units)
+    return replace(platform, claim_price=price, claim_units=units), claim
+
+
+def claim_of(platform: Platform) -> Claim | None:
+    """Its own, while it runs or is about to."""
+    price, units = platform.claim_price, platform.claim_units
+    if State(platform.state) not in UP_OR_COMING or price is None or units is None:
+        return None
+    return Claim(price=price, units=units)
+
+
+def _had(announcement: Announcement, vms: Mapping[int, int]) -> Mapping[int, float]:
+    """By platform, the CPU that its VMs were given, by VM id."""
+    snapshot = announcement.seen.snapshot
+    cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
+    rows = np.flatnonzero(np.isin(snapshot.vms.id, list(vms)))
+    found: dict[int, float] = {}
+    for vm, units in zip(snapshot.vms.id[rows].tolist(), cpu[rows].tolist(), strict=True):
+        found[vms[vm]] = found.get(vms[vm], 0.0) + (units if np.isfinite(units) else 0.0)
+    return found
+
+
+def _as_meant(platform: Platform, had: float) -> Claim | None:
+    """The platform's claim as far as its VMs had CPU, None where they had little of it."""
+    claim = claim_of(platform)
+    if claim is None or had <= LEAST_PART * claim.units:
+        return None
+    return replace(claim, units=min(claim.units, had))
+
+
+def _others_have(announcement: Announcement, market: int, own: Iterable[int]) -> float:
+    """CPU that VMs of a market have which nobody has claimed."""
+    snapshot = announcement.seen.snapshot
+    cpu = announcement.decided.decision.allocations[:, snapshot.resources.index(CPU)]
+    claimed = np.isin(snapshot.vms.id, np.fromiter(own, dtype=np.int64))
+    return float(np.nansum(cpu[(snapshot.vms.market == market) & ~claimed]))
+
+
+def _by_price(claim: Claim) -> tuple[float, float]:
+    return claim.price, claim.units

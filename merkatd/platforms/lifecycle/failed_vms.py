@@ -1,0 +1,146 @@
+"""VMs that failed, or that OpenNebula refuses to make: which are made anew, which are given up."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.fleet_store import Member
+from merkatd.database.fleets.platform_store import Doing, Platform
+from merkatd.fleets.fleet import Counts
+from merkatd.platforms.lifecycle.fleet_plan import MOST_REFUSALS, Sight
+from merkatd.platforms.lifecycle.new_vms import Failures, exhausted, replaced
+from merkatd.platforms.lifecycle.platform_template import Template
+from merkatd.platforms.lifecycle.transitions import MANAGER, UP_OR_COMING, State, resized
+
+
+def failures_of(
+    platform: Platform, failures: Mapping[tuple[int, str], Sequence[float]]
+) -> dict[str, Failures]:
+    """By cluster, when VMs of a platform had failed, of those of all platforms."""
+    return {
+        cluster: Failures(tuple(at_s))
+        for (owner, cluster), at_s in failures.items()
+        if owner == platform.id
+    }
+
+
+def failing_now(
+    members: Sequence[Member], sight: Sight, failures: Mapping[str, Failures], at_s: float
+) -> str:
+    """Of a cluster of which too many have failed: what is the matter with the last one."""
+    failed = _failed(members, sight)
+    over = exhausted(failures, at_s)
+    return next(
+        (f"VM {vm} is {words}" for name in over for _, vm, words in failed.get(name, [])), ""
+    )
+
+
+def made_anew(
+    connection: sa.Connection,
+    platform: Platform,
+    members: Sequence[Member],
+    sight: Sight,
+    failures: Mapping[str, Failures],
+    at_s: float,
+    interval_s: float,
+) -> frozenset[str]:
+    """Keys of those that have failed and are made anew now; it is written down why."""
+    if State(platform.state) not in UP_OR_COMING:
+        return frozenset()
+    found = replaced(_failed(members, sight), failures, at_s, interval_s)
+    keys = frozenset(one.key for one in found)
+    fleet_store.mark_failed(connection, keys, at_s)
+    for one in found:
+        doing = Doing(platform=platform.id, at_s=at_s, who=MANAGER, what="replace", text=one.text)
+        platform_store.add_action(connection, doing)
+    return keys
+
+
+def without_refused(
+    connection: sa.Connection,
+    platform: Platform,
+    template: Template,
+    members: Sequence[Member],
+    counted: Counts,
+    sight: Sight,
+    at_s: float,
+) -> tuple[Platform, Sequence[Member]]:
+    """One that runs grows no more where OpenNebula refuses that; what it began with it keeps.
+
+    Those that it keeps are asked for again and again, and its tenant reads why.
+    """
+    if State(platform.state) not in UP_OR_COMING:
+        return platform, members
+    given_up = _given_up(platform, template, members, sight) if counted.trouble else []
+    keys = {one.key for one in given_up}
+    left = [one for one in members if one.key not in keys]
+    _tell_refused(connection, platform, left, sight, at_s)
+    if not given_up:
+        return platform, left
+    fleet_store.mark_gone(connection, keys, at_s)
+    fewer = Counter(one.cluster for one in given_up)
+    sizes = {name: size - fewer[name] for name, size in platform.sizes.items()}
+    doing = Doing(
+        platform=platform.id,
+        at_s=at_s,
+        who=MANAGER,
+        what="size",
+        text=f"goes on without {len(given_up)} VMs: {counted.trouble}",
+        refused=True,
+    )
+    return resized(connection, platform, sizes, doing), left
+
+
+def _given_up(
+    platform: Platform, template: Template, members: Sequence[Member], sight: Sight
+) -> list[Member]:
+    """The newest of each cluster, down to as many as it needs and began with."""
+    found: list[Member] = []
+    for cluster in template.clusters:
+        spare = platform.sizes.get(cluster.name, 0) - max(cluster.least, cluster.initial)
+        refused = [
+            one
+            for one in members
+            if one.cluster == cluster.name
+            and not one.leaving
+            and sight.refused_to(one).times >= MOST_REFUSALS
+        ]
+        found += refused[max(len(refused) - max(spare, 0), 0) :]
+    return found
+
+
+def _tell_refused(
+    connection: sa.Connection,
+    platform: Platform,
+    members: Sequence[Member],
+    sight: Sight,
+    at_s: float,
+) -> None:
+    refused = [one for one in members if sight.refused_to(one).times]
+    if not refused:
+        return
+    worst = max(refused, key=lambda one: sight.refused_to(one).times)
+    times, why, _ = sight.refused_to(worst)
+    rest = sight.rest(worst)
+    again = f"in {rest} period{'s' * (rest > 1)}" if rest else "now"
+    text = f"VM {worst.number} in {worst.cluster} was refused {times} times"
+    text += f", and {len(refused) - 1} more were" if len(refused) > 1 else ""
+    doing = Doing(
+        platform=platform.id,
+        at_s=at_s,
+        who=MANAGER,
+        what="refused",
+        text=f"{text}; it is asked for again {again}: {why}",
+    )
+    platform_store.replace_action(connection, doing)
+
+
+def _failed(members: Sequence[Member], sight: Sight) -> dict[str, list[tuple[str, int, str]]]:
+    """By cluster, those that have failed: key, id and OpenNebula's word for it."""
+    found: dict[str, list[tuple[str, int, str]]] = {}
+    for one in members:
+        if one.vm in sight.failed and one.vm is not None and not one.leaving:
+            found.setdefault(one.cluster, []).append((one.key, one.vm, sight.failed[one.vm]))
+    return found

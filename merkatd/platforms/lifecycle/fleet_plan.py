@@ -1,0 +1,209 @@
+"""The VMs of one platform: which are to be made, ended, suspended or resumed now."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from itertools import islice
+
+from merkatd.cluster import Create, Resume, Step, Suspend, Terminate, VmState
+from merkatd.database.fleets.fleet_store import Member, Refusals
+from merkatd.fleets.fleet import Counts
+from merkatd.platforms.lifecycle.transitions import ENDS, UP_OR_COMING, State
+
+MOST_REFUSALS = 3
+"""After so many refusals a platform does not start, and one that runs grows no more."""
+LONGEST_REST_S = 600.0
+"""The longest wait between two attempts to make a VM."""
+_NONE = Refusals()
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the period saw."""
+
+    period: int
+    states: Mapping[int, VmState]
+    """By VM id; VMs with a step under way are BUSY."""
+    ailing: AbstractSet[int] = frozenset()
+    """VMs that are there, but can't be read."""
+    creating: AbstractSet[str] = frozenset()
+    """Keys of the VMs whose creation is under way."""
+    refused: Mapping[str, Refusals] = field(default_factory=dict)
+    """By key, of VMs that are not made yet."""
+    longest_rest: int = 10
+    """In periods, between two attempts to make a VM."""
+    failed: Mapping[int, str] = field(default_factory=dict)
+    """By id, VMs that have failed or are held, and what OpenNebula calls that."""
+    stopped: AbstractSet[int] = frozenset()
+    """Ids of VMs that were off, and have given their hosts back."""
+    deaf: AbstractSet[int] = frozenset()
+    """Ids of VMs whose guests go on, however often they are asked to end."""
+
+    def refused_to(self, one: Member) -> Refusals:
+        """The refusals to make it; none once it is there, or while it is asked for."""
+        waits = one.vm is None and one.key not in self.creating
+        return self.refused.get(one.key, _NONE) if waits else _NONE
+
+    def rest(self, one: Member) -> int:
+        """In how many periods it is asked for again: one after a refusal, then two, four, ...
+
+        No more than `longest_rest` lie between two attempts.
+        """
+        refused = self.refused_to(one)
+        if not refused.times:
+            return 0
+        rest = min(1 << min(refused.times - 1, 16), self.longest_rest)
+        return max(refused.period + rest - self.period, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What is to be done with a platform's VMs."""
+
+    add: tuple[Member, ...] = ()
+    leave: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+def lost(members: Sequence[Member], sight: Sight) -> tuple[str, ...]:
+    """Keys of those that are gone, or were given up before they were made."""
+    return tuple(one.key for one in members if _is_lost(one, sight))
+
+
+def counts(members: Sequence[Member], sight: Sight) -> Counts:
+    """How many there are of those that are not lost."""
+    kept = [one for one in members if not one.leaving]
+    running = [one for one in kept if _state(one, sight) is VmState.RUNNING]
+    active = [one for one in members if _is_active(one, sight)]
+    # A quota counts those that end for as long as they are there: others wait for that.
+    ends = {one.cluster for one in members if one.leaving and one.vm is not None}
+    refused = [sight.refused_to(one) for one in kept if one.cluster not in ends]
+    return Counts(
+        running=Counter(one.cluster for one in running),
+        kept=Counter(one.cluster for one in kept),
+        active=len(active),
+        left=len(members),
+        trouble=next((one.why for one in refused if one.times >= MOST_REFUSALS), ""),
+    )
+
+
+def orders(
+    state: State,
+    sizes: Mapping[str, int],
+    members: Sequence[Member],
+    sight: Sight,
+    *,
+    new: Callable[[str, int], Member],
+    make: Callable[[Member], Create],
+    may_resume: bool,
+    room: int,
+    replaced: AbstractSet[str] = frozenset(),
+) -> Orders:
+    """What to do in this state, so that there are as many VMs as there should be.
+
+    `new` gives a further VM of a cluster, `make` the step that creates one, of which there are at
+    most as many as there is `room`; `replaced` are the keys of those that have failed and make
+    room for others.
+    """
+    kept = [one for one in members if not one.leaving and one.key not in replaced]
+    add: list[Member] = []
+    if state is State.STOPPING or state in ENDS:
+        leaving = kept
+    elif state in UP_OR_COMING:
+        leaving = _too_many(kept, sizes)
+        excess = {one.key for one in leaving}
+        unmade = sum(_is_to_make(one, sight) for one in kept if one.key not in excess)
+        add = _too_few(kept, sizes, new, room - unmade)
+    else:
+        leaving = [one for one in kept if _state(one, sight) is VmState.PENDING or one.vm is None]
+    going = {one.key for one in leaving} | {one.key for one in members if one.leaving} | replaced
+    staying = [one for one in (*kept, *add) if one.key not in going]
+    steps: list[Step | None] = [_end(one, sight, state) for one in members if one.key in going]
+    if state in UP_OR_COMING:
+        to_make = (one for one in staying if _is_to_make(one, sight))
+        steps += [make(one) for one in islice(to_make, max(room, 0))]
+        steps += [_resume(one, sight) for one in staying if may_resume]
+    else:
+        steps += [_take_down(one, sight) for one in staying]
+    return Orders(
+        add=tuple(add),
+        leave=tuple(one.key for one in leaving),
+        steps=tuple(step for step in steps if step is not None),
+    )
+
+
+def ending(state: State, members: Sequence[Member], sight: Sight) -> Orders:
+    """What to do with the VMs of a platform that ends."""
+    return Orders(
+        leave=tuple(one.key for one in members if not one.leaving),
+        steps=tuple(step for one in members if (step := _end(one, sight, state)) is not None),
+    )
+
+
+def _too_many(kept: Sequence[Member], sizes: Mapping[str, int]) -> list[Member]:
+    """The newest of each cluster that has more than it should."""
+    found = []
+    for cluster, number in Counter(one.cluster for one in kept).items():
+        excess = number - sizes.get(cluster, 0)
+        if excess > 0:
+            found += [one for one in kept if one.cluster == cluster][-excess:]
+    return found
+
+
+def _too_few(
+    kept: Sequence[Member],
+    sizes: Mapping[str, int],
+    new: Callable[[str, int], Member],
+    most: int,
+) -> list[Member]:
+    """Members of the clusters that have fewer than they should, at most so many."""
+    have = Counter(one.cluster for one in kept)
+    missing = (
+        cluster for cluster, size in sizes.items() for _ in range(max(0, size - have[cluster]))
+    )
+    return [new(cluster, at) for at, cluster in enumerate(islice(missing, max(most, 0)), start=1)]
+
+
+def _is_to_make(one: Member, sight: Sight) -> bool:
+    return one.vm is None and one.key not in sight.creating and not sight.rest(one)
+
+
+def _resume(one: Member, sight: Sight) -> Step | None:
+    if one.vm is None:
+        return None
+    if _state(one, sight) is not VmState.SUSPENDED and one.vm not in sight.stopped:
+        return None
+    return Resume(period=sight.period, vm=one.vm, reason="its platform goes on")
+
+
+def _take_down(one: Member, sight: Sight) -> Step | None:
+    if one.vm is None or _state(one, sight) is not VmState.RUNNING:
+        return None
+    return Suspend(period=sight.period, vm=one.vm, reason="its platform is suspended")
+
+
+def _end(one: Member, sight: Sight, state: State) -> Step | None:
+    if one.vm is None or _state(one, sight) in {None, VmState.BUSY}:
+        return None
+    ends = state is State.STOPPING or state in ENDS
+    reason = "its platform ends" if ends else "its platform needs it no longer"
+    hard = one.vm in sight.deaf
+    return Terminate(period=sight.period, vm=one.vm, reason=reason, hard=hard)
+
+
+def _state(one: Member, sight: Sight) -> VmState | None:
+    return None if one.vm is None else sight.states.get(one.vm)
+
+
+def _is_lost(one: Member, sight: Sight) -> bool:
+    if one.vm is None:
+        return one.leaving and one.key not in sight.creating
+    return one.vm not in sight.states and one.vm not in sight.ailing
+
+
+def _is_active(one: Member, sight: Sight) -> bool:
+    if one.vm is None:
+        return one.key in sight.creating
+    state = _state(one, sight)
+    return state is None or state in {VmState.PENDING, VmState.RUNNING, VmState.BUSY}

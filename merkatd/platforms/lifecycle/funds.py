@@ -1,0 +1,106 @@
+"""What a platform has to spend, and what it asks of the moment in which it starts or resumes."""
+
+from functools import partial
+from math import inf
+
+import sqlalchemy as sa
+
+from merkatd.currency import MICRO
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import Platform
+from merkatd.database.ledger.budget_store import Budget
+from merkatd.fleets.vm_template_text import size
+from merkatd.platforms.lifecycle.controller_failures import trouble_of
+from merkatd.platforms.lifecycle.platform_template import PATIENT, Cluster, Template
+from merkatd.platforms.lifecycle.start_conditions import Terms
+from merkatd.platforms.lifecycle.template_reader import parsed
+from merkatd.platforms.lifecycle.transitions import WAITING, State
+from merkatd.policies.deadline import Purse, bid_max, least_part
+from merkatd.protocol.platform_messages import Amounts
+
+_HORIZON_S = 86_400.0
+"""Without a deadline a first bid is one that could be kept up for a day."""
+
+
+def read_all(connection: sa.Connection) -> None:
+    """Read the texts of all living platforms, so that what they say is known from then on."""
+    apart = Apart(connection)
+    for platform in platform_store.living(connection):
+        apart.look(platform.id, partial(_read, platform), None)
+
+
+def _read(platform: Platform) -> None:
+    full_of(platform, parsed(platform.template))
+
+
+def purse_of(budget: Budget | None, replenishment_s: float) -> Purse:
+    """What it has, and gets as time goes by."""
+    if budget is None:
+        return Purse(credits=0.0)
+    return Purse(
+        credits=budget.balance / MICRO,
+        renewal=budget.replenishment / MICRO,
+        renewal_s=replenishment_s,
+    )
+
+
+def terms_of(platform: Platform, template: Template, purse: Purse) -> Terms:
+    """Its conditions, for what is left of its work; the start's own count before it only."""
+    goal, start = template.goal, template.start
+    waits = platform.state in WAITING
+    not_before = start.not_before if waits else None
+    latest = start.latest if waits else None
+    return Terms(
+        deadline_s=platform.deadline_s,
+        ideal_s=_work_left_s(platform, goal.ideal_s),
+        give_up=goal.give_up,
+        not_before_s=None if not_before is None else not_before.seconds(platform.submitted_s),
+        latest_s=None if latest is None else latest.seconds(platform.submitted_s),
+        price_ceiling=start.price_ceiling,
+        full=full_of(platform, template),
+        purse=purse,
+        patient=template.controller == PATIENT,
+        least_part=least_part(template.controller, template.parameters),
+        suspended_s=platform.since_s if platform.state == State.SUSPENDED else None,
+    )
+
+
+def _work_left_s(platform: Platform, ideal_s: float | None) -> float | None:
+    """The ideal run less the work that is done, or what the controller found out in its place."""
+    report = platform.report or {}
+    if ideal_s is None:
+        learned: float | None = report.get("work_left_s")
+        return learned
+    return ideal_s * (1.0 - min(max(float(report.get("done") or 0.0), 0.0), 1.0))
+
+
+def wanted_by(cluster: Cluster, vm_template: str) -> dict[str, float]:
+    """All that one VM of a cluster can use."""
+    whole = size(vm_template)
+    return {
+        name: min(whole.get(name, inf), cluster.ceiling.get(name, inf))
+        for name in {**whole, **cluster.ceiling}
+    }
+
+
+def most_per_vm(platform: Platform, purse: Purse, now_s: float, interval_s: float) -> float:
+    """What may be bid for a VM in a period, so that the budget lasts (section 3.1.1).
+
+    Nothing while its controller fails.
+    """
+    if trouble_of(platform):
+        return 0.0
+    deadline_s = platform.deadline_s
+    left_s = _HORIZON_S if deadline_s is None else deadline_s - now_s
+    return bid_max(purse, max(left_s, interval_s), interval_s, sum(platform.sizes.values()))
+
+
+def full_of(platform: Platform, template: Template) -> Amounts:
+    """All that its VMs can use together."""
+    found: dict[str, float] = {}
+    for cluster in template.clusters:
+        number = platform.sizes.get(cluster.name, 0)
+        for name, amount in wanted_by(cluster, platform.vm_templates[cluster.name]).items():
+            found[name] = found.get(name, 0.0) + amount * number
+    return found

@@ -1,0 +1,293 @@
+"""Whether a platform may start, or resume, now; if not, why, and what would be needed.
+
+The work is taken to go as fast as what its VMs get of all they can use. Whether a platform can pay
+for the part that it needs, and when a suspended one is resumed, is the policies' own rule
+(`merkatd/policies/suspension.py`), by which controllers suspend as well.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, inf
+
+from merkatd.base.quantities import amount_text, lasting, utc_text
+from merkatd.policies.deadline import Purse
+from merkatd.policies.horizontal import Prices
+from merkatd.policies.patience import Book, Temper, may_start, need_of, offered
+from merkatd.policies.suspension import Case, can_pay, cost, payable_part, rests, spending
+from merkatd.protocol.platform_messages import Amounts
+
+CPU = "cpu"
+TEMPER = Temper()
+_JUST, _LONGEST = 1e-10, 1e9
+"""How exact the least deadline is; how many times the ideal run it can be."""
+
+
+class Answer(StrEnum):
+    """What is to become of it now."""
+
+    START = "start"
+    WAIT = "wait"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An answer, why, and what would be needed."""
+
+    answer: Answer
+    why: str = ""
+    needs: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a platform asks of the moment in which it starts."""
+
+    deadline_s: float | None = None
+    ideal_s: float | None = None
+    """For what is left of its work."""
+    give_up: bool = True
+    not_before_s: float | None = None
+    latest_s: float | None = None
+    price_ceiling: Amounts
+    full: Amounts
+    """All that its VMs can use together: units by resource."""
+    purse: Purse
+    patient: bool = False
+    """Whether it waits for room in the book of claims, and for nothing else."""
+    least_part: float | None = None
+    """The part of what its VMs can use that it needs, where its kind tracks an allocation."""
+    suspended_s: float | None = None
+    """Since when it is suspended, on the daemon's clock; None where it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the cloud offers now."""
+
+    now_s: float
+    interval_s: float
+    prices: Amounts | None
+    """Of the platform's market, None where no period has set any."""
+    capacity: Amounts | None = None
+    """Of the platform's market; None where it is not known: then its own bids move no price."""
+    book: Book | None = None
+    """Of its market, as it was published last."""
+
+
+def judged(terms: Terms, offer: Offer) -> Judged:
+    """The first condition that is not met decides, those that waiting can't help come first."""
+    for check in (_in_time, _not_too_late, _not_too_early, *_PRICED):
+        found = check(terms, offer)
+        if found is not None:
+            return found
+    return Judged(Answer.START)
+
+
+def cost_of_all(terms: Terms, offer: Offer) -> float:
+    """Credits for a period in which its VMs get all they can use, at present prices."""
+    prices: Mapping[str, float] = offer.prices or {}
+    return sum(
+        prices.get(name, 0.0) * amount for name, amount in terms.full.items() if amount > 0.0
+    )
+
+
+def credits_needed(terms: Terms, offer: Offer) -> float:
+    """What all its work costs at present prices: the same, however fast it goes."""
+    return cost_of_all(terms, offer) * (terms.ideal_s or 0.0) / offer.interval_s
+
+
+def least_deadline_s(terms: Terms, offer: Offer) -> float | None:
+    """How long from now the work takes at least at present prices; None where no time is enough.
+
+    With more time the work needs a smaller part of the market, and its own bids raise the price
+    less: what can be paid in some time can be paid in any longer one.
+    """
+    ideal_s = terms.ideal_s or 0.0
+    fails = ideal_s
+    if ideal_s == 0.0 or _pays_within(terms, offer, ideal_s * (1 + _JUST)):
+        return ideal_s
+    fits = 2.0 * ideal_s
+    while not _pays_within(terms, offer, fits):
+        fails, fits = fits, 2.0 * fits
+        if fits > _LONGEST * ideal_s:
+            return None
+    while fits - fails > _JUST * fits:
+        tried = (fails + fits) / 2
+        if _pays_within(terms, offer, tried):
+            fits = tried
+        else:
+            fails = tried
+    return fits
+
+
+def _pays_within(terms: Terms, offer: Offer, left_s: float) -> bool:
+    return can_pay(case_of(terms, offer, left_s))
+
+
+def case_of(terms: Terms, offer: Offer, left_s: float | None = None) -> Case:
+    """What the rule of suspensions judges; by default with the time to its deadline."""
+    names = [name for name, amount in terms.full.items() if amount > 0.0]
+    if left_s is None:
+        left_s = inf if terms.deadline_s is None else terms.deadline_s - offer.now_s
+    prices, capacity = offer.prices or {}, offer.capacity or {}
+    since_s = inf if terms.suspended_s is None else abs(offer.now_s - terms.suspended_s)
+    return Case(
+        purse=terms.purse,
+        left_s=left_s,
+        work_s=terms.ideal_s,
+        least_part=terms.least_part,
+        full=[terms.full[name] for name in names],
+        prices=Prices(
+            others=tuple(prices.get(name, 0.0) for name in names),
+            capacity=tuple(capacity.get(name, inf) for name in names),
+        ),
+        interval_s=offer.interval_s,
+        since_s=since_s,
+        suspended=terms.suspended_s is not None,
+    )
+
+
+def limit_of(terms: Terms, offer: Offer) -> float:
+    """Up to which price of CPU a patient one would run now; 0 where it can't say."""
+    units = terms.full.get(CPU, 0.0)
+    if offer.book is None or terms.deadline_s is None or terms.ideal_s is None or units <= 0:
+        return 0.0
+    left_s = terms.deadline_s - offer.now_s
+    need = need_of(terms.purse, units, offer.book.capacity, terms.ideal_s, left_s)
+    return offered(need, terms.purse, offer.interval_s, TEMPER)
+
+
+def _begin_s(terms: Terms, offer: Offer) -> float:
+    return max(offer.now_s, terms.not_before_s or offer.now_s)
+
+
+def _in_time(terms: Terms, offer: Offer) -> Judged | None:
+    """Less time to the deadline than the ideal run time: waiting can't help."""
+    if terms.deadline_s is None:
+        return None
+    left_s = terms.deadline_s - _begin_s(terms, offer)
+    ideal_s = terms.ideal_s or 0.0
+    if left_s > 0 and (left_s >= ideal_s or not terms.give_up):
+        return None
+    first = (
+        f"{lasting(max(left_s, 0.0))} are left until its deadline, and the work takes"
+        f" {lasting(ideal_s)} with all it can use"
+    )
+    return Judged(Answer.CANCEL, first, _what_deadline(terms, offer))
+
+
+def _what_deadline(terms: Terms, offer: Offer) -> str:
+    """The least deadline that could be met."""
+    begin_s = _begin_s(terms, offer)
+    least_s = terms.ideal_s or 0.0
+    if offer.prices is not None:
+        at_prices = least_deadline_s(terms, offer)
+        if at_prices is None:
+            needed = amount_text(credits_needed(terms, offer))
+            return f"no deadline can be met at present prices with less than {needed} credits"
+        least_s = at_prices
+    # Told in whole seconds, and never one that would be just too early.
+    return f"the least deadline that could be met is {utc_text(ceil(begin_s + least_s))}"
+
+
+def _not_too_late(terms: Terms, offer: Offer) -> Judged | None:
+    if terms.latest_s is None or _begin_s(terms, offer) <= terms.latest_s:
+        return None
+    why = f"it was to start by {utc_text(terms.latest_s)} at the latest"
+    return Judged(Answer.CANCEL, why, "a later start.latest")
+
+
+def _not_too_early(terms: Terms, offer: Offer) -> Judged | None:
+    if terms.not_before_s is None or terms.not_before_s <= offer.now_s:
+        return None
+    needs = f"{lasting(terms.not_before_s - offer.now_s)} more"
+    return Judged(Answer.WAIT, f"it is not to start before {utc_text(terms.not_before_s)}", needs)
+
+
+def _priced(_terms: Terms, offer: Offer) -> Judged | None:
+    if offer.prices is not None:
+        return None
+    return Judged(Answer.WAIT, "no price is known yet", "a period that ends")
+
+
+def _cheap(terms: Terms, offer: Offer) -> Judged | None:
+    prices = offer.prices or {}
+    dear = {
+        name: ceiling
+        for name, ceiling in terms.price_ceiling.items()
+        if prices.get(name, 0.0) > ceiling
+    }
+    if not dear or _last_moment(terms, offer):
+        return None
+    why = ", ".join(f"{name} costs {amount_text(prices[name])}" for name in dear)
+    needs = ", ".join(f"{name} at {amount_text(ceiling)} or less" for name, ceiling in dear.items())
+    return Judged(Answer.WAIT, f"{why} a unit and period, more than it is to pay", needs)
+
+
+def _last_moment(terms: Terms, offer: Offer) -> bool:
+    """Whether work that is worth something undone too has no time left to wait for lower prices."""
+    if terms.give_up or terms.deadline_s is None:
+        return False
+    return terms.deadline_s - offer.now_s <= (terms.ideal_s or 0.0)
+
+
+def _roomy(terms: Terms, offer: Offer) -> Judged | None:
+    if not terms.patient:
+        return None
+    if offer.book is None:
+        return Judged(Answer.WAIT, "no claims are known yet", "a period that ends")
+    limit, units = limit_of(terms, offer), terms.full.get(CPU, 0.0)
+    if may_start(offer.book, limit, units):
+        return None
+    room = max(offer.book.room_above(limit), 0.0)
+    why = (
+        f"it would pay {amount_text(limit)} a unit of CPU and period now, and bids of at least as much"
+        f" leave {room:g} of the {units:g} units it needs"
+    )
+    needs = "room, or time: it offers more as its deadline comes near"
+    if terms.purse.renewal > 0:
+        needs += ", as far as it has the credits for ten periods"
+    return Judged(Answer.WAIT, why, needs)
+
+
+def _rested(terms: Terms, offer: Offer) -> Judged | None:
+    left_s = rests(case_of(terms, offer))
+    if left_s == 0.0:
+        return None
+    return Judged(Answer.WAIT, "it was suspended a short time ago", f"{lasting(left_s)} more")
+
+
+def _affordable(terms: Terms, offer: Offer) -> Judged | None:
+    if terms.patient:  # it has no more than it would pay
+        return None
+    case = case_of(terms, offer)
+    if can_pay(case):
+        return None
+    if terms.least_part is None:
+        return _too_dear_in_time(terms, offer, case)
+    there = spending(case.purse, case.left_s, case.interval_s) / case.margin
+    part = payable_part(there, case.full, case.prices)
+    why = (
+        f"at present prices it can pay for {part:.0%} of what its VMs can use, and needs"
+        f" {terms.least_part:.0%}"
+    )
+    return Judged(Answer.WAIT, why, "lower prices, or more credits")
+
+
+def _too_dear_in_time(terms: Terms, offer: Offer, case: Case) -> Judged:
+    periods = case.left_s / offer.interval_s
+    needed = case.margin * periods * cost(min(case.needed, 1.0), case.full, case.prices)
+    why = (
+        f"at present prices the work takes {amount_text(needed)} credits, and it has"
+        f" {amount_text(terms.purse.credits)}"
+    )
+    if terms.purse.renewal > 0:
+        had = terms.purse.credits + terms.purse.renewal * case.left_s / terms.purse.renewal_s
+        why += f" now and {amount_text(had)} by its deadline"
+    needs = f"lower prices, {amount_text(needed)} credits, or another deadline: "
+    return Judged(Answer.WAIT, why, needs + _what_deadline(terms, offer))
+
+
+_PRICED = (_priced, _cheap, _roomy, _rested, _affordable)

@@ -1,0 +1,140 @@
+"""Whether a site can keep a platform: its kinds of controllers, its markets, what is sold there."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from merkatd.base import parameter_bounds
+from merkatd.base.line_patterns import pattern_of
+from merkatd.base.parameter_bounds import OF_EVERY_MONITOR
+from merkatd.base.toml_reader import listed
+from merkatd.fleets.vm_template_text import TemplateError
+from merkatd.platforms.lifecycle.platform_template import NOBODY, Cluster, Template
+from merkatd.platforms.lifecycle.template_reader import (
+    MOST_GIVEN_BYTES,
+    given_in,
+    parsed,
+    read_template,
+    weight,
+)
+from merkatd.policies.batch_terms import QUEUE, batch_name, unserved
+from merkatd.protocol.controller_kinds import CONTROLLERS, MONITORS
+from merkatd.protocol.monitor_terms import WORKER, WorkerNames, check_address
+from merkatd.protocol.platform_messages import Kinds
+
+ELASTIC: Final = "elastic"
+"""The kind that looks after a batch system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """What there is at a site."""
+
+    kinds: Kinds
+    markets: Sequence[str]
+    goods: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A template that the site can keep."""
+
+    text: str
+    template: Template
+
+
+def fitting(text: str, offered: Offered) -> Fitting:
+    """Return the template of a text. Raise TemplateError, which names all that is wrong with it.
+
+    This takes too long for the event loop, and for a transaction in which others wait.
+    """
+    template = read_template(text)
+    problems = [*_problems(template, offered)]
+    if problems:
+        raise TemplateError(problems)
+    parsed(text)  # it is kept: the transaction that stores the text need not parse it
+    return Fitting(text, template)
+
+
+def _problems(template: Template, offered: Offered) -> Iterator[str]:
+    kinds = offered.kinds
+    yield from _unknown("controller.kind", template.controller, [*kinds.controllers, NOBODY])
+    yield from _too_heavy(template)
+    if template.controller in CONTROLLERS:
+        for problem in parameter_bounds.problems(template.parameters):
+            yield f"controller.parameters.{problem}"
+        for problem in _worker_problems(template.parameters):
+            yield f"controller.parameters: {problem}"
+    if template.controller == ELASTIC:
+        monitors = {one.name: one.monitor for one in template.clusters}
+        yield from unserved(template.parameters, monitors, MONITORS)
+    if template.market is not None:
+        yield from _unknown("market", template.market, offered.markets)
+    yield from _unsold("start.price_ceiling", template.start.price_ceiling, offered.goods)
+    for at, cluster in enumerate(template.clusters, start=1):
+        yield from _cluster_problems(f"cluster[{at}]", cluster, offered)
+
+
+def _too_heavy(template: Template) -> Iterator[str]:
+    """Say which parameters take more memory, with those before them, than a template may."""
+    taken = 0
+    for path, said in given_in(template):
+        taken += weight(said)
+        if taken > MOST_GIVEN_BYTES:
+            yield (
+                f"{path}: all parameters up to these take {taken} bytes of memory; the limit is"
+                f" {MOST_GIVEN_BYTES}, and a value takes 100 bytes, a table 300"
+            )
+            return
+
+
+def _cluster_problems(path: str, cluster: Cluster, offered: Offered) -> Iterator[str]:
+    if cluster.monitor is not None:
+        yield from _unknown(f"{path}.monitor.kind", cluster.monitor.kind, offered.kinds.monitors)
+        said = cluster.monitor.parameters
+        numbers = parameter_bounds.NUMBERS if cluster.monitor.kind in MONITORS else OF_EVERY_MONITOR
+        for problem in parameter_bounds.problems(said, numbers):
+            yield f"{path}.monitor.parameters.{problem}"
+        for problem in _monitor_problems(said, offered.kinds.addresses):
+            yield f"{path}.monitor.parameters: {problem}"
+        if cluster.monitor.kind == QUEUE:
+            yield from _batch_problems(f"{path}.monitor", said)
+    yield from _unsold(f"{path}.floor", cluster.floor, offered.goods)
+    yield from _unsold(f"{path}.ceiling", cluster.ceiling, offered.goods)
+
+
+def _monitor_problems(said: Mapping[str, Any], addresses: Sequence[str] | None) -> Iterator[str]:
+    """What a monitor would refuse to begin with."""
+    try:
+        if "pattern" in said:
+            pattern_of(str(said["pattern"]))
+        if "address" in said and addresses is not None:
+            check_address(str(said["address"]), addresses)
+    except ValueError as error:
+        yield str(error)
+    yield from _worker_problems(said)
+
+
+def _worker_problems(said: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        WorkerNames.of(str(said.get("worker", WORKER)))
+    except ValueError as error:
+        yield str(error)
+
+
+def _batch_problems(path: str, said: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        batch_name(said)
+    except ValueError as error:
+        yield f"{path}.{error}"
+
+
+def _unknown(key: str, given: str, there: Sequence[str]) -> Iterator[str]:
+    if given not in there:
+        yield f"{key} = {given!r}: there are {listed(there) or 'none'}"
+
+
+def _unsold(key: str, given: Collection[str], goods: Sequence[str]) -> Iterator[str]:
+    for name in given:
+        if name not in goods:
+            yield f"{key}.{name}: is not sold here; {listed(goods)} are"

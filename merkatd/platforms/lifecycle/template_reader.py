@@ -1,0 +1,341 @@
+"""A template's text, parsed, and checked against the site."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from twisted.logger import Logger
+
+from merkatd.base import toml_reader
+from merkatd.base.bounded_cache import Remembered, digest
+from merkatd.base.bounded_toml import parse_toml, read_toml
+from merkatd.base.quantities import OutOfBoundsError, checked_moment
+from merkatd.base.toml_reader import Table, duration
+from merkatd.currency import MOST_CREDITS
+from merkatd.fleets.vm_template_text import TemplateError, wrong
+from merkatd.platforms.lifecycle.platform_template import (
+    NOBODY,
+    PARTIAL,
+    Budget,
+    Cluster,
+    Goal,
+    Moment,
+    OverBudget,
+    Start,
+    Template,
+)
+from merkatd.protocol.platform_messages import Amounts, Monitor
+from merkatd.scheduler.base.settings import ALL_GOODS, Market
+
+LARGEST: Final = 2**53
+"""Larger whole numbers do not reach a controller as they are."""
+
+
+def moment(value: Any) -> Moment:
+    """So long after the submission, or a date and time with its zone."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("a time of which zone? 2026-05-01T09:00:00Z is right")
+        return Moment(at_s=checked_moment(value))
+    try:
+        return Moment(after_s=duration(value))
+    except OutOfBoundsError:
+        raise
+    except ValueError:
+        raise ValueError(
+            'a time after the submission like "6h", or one like 2026-05-01T09:00:00Z, is right'
+        ) from None
+
+
+def moment_of_text(value: Any) -> Moment:
+    """The same from a text."""
+    with suppress(TypeError, ValueError):
+        value = datetime.fromisoformat(value)
+    return moment(value)
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """A table that is handed on as it is; what JSON can't carry is refused."""
+    if not isinstance(value, Mapping):
+        raise ValueError("a table is right")  # noqa: TRY004 - all that is wrong is a value
+    _check_plain(value, 0)
+    return dict(value)
+
+
+def _check_plain(value: Any, depth: int) -> None:
+    if depth > 8:
+        raise ValueError("at most eight tables inside each other are right")
+    if isinstance(value, Mapping):
+        for one in value.values():
+            _check_plain(one, depth + 1)
+    elif isinstance(value, list):
+        for one in value:
+            _check_plain(one, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("finite numbers are right")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"whole numbers from -{LARGEST} to {LARGEST} are right")
+    elif not isinstance(value, bool | int | float | str):
+        raise ValueError("texts, numbers, true and false, lists and tables are right")
+
+
+LONGEST = 32_768
+"""Bytes."""
+MOST_CLUSTERS = 16
+MOST_VMS = 1_000
+"""In one cluster."""
+_LARGEST_ID = 2**31 - 1
+
+
+def read_template(text: str) -> Template:
+    """The template that a text is. Raises TemplateError, which names all that is wrong."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise TemplateError(["a template has no lone surrogates"]) from None
+    if size > LONGEST:
+        raise TemplateError([f"a template has at most {LONGEST} bytes"])
+    try:
+        values = read_toml(text)
+    except ValueError as error:
+        raise TemplateError([str(error)]) from None
+    return _checked(values, stored=False)
+
+
+def read_stored(text: str) -> Template:
+    """Return the template of a text that was accepted before, perhaps by an earlier version.
+
+    Times beyond today's bounds are moved to the nearest bound. Raise TemplateError.
+    """
+    try:
+        values = parse_toml(text)
+    except ValueError as error:
+        raise TemplateError([str(error)]) from None
+    return _checked(values, stored=True)
+
+
+def _checked(values: Mapping[str, Any], *, stored: bool) -> Template:
+    problems: list[str] = []
+    found = _template(Table(values, "", problems, stored=stored))
+    if problems:
+        raise TemplateError(problems)
+    return found
+
+
+def _template(top: Table) -> Template:
+    name = top.need("name", toml_reader.name, "")
+    controller = top.table("controller")
+    kind = controller.need("kind", toml_reader.name, "none")
+    parameters: Mapping[str, Any] = controller.take("parameters", plain, dict[str, Any]())
+    controller.end()
+    over = top.take("over_budget", toml_reader.one_of(*OverBudget), OverBudget.STOP.value)
+    market = top.take("market", _market, None)
+    grace_s = top.take("grace", toml_reader.duration, 30.0)
+    if grace_s > 3600:
+        top.wrong("grace", "at most an hour is right")
+    goal = _goal(top.table("slo"), gives_up=kind != PARTIAL)
+    budget, start = _budget(top), _start(top.table("start"))
+    clusters = tuple(_cluster(one) for one in top.tables("cluster", MOST_CLUSTERS))
+    if not 1 <= len(clusters) <= MOST_CLUSTERS:
+        top.complain(f"cluster: 1 to {MOST_CLUSTERS} tables [[cluster]] are right")
+    names = [one.name for one in clusters]
+    if len(set(names)) != len(names):
+        top.complain("cluster: each needs a name of its own")
+    top.end()
+    return Template(
+        name=name,
+        controller=kind,
+        parameters=parameters,
+        market=market,
+        over_budget=OverBudget(over),
+        grace_s=grace_s,
+        goal=goal,
+        budget=budget,
+        start=start,
+        clusters=clusters,
+    )
+
+
+def _market(value: Any) -> str | None:
+    return toml_reader.name(value)
+
+
+def _goal(table: Table, *, gives_up: bool) -> Goal:
+    goal = Goal(
+        deadline=table.take("deadline", moment, None),
+        ideal_s=table.take("ideal_run", toml_reader.duration, None),
+        performance=table.take("performance", toml_reader.number, None),
+        give_up=table.take("give_up", toml_reader.flag, default=gives_up),
+    )
+    if goal.ideal_s == 0:
+        table.wrong("ideal_run", "more than no time is right")
+    table.end()
+    return goal
+
+
+def _budget(top: Table) -> Budget:
+    if not top.has("budget"):
+        top.wrong("budget", "is missing: [budget] with credits is right")
+    table = top.table("budget")
+    found = Budget(
+        credits=table.need("credits", _credits, 0.0) if top.has("budget") else 0.0,
+        replenishment=table.take("replenishment", _credits, 0.0),
+    )
+    table.end()
+    return found
+
+
+def _credits(value: Any) -> float:
+    return toml_reader.number(value, MOST_CREDITS)
+
+
+def _start(table: Table) -> Start:
+    found = Start(
+        not_before=table.take("not_before", moment, None),
+        latest=table.take("latest", moment, None),
+        price_ceiling=_amounts(table.table("price_ceiling")),
+    )
+    table.end()
+    return found
+
+
+def _amounts(table: Table) -> Amounts:
+    given = {name: table.take(name, _maybe, None) for name in ALL_GOODS}
+    table.end()
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _maybe(value: Any) -> float | None:
+    return toml_reader.number(value)
+
+
+def _cluster(table: Table) -> Cluster:
+    name = table.need("name", toml_reader.name, "")
+    initial = table.take("initial", toml_reader.count(MOST_VMS), 1)
+    least = table.take("least", toml_reader.count(MOST_VMS), min(1, initial))
+    most = table.take("most", toml_reader.count(MOST_VMS), max(initial, least))
+    if not least <= initial <= most or most == 0:
+        table.wrong("initial", f"from least ({least}) to most ({most}), and one at least, is right")
+    template = table.take("template", _stored_vm_text if table.stored else _vm_text, None)
+    template_id = table.take("template_id", _id, None)
+    template_name = table.take("template_name", _name, None)
+    if sum(table.has(key) for key in ("template", "template_id", "template_name")) != 1:
+        table.wrong("template", "one of template, template_id and template_name is right")
+    floor, ceiling = _amounts(table.table("floor")), _amounts(table.table("ceiling"))
+    for resource, amount in floor.items():
+        if amount > ceiling.get(resource, amount):
+            table.wrong("floor", f"of {resource} is above its ceiling")
+    found = Cluster(
+        name=name,
+        template=template,
+        template_id=template_id,
+        template_name=template_name,
+        least=least,
+        initial=initial,
+        most=most,
+        floor=floor,
+        ceiling=ceiling,
+        monitor=_monitor(table),
+    )
+    table.end()
+    return found
+
+
+def _monitor(cluster: Table) -> Monitor | None:
+    table = cluster.table("monitor")
+    if not cluster.has("monitor"):
+        return None
+    found = Monitor(
+        kind=table.need("kind", toml_reader.name, ""),
+        parameters=table.take("parameters", plain, dict[str, Any]()),
+    )
+    table.end()
+    return found
+
+
+def _vm_text(value: Any) -> str | None:
+    text = toml_reader.text(value)
+    problem = wrong(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return text
+
+
+def _stored_vm_text(value: Any) -> str | None:
+    return toml_reader.text(value)
+
+
+def _id(value: Any) -> int | None:
+    return toml_reader.count(_LARGEST_ID)(value)
+
+
+def _name(value: Any) -> str | None:
+    found = toml_reader.text(value)
+    if len(found) > 128 or not found.isprintable():
+        raise ValueError("a name of 1 to 128 characters is right")
+    return found
+
+
+_log = Logger()
+_NOTHING = Template(name="unreadable", controller=NOBODY, budget=Budget(credits=0.0), clusters=())
+_MOST_KEPT_BYTES = 1 << 26
+MOST_GIVEN_BYTES = 1 << 15
+"""All parameters of a template. Large ones leave the cache no room for others' templates."""
+_OF_A_TEMPLATE = 2_000
+_OF_A_CLUSTER = 1_500
+_OF_A_VALUE = 100
+
+
+def _read(text: str) -> Template:
+    try:
+        template = read_stored(text)
+    except TemplateError as error:
+        _log.warn("The stored template of a platform can't be read: {why}", why=str(error))
+        return _NOTHING
+    # The texts of VMs are stored beside it, with their variables replaced.
+    clusters = tuple(replace(one, template=None) for one in template.clusters)
+    return replace(template, clusters=clusters)
+
+
+def _bytes(_text: str, template: Template) -> int:
+    given = sum(weight(parameters) for _, parameters in given_in(template))
+    return _OF_A_TEMPLATE + _OF_A_CLUSTER * len(template.clusters) + given
+
+
+def given_in(template: Template) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return the parameters of its controller and of its monitors, and where in it they stand."""
+    yield "controller.parameters", template.parameters
+    for at, cluster in enumerate(template.clusters, start=1):
+        if cluster.monitor is not None:
+            yield f"cluster[{at}].monitor.parameters", cluster.monitor.parameters
+
+
+def weight(value: Any) -> int:
+    """Return about how many bytes a value takes that a tenant hands to a controller."""
+    if isinstance(value, Mapping):
+        return 3 * _OF_A_VALUE + sum(weight(key) + weight(one) for key, one in value.items())
+    if isinstance(value, list):
+        return _OF_A_VALUE + sum(map(weight, value))
+    if isinstance(value, str):
+        return _OF_A_VALUE + len(value) * (1 if value.isascii() else 4)
+    return _OF_A_VALUE
+
+
+_parsed = Remembered(_read, _bytes, _MOST_KEPT_BYTES, digest)
+
+
+def parsed(text: str) -> Template:
+    """Return the template of a stored text, which never changes, without the texts of VMs.
+
+    A text that can't be read (an earlier version's, or one changed by hand) counts as a platform
+    without VMs and without a controller: it stops no period, and its tenant can still end it.
+    """
+    return _parsed(text)
+
+
+def market_of(template: Template, markets: Sequence[Market]) -> Market:
+    """Where its VMs are: as it says, or the first one."""
+    return next((one for one in markets if one.name == template.market), markets[0])

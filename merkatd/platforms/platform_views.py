@@ -1,0 +1,180 @@
+"""What there is to say of a platform: how it fares, what it cost, what it would take."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import sqlalchemy as sa
+
+from merkatd import ledger
+from merkatd.currency import MICRO
+from merkatd.database.fleets import fleet_store, platform_store
+from merkatd.database.fleets.platform_store import Doing, Platform
+from merkatd.database.ledger import entry_store
+from merkatd.database.ledger.entry_store import TransactionKind
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.platforms import tenant_orders
+from merkatd.platforms.announcements import vms_now
+from merkatd.platforms.lifecycle.claims import book_without, capacities
+from merkatd.platforms.lifecycle.controller_failures import trouble_of
+from merkatd.platforms.lifecycle.start_conditions import Answer
+from merkatd.platforms.lifecycle.template_reader import market_of, parsed
+from merkatd.protocol.platform_messages import VmNow
+from merkatd.scheduler.base.troubles import Kind
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.announce import Announcement
+
+Row = dict[str, Any]
+NEWEST = 10
+"""Deeds that are told."""
+_BIDDING = frozenset({"running", "pending", "busy"})
+_CHARGES = (TransactionKind.CHARGE, TransactionKind.REFUND)
+
+
+def shown(
+    connection: sa.Connection, one: Platform, world: World, latest: Announcement | None
+) -> Row:
+    """All that is known of a platform, in words and numbers that JSON can carry."""
+    template = parsed(one.template)
+    newest = period_store.newest_decided(connection)
+    found = None if newest is None else price_store.load_prices(connection, newest)
+    outlook = tenant_orders.outlook(
+        connection,
+        one,
+        found,
+        world.rhythm.interval_s,
+        world.money.replenishment_s,
+        world.markets,
+        world.believed.now(world),
+        book_without(connection, one, latest, world),
+        None if latest is None else capacities(latest.seen.snapshot, world.markets),
+    )
+    judged = outlook.judged
+    market = market_of(template, world.markets).name
+    members = fleet_store.living_members(connection, one.id)
+    seen = {} if latest is None else {each.vm: each for each in vms_now(members, latest)}
+    return summary(connection, one) | {
+        "unattended": world.troubles.why(Kind.PLATFORM, one.id),
+        "market": market,
+        "give_up": template.goal.give_up,
+        "ideal_s": template.goal.ideal_s,
+        "prices": {} if found is None else _finite(found.get(market, {})),
+        "full_cost": outlook.full_cost if isfinite(outlook.full_cost) else None,
+        "bids": sum(sum(one.bid.values()) for one in seen.values() if one.state in _BIDDING),
+        "outlook": str(judged.answer),
+        "takes": "" if judged.answer is Answer.START else f"{judged.why}; {judged.needs}",
+        "vms": [
+            _vm(each.vm, each.cluster, seen.get(each.vm), leaving=each.leaving)
+            for each in members
+            if each.vm is not None
+        ],
+        "actions": [_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
+    }
+
+
+def shown_in_part(connection: sa.Connection, one: Platform, world: World, error: Exception) -> Row:
+    """The parts of a broken platform that can be shown, and why the rest can't."""
+    template = parsed(one.template)
+    members = fleet_store.living_members(connection, one.id)
+    why = world.troubles.why(Kind.PLATFORM, one.id) or f"{type(error).__name__}: {error}"
+    return summary(connection, one) | {
+        "unattended": why,
+        "market": market_of(template, world.markets).name,
+        "give_up": template.goal.give_up,
+        "ideal_s": template.goal.ideal_s,
+        "prices": {},
+        "full_cost": None,
+        "bids": 0.0,
+        "outlook": str(Answer.WAIT),
+        "takes": "",
+        "vms": [
+            _vm(each.vm, each.cluster, None, leaving=each.leaving)
+            for each in members
+            if each.vm is not None
+        ],
+        "actions": [_doing(each) for each in platform_store.recent(connection, one.id, NEWEST)],
+    }
+
+
+def summary(connection: sa.Connection, one: Platform) -> Row:
+    """The same in short, for lists."""
+    template = parsed(one.template)
+    budget = None if one.account is None else ledger.budget_of(connection, one.account)
+    report: Mapping[str, Any] = one.report or {}
+    end_s = report.get("projected_end_s")
+    known = one.deadline_s is not None and end_s is not None
+    return {
+        "id": one.id,
+        "name": one.name,
+        "owner": one.owner,
+        "controller": template.controller,
+        "state": one.state,
+        "why": one.why,
+        "needs": one.needs,
+        "held": one.held,
+        "submitted_s": one.submitted_s,
+        "since_s": one.since_s,
+        "started_s": one.started_s,
+        "deadline_s": one.deadline_s,
+        "on_track": _on_track(one, report),
+        "projected_end_s": end_s,
+        "slack_s": (one.deadline_s or 0.0) - end_s if known and end_s is not None else None,
+        "performance": report.get("performance"),
+        "reference": report.get("reference"),
+        "done": report.get("done"),
+        "report": report.get("text") or None,
+        "trouble": trouble_of(one) or None,
+        "application": one.account,
+        "budget": 0.0 if budget is None else budget.initial / MICRO,
+        "replenishment": 0.0 if budget is None else budget.replenishment / MICRO,
+        "balance": 0.0 if budget is None else budget.balance / MICRO,
+        "spent": 0.0 if one.account is None else _spent(connection, one.account),
+        "sizes": dict(one.sizes),
+        "size": sum(one.sizes.values()),
+    }
+
+
+def _on_track(one: Platform, report: Mapping[str, Any]) -> bool | None:
+    """As its controller says, or as what it projects says."""
+    said = report.get("on_track")
+    if said is None and report.get("projected_end_s") is not None and one.deadline_s is not None:
+        return bool(report["projected_end_s"] <= one.deadline_s)
+    return said
+
+
+def _spent(connection: sa.Connection, account: int) -> float:
+    """What its VMs cost, less what was given back."""
+    moved = entry_store.sums(connection, account, 0.0, None)
+    return -sum(moved.get(kind, 0) for kind in _CHARGES) / MICRO
+
+
+def _vm(vm: int, cluster: str, now: VmNow | None, *, leaving: bool) -> Row:
+    found: Row = {"vm": vm, "cluster": cluster, "leaving": leaving}
+    if now is None:
+        return found | {"state": "unseen"}
+    return found | {
+        "state": now.state,
+        "bid_cpu": now.bid.get("cpu"),
+        "bid_memory": now.bid.get("memory"),
+        "cpu": now.allocation.get("cpu"),
+        "memory": now.allocation.get("memory"),
+    }
+
+
+def _doing(one: Doing) -> Row:
+    return {
+        "at_s": one.at_s,
+        "who": one.who,
+        "what": one.what,
+        "text": one.text,
+        "refused": one.refused,
+    }
+
+
+def _finite(found: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if price == float("inf") else price for name, price in found.items()}
+
+
+def rows(connection: sa.Connection, platforms: Sequence[Platform]) -> list[Row]:
+    """Many in short."""
+    return [summary(connection, one) for one in platforms]

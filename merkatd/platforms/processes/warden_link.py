@@ -1,0 +1,101 @@
+"""The daemon's line to its warden: orders out, what became of processes in; nobody waits."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from merkatd.protocol.controller_kinds import HOME
+
+_CHUNK = 1 << 16
+_MODULE = "merkatd.platforms.processes.warden"
+
+
+class Wardship:
+    """One warden, from its start to its end."""
+
+    def __init__(
+        self,
+        home: str,
+        told: Callable[[Mapping[str, Any]], None],
+        lost: Callable[[], None],
+    ) -> None:
+        """`told` what it says, `lost` when it ended unasked. Raises OSError."""
+        self._told = told
+        self._lost = lost
+        self._loop = asyncio.get_running_loop()
+        self._line, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - a part of this program
+                    [sys.executable, "-m", _MODULE],
+                    stdin=theirs.fileno(),
+                    env=os.environ | {HOME: home},
+                    start_new_session=True,
+                )
+            except OSError:
+                self._line.close()
+                raise
+        self._line.setblocking(False)
+        self._out = b""
+        self._in = b""
+        self._loop.add_reader(self._line, self._read)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def order(self, **order: Any) -> None:
+        """Tell it to do this."""
+        self._out += json.dumps(order).encode() + b"\n"
+        self._write()
+
+    def end(self) -> None:
+        """End it, and all that it keeps; returns when nobody is left."""
+        self._let_go()
+        # The end of the line is the order to end all.
+        try:
+            self._process.wait(10.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def kill(self) -> None:
+        """End it where it doesn't listen; it counts as lost."""
+        self._process.kill()
+
+    def _read(self) -> None:
+        try:
+            data = self._line.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *lines, self._in = (self._in + data).split(b"\n")
+        for line in lines:
+            self._told(json.loads(line))
+        if not data:
+            self._let_go()
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()
+            self._lost()
+
+    def _write(self) -> None:
+        with suppress(BlockingIOError, OSError):  # its end is noticed by the reader
+            self._out = self._out[self._line.send(self._out) :]
+        if self._out:
+            self._loop.add_writer(self._line, self._write)
+        else:
+            self._loop.remove_writer(self._line)
+
+    def _let_go(self) -> None:
+        self._loop.remove_reader(self._line)
+        self._loop.remove_writer(self._line)
+        self._line.close()

@@ -1,0 +1,42 @@
+"""Which controllers and monitors there are, and what their processes are handed."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+CONTROLLERS: Mapping[str, str] = {
+    "best_effort": "controllers.applications.best_effort",
+    "deadline": "controllers.applications.deadline_controllers",
+    "elastic": "controllers.applications.elastic",
+    "full_deadline": "controllers.applications.deadline_controllers",
+    "full_performance": "controllers.applications.deadline_controllers",
+    "partial_deadline": "controllers.applications.deadline_controllers",
+    "patient": "controllers.applications.deadline_controllers",
+}
+MONITORS: Mapping[str, str] = {
+    "queue": "controllers.monitors.queue_monitor",
+    "steps": "controllers.monitors.steps_monitor",
+}
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
+
+
+def file_of(kind: str, folder: Path) -> Path | None:
+    """The file of a site's own controller or monitor, None where there is none of that name."""
+    if not _NAME.fullmatch(kind):
+        return None
+    path = folder / f"{kind}.py"
+    return path if path.is_file() else None
+
+
+def known(folder: Path, built_in: Mapping[str, str] = CONTROLLERS) -> tuple[str, ...]:
+    """All kinds that can be named, in alphabetical order."""
+    own = {path.stem for path in folder.glob("*.py") if _NAME.fullmatch(path.stem)}
+    return tuple(sorted(own | built_in.keys()))
+
+
+CONTROLLER = "controller"
+
+
+SECRET_FD = "MERKAT_PASSPORT_FD"  # noqa: S105 - a variable's name
+SSH = "MERKAT_SSH"
+HOME = "MERKAT_PROCESS_OF"
