@@ -27,14 +27,8 @@ from twisted.web.xmlrpc import XMLRPC
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.figures import Figures
-from merkatd.api.questions.prepared import Prepared
-from merkatd.api.questions.present import Present
-from merkatd.api.xmlrpc.dispatch import Dispatch
-from merkatd.api.xmlrpc.identity import Logins
-from merkatd.api.xmlrpc.orders import Orders
-from merkatd.api.xmlrpc.server import serve
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.table import House
+from merkatd.api.http.settings import Settings
+from merkatd.api.xmlrpc.dispatch import Dispatch, serve
 from merkatd.cluster import Decision, Plan, Snapshot
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.embedded.cloud import Cloud
@@ -43,6 +37,10 @@ from merkatd.market.market_view import view_of
 from merkatd.market.price import PriceRule
 from merkatd.market.quote import Place, Quotes
 from merkatd.scheduler.base.settings import Goods
+from merkatd.service.base.identity import Logins
+from merkatd.service.base.order_limits import Orders
+from merkatd.service.base.period_view import Prepared, Present
+from merkatd.service.services import House
 from tests.clouds import crowded
 
 HOSTS = 1_000

@@ -8,12 +8,9 @@ import numpy as np
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.api.control import listen
-from merkatd.api.metrics.calls import Calls, Load
-from merkatd.api.metrics.reactor import Holds
-from merkatd.api.questions import DaemonQuestions
-from merkatd.api.questions.groups import GroupQuestions
-from merkatd.api.questions.platforms import PlatformQuestions
+from merkatd.api.control.control_server import listen
+from merkatd.api.metrics.call_metrics import Calls, Load
+from merkatd.api.metrics.reactor_metrics import Holds
 from merkatd.base.clock import Threads
 from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.config.model import Config
@@ -35,6 +32,9 @@ from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_remov
 from merkatd.scheduler.context import World, all_of
 from merkatd.scheduler.leadership import Leading
 from merkatd.scheduler.period import Scheduler
+from merkatd.service import DaemonQuestions
+from merkatd.service.groups import GroupQuestions
+from merkatd.service.platforms import PlatformQuestions
 from merkatd.starting.alone import certain, leading_of, older_ended, surely, taken
 from merkatd.starting.closing import Closing, ended
 from merkatd.starting.cloud import client_of
@@ -44,7 +44,7 @@ from merkatd.starting.files import keys_of
 from merkatd.starting.hosts import hypervisors_of
 from merkatd.starting.reloading import Going, Reloading, rules_of
 from merkatd.switching import switch_quickly
-from merkatd.web.server import WebPage
+from merkatd.web.web_server import WebPage
 
 __all__ = ["Daemon", "StartError", "start"]
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from merkatd.api.metrics.calls import SERVERS, Calls
-from merkatd.api.metrics.fairness import Fair
-from merkatd.api.metrics.figures import Figures
-from merkatd.api.metrics.noticed import Noticed
-from merkatd.api.metrics.reactor import Holds
+from merkatd.api.metrics.call_metrics import SERVERS, Calls
+from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.notice_metrics import Noticed
+from merkatd.api.metrics.period_metrics import Fair
+from merkatd.api.metrics.reactor_metrics import Holds
 from merkatd.base.clock import Inline
 from tests.scheduler.frontend import Frontend
 

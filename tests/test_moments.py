@@ -25,8 +25,8 @@ from merkatd.platforms.lifecycle.template_reader import (
     read_stored,
     read_template,
 )
-from merkatd.web.pages.parts import deadline
-from merkatd.web.pages.parts import moment as moment_on_page
+from merkatd.web.layout.widgets import deadline
+from merkatd.web.layout.widgets import moment as moment_on_page
 from tests.platforms.site import template
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)

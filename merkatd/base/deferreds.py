@@ -1,9 +1,10 @@
-"""Waiting for several things, or for one thing only so long."""
+"""Waiting for several results, for so long at most, or once for all who ask."""
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.python.failure import Failure
 
 Result = TypeVar("Result")
 
@@ -69,3 +70,38 @@ async def few_at_once(
 
     await in_parallel(one_after_another() for _ in range(most))
     return [found[number] for number in range(len(found))]
+
+
+class Once(Generic[Result]):
+    """A coroutine that runs from now on; each who waits gets its result or its error."""
+
+    def __init__(self, running: Coroutine[Deferred[Any], Any, Result]) -> None:
+        self._waiting: list[Deferred[Result]] = []
+        self.over = False
+        """Whether it has come to its end."""
+        self._outcome: Any = None
+        ensureDeferred(running).addBoth(self._end)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is over, and came to nothing."""
+        return self.over and isinstance(self._outcome, Failure)
+
+    async def result(self) -> Result:
+        """What came of it, as soon as it is over."""
+        if not self.over:
+            waiting: Deferred[Result] = Deferred()
+            self._waiting.append(waiting)
+            return await waiting
+        if isinstance(self._outcome, Failure):
+            self._outcome.raiseException()
+        result: Result = self._outcome
+        return result
+
+    def _end(self, outcome: Any) -> None:
+        self.over, self._outcome = True, outcome
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            # Whoever gave up waiting has cancelled theirs.
+            if not one.called:
+                one.callback(outcome)

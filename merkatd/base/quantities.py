@@ -5,6 +5,7 @@ before a bound existed are moved to the nearest bound when they are read, so tha
 breaks a page or a list.
 """
 
+import math
 from datetime import UTC, datetime
 from math import isnan
 from typing import Final
@@ -72,3 +73,14 @@ def lasting(seconds: float) -> str:
 def amount_text(amount: float) -> str:
     """Credits, or a price."""
     return f"{amount:.6g}"
+
+
+def shown(value: object) -> str:
+    """A value for a message: one line, not too long."""
+    said = repr(value)
+    return said if len(said) <= 60 else f"{said[:57]}..."
+
+
+def finite(value: float) -> float | None:
+    """JSON has neither infinity nor NaN: null stands for them."""
+    return float(value) if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""So many in so much time: what keeps one sender from having all of anything."""
+"""So many in so much time, for each who asks."""
 
 from collections.abc import Callable
 
@@ -31,3 +31,47 @@ class Throttle:
     def forget(self, name: object) -> None:
         """As if it had never come."""
         self._left.pop(name, None)
+
+
+_MOST_KNOWN = 10_000
+
+
+class Rates:
+    """Buckets by name: users, or addresses."""
+
+    def __init__(self, per_s: float, burst_s: float) -> None:
+        self._per_s = per_s
+        self._full = per_s * burst_s
+        self._buckets: dict[object, tuple[float, float]] = {}
+        """What each held, and when."""
+
+    def take(self, who: object, now_s: float, calls: float = 1.0) -> float:
+        """Take so many calls; 0, or the seconds after which there will be enough."""
+        held = self._held(who, now_s)
+        if held < calls:
+            return (calls - held) / self._per_s
+        self._keep(who, held - calls, now_s)
+        return 0.0
+
+    def part(self, calls: float) -> float:
+        """Return so many calls, or as many as a full bucket holds."""
+        return max(1.0, min(calls, self._full))
+
+    def fine(self, who: object, now_s: float, calls: float) -> None:
+        """Take so many calls, also where there are not as many left."""
+        self._keep(who, max(self._held(who, now_s) - calls, -self._full), now_s)
+
+    def _held(self, who: object, now_s: float) -> float:
+        held, at_s = self._buckets.get(who, (self._full, now_s))
+        return min(held + (now_s - at_s) * self._per_s, self._full)
+
+    def _keep(self, who: object, held: float, now_s: float) -> None:
+        if len(self._buckets) >= _MOST_KNOWN and who not in self._buckets:
+            self._forget(now_s)
+        self._buckets[who] = (held, now_s)
+
+    def _forget(self, now_s: float) -> None:
+        """Drop who would have a full bucket by now; all, where everybody is at it."""
+        held = {who: self._held(who, now_s) for who in self._buckets}
+        kept = {who: (left, now_s) for who, left in held.items() if left < self._full}
+        self._buckets = kept if len(kept) < _MOST_KNOWN else {}

@@ -33,10 +33,9 @@ from merkatd.client.errors import (
     NotNowError,
     UnreachableError,
 )
-from merkatd.client.groups import Group, Groups, GroupVm
-from merkatd.client.merkat import Merkat
-from merkatd.client.platforms import Deed, Platform, Platforms, PlatformVm
-from merkatd.client.where import default_endpoint, default_session
+from merkatd.client.group_client import Group, Groups, GroupVm
+from merkatd.client.merkat import Merkat, default_endpoint, default_session
+from merkatd.client.platform_client import Deed, Platform, Platforms, PlatformVm
 
 __all__ = [
     "Administration",

@@ -1,8 +1,11 @@
-"""Merkat: the daemon, as a tenant's program sees it."""
+"""The daemon as a tenant's program sees it: prices, bids, quotes, money; and where it is."""
 
 import http.client
+import os
 import ssl
 import xmlrpc.client
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from xml.parsers.expat import ExpatError
@@ -23,14 +26,46 @@ from merkatd.client.answers import (
     read,
     read_all,
 )
-from merkatd.client.errors import BadCallError, UnreachableError, value_of
-from merkatd.client.where import default_endpoint, default_session
+from merkatd.client.errors import BadCallError, MerkatError, UnreachableError, value_of
+
+DEFAULT_ENDPOINT = "http://localhost:2634/RPC2"
+
+
+def default_endpoint(environment: Mapping[str, str] = os.environ) -> str:
+    """MERKAT_XMLRPC, or the first line of ~/.one/merkat_xmlrpc, or port 2634 of this machine."""
+    if said := environment.get("MERKAT_XMLRPC", "").strip():
+        return said
+    return _line(_home(environment) / ".one" / "merkat_xmlrpc") or DEFAULT_ENDPOINT
+
+
+def default_session(environment: Mapping[str, str] = os.environ) -> str:
+    """user:password, from the file that ONE_AUTH names, else ~/.one/one_auth."""
+    named = environment.get("ONE_AUTH", "")
+    path = Path(named).expanduser() if named else _home(environment) / ".one" / "one_auth"
+    session = _line(path)
+    if ":" not in session:
+        raise MerkatError(f"{path}: no login is there; a line with user:password is right")
+    return session
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    home = environment.get("HOME")
+    return Path(home) if home else Path.home()
+
+
+def _line(path: Path) -> str:
+    """The first line of a file, nothing where there is none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return ""
+    return lines[0].strip() if lines else ""
+
 
 SELF = -1
 """Whoever asks, in the place of a tenant's id."""
 NEW_VM = -1
 """A VM that there is not yet, in the place of a VM's id."""
-
 _BAD_CALLS = frozenset({-501, -503, -506, -509})
 _LOST = (OSError, http.client.HTTPException, xmlrpc.client.Error, ExpatError, ValueError)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from merkatd.api.ask import ControlError, NobodyError, ask
+from merkatd.api.control.control_client import ControlError, NobodyError, ask
 from merkatd.commands.complaints import NOT_DONE, WRONG_WORDS, complain
 from merkatd.commands.configured import daemon_socket, read_config
 from merkatd.commands.output import WordsError

@@ -4,12 +4,12 @@ import argparse
 import time
 from typing import Any
 
-from merkatd.api.recorded import KINDS, STATES
 from merkatd.commands import words
 from merkatd.commands.asking import Ask
 from merkatd.commands.table import Column, Kind, Table
 from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_newest, add_view, show_view
+from merkatd.protocol.control_messages import KINDS, STATES
 
 TABLE = Table(
     "STEP",

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.api.questions.plans import Costs, at_price, plan_value
 from merkatd.cluster import Snapshot
 from merkatd.cluster.snapshot import SnapshotError
 from merkatd.cluster.snapshot_json import loads
@@ -22,6 +21,7 @@ from merkatd.commands.verb import Verb
 from merkatd.commands.view import add_view, show_view
 from merkatd.placement import STRATEGIES, strategy_named
 from merkatd.placement.registry import DEFAULT, warm_up
+from merkatd.service.market.plans import Costs, at_price, plan_value
 
 TABLE = Table(
     "STEP",

@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from merkatd.api.ask import ControlError
+from merkatd.api.control.control_client import ControlError
 from merkatd.base.clock import DaemonThreads
 from merkatd.commands.complaints import CONFIGURATION, complain
 from merkatd.commands.configured import INSTALLED, add_config, loaded, read_config

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from merkatd.api.http import settings as xmlrpc
+from merkatd.api.http.forwarded_addresses import wrong_network
 from merkatd.api.metrics import settings as metrics
-from merkatd.api.xmlrpc import settings as xmlrpc
-from merkatd.api.xmlrpc.forwarded import wrong_network
 from merkatd.bus import settings as bus
 from merkatd.config.shape import Rules
 from merkatd.web import settings as web

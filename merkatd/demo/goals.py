@@ -7,7 +7,7 @@ from merkatd.demo.picture import cores_of, standing
 from merkatd.demo.state import Standing
 from merkatd.demo.tenant import Application, Player
 from merkatd.scheduler.phases.announce import Announcement
-from merkatd.web.goals import Goal
+from merkatd.web.base.goals import Goal
 
 _MANNERS = {
     Character.PATIENT: "patient: bids little",

@@ -23,7 +23,7 @@ from merkatd.opennebula import Client, HttpTransport
 from merkatd.opennebula.rpc.errors import OneError
 from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.scheduler.phases.announce import Announcement
-from merkatd.web.goals import Goal
+from merkatd.web.base.goals import Goal
 
 TICK_S = 0.25
 """Of the watcher's time: so often tenants look after their VMs and the picture is drawn."""

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from merkatd.api.ask import ControlError
+from merkatd.api.control.control_client import ControlError
 from merkatd.daemon import StartError
 from merkatd.demo.frame import frame
 from merkatd.demo.guests import GuestsError

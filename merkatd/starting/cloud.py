@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.api.metrics.calls import Calls
+from merkatd.api.metrics.call_metrics import Calls
 from merkatd.base.clock import Executor, Threads
 from merkatd.config.model import Config
 from merkatd.config.sections import CloudKind

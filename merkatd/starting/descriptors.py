@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from twisted.logger import Logger
 
-from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.http.settings import Settings
 
 _MOST = 1 << 17
 OWN = 512

@@ -8,34 +8,32 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from merkatd.api.metrics.balances import Balances
-from merkatd.api.metrics.calls import Load
-from merkatd.api.metrics.fairness import Fair
-from merkatd.api.metrics.figures import Figures
-from merkatd.api.metrics.health import Health, health
-from merkatd.api.metrics.noticed import Noticed
-from merkatd.api.metrics.reactor import Holds
-from merkatd.api.metrics.server import PortError
-from merkatd.api.metrics.server import listen as listen_for_scrapes
-from merkatd.api.questions import DaemonQuestions
-from merkatd.api.questions.groups import GroupQuestions
+from merkatd.api.http.http_server import Door, NotServedError
+from merkatd.api.http.settings import Settings
+from merkatd.api.metrics.call_metrics import Load
+from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.metrics_server import Health, PortError, health
+from merkatd.api.metrics.metrics_server import listen as listen_for_scrapes
+from merkatd.api.metrics.notice_metrics import Noticed
+from merkatd.api.metrics.period_metrics import Balances, Fair
+from merkatd.api.metrics.reactor_metrics import Holds
 from merkatd.api.xmlrpc.dispatch import Dispatch
-from merkatd.api.xmlrpc.identity import Logins
-from merkatd.api.xmlrpc.orders import Orders
-from merkatd.api.xmlrpc.server import Door, NotServedError
-from merkatd.api.xmlrpc.server import serve as serve_tenants
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.table import House
+from merkatd.api.xmlrpc.dispatch import serve as serve_tenants
 from merkatd.base.clock import Inline
 from merkatd.config.model import Config
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.scheduler.period import Scheduler
+from merkatd.service import DaemonQuestions
+from merkatd.service.base.identity import Logins
+from merkatd.service.base.order_limits import Orders
+from merkatd.service.groups import GroupQuestions
+from merkatd.service.services import House
 from merkatd.starting.closing import Closing
 from merkatd.starting.cloud import transport_to_cloud
 from merkatd.starting.descriptors import files, within
 from merkatd.starting.errors import StartError
-from merkatd.web.server import WebPage
-from merkatd.web.server import serve as serve_page
+from merkatd.web.web_server import WebPage
+from merkatd.web.web_server import serve as serve_page
 
 _log = Logger()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.metrics.calls import Load
+from merkatd.api.metrics.call_metrics import Load
 from merkatd.config.model import Config
 from merkatd.config.sections import HypervisorKind
 from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors

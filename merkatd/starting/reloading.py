@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from merkatd.api.xmlrpc.tls import CertificateError
+from merkatd.api.http.http_server import CertificateError
 from merkatd.config.anew import anew
 from merkatd.config.checks import conflicts
 from merkatd.config.model import Config

@@ -8,28 +8,24 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from merkatd.api.once import Once
-from merkatd.api.questions import NotNowError, QuestionError
-from merkatd.api.questions.prepared import Prepared
 from merkatd.api.xmlrpc.dispatch import Dispatch, refusal_of
-from merkatd.api.xmlrpc.identity import LONGEST_SESSION, Identity
-from merkatd.api.xmlrpc.rights import need_admin
-from merkatd.api.xmlrpc.table import Caller
-from merkatd.api.xmlrpc.words import Code, Refusal
+from merkatd.base.deferreds import Once
 from merkatd.database.scheduler import period_store
 from merkatd.ledger import LedgerError
+from merkatd.service import NotNowError, QuestionError
+from merkatd.service.base.errors import Code, Refusal
+from merkatd.service.base.identity import LONGEST_SESSION, Caller, Identity, need_admin
+from merkatd.service.base.period_view import Prepared
 from merkatd.web import pages
-from merkatd.web.answers import LOOK_AGAIN, Answer, Asked, Live, go, page
-from merkatd.web.assets import asset
-from merkatd.web.forms import MOST_FORM_BYTES
-from merkatd.web.goals import Goals
-from merkatd.web.listening import Listener, Listeners
-from merkatd.web.pages.frame import not_now
-from merkatd.web.pages.signin import SIGN_IN, sign_in_page, wrong_page
-from merkatd.web.past import Past
-from merkatd.web.recall import NotStoredError, Reading, Recall
-from merkatd.web.routes import Here, Route, find
-from merkatd.web.sessions import Session, Sessions
+from merkatd.web.base.form_reader import MOST_FORM_BYTES
+from merkatd.web.base.goals import Goals
+from merkatd.web.base.live_updates import Listener, Listeners
+from merkatd.web.base.period_memory import Past
+from merkatd.web.base.responses import LOOK_AGAIN, Answer, Asked, Live, asset, go, page
+from merkatd.web.base.routes import Here, Route, find
+from merkatd.web.base.stored_answers import NotStoredError, Reading, Recall
+from merkatd.web.browser_sessions import Session, Sessions
+from merkatd.web.layout.page_frame import SIGN_IN, not_now, sign_in_page, wrong_page
 
 ASSETS = "/files/"
 LIVE = "/live"

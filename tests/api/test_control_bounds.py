@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.logger import capturedLogs
 
-from merkatd.api.control import LONGEST_REQUEST, ControlFactory
+from merkatd.api.control.control_server import LONGEST_REQUEST, ControlFactory
 
 _Transport: Any = StringTransport  # Twisted's testing has no types
 QUESTION = b'{"question": "status"}\n'

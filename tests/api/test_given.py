@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.api.questions.present import Present
 from merkatd.cluster import Decision, Plan
 from merkatd.cluster.columns import NOWHERE
 from merkatd.limits import Limits
+from merkatd.service.base.period_view import Present
 from tests.clouds import cloud, hosts_table, vms_table
 
 HOSTS, WHOLE = 3, (400.0, 4096.0)

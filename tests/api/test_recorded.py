@@ -1,7 +1,7 @@
 """The words of the record are the record's."""
 
-from merkatd.api.recorded import KINDS, STATES
 from merkatd.database.scheduler import step_store
+from merkatd.protocol.control_messages import KINDS, STATES
 
 
 def test_every_kind_and_state_can_be_asked_for() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.ask import ControlError
-from merkatd.api.questions import DaemonQuestions, QuestionError
+from merkatd.api.control.control_client import ControlError
 from merkatd.cli import main
+from merkatd.service import DaemonQuestions, QuestionError
 from tests.scheduler.frontend import Frontend
 
 
@@ -29,7 +29,7 @@ class Daemon:
             self.frontend.clock.advance(60)
 
     def ask(self, path: Path, question: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """As `merkatd.api.control.ask`, with JSON on the way there and back."""
+        """As `merkatd.api.control.control_server.ask`, with JSON on the way there and back."""
         del path
         said = json.loads(json.dumps(dict(arguments or {})))
         try:

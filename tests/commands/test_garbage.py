@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.api.ask import ControlError
+from merkatd.api.control.control_client import ControlError
 from merkatd.cli import COMMANDS, parser
 from merkatd.commands.words_of import Argument, Command, words_of
 from tests.commands.asking import Daemon, Shell

@@ -2,8 +2,8 @@
 
 import pytest
 
-from merkatd.api.questions import DaemonQuestions
 from merkatd.database.scheduler import order_store, period_store
+from merkatd.service import DaemonQuestions
 from tests.commands.asking import Daemon, Shell
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.api.questions import DaemonQuestions
-from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.opennebula import Client
 from merkatd.protocol.platform_messages import Report
+from merkatd.service import DaemonQuestions
+from merkatd.service.platforms import PlatformQuestions
 from tests.commands.asking import Daemon, Shell
 from tests.platforms.site import Site, template
 from tests.scheduler.frontend import SESSION

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 from twisted.protocols.portforward import ProxyFactory
 
-from merkatd.api.ask import ControlError, ask
+from merkatd.api.control.control_client import ControlError, ask
 
 if TYPE_CHECKING:
     from pathlib import Path

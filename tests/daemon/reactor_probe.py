@@ -13,7 +13,7 @@ from twisted.internet import task
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
-from merkatd.api.metrics.reactor import Holds
+from merkatd.api.metrics.reactor_metrics import Holds
 from merkatd.config.load import parse
 from merkatd.daemon import start
 from tests.daemon.large import ADMIN

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.questions import DaemonQuestions
-from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.config.model import Config
 from merkatd.groups.group_keeper import Keeper
+from merkatd.service import DaemonQuestions
+from merkatd.service.platforms import PlatformQuestions
 from merkatd.starting.reloading import Going, Reloading, rules_of
 from tests.platforms.site import Site
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from twisted.logger import capturedLogs
 
-from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.http.settings import Settings
 from merkatd.starting.descriptors import OWN, within
 from tests.daemon.harness import Site
 from tests.daemon.processes import until

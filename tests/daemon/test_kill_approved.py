@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.ask import ControlError, ask
+from merkatd.api.control.control_client import ControlError, ask
 from merkatd.database.scheduler import journal, plan_store
 from merkatd.database.scheduler.plan_store import PLANS, PlanState
 from tests.daemon.agreement import agree

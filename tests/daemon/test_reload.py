@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.ask import ask
+from merkatd.api.control.control_client import ask
 from tests.daemon.processes import PATIENCE_S, until
 
 _GOOD = """

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.questions import DaemonQuestions, QuestionError
 from merkatd.commands import explain, list_tables, plan_text, quote, top_frame
 from merkatd.commands.output import rows_of
 from merkatd.commands.table import to_text
+from merkatd.service import DaemonQuestions, QuestionError
 from tests.groups.site import Site, template
 
 

@@ -10,18 +10,18 @@ import pytest
 import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.api.questions.groups import GroupQuestions
-from merkatd.api.xmlrpc.group_calls import group_info, group_list
-from merkatd.api.xmlrpc.identity import Identity
-from merkatd.api.xmlrpc.market_calls import MOST_PERIODS, price_history
-from merkatd.api.xmlrpc.platform_calls import platform_info, platform_list
-from merkatd.api.xmlrpc.table import SELF, Caller
-from merkatd.api.xmlrpc.turns import FairTurns
+from merkatd.api.xmlrpc.method_table import SELF
+from merkatd.api.xmlrpc.methods.group_methods import group_info, group_list
+from merkatd.api.xmlrpc.methods.market_methods import MOST_PERIODS, price_history
+from merkatd.api.xmlrpc.methods.platform_methods import platform_info, platform_list
 from merkatd.database.database import transaction
 from merkatd.database.fleets import group_store, group_vm_store
 from merkatd.database.fleets.group_store import Group
 from merkatd.database.fleets.group_vm_store import GroupVm
 from merkatd.groups.group_orders import Right, permits
+from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.turns import FairTurns
+from merkatd.service.groups import GroupQuestions
 from tests.groups.site import Site
 
 MANY = 3_000

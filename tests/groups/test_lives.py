@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.api.questions.groups import GroupQuestions
 from merkatd.cluster import Terminate
 from merkatd.database.fleets.group_store import Group
 from merkatd.database.scheduler import journal
@@ -17,6 +16,7 @@ from merkatd.groups.group_fleet import orders
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.scheduler.base.troubles import Kind
+from merkatd.service.groups import GroupQuestions
 from tests.groups.site import Site, template
 
 

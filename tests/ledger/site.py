@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from merkatd.api.ask import ask
+from merkatd.api.control.control_client import ask
 from merkatd.database import migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.database import transaction

@@ -17,7 +17,7 @@ from merkatd.database.ledger.entry_store import Posting, TransactionKind
 from merkatd.database.ledger.usage_store import Use
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store
-from merkatd.web.holding import held
+from merkatd.web.pages.history_panels import held
 
 ANN, BOB = 2, 3
 MAY = Month(2026, 5)

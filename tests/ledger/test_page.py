@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.questions import DaemonQuestions
 from merkatd.config.load import load
 from merkatd.database.ledger.entry_store import audit
 from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import Month, statement, tenants
+from merkatd.service import DaemonQuestions
 from tests.commands.asking import Daemon, Shell
 from tests.scheduler import frontend
 from tests.scheduler.frontend import PASSWORD, Frontend

@@ -22,7 +22,7 @@ from merkatd.database.ledger import (
 from merkatd.database.migrations import METADATA
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.ledger import Bill, fold, met, settle, statement
-from merkatd.web.holding import held
+from merkatd.web.pages.history_panels import held
 from tests.servers import MariaDb
 
 VMS = 30

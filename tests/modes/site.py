@@ -5,10 +5,10 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.questions import DaemonQuestions
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.scheduler.execution.delegation import Room, Wanted
+from merkatd.service import DaemonQuestions
 from tests.scheduler.frontend import PAPER_MARKET, Frontend
 
 READS = ("config", "info", "infoset", "infoextended", "monitoring", "table", "version")

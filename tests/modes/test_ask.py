@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.questions import QuestionError
 from merkatd.database.scheduler import journal
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.plan_store import Proposed
 from merkatd.scheduler.execution.approval import Approved
 from merkatd.scheduler.execution.delegation import Room
+from merkatd.service import QuestionError
 from tests.modes.site import Site
 
 

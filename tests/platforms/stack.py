@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from merkatd.api.ask import NobodyError, ask
+from merkatd.api.control.control_client import NobodyError, ask
 from merkatd.database.fleets import fleet_store, platform_store
 from merkatd.database.fleets.fleet_store import Member
 from merkatd.database.fleets.platform_store import DOINGS

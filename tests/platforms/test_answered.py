@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.questions import QuestionError
-from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.database.fleets import platform_store
 from merkatd.platforms import platform_views
+from merkatd.service import QuestionError
+from merkatd.service.platforms import PlatformQuestions
 from tests.platforms.site import Site, template
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.base.parameter_bounds import NUMBERS
 from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.bus.settings import Settings
@@ -18,6 +17,7 @@ from merkatd.platforms.lifecycle.template_reader import read_template
 from merkatd.platforms.tenant_orders import OrderError
 from merkatd.protocol.platform_messages import Kinds, SetBids
 from merkatd.scheduler.base.settings import Goods
+from merkatd.service.platforms import PlatformQuestions
 from tests.platforms.site import VM, Site, template
 from tests.scheduler.beside import Beside
 

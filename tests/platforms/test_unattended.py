@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs, formatEvent
 
-from merkatd.api.questions.platforms import PlatformQuestions
 from merkatd.commands.platform_text import lines_of
 from merkatd.platforms import announcements, tenant_orders
 from merkatd.platforms.lifecycle import claims, funds, period_review
 from merkatd.platforms.platform_views import Row
 from merkatd.protocol.platform_messages import Assignment, SetSize
 from merkatd.scheduler.base.troubles import Kind
+from merkatd.service.platforms import PlatformQuestions
 from tests.platforms.site import Site
 
 WHY = "ZeroDivisionError: nothing to divide by"

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.questions.rehearsal import rehearsed
 from merkatd.database.ledger import account_store
 from merkatd.database.ledger.account_store import AccountKind
+from merkatd.service.market.plans import rehearsed
 from tests.scheduler.frontend import Frontend
 
 

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.questions import DaemonQuestions
-from merkatd.api.questions.words import QuestionError
 from merkatd.commands.list_tables import VMS
 from merkatd.commands.table.columns import present
 from merkatd.commands.top_frame import frame
@@ -17,6 +15,8 @@ from merkatd.currency.settings import Money
 from merkatd.ledger import statement
 from merkatd.scheduler.base.settings import Goods, Market
 from merkatd.scheduler.phases.announce import Announcement
+from merkatd.service import DaemonQuestions
+from merkatd.service.base.errors import QuestionError
 from tests.scheduler.frontend import Frontend
 
 BOTH = Goods(network=True, disk=True, host_network_mbit_s=1000.0, host_disk_mib_s=200.0)

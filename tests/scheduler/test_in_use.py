@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.questions import DaemonQuestions
 from merkatd.cluster import Balloon
 from merkatd.market.floors import kept_in_use
 from merkatd.market.price import PriceRule
 from merkatd.scheduler.observation import memory_in_use
 from merkatd.scheduler.observation.memory_in_use import LEAST_MIB
+from merkatd.service import DaemonQuestions
 from tests.abuse.memory import FAIR_BID, USE_MIB, Memory
 from tests.clouds import cloud, hosts_table, vms_table
 from tests.scheduler.frontend import PASSWORD

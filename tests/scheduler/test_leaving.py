@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.questions.lists import HOST_STATES, hosts
-from merkatd.api.questions.present import present
 from merkatd.cluster import HostState
 from merkatd.database.scheduler import journal, migration_history
 from merkatd.database.scheduler.migration_history import REMEMBERED_S
@@ -14,6 +12,8 @@ from merkatd.database.scheduler.order_store import Order
 from merkatd.embedded.machines.faults import Fault, Kind
 from merkatd.scheduler.phases.announce import Announcement
 from merkatd.scheduler.terms.failed_migrations import LONGEST_REST_S
+from merkatd.service.base.period_view import present
+from merkatd.service.market.listings import HOST_STATES, hosts
 from tests.scheduler.frontend import Frontend
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from twisted.logger import capturedLogs, formatEvent
 
-from merkatd.api.questions.history import price_history
 from merkatd.currency.income import SupplyPolicy
 from merkatd.currency.settings import Money
 from merkatd.database.ledger import note_store
@@ -17,6 +16,7 @@ from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing
 from merkatd.scheduler.base.settings import Market
 from merkatd.scheduler.charging.owed_amounts import most_owed, owed_by_vm
+from merkatd.service.market.prices import price_history
 from tests.scheduler.frontend import Frontend
 
 DAY_S = 86_400.0

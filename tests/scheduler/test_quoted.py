@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.questions import DaemonQuestions
 from merkatd.cluster import Snapshot, VmState
 from merkatd.currency import MICRO
 from merkatd.market.quote import Quotes
@@ -17,6 +16,7 @@ from merkatd.placement.base.strategy import Pricing
 from merkatd.placement.tabu.paper import MarketSettings, paper
 from merkatd.scheduler.base.settings import Market
 from merkatd.scheduler.charging.owed_amounts import owed_by_vm
+from merkatd.service import DaemonQuestions
 from tests.clouds import crowded, tangled
 from tests.scheduler.frontend import Frontend
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from merkatd.api.questions.explaining import explained
-from merkatd.api.questions.present import present
 from merkatd.scheduler.base.ports import Observation, Use
 from merkatd.scheduler.base.settings import Market
 from merkatd.scheduler.observation.observed import SAMPLES, RecentUse
+from merkatd.service.base.period_view import present
+from merkatd.service.market.explanations import explained
 from tests.scheduler.frontend import Frontend
 
 RESOURCES = ("cpu", "memory")

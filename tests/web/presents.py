@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from merkatd.api.questions.present import Present
 from merkatd.cluster import Decision, Floats, Plan
 from merkatd.limits import Limits
+from merkatd.service.base.period_view import Present
 from tests.clouds import cloud, hosts_table, vms_table
 
 WHOLE = (800.0, 8192.0)

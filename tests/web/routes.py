@@ -1,6 +1,7 @@
 """Every route of the page, whatever else a test has imported."""
 
-from merkatd.web import pages, routes
+from merkatd.web import pages
+from merkatd.web.base import routes
 
 ROUTES = routes.ROUTES
 assert pages.__name__, "importing the pages fills the table"

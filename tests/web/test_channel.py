@@ -3,7 +3,7 @@
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
-from merkatd.web.answers import Answer, Asked
+from merkatd.web.base.responses import Answer, Asked
 from tests.web.visits import ADDRESS, HOST, Visits
 
 FORM = (

@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from merkatd.web import assets
-from merkatd.web.answers import POLICY
-from merkatd.web.assets import asset
-from merkatd.web.sessions import Sessions
+from merkatd.web.base import responses
+from merkatd.web.base.responses import POLICY, asset
+from merkatd.web.browser_sessions import Sessions
 from tests.api.xmlrpc.site import ANN, BOB
 from tests.web.routes import ROUTES
 from tests.web.site import PageSite
@@ -202,6 +201,6 @@ def test_only_files_that_exist_are_kept() -> None:
     for number in range(1_000):
         assert asset(f"x{number}.css") is None
         assert asset("../" * number + "page.css") is None or number == 0
-    kept = [one for one in vars(assets).values() if hasattr(one, "cache_info")]
+    kept = [one for one in vars(responses).values() if hasattr(one, "cache_info")]
     assert kept
-    assert all(one.cache_info().currsize <= len(assets.NAMES) for one in kept)
+    assert all(one.cache_info().currsize <= len(responses.NAMES) for one in kept)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.web.hosts import OwnHosts, host_name
+from merkatd.web.base.served_names import OwnHosts, host_name
 from tests.web.site import PageSite
 
 LOCAL = "127.0.0.1"

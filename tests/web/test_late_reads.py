@@ -6,14 +6,14 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.api.questions import NotNowError
-from merkatd.api.xmlrpc.admission import Admission
-from merkatd.api.xmlrpc.identity import Identity
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.turns import FairTurns
-from merkatd.web.listening import Listeners
-from merkatd.web.recall import PATIENCE_S, Recall
-from merkatd.web.sessions import Sessions
+from merkatd.api.http.admission import Admission
+from merkatd.api.http.settings import Settings
+from merkatd.service import NotNowError
+from merkatd.service.base.identity import Identity
+from merkatd.service.base.turns import FairTurns
+from merkatd.web.base.live_updates import Listeners
+from merkatd.web.base.stored_answers import PATIENCE_S, Recall
+from merkatd.web.browser_sessions import Sessions
 from merkatd.web.site import Site
 from tests.web.visits import HOST, Visits
 

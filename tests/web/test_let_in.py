@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.xmlrpc.admission import Admission
-from merkatd.api.xmlrpc.identity import Identity
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.web import forms
-from merkatd.web.forms import MOST_FORM_BYTES, MOST_LONG_BYTES
-from merkatd.web.listening import Listeners
-from merkatd.web.recall import Recall
-from merkatd.web.sessions import Sessions
+from merkatd.api.http.admission import Admission
+from merkatd.api.http.settings import Settings
+from merkatd.service.base.identity import Identity
+from merkatd.web.base import form_reader
+from merkatd.web.base.form_reader import MOST_FORM_BYTES, MOST_LONG_BYTES
+from merkatd.web.base.live_updates import Listeners
+from merkatd.web.base.stored_answers import Recall
+from merkatd.web.browser_sessions import Sessions
 from merkatd.web.site import MOST_SIGN_IN_BYTES, Site
 from tests.web.visits import HOST, Visits
 
@@ -57,13 +57,13 @@ class Page:
             secure=False,
         )
         self.read: list[int] = []
-        real = forms.fields_of
+        real = form_reader.fields_of
 
         def fields_of(text: bytes) -> Any:
             self.read.append(len(text))
             return real(text)
 
-        monkeypatch.setattr(forms, "fields_of", fields_of)
+        monkeypatch.setattr(form_reader, "fields_of", fields_of)
 
     def post(self, path: str, body: bytes, cookie: str = "", more: bytes = b"") -> int:
         """The status that a form of these bytes is answered with."""

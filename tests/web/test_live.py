@@ -4,7 +4,7 @@ import http.client
 import json
 from contextlib import ExitStack, closing
 
-from merkatd.web.listening import Listener, Listeners
+from merkatd.web.base.live_updates import Listener, Listeners
 from tests.api.xmlrpc.site import ANN, BOB
 from tests.web.browser import Browser
 from tests.web.site import PageSite

@@ -5,9 +5,9 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from merkatd.api.xmlrpc.turns import FairTurns
 from merkatd.scheduler.base.settings import Goods
-from merkatd.web.pages.over_time import tenant_charts
+from merkatd.service.base.turns import FairTurns
+from merkatd.web.pages.history_panels import tenant_charts
 
 
 def test_what_a_tenant_holds_is_read_for_one_page_of_a_user_at_a_time() -> None:

@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from merkatd.web.answers import Asked
-from merkatd.web.forms import Form
-from merkatd.web.markup import joined
-from merkatd.web.pages import platforms
-from merkatd.web.pages.lists import ROWS
+from merkatd.web.base.form_reader import Form
+from merkatd.web.base.responses import Asked
+from merkatd.web.layout.html import joined
+from merkatd.web.layout.page_frame import ROWS
+from merkatd.web.pages import platform_pages
 
 VMS = 1_000
 
@@ -33,15 +33,15 @@ def asked(path: str, **query: str) -> Asked:
 
 def shown(monkeypatch: Any, request: Asked) -> str:
     """The page of a platform of 1,000 VMs."""
-    monkeypatch.setattr(platforms, "over_time", lambda *_: None)
-    monkeypatch.setattr(platforms, "platform_charts", lambda *_: None)
-    monkeypatch.setattr(platforms, "platform_gaps", lambda *_: ())
-    monkeypatch.setattr(platforms, "how", lambda *_: [])
+    monkeypatch.setattr(platform_pages, "over_time", lambda *_: None)
+    monkeypatch.setattr(platform_pages, "platform_charts", lambda *_: None)
+    monkeypatch.setattr(platform_pages, "platform_gaps", lambda *_: ())
+    monkeypatch.setattr(platform_pages, "how", lambda *_: [])
     here: Any = SimpleNamespace(asked=request, now=SimpleNamespace(owner_names={}))
     vms = [{"vm": vm, "cluster": "c", "leaving": False, "state": "running"} for vm in range(VMS)]
     row = {"id": 7, "name": "p", "state": "done", "report": None, "why": "w"}
     row |= {"trouble": None, "unattended": None}
-    return joined(asyncio.run(platforms.shown(here, row | {"vms": vms, "actions": []})))
+    return joined(asyncio.run(platform_pages.shown(here, row | {"vms": vms, "actions": []})))
 
 
 @pytest.mark.parametrize("page", [1, 4])

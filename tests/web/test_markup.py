@@ -7,9 +7,9 @@ from html import unescape
 import numpy as np
 import pytest
 
-from merkatd.web.markup import Markup, compact, h
-from merkatd.web.pages.parts import bar, credits_, percent, span, steps_table
-from merkatd.web.pages.vm_rows import vms_table
+from merkatd.web.layout.html import Markup, compact, h
+from merkatd.web.layout.widgets import bar, credits_, percent, span, steps_table
+from merkatd.web.pages.row_tables import vms_table
 from tests.web.presents import present_of
 
 SCRIPT = "<script>alert(1)</script>"

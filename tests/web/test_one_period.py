@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.web.answers import Asked
-from merkatd.web.forms import Form
-from merkatd.web.past import Past
-from merkatd.web.routes import Here
+from merkatd.web.base.form_reader import Form
+from merkatd.web.base.period_memory import Past
+from merkatd.web.base.responses import Asked
+from merkatd.web.base.routes import Here
 from tests.api.xmlrpc.site import ANN
 from tests.web.presents import present_of
 from tests.web.site import PageSite

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from merkatd.database.scheduler import period_store, price_store
 from merkatd.scheduler.base.settings import Market
-from merkatd.web.goals import Goal
-from merkatd.web.histories import of_host, of_platform, of_tenant, of_vm
-from merkatd.web.past import Moment, Past, moment_before
+from merkatd.web.base.charts import of_host, of_platform, of_tenant, of_vm
+from merkatd.web.base.goals import Goal
+from merkatd.web.base.period_memory import Moment, Past, moment_before
 from tests.api.xmlrpc.site import ANN, BOB, until
 from tests.web.site import PageSite
 

@@ -7,12 +7,11 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.api.xmlrpc.identity import Identity
-from merkatd.api.xmlrpc.orders import Orders
-from merkatd.api.xmlrpc.table import Caller
-from merkatd.api.xmlrpc.words import Refusal
-from merkatd.web.pages import platform_forms, seen
-from merkatd.web.routes import Here
+from merkatd.service.base.errors import Refusal
+from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.order_limits import Orders
+from merkatd.web.base.routes import Here
+from merkatd.web.pages import platform_form_pages, visible_rows
 
 ANN, ADMIN = (Identity(uid, "name", frozenset({group}), group) for uid, group in ((5, 1), (0, 0)))
 _LARGE = "x" * 32_768
@@ -32,7 +31,7 @@ class Page:
         async def row(_: Any) -> Any:
             return {"id": 7, "name": "weather"}
 
-        monkeypatch.setattr(seen, "platform", row)
+        monkeypatch.setattr(visible_rows, "platform", row)
         self.house: Any = SimpleNamespace(
             orders=Orders(Clock(), 3.0),
             logins=SimpleNamespace(ask=begun),
@@ -70,8 +69,8 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
 @pytest.mark.parametrize(
     ("function", "form"),
     [
-        (platform_forms.quote_new, {"template": "name = 1"}),
-        (platform_forms.quote_change, {"budget": "5"}),
+        (platform_form_pages.quote_new, {"template": "name = 1"}),
+        (platform_form_pages.quote_change, {"budget": "5"}),
     ],
 )
 def test_quotes_count_like_the_orders_that_they_are_of(
@@ -85,5 +84,5 @@ def test_quotes_count_like_the_orders_that_they_are_of(
 
 def test_the_quote_of_a_large_template_counts_as_several(page: Page) -> None:
     """Its size counts as that of an order does."""
-    kinds = [page.outcome(platform_forms.quote_new, ANN, template=_LARGE) for _ in range(2)]
+    kinds = [page.outcome(platform_form_pages.quote_new, ANN, template=_LARGE) for _ in range(2)]
     assert kinds == [BegunError, Refusal]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from merkatd.web.forms import MOST_FIELDS, MOST_LONG_BYTES, Form, decoded, fields_of
+from merkatd.web.base.form_reader import MOST_FIELDS, MOST_LONG_BYTES, Form, decoded, fields_of
 
 _N = MOST_LONG_BYTES
 _WORDS = [

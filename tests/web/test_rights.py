@@ -1,6 +1,6 @@
 """A tenant sees its own and nothing else."""
 
-from merkatd.web.routes import ROUTES
+from merkatd.web.base.routes import ROUTES
 from tests.api.xmlrpc.site import ANN, BOB
 from tests.web.site import ANNS, PageSite
 

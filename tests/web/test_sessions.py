@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.web import sessions as kept
-from merkatd.web.sessions import Sessions
+from merkatd.web import browser_sessions as kept
+from merkatd.web.browser_sessions import Sessions
 from tests.api.xmlrpc.site import ANN, BOB
 from tests.web.site import PageSite
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from merkatd.cluster import Plan
 from merkatd.limits import Limits
-from merkatd.web.drawing import hosts_of
-from merkatd.web.pages.lists import ROWS
-from merkatd.web.pages.tenant_rows import tenants_table
-from merkatd.web.pages.vm_gets import gets_table, has_less
+from merkatd.web.layout.page_frame import ROWS
+from merkatd.web.pages.row_tables import tenants_table
+from merkatd.web.pages.visible_rows import hosts_of
+from merkatd.web.pages.vm_pages import gets_table, has_less
 from tests.web.presents import WHOLE, present_of
 
 HOSTS = 3

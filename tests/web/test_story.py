@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from merkatd.web.goals import Goal, of_platform
-from merkatd.web.markup import joined
-from merkatd.web.pages.goal_rows import ending, progress, verdict
-from merkatd.web.pages.story import story
+from merkatd.web.base.goals import Goal, of_platform
+from merkatd.web.layout.html import joined
+from merkatd.web.pages.overview_page import story
+from merkatd.web.pages.row_tables import ending, progress, verdict
 
 GOAL = Goal(
     name="weather", owner=2, state="running", platform=1, began_s=0.0, deadline_s=100.0,

@@ -7,11 +7,11 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from merkatd.api.xmlrpc.forwarded import Proxies
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.web.answers import Answer, Asked, Live
-from merkatd.web.hosts import OwnHosts
-from merkatd.web.server import VisitFactory
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.settings import Settings
+from merkatd.web.base.responses import Answer, Asked, Live
+from merkatd.web.base.served_names import OwnHosts
+from merkatd.web.web_server import VisitFactory
 
 _Transport: Any = StringTransport  # Twisted's testing has no types
 ADDRESS = "192.0.2.1"

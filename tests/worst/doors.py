@@ -9,15 +9,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from merkatd.api.control import LONGEST_REQUEST, ControlFactory
-from merkatd.api.questions import QuestionError
-from merkatd.api.xmlrpc.forwarded import Proxies
-from merkatd.api.xmlrpc.server import CallFactory
-from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.control.control_server import LONGEST_REQUEST, ControlFactory
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.http_server import CallFactory
+from merkatd.api.http.settings import Settings
 from merkatd.base.toml_reader import duration
 from merkatd.opennebula.driver.driver_request import ActionError, read_action
-from merkatd.web.forms import fields_of
-from merkatd.web.hosts import host_name
+from merkatd.service import QuestionError
+from merkatd.web.base.form_reader import fields_of
+from merkatd.web.base.served_names import host_name
 from tests.worst.search import Parser
 
 HEAD = 16_384

@@ -10,9 +10,9 @@ from controllers.monitors.batch_systems.slurm import Slurm
 from controllers.monitors.iteration_count import PATTERN, Count, counted
 from controllers.monitors.log_probe import Position
 from controllers.monitors.ssh_pool import MOST_BYTES
-from merkatd.api.questions.groups import LONGEST_TEMPLATE
 from merkatd.base.line_patterns import pattern_of
 from merkatd.embedded.model import template_text
+from merkatd.service.groups import LONGEST_TEMPLATE
 from tests.worst.search import Parser
 
 MONITOR_S = 1.0

@@ -4,10 +4,9 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.api.questions.groups import LONGEST_TEMPLATE
-from merkatd.api.xmlrpc.decoding import call_of
-from merkatd.api.xmlrpc.settings import Settings as ApiSettings
-from merkatd.api.xmlrpc.words import RpcFault
+from merkatd.api.http.settings import Settings as ApiSettings
+from merkatd.api.xmlrpc.codec import call_of
+from merkatd.api.xmlrpc.errors import RpcFault
 from merkatd.currency.credits import parse_month
 from merkatd.fleets.vm_template_source import vm_template
 from merkatd.fleets.vm_template_text import TemplateError, size, wrong
@@ -17,8 +16,9 @@ from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
 from merkatd.platforms.lifecycle.template_reader import LONGEST, moment_of_text, read_template
 from merkatd.protocol.bus_messages import TO_DAEMON, VERSION
 from merkatd.protocol.wire_format import LARGEST_BYTES, unpack
-from merkatd.web.channel import cookie_of
-from merkatd.web.forms import MOST_LONG_BYTES, fields_of
+from merkatd.service.groups import LONGEST_TEMPLATE
+from merkatd.web.base.form_reader import MOST_LONG_BYTES, fields_of
+from merkatd.web.web_server import cookie_of
 from tests.worst.devices import OF_POOLS
 from tests.worst.doors import DOORS
 from tests.worst.estate import OF_ESTATE

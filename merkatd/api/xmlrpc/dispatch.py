@@ -1,4 +1,4 @@
-"""A call from its bytes to the bytes of its answer: taken apart, allowed, done, refused."""
+"""A call from its bytes to the bytes of its answer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,21 +6,24 @@ from typing import Any
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
-from merkatd.api.questions import NotNowError, QuestionError
-from merkatd.api.xmlrpc import encoding
-from merkatd.api.xmlrpc.admission import Admission
-from merkatd.api.xmlrpc.decoding import RpcCall, claimed_session
-from merkatd.api.xmlrpc.held import Held
+from merkatd.api.http.admission import Admission, Held
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.http_server import CallFactory, Door, opened
+from merkatd.api.http.settings import Settings
+from merkatd.api.xmlrpc import codec
+from merkatd.api.xmlrpc.call_parsing import Parsing
+from merkatd.api.xmlrpc.codec import RpcCall, claimed_session
+from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
+from merkatd.api.xmlrpc.method_table import Method
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.api.xmlrpc.parsing import Parsing
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.table import Caller, House, Method
-from merkatd.api.xmlrpc.words import Code, FaultCode, Refusal, RpcFault, TooManyRefusal
 from merkatd.ledger import LedgerError, NotFoundError
 from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.service import NotNowError, QuestionError
+from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
+from merkatd.service.base.identity import Caller
+from merkatd.service.services import House
 
 _LONGEST_LOGGED = 200
-
 _log = Logger()
 
 
@@ -37,18 +40,18 @@ class Dispatch:
         try:
             found, session, arguments = await self._taken(body, address)
         except RpcFault as wrong:
-            return encoding.fault(wrong)
+            return codec.fault(wrong)
         except Refusal as refusal:
-            return _held_if_too_many(refusal, encoding.refused("merkat", refusal))
+            return _held_if_too_many(refusal, codec.refused("merkat", refusal))
         try:
             done = await self._done(found, session, arguments, address, len(body))
-            if encoding.is_large(done):
-                return await self.house.world.executor.run(lambda: encoding.answer(done))
-            return encoding.answer(done)
+            if codec.is_large(done):
+                return await self.house.world.executor.run(lambda: codec.answer(done))
+            return codec.answer(done)
         except RpcFault as wrong:
-            return encoding.fault(wrong)
+            return codec.fault(wrong)
         except Exception as error:  # noqa: BLE001 - each caller is answered, and the daemon lives on
-            refused = encoding.refused(found.name, refusal_of(found.name, error))
+            refused = codec.refused(found.name, refusal_of(found.name, error))
             return _held_if_too_many(error, refused)
 
     async def _taken(self, body: bytes, address: str) -> tuple[Method, str, list[Any]]:
@@ -119,3 +122,11 @@ _CODES: Mapping[type[Exception], Code] = {
     CancelledError: Code.INTERNAL,
 }
 """The first that fits counts."""
+
+
+def serve(reactor: Any, settings: Settings, dispatch: Dispatch) -> Door:
+    """Open the port. Raises NotServedError."""
+    proxies = Proxies(settings.trusted_proxies or ())
+    known = dispatch.admission.known
+    factory = CallFactory(reactor, settings, dispatch.answer, proxies, known)
+    return opened(reactor, settings, factory, "api")

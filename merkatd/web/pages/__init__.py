@@ -1,12 +1,10 @@
 """The pages, by what they are about; each puts its routes into the table."""
 
-from merkatd.web.pages import decisions as decisions
-from merkatd.web.pages import hosts as hosts
-from merkatd.web.pages import orders as orders
-from merkatd.web.pages import overview as overview
-from merkatd.web.pages import periods as periods
-from merkatd.web.pages import plan as plan
-from merkatd.web.pages import platform_forms as platform_forms
-from merkatd.web.pages import platforms as platforms
-from merkatd.web.pages import tenants as tenants
-from merkatd.web.pages import vms as vms
+from merkatd.web.pages import host_pages as host_pages
+from merkatd.web.pages import order_pages as order_pages
+from merkatd.web.pages import overview_page as overview_page
+from merkatd.web.pages import period_pages as period_pages
+from merkatd.web.pages import platform_form_pages as platform_form_pages
+from merkatd.web.pages import platform_pages as platform_pages
+from merkatd.web.pages import tenant_pages as tenant_pages
+from merkatd.web.pages import vm_pages as vm_pages

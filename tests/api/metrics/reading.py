@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from merkatd.api.metrics.figures import Figures
+from merkatd.api.metrics.metric_registry import Figures
 
 
 def samples(figures: Figures) -> dict[tuple[str, ...], float]:

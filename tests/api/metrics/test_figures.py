@@ -11,11 +11,10 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
 from merkatd import ledger
-from merkatd.api.metrics.balances import Balances
-from merkatd.api.metrics.calls import Calls
-from merkatd.api.metrics.fairness import Fair, fairness
-from merkatd.api.metrics.figures import Figures
-from merkatd.api.metrics.health import health
+from merkatd.api.metrics.call_metrics import Calls
+from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.metrics_server import health
+from merkatd.api.metrics.period_metrics import Balances, Fair, fairness
 from merkatd.base.clock import Inline
 from merkatd.cluster import Migrate, VmState
 from merkatd.cluster.snapshot_json import loads

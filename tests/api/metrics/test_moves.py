@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.metrics.figures import Figures
+from merkatd.api.metrics.metric_registry import Figures
 from merkatd.database.scheduler.order_store import Order
 from tests.api.metrics.reading import samples
 from tests.scheduler.frontend import Frontend

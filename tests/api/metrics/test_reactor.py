@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from merkatd.api.metrics.reactor import BEAT_S, GARBAGE, Holds
+from merkatd.api.metrics.reactor_metrics import BEAT_S, GARBAGE, Holds
 from tests.opennebula.worlds import RealTime
 
 

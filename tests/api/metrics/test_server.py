@@ -11,9 +11,8 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from merkatd.api.metrics.figures import Figures
-from merkatd.api.metrics.health import Health
-from merkatd.api.metrics.server import Kept, PortError, listen
+from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.metrics_server import Health, Kept, PortError, listen
 from tests.opennebula.worlds import RealTime
 
 Get = Callable[..., tuple[int, str, str]]

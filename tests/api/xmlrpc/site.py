@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from merkatd.api.ask import ControlError, ask
+from merkatd.api.control.control_client import ControlError, ask
 from merkatd.client import Merkat
 
 PASSWORD = "hush-hush-secret"  # noqa: S105 - of users of a cloud that lives as long as a test

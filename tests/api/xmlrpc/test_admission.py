@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from merkatd.api.xmlrpc.admission import Admission
-from merkatd.api.xmlrpc.forwarded import Proxies, counted
-from merkatd.api.xmlrpc.identity import Logins
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.table import Caller
-from merkatd.api.xmlrpc.turns import FairTurns
-from merkatd.api.xmlrpc.words import Code, Refusal, TooManyRefusal
-from merkatd.api.xmlrpc.wrong import WrongPasswords
+from merkatd.api.http.admission import Admission, WrongPasswords
+from merkatd.api.http.forwarded_addresses import Proxies, counted
+from merkatd.api.http.settings import Settings
+from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
+from merkatd.service.base.identity import Caller, Logins
+from merkatd.service.base.turns import FairTurns
 
 GOOD = {"ann:right": 2, "bob:right": 3}
 HOME, CAFE, EVIL = "192.0.2.1", "192.0.2.2", "198.51.100.9"

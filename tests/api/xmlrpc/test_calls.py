@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from merkatd.api.xmlrpc.method_table import Method
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.api.xmlrpc.reference import PAGE, example, page
-from merkatd.api.xmlrpc.table import Method
+from merkatd.api.xmlrpc.xmlrpc_reference import PAGE, example, page
 from merkatd.client import (
     Administration,
     BadCallError,
@@ -139,7 +139,7 @@ class TestTenantsPage:
 
 class TestReference:
     def test_the_page_is_up_to_date(self) -> None:
-        """`python -m merkatd.api.xmlrpc.reference` writes exactly what is there."""
+        """`python -m merkatd.api.xmlrpc.xmlrpc_reference` writes exactly what is there."""
         assert (ROOT / PAGE).read_text(encoding="utf-8") == page()
 
     @pytest.mark.parametrize("name", sorted(METHODS))

@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from merkatd.api.xmlrpc.forwarded import Proxies
-from merkatd.api.xmlrpc.held import Held
-from merkatd.api.xmlrpc.known import KnownAddresses
-from merkatd.api.xmlrpc.server import CallFactory
-from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.http.admission import Held
+from merkatd.api.http.connection_places import KnownAddresses
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.http_server import CallFactory
+from merkatd.api.http.settings import Settings
 
 ROOM = 24
 HONEST = "192.0.2.1"

@@ -11,15 +11,15 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from merkatd.api.xmlrpc import handshakes
-from merkatd.api.xmlrpc.forwarded import Proxies
-from merkatd.api.xmlrpc.handshakes import Handshakes, TlsFactory, first_message_is_whole
-from merkatd.api.xmlrpc.known import KnownAddresses
-from merkatd.api.xmlrpc.server import CallFactory, opened
-from merkatd.api.xmlrpc.settings import Settings
+from merkatd.api.http import tls_handshakes
+from merkatd.api.http.connection_places import KnownAddresses
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.http_server import CallFactory, opened
+from merkatd.api.http.settings import Settings
+from merkatd.api.http.tls_handshakes import Handshakes, TlsFactory, first_message_is_whole
 from tests.opennebula.test_https import Authority
 
-AT_ONCE = int(handshakes.PER_ADDRESS_S * handshakes.BURST_S)
+AT_ONCE = int(tls_handshakes.PER_ADDRESS_S * tls_handshakes.BURST_S)
 HONEST = "192.0.2.1"
 PROXY = "192.0.2.200"
 STRANGERS = [f"198.51.100.{number}" for number in range(1, 41)]
@@ -171,7 +171,7 @@ def test_an_address_opens_so_many_connections(door: Door) -> None:
     assert come("192.0.2.2", 3 * AT_ONCE) == AT_ONCE
     assert come("192.0.2.3", 3) == 3
     door.clock.advance(1.0)
-    assert come("192.0.2.2", 100) == int(handshakes.PER_ADDRESS_S)
+    assert come("192.0.2.2", 100) == int(tls_handshakes.PER_ADDRESS_S)
     assert come(PROXY, 5 * AT_ONCE) == 5 * AT_ONCE
 
 

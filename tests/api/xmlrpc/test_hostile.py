@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.api.xmlrpc.decoding import RpcCall, call_of
-from merkatd.api.xmlrpc.encoding import answer
-from merkatd.api.xmlrpc.words import RpcFault
+from merkatd.api.xmlrpc.codec import RpcCall, answer, call_of
+from merkatd.api.xmlrpc.errors import RpcFault
 from tests.api.xmlrpc.site import ANN, BOB, Site
 
 SQL = "'; DROP TABLE bids; --"

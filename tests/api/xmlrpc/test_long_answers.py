@@ -7,15 +7,15 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, execute
 from twisted.internet.task import Clock
 
-from merkatd.api.xmlrpc import encoding, market_calls
+from merkatd.api.http.settings import Settings
+from merkatd.api.xmlrpc import codec
 from merkatd.api.xmlrpc.dispatch import Dispatch
-from merkatd.api.xmlrpc.identity import Identity
-from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.api.xmlrpc.orders import Orders
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.api.xmlrpc.table import Caller, House
+from merkatd.api.xmlrpc.methods import METHODS, market_methods
 from merkatd.currency.credits import month_of
 from merkatd.currency.statement import Statement, StatementLine
+from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.order_limits import Orders
+from merkatd.service.services import House
 
 _LINE = StatementLine(
     vm=1,
@@ -115,7 +115,7 @@ def test_a_user_has_one_vm_explained_at_a_time(
         """Nothing is looked up."""
 
     questions.answer = answer
-    monkeypatch.setattr(market_calls, "_row", row)
+    monkeypatch.setattr(market_methods, "_row", row)
     function = METHODS["merkat.vm.explain"].function
     for caller in (_ANN, _ANN, _BOB, _CAT):
         ensureDeferred(function(house, caller, 1))  # type: ignore[arg-type]
@@ -128,7 +128,7 @@ def test_rows_are_written_aside(house: House, monkeypatch: pytest.MonkeyPatch) -
     """Those of a statement, and those of any answer."""
     executor: Any = house.world.executor
     written: list[bool] = []
-    kept = encoding.encoded
+    kept = codec.encoded
 
     def noted(value: Any) -> Any:
         written.append(executor.runs)
@@ -137,7 +137,7 @@ def test_rows_are_written_aside(house: House, monkeypatch: pytest.MonkeyPatch) -
     async def done(*_: Any) -> Any:
         return answers.pop(0)
 
-    monkeypatch.setattr(encoding, "encoded", noted)
+    monkeypatch.setattr(codec, "encoded", noted)
     clock = Clock()
     dispatch = Dispatch(house, Settings(), clock)
     monkeypatch.setattr(dispatch, "_done", done)

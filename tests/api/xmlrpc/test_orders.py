@@ -7,11 +7,11 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.api.xmlrpc.identity import Identity
+from merkatd.api.xmlrpc.method_table import Method, structs
 from merkatd.api.xmlrpc.methods import METHODS
-from merkatd.api.xmlrpc.orders import SMALL, Orders
-from merkatd.api.xmlrpc.table import Caller, Method, structs
-from merkatd.api.xmlrpc.words import Refusal
+from merkatd.service.base.errors import Refusal
+from merkatd.service.base.identity import Caller, Identity
+from merkatd.service.base.order_limits import SMALL, Orders
 
 READING = ("info", "list", "history", "explain", "version")
 ANN, ADMIN = (

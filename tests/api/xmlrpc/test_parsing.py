@@ -9,15 +9,15 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from merkatd.api.xmlrpc import decoding
-from merkatd.api.xmlrpc.channel import Channel
-from merkatd.api.xmlrpc.decoding import claimed_session
+from merkatd.api.http.admission import Held
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.http_channel import Channel
+from merkatd.api.http.http_server import CallFactory
+from merkatd.api.http.settings import Settings
+from merkatd.api.xmlrpc import codec
+from merkatd.api.xmlrpc.codec import claimed_session
 from merkatd.api.xmlrpc.dispatch import Dispatch
-from merkatd.api.xmlrpc.forwarded import Proxies
-from merkatd.api.xmlrpc.held import Held
-from merkatd.api.xmlrpc.identity import Logins
-from merkatd.api.xmlrpc.server import CallFactory
-from merkatd.api.xmlrpc.settings import Settings
+from merkatd.service.base.identity import Logins
 from tests.api.xmlrpc.test_admission import EVIL, GOOD, HOME, OpenNebula
 from tests.api.xmlrpc.test_pipelined import Unread
 
@@ -68,14 +68,14 @@ class Scene:
         logins = Logins(OpenNebula(), clock, kept_s=10.0, refusal_kept_s=2.0)
         house: Any = SimpleNamespace(logins=logins, version="1")
         self.dispatch = Dispatch(house, Settings(), clock)
-        feed = decoding.Taking.feed
+        feed = codec.Taking.feed
 
-        def counting(taking: decoding.Taking, piece: bytes, *, last: bool) -> None:
+        def counting(taking: codec.Taking, piece: bytes, *, last: bool) -> None:
             clock.parsed += len(piece)
             self.total += len(piece)
             feed(taking, piece, last=last)
 
-        monkeypatch.setattr(decoding.Taking, "feed", counting)
+        monkeypatch.setattr(codec.Taking, "feed", counting)
 
     def send(self, body: bytes, address: str) -> list[Any]:
         """Where the answer to a call will be."""
@@ -158,13 +158,13 @@ def test_a_call_that_is_given_up_is_parsed_no_further(scene: Scene) -> None:
 def test_a_whole_large_call_is_read_as_a_small_one_is(scene: Scene) -> None:
     """Piece by piece: values, faults and all."""
     big = wire.dumps((GOOD_LOGIN, ["x" * 100, 1.5, "ä<&"] * 1_000), "merkat.none").encode()
-    assert decoding.call_of(big, 16).arguments[0] == GOOD_LOGIN
+    assert codec.call_of(big, 16).arguments[0] == GOOD_LOGIN
     found: list[Any] = []
     taking = Deferred.fromCoroutine(scene.dispatch._parsing.call_of(big, HOME))
     taking.addCallback(found.append)
     while not found:
         scene.clock.turn()
-    assert found == [decoding.call_of(big, 16)]
+    assert found == [codec.call_of(big, 16)]
 
 
 @pytest.mark.parametrize("session", ["ann:pw", "ann:<&>\"'", "änn:ß😀", "", "a b:  c"])

@@ -9,11 +9,11 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.logger import capturedLogs
 
-from merkatd.api.metrics import server as metrics
-from merkatd.api.xmlrpc.forwarded import Proxies
-from merkatd.api.xmlrpc.server import CallFactory
-from merkatd.api.xmlrpc.settings import Settings
-from merkatd.web.answers import Answer, Asked
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.http_server import CallFactory
+from merkatd.api.http.settings import Settings
+from merkatd.api.metrics import metrics_server as metrics
+from merkatd.web.base.responses import Answer, Asked
 from tests.web.visits import Visits
 
 _Transport: Any = StringTransport  # Twisted's testing has no types

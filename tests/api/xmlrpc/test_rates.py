@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.api.xmlrpc.rates import Rates
+from merkatd.base.rate_limit import Rates
 
 
 @given(gaps=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=200))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from merkatd.api.xmlrpc.identity import Identity, Logins
+from merkatd.service.base.identity import Identity, Logins
 from tests.opennebula.worlds import ADMIN, in_memory
 
 PASSWORD = "carols own"  # noqa: S105 - of this test

@@ -1,0 +1,1 @@
+"""The control socket of commands on the same machine."""

@@ -1,0 +1,156 @@
+"""The control socket: commands on the same machine ask the daemon, one line of JSON each way.
+
+A request is {"question": NAME, ...arguments}, an answer {"answer": VALUE} or {"error": TEXT}.
+Only the daemon's own user can open the socket.
+"""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.interfaces import IListeningPort
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+from twisted.protocols.basic import LineReceiver
+
+from merkatd.api.control.control_client import ControlError
+from merkatd.service import QuestionError, Questions
+
+LONGEST_REQUEST = 1 << 16
+
+_log = Logger()
+
+
+class _Line(LineReceiver):
+    """One connection: its next question is read when the one before it is answered.
+
+    So a connection costs one question and one answer, however many are sent or left unread, and
+    between two of its questions the daemon does what else there is to do.
+    """
+
+    delimiter = b"\n"
+    MAX_LENGTH = LONGEST_REQUEST
+
+    def __init__(self, clock: Any, questions: Questions) -> None:
+        self._questions = questions
+        self._unread = _Unread(clock, self)
+
+    def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
+        """A command has connected."""
+        transport: Any = self.transport  # Twisted's interface has no type
+        transport.registerProducer(self._unread, True)
+
+    def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Answer it, and read nothing meanwhile."""
+        self.pauseProducing()  # type: ignore[no-untyped-call]  # Twisted has no type for it
+        ensureDeferred(self._answer(line))
+
+    async def _answer(self, line: bytes) -> None:
+        transport: Any = self.transport
+        try:
+            question, arguments = _question(line)
+        except ValueError as error:
+            # The other end speaks something else, and each of its lines would be answered.
+            transport.write(json.dumps({"error": str(error)}).encode() + b"\n")
+            transport.loseConnection()
+            return
+        transport.write(await self._reply(question, arguments))
+        self._unread.then_read_on()
+
+    async def _reply(self, question: str, arguments: dict[str, Any]) -> bytes:
+        try:
+            return json.dumps(await self._said(question, arguments)).encode() + b"\n"
+        except Exception:  # noqa: BLE001 - the daemon lives on, the asker is told
+            _log.failure("A question on the control socket failed")
+            return b'{"error": "the daemon failed to answer; its log says why"}\n'
+
+    async def _said(self, question: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"answer": await self._questions.answer(question, arguments)}
+        except QuestionError as error:
+            return {"error": str(error)}
+
+
+def _question(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Return a question and its arguments. Raise ValueError for any other line."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("expected one line of JSON") from None
+    if not isinstance(request, dict) or not isinstance(request.get("question"), str):
+        raise ValueError('expected {"question": NAME, ...}')  # noqa: TRY004 - of a request
+    return request.pop("question"), request
+
+
+class _Unread:
+    """Whether a connection holds answers that its asker has not read yet."""
+
+    def __init__(self, clock: Any, line: Any) -> None:
+        self._clock = clock
+        self._line = line
+        self._full = False
+        self._waits = False
+        self._ended = False
+
+    def then_read_on(self) -> None:
+        """Let the next question in, soon, once the answers are read."""
+        self._clock.callLater(0, self._read_on)
+
+    def _read_on(self) -> None:
+        self._waits = self._full
+        if not self._full and not self._ended:
+            self._line.resumeProducing()
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Too much is unread."""
+        self._full = True
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """It is read."""
+        self._full = False
+        if self._waits:
+            self._waits = False
+            self._line.resumeProducing()
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """The connection has ended, and what it still asked is not answered."""
+        self._ended = True
+
+
+class ControlFactory(Factory):
+    """Makes a connection for everybody who asks."""
+
+    noisy = False
+
+    def __init__(self, clock: Any, questions: Questions) -> None:
+        self._clock = clock
+        self._questions = questions
+
+    def buildProtocol(self, _address: object) -> _Line:  # noqa: N802 - Twisted's name
+        """A new connection."""
+        return _Line(self._clock, self._questions)
+
+
+def listen(reactor: Any, path: Path, questions: Questions) -> IListeningPort:
+    """Open the socket; ControlError where another daemon has it. A dead one's is taken over."""
+    if path.exists():
+        if _answers(path):
+            raise ControlError(f"{path}: another daemon listens here")
+        path.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    port: IListeningPort = reactor.listenUNIX(
+        str(path), ControlFactory(reactor, questions), mode=0o600
+    )
+    return port
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True

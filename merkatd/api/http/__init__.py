@@ -1,0 +1,1 @@
+"""HTTP bounded in size, time and number, for tenants and browsers."""

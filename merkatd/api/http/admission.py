@@ -1,0 +1,229 @@
+"""Answers that are held back: the connections of a caller over its limits carry few calls.
+
+The wait is of that user from that address alone. An attacker elsewhere makes nobody wait but
+itself, and a neighbour behind the same address makes the others wait for their own users only.
+The table holds hashes: a stranger chooses the names, and how long they are.
+
+# Note [Admission]
+A login that OpenNebula answered for lately is known without asking: its calls count for the user
+alone, wait for nothing but the user's own limits, and come first while OpenNebula hangs. A login
+that was good within the last hour is familiar: OpenNebula is asked again, in turns that
+strangers can't take. All others are strangers: they share few turns, one address at most half
+of them, and their calls count for the address. Wrong passwords make the same user wait at the
+same address (`wrong`).
+Example: 200 wrong logins a second from 10.0.0.9 use up that address's calls and four of eight
+turns. A user with a session at 10.0.0.9 goes on; a user who signs in from 10.0.0.8 gets a turn.
+So it is where 10.0.0.9 has all places of those that wait: the user takes none while a turn is
+free, and else the place of the newest of 10.0.0.9, which is refused.
+"""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from copy import copy
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar
+
+from twisted.internet.task import deferLater
+
+from merkatd.api.http.connection_places import KnownAddresses
+from merkatd.api.http.settings import Settings
+from merkatd.base.rate_limit import Rates
+from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
+from merkatd.service.base.identity import Caller, Identity, Logins, is_login
+from merkatd.service.base.turns import FairTurns
+
+HELD_S = 0.5
+"""For so long. Meanwhile nothing more is read from that connection than a packet or two."""
+
+
+class Held(NamedTuple):
+    """An answer to a call that came too early."""
+
+    body: bytes
+
+
+_FREE = 5
+"""Wrong passwords without a wait: typing errors."""
+_FIRST_S = 1.0
+_LONGEST_S = 60.0
+_FORGOTTEN_S = 900.0
+_MOST_KEPT = 10_000
+_Who = bytes
+"""A keyed hash of a user's name and an address."""
+
+
+class _Tries(NamedTuple):
+    wrong: int
+    last_s: float
+
+    def wait_s(self) -> float:
+        over = self.wrong - _FREE
+        return 0.0 if over < 0 else min(_FIRST_S * 2.0 ** min(over, 20), _LONGEST_S)
+
+
+class WrongPasswords:
+    """How long each user has to wait at each address."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._tries: OrderedDict[_Who, _Tries] = OrderedDict()
+        """In the order of their last times."""
+
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        return len(self._tries)
+
+    def wait_s(self, user: str, address: str, now_s: float) -> float:
+        """Return the seconds until the next password is looked at; 0 where it is now."""
+        tries = self._tries.get(self._who(user, address))
+        return 0.0 if tries is None else max(tries.last_s + tries.wait_s() - now_s, 0.0)
+
+    def count(self, user: str, address: str, now_s: float) -> None:
+        """Count a wrong one, and forget those that were counted too long ago."""
+        self._forget(now_s)
+        who = self._who(user, address)
+        before = self._tries.pop(who, _Tries(0, now_s))
+        self._tries[who] = _Tries(before.wrong + 1, now_s)
+        while len(self._tries) > _MOST_KEPT:
+            self._tries.popitem(last=False)
+
+    def forgive(self, user: str, address: str) -> None:
+        """Forget them: the right one was said."""
+        self._tries.pop(self._who(user, address), None)
+
+    def _forget(self, now_s: float) -> None:
+        while self._tries:
+            oldest = next(iter(self._tries))
+            if now_s - self._tries[oldest].last_s <= _FORGOTTEN_S:
+                return
+            del self._tries[oldest]
+
+    def _who(self, user: str, address: str) -> _Who:
+        # No address has a line break in it.
+        text = f"{address}\n{user}".encode()
+        return blake2b(text, key=self._key, digest_size=16).digest()
+
+
+_REFUSED_LOGIN = 10.0
+"""So many calls a refused login counts as."""
+_WAITING_STRANGERS = 64
+"""So many wait, at both doors together."""
+REFUSED_EVERY_S = 0.5
+"""The answer to a wrong password waits for the next multiple of this time, counted from its call:
+OpenNebula refuses an unknown user sooner than one whom a directory knows."""
+_STRANGER_BYTES = 1_024.0
+"""So many bytes of a stranger's call count as another call: to parse them takes up to 0.1 ms,"""
+_USER_BYTES = 4_096.0
+"""and so many of a user's."""
+_USERS_PART = 4
+"""A user has at most one turn in so many."""
+Result = TypeVar("Result")
+
+
+class Admission:
+    """Lets calls in."""
+
+    def __init__(self, logins: Logins, settings: Settings, clock: Any) -> None:
+        self._logins = logins
+        self._clock = clock
+        self._in_flight = settings.in_flight
+        self._users = Rates(settings.user_calls, settings.burst_s)
+        self._addresses = Rates(settings.address_calls, settings.burst_s)
+        self._wrong = WrongPasswords()
+        self.known = KnownAddresses()
+        few = settings.unknown_in_flight
+        self._strangers = FairTurns(few, per_key=_half(few), waiting=_WAITING_STRANGERS)
+        self._familiar = FairTurns(few, per_key=_half(few))
+        self.turns = self._new_turns()
+
+    def apart(self) -> "Admission":
+        """Return the same limits with turns of their own: one door's work never fills another."""
+        other = copy(self)
+        other.turns = self._new_turns()
+        return other
+
+    def wait_s(self, address: str, size: int = 0) -> float:
+        """Count a call from this address; return the seconds it is too early by, 0 for none."""
+        calls = self._addresses.part(1.0 + size / _STRANGER_BYTES)
+        return self._addresses.take(address, self._clock.seconds(), calls)
+
+    def heed(self, address: str, wait_s: float, *, known: bool, size: int = 0) -> None:
+        """Raise Refusal for a call that came too early, unless it is from a known user.
+
+        A known user's call counts for that user, and not for the address.
+        """
+        if known and not wait_s:
+            calls = self._addresses.part(1.0 + size / _STRANGER_BYTES)
+            self._addresses.fine(address, self._clock.seconds(), -calls)
+        elif not known:
+            _allow(wait_s, f"calls from address {address}")
+
+    def knows(self, session: str) -> bool:
+        """Return whether OpenNebula said within the last hour that this login is good."""
+        return self._logins.is_good(session) or self._logins.is_familiar(session)
+
+    async def admitted(
+        self,
+        session: str,
+        address: str,
+        work: Callable[[Caller], Awaitable[Result]],
+        size: int = 0,
+    ) -> Result:
+        """Return what the work returns for this login's user, in its turn. Raises Refusal."""
+        identity = await self._identified(session, address)
+        now_s = self._clock.seconds()
+        self.known.note(address, identity.uid, now_s)
+        calls = self._users.part(1.0 + size / _USER_BYTES)
+        wait_s = self._users.take(identity.uid, now_s, calls)
+        if wait_s:
+            # A flood counts for its address too, whoever sends it.
+            self._addresses.fine(address, now_s, 1.0)
+        _allow(wait_s, f"calls of user {identity.uid}")
+        return await self.turns.run(identity.uid, lambda: work(Caller(identity, session)))
+
+    async def _identified(self, session: str, address: str) -> Identity:
+        if self._logins.is_known(session):
+            return await self._logins.who(session)
+        began_s = self._clock.seconds()
+        if not is_login(session):
+            # No name is counted: a stranger may send any text as one.
+            self._addresses.fine(address, began_s, _REFUSED_LOGIN)
+            await self._until_a_refusal_is_due(began_s)
+            return await self._logins.who(session)
+        user = session.partition(":")[0]
+        if self._logins.is_familiar(session):
+            lane, key = self._familiar, user
+        else:
+            wait_s = self._wrong.wait_s(user, address, self._clock.seconds())
+            _allow(wait_s, "wrong passwords of this user from this address")
+            lane, key = self._strangers, address
+        try:
+            identity = await lane.run(key, lambda: self._logins.who(session))
+        except Refusal as refusal:
+            if refusal.code is Code.AUTHENTICATION:
+                now_s = self._clock.seconds()
+                self._addresses.fine(address, now_s, _REFUSED_LOGIN)
+                self._wrong.count(user, address, now_s)
+                await self._until_a_refusal_is_due(began_s)
+            raise
+        self._wrong.forgive(user, address)
+        return identity
+
+    async def _until_a_refusal_is_due(self, began_s: float) -> None:
+        """Wait, holding no turn meanwhile."""
+        passed_s = self._clock.seconds() - began_s
+        wait_s = REFUSED_EVERY_S * (passed_s // REFUSED_EVERY_S + 1) - passed_s
+        await deferLater(self._clock, wait_s)
+
+    def _new_turns(self) -> FairTurns:
+        return FairTurns(self._in_flight, per_key=max(self._in_flight // _USERS_PART, 1))
+
+
+def _half(number: int) -> int:
+    return max(number // 2, 1)
+
+
+def _allow(wait_s: float, what: str) -> None:
+    if wait_s > 0:
+        raise TooManyRefusal(f"Too many {what}: try again in {wait_s:.2g} s.")

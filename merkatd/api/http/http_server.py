@@ -1,0 +1,248 @@
+"""The port, with or without TLS."""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509 import load_pem_x509_certificates
+from OpenSSL import SSL
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IOpenSSLContextFactory
+from twisted.web.http import HTTPFactory
+from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
+
+from merkatd.api.http.connection_places import ByAddress, KnownAddresses, Places
+from merkatd.api.http.forwarded_addresses import Proxies, counted
+from merkatd.api.http.http_channel import Channel
+from merkatd.api.http.settings import Settings
+from merkatd.api.http.tls_handshakes import Handshakes, guard
+
+_CIPHERS = b"ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Those of TLS 1.2 of which a server computes only its signature, with the client's first message;
+those of TLS 1.3 are so."""
+
+
+class CertificateError(Exception):
+    """The files hold no certificate with its key; the message says what would be right."""
+
+
+@implementer(IOpenSSLContextFactory)
+class ServerContext:
+    """What a port needs to speak TLS 1.2 or newer. Raises CertificateError."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._files = certificate, key
+        self._context = _context_of(certificate, key)
+
+    def getContext(self) -> SSL.Context:  # noqa: N802 - Twisted's name
+        """The same for every connection, until there is a new certificate."""
+        return self._context
+
+    def renew(self) -> None:
+        """Read the files anew, for connections from now on. Raises CertificateError."""
+        self._context = _context_of(*self._files)
+
+
+def _context_of(certificate: Path, key: Path) -> SSL.Context:
+    """Return a context with a certificate, those that it was signed with, and its key."""
+    try:
+        own, *signers = load_pem_x509_certificates(_read(certificate))
+    except ValueError:
+        raise CertificateError(f"{certificate}: holds no certificate in PEM") from None
+    context = SSL.Context(SSL.TLS_SERVER_METHOD)
+    context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    context.set_options(SSL.OP_NO_RENEGOTIATION)
+    context.set_cipher_list(_CIPHERS)
+    try:
+        context.use_certificate(own)
+        for signer in signers:
+            context.add_extra_chain_cert(signer)
+        private: Any = load_pem_private_key(_read(key), password=None)
+        context.use_privatekey(private)
+        context.check_privatekey()
+    except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm):
+        raise CertificateError(
+            f"{key}: holds no key of the certificate in {certificate}, in PEM and without a"
+            " password"
+        ) from None
+    return context
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateError(f"{path}: can't be read: {error.strerror}") from None
+
+
+_SWEEP_S = 1.0
+_MIB = 1 << 20
+_UNREAD_BYTES = 1 << 18
+"""What the system keeps of answers that a caller does not read, for each connection."""
+
+
+class NotServedError(Exception):
+    """The tenants' interface can't be opened as configured; the message says why."""
+
+
+class Where(Protocol):
+    """What a section of the configuration says of a port."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+
+    @property
+    def port(self) -> int:
+        """At which port; 0 is any."""
+
+    @property
+    def certificate(self) -> str:
+        """With which certificate, if any."""
+
+    @property
+    def key(self) -> str:
+        """Where the key of that is, if not there too."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether others may come without one."""
+
+
+class Door:
+    """The open port."""
+
+    def __init__(self, port: Any, factory: "CallFactory", context: ServerContext | None) -> None:
+        self._port = port
+        self._factory = factory
+        self._context = context
+        host: Any = self._port.getHost()
+        scheme, name = "https" if context else "http", f"[{host.host}]"
+        self.port: int = host.port
+        self.address = f"{scheme}://{name if ':' in host.host else host.host}:{host.port}/"
+        self.endpoint = f"{self.address}RPC2"
+
+    def renew(self) -> None:
+        """Read the certificate anew, where there is one. Raises CertificateError."""
+        if self._context is not None:
+            self._context.renew()
+
+    async def close(self) -> None:
+        """Close the port, and every connection."""
+        await self._port.stopListening()
+        self._factory.drop_all()
+
+
+def opened(reactor: Any, settings: Where, factory: "CallFactory", section: str) -> Door:
+    """Open a port as a section of the configuration says. Raises NotServedError."""
+    context: ServerContext | None = None
+    if not (settings.certificate or settings.plain or _is_loopback(settings.address)):
+        raise NotServedError(
+            f"{section}.address: {settings.address}: other machines can reach it; name a"
+            f" certificate, or set {section}.plain to let passwords travel in the clear"
+        )
+    where = {"interface": settings.address}
+    try:
+        if settings.certificate:
+            key = Path(settings.key or settings.certificate)
+            context = ServerContext(Path(settings.certificate), key)
+            factory.handshakes = Handshakes(reactor, factory.known)
+            guarded = guard(context, factory, reactor)
+            port = reactor.listenTCP(settings.port, guarded, **where)
+        else:
+            port = reactor.listenTCP(settings.port, factory, **where)
+    except CertificateError as error:
+        raise NotServedError(f"{section}.certificate: {error}") from None
+    except CannotListenError as error:
+        why = error.socketError.strerror
+        at = f"{settings.address}:{settings.port}"
+        raise NotServedError(f"{section}.port: {at}: {why}") from None
+    # Connections inherit it. The system's own bound lets each of them fill several MiB.
+    port.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
+    return Door(port, factory, context)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+class CallFactory(HTTPFactory):
+    """Makes a connection for each who comes, and ends those that keep others from coming."""
+
+    noisy = False
+    speaks: type[Channel] = Channel
+    handshakes: Handshakes | None = None
+    """Those of a door with a certificate."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: Settings,
+        answer: Callable[..., Any],
+        proxies: Proxies,
+        known: KnownAddresses | None = None,
+    ) -> None:
+        # Times are looked after below, all at once, rather than by a timer a connection.
+        super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None is none
+        self.clock = reactor
+        """Tells the time, and does things later."""
+        self.answer = answer
+        self.settings = settings
+        self.proxies = proxies
+        self.known = known or KnownAddresses()
+        self.body_bytes = int(settings.body_mib * _MIB)
+        self.places = Places(
+            settings.connections, settings.connections_per_address, self.known, reactor
+        )
+        self.callers = ByAddress(settings.connections_per_address)
+        """Connections of trusted proxies, by the address whose call is in hand on each."""
+        self._sweeping: Any = None
+
+    def startFactory(self) -> None:  # noqa: N802 - Twisted's name
+        """The port is open."""
+        self._sweeping = self.clock.callLater(_SWEEP_S, self._sweep)
+
+    def stopFactory(self) -> None:  # noqa: N802 - Twisted's name
+        """The port is closed."""
+        if self._sweeping is not None and self._sweeping.active():
+            self._sweeping.cancel()
+
+    def buildProtocol(self, address: Any) -> Any:  # noqa: N802 - Twisted's name
+        """A connection; None, which ends it, where there are too many."""
+        host = address.host
+        name, trusted = counted(host), self.proxies.trust(host)
+        if not trusted and (self.places.has_enough(name) or not self._may_come(name)):
+            return None
+        if not self.places.makes_room(name, trusted=trusted):
+            return None
+        channel = self.speaks(self, host, self.clock.seconds)
+        channel.name, channel.trusted = name, trusted
+        self.places.take(name, channel)
+        return channel
+
+    def _may_come(self, name: str) -> bool:
+        return self.handshakes is None or self.handshakes.allow(name)
+
+    def gone(self, channel: Channel) -> None:
+        """A connection has ended."""
+        self.places.leave(channel.name, channel)
+
+    def drop_all(self) -> None:
+        """End every connection at once."""
+        for channel in self.places:
+            channel.abort()
+
+    def log(self, request: Any) -> None:
+        """Nothing: there are thousands of calls, and each holds a password."""
+
+    def _sweep(self) -> None:
+        for channel in self.places:
+            channel.look_at_the_clock(self.clock.seconds())
+        self._sweeping = self.clock.callLater(_SWEEP_S, self._sweep)

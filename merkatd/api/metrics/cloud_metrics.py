@@ -1,0 +1,183 @@
+"""The cloud as the last period left it, in base units.
+
+Groups are OpenNebula's, made by administrators: there are as many as there are projects or
+departments, never as many as users or VMs.
+
+Labels are bounded: markets, resources and states; never VMs, tenants or hosts, of which there
+may be a hundred thousand.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from prometheus_client.core import GaugeMetricFamily
+
+from merkatd.cluster import Floats, HostState, Ints, Snapshot, VmState
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.phases.announce import Announcement
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a resource is counted in."""
+
+    name: str
+    """As metrics' names end."""
+    scale: float
+    """Base units in one of ours."""
+
+
+UNITS = {
+    "cpu": Unit("cores", 0.01),
+    "memory": Unit("bytes", float(1 << 20)),
+    "network": Unit("bytes_per_second", 125_000.0),
+    "disk": Unit("bytes_per_second", float(1 << 20)),
+}
+"""Ours: percent of a core, MiB, Mbit/s and MiB/s."""
+
+
+def by_group(announcement: Announcement) -> Iterator[GaugeMetricFamily]:
+    """VMs, bids, what was given for them and what that costs, of each group with VMs."""
+    seen, decision = announcement.seen, announcement.decided.decision
+    vms = seen.snapshot.vms
+    groups, owner = np.unique(_group_of(seen), return_inverse=True)
+    known = seen.observation.group_name
+    names = [known.get(group, str(group)) for group in groups.tolist()]
+    counts = GaugeMetricFamily(
+        "merkat_group_vms", "VMs of a group, by state", labels=("group", "state")
+    )
+    for state in VmState:
+        held = np.bincount(owner[vms.state == state], minlength=len(groups))
+        for name, count in zip(names, held.tolist(), strict=True):
+            counts.add_metric((name, state.name.lower()), count)
+    yield counts
+    for number, resource in enumerate(seen.snapshot.resources):
+        unit = UNITS[resource]
+        amount = decision.allocations[:, number] * unit.scale
+        yield _summed(
+            f"merkat_group_{resource}_allocated_{unit.name}",
+            "What the VMs of a group were given",
+            names,
+            owner,
+            amount,
+        )
+    yield _summed(
+        "merkat_group_bids_credits",
+        "What a group bids in all, in credits a period",
+        names,
+        owner,
+        vms.bid.sum(axis=1),
+    )
+    price = np.zeros_like(decision.allocations)
+    priced = vms.market >= 0
+    price[priced] = np.nan_to_num(decision.prices[vms.market[priced]], posinf=0.0)
+    yield _summed(
+        "merkat_group_cost_credits",
+        "What a whole period of what a group was given costs at the announced prices",
+        names,
+        owner,
+        (decision.allocations * price).sum(axis=1),
+    )
+
+
+def _group_of(seen: Seen) -> Ints:
+    """By row of the snapshot; -1 where OpenNebula shows none."""
+    ids, groups = seen.observation.vm_id, seen.observation.vm_group
+    found = np.full(len(seen.snapshot.vms), -1)
+    if len(ids):
+        at = np.minimum(np.searchsorted(ids, seen.snapshot.vms.id), len(ids) - 1)
+        there = ids[at] == seen.snapshot.vms.id
+        found[there] = groups[at[there]]
+    return found
+
+
+def _summed(
+    name: str, help_text: str, names: list[str], owner: Ints, amount: Floats
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, help_text, labels=("group",))
+    sums = np.bincount(owner, weights=amount, minlength=len(names))
+    for group, value in zip(names, sums.tolist(), strict=True):
+        family.add_metric((group,), value)
+    return family
+
+
+Families = Iterator[GaugeMetricFamily]
+
+
+def families(announcement: Announcement) -> Families:
+    """All there is to say of a period that is over."""
+    snapshot = announcement.seen.snapshot
+    yield from _prices(announcement)
+    yield from _goods(snapshot, announcement.decided.decision.allocations)
+    yield _counted("merkat_hosts", "Hosts by state", snapshot.hosts.state, HostState)
+    yield _counted("merkat_vms", "VMs by state", snapshot.vms.state, VmState)
+    ailing = len(announcement.seen.observation.ailing)
+    yield GaugeMetricFamily(
+        "merkat_vms_unreadable", "VMs whose data can't be read, and that are left alone", ailing
+    )
+    yield GaugeMetricFamily(
+        "merkat_hosts_away",
+        "Hosts that do not answer, and whose VMs keep their last limits",
+        len(announcement.seen.use.away),
+    )
+    yield GaugeMetricFamily(
+        "merkat_steps_outstanding",
+        "Steps that were sent and of which nothing is known yet",
+        len(announcement.seen.verdicts.waiting),
+    )
+
+
+def _prices(announcement: Announcement) -> Families:
+    family = GaugeMetricFamily(
+        "merkat_price_credits",
+        "Credits for a unit of a resource (1 % of a core, 1 MiB, 1 Mbit/s, 1 MiB/s) and period",
+        labels=("market", "resource"),
+    )
+    for market, prices in announcement.prices.items():
+        for resource, price in prices.items():
+            family.add_metric((market, resource), price)
+    yield family
+
+
+def _goods(snapshot: Snapshot, given: Floats) -> Families:
+    """Of each resource: what the hosts have, what VMs were given, what is bid."""
+    markets, hosts, vms = snapshot.markets.name, snapshot.hosts, snapshot.vms
+    on = hosts.state == HostState.ON
+    used = np.zeros_like(given) if snapshot.history is None else snapshot.history.vms[-1]
+    bids = GaugeMetricFamily(
+        "merkat_bids_credits", "All bids, in credits a period", labels=("market", "resource")
+    )
+    for number, resource in enumerate(snapshot.resources):
+        unit = UNITS[resource]
+        for what, help_text, owner, amount in (
+            ("capacity", "What the hosts of a market have", hosts.market[on], hosts.capacity[on]),
+            ("allocated", "What the VMs of a market were given", vms.market, given),
+            ("used", "What they really used, as far as their hosts say", vms.market, used),
+        ):
+            family = GaugeMetricFamily(
+                f"merkat_{resource}_{what}_{unit.name}", help_text, labels=("market",)
+            )
+            sums = _sums(owner, np.nan_to_num(amount[:, number]), len(markets))
+            for market, amount_sum in zip(markets, sums.tolist(), strict=True):
+                family.add_metric((market,), amount_sum * unit.scale)
+            yield family
+        paid = _sums(vms.market, vms.bid[:, number], len(markets))
+        for market, bid in zip(markets, paid.tolist(), strict=True):
+            bids.add_metric((market, resource), bid)
+    yield bids
+
+
+def _sums(owner: Ints, amount: Floats, markets: int) -> Floats:
+    inside = owner >= 0
+    sums = np.bincount(owner[inside], weights=amount[inside], minlength=markets)
+    return np.asarray(sums, dtype=np.float64)
+
+
+def _counted(
+    name: str, help_text: str, states: Ints, kinds: type[HostState] | type[VmState]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, help_text, labels=("state",))
+    for state in kinds:
+        family.add_metric((state.name.lower(),), int(np.count_nonzero(states == state)))
+    return family

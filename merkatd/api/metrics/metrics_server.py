@@ -1,0 +1,125 @@
+"""/metrics and /healthz."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from twisted.internet.error import CannotListenError
+
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.http_channel import Channel
+from merkatd.api.http.http_request import Call
+from merkatd.api.http.http_server import CallFactory
+from merkatd.api.http.settings import Settings as Bounds
+from merkatd.api.metrics.metric_registry import Figures
+from merkatd.database.scheduler.order_store import Mode
+
+MOST_FAILURES = 3
+"""In a row: one call that fails is nothing to wake anybody for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """In one word, and why."""
+
+    well: bool
+    why: str
+
+
+def health(failures: int, standby: str | None, *, paused: bool, mode: Mode = Mode.ON) -> Health:
+    """A daemon that waits, by order or for another, is well; one whose periods fail is not."""
+    if failures >= MOST_FAILURES:
+        return Health(False, f"the last {failures} periods failed; the log says why")
+    if standby is not None:
+        return Health(True, f"standing by: {standby}")
+    if paused:
+        return Health(True, "paused")
+    return Health(True, "acting" if mode is Mode.ON else f"mode {mode}")
+
+
+_BOUNDS = Bounds(body_mib=1 / 1024, connections=64, connections_per_address=32)
+_Page = tuple[int, bytes, bytes]
+"""Status, content type and body."""
+_KEPT_S = 1.0
+
+
+class Kept:
+    """A page that is made once a second at most, however often it is asked for."""
+
+    def __init__(self, make: Callable[[], _Page], seconds: Callable[[], float]) -> None:
+        self._make = make
+        self._seconds = seconds
+        self._page: _Page | None = None
+        self._made_s = 0.0
+
+    def page(self) -> _Page:
+        """The page, a second old at most."""
+        now_s = self._seconds()
+        if self._page is None or abs(now_s - self._made_s) >= _KEPT_S:
+            self._page, self._made_s = self._make(), now_s
+        return self._page
+
+
+class PortError(Exception):
+    """The port can't be opened; the message says why."""
+
+
+class _Look(Call):
+    """One request of a machine."""
+
+    channel: "_Looker"
+
+    def process(self) -> None:
+        """Send the page that it asks for."""
+        make = self.channel.factory.pages.get(self.path)
+        if make is None:
+            self._say(404, b"text/plain", b"/metrics and /healthz are served here\n")
+        elif self.method not in {b"GET", b"HEAD"}:
+            self._say(405, b"text/plain", b"Use GET or HEAD.\n", b"Allow: GET, HEAD\r\n")
+        elif self.size > self.channel.factory.body_bytes:
+            self._say(413, b"text/plain", b"A request for figures has no body\n")
+        else:
+            self._say(*make())
+
+
+class _Looker(Channel):
+    """One connection."""
+
+    factory: "_Pages"
+
+    def __init__(self, factory: Any, address: str, seconds: Any) -> None:
+        super().__init__(factory, address, seconds)
+        self.requestFactory: Any = _Look
+
+
+class _Pages(CallFactory):
+    """Makes a connection for each machine, within the bounds of every other port."""
+
+    speaks = _Looker
+
+    def __init__(self, reactor: Any, pages: Mapping[bytes, Callable[[], _Page]]) -> None:
+        super().__init__(reactor, _BOUNDS, lambda: None, Proxies(()))
+        self.pages = pages
+
+
+def listen(
+    reactor: Any, address: str, port: int, figures: Figures, health: Callable[[], Health]
+) -> Any:
+    """Open the port. Raises PortError."""
+
+    def metrics() -> _Page:
+        return 200, CONTENT_TYPE_LATEST.encode(), figures.page()
+
+    def healthz() -> _Page:
+        found = health()
+        text = f"{'ok' if found.well else 'failing'}: {found.why}\n"
+        return 200 if found.well else 503, b"text/plain; charset=utf-8", text.encode()
+
+    kept = Kept(metrics, reactor.seconds)
+    pages = _Pages(reactor, {b"/metrics": kept.page, b"/healthz": healthz})
+    try:
+        return reactor.listenTCP(port, pages, interface=address)
+    except CannotListenError as error:
+        why = error.socketError.strerror
+        raise PortError(f"metrics.port: {address}:{port}: {why}") from None

@@ -1,0 +1,24 @@
+"""All methods by name: the modules that hold them put them into the table."""
+
+from collections.abc import Mapping
+
+from merkatd.api.xmlrpc import method_table
+from merkatd.api.xmlrpc.methods import (
+    daemon_methods,
+    group_methods,
+    market_methods,
+    money_methods,
+    platform_methods,
+)
+
+_HOLD_METHODS = (
+    daemon_methods,
+    group_methods,
+    market_methods,
+    money_methods,
+    platform_methods,
+    daemon_methods,
+)
+
+METHODS: Mapping[str, method_table.Method] = method_table.METHODS
+"""Every method that there is."""

@@ -1,0 +1,1 @@
+"""Prices, bids, quotes and what explains them."""

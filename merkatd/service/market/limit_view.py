@@ -1,0 +1,215 @@
+"""Limits as they are: what each VM should have, what its host enforces, what it really uses."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from twisted.internet.defer import TimeoutError as WaitedEnoughError
+
+from merkatd.base.quantities import finite, shown
+from merkatd.cluster import Floats, Snapshot, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.database.scheduler.order_store import Order
+from merkatd.limits import PER_UNIT, InForce
+from merkatd.limits.cpu_limits import Quotas
+from merkatd.limits.enforced_limits import CPU, MEMORY
+from merkatd.scheduler.base.ports import Released, UnreachableError, Use, Whole
+from merkatd.scheduler.context import World
+from merkatd.scheduler.observation.observed import Seen
+from merkatd.scheduler.observation.snapshot_builder import in_force_of
+from merkatd.scheduler.period import Scheduler
+from merkatd.service.base.arguments import Arguments, text
+from merkatd.service.base.errors import NotNowError, QuestionError
+from merkatd.service.base.period_view import Present, as_id
+
+Row = dict[str, Any]
+Result = TypeVar("Result")
+
+_LEAST_ELAPSED_S = 1.0
+"""CPU use over less time than this says nothing."""
+_PATIENCE_S = 20.0
+"""How long a release waits for the period in hand."""
+_UNITS_PER_CORE = 100
+
+
+async def limits(world: World, now: Present, seen: Seen, arguments: Arguments) -> list[Row]:
+    """VMs that run, all or those that `of` names: a VM or a host, by id or name.
+
+    Hosts are asked anew: what is set and used is of this moment, what is wanted of the latest
+    period. Raises QuestionError.
+    """
+    rows = _rows(now.snapshot, text(arguments, "of"))
+    runs = np.isin(seen.observation.vm_state, (VmState.RUNNING, VmState.BUSY))
+    there = runs & (seen.observation.vm_host >= 0)
+    vms = seen.observation.vm_id[there].tolist()
+    hosts = seen.observation.vm_host[there].tolist()
+    try:
+        use = await world.hypervisors.read(dict(zip(vms, hosts, strict=True)))
+    except UnreachableError as error:
+        raise QuestionError(f"the hosts can't be asked: {error}") from error
+    elapsed_s = world.now() - seen.observation.at_s
+    wanted = [row for row in rows if there[row]]
+    return await world.executor.run(lambda: _shown(world, now, seen, use, elapsed_s, wanted))
+
+
+def _rows(snapshot: Snapshot, of: str | None) -> Sequence[int]:
+    """Rows of VMs: a number is a VM's id before it is a host's."""
+    if of is None:
+        return range(len(snapshot.vms))
+    number = as_id(of)
+    found = [row for row, vm in enumerate(snapshot.vms.id.tolist()) if vm == number]
+    found = found or [row for row, name in enumerate(snapshot.vms.name) if name == of]
+    if found:
+        return found
+    ids = snapshot.hosts.id.tolist()
+    hosts = [
+        row for row, name in enumerate(snapshot.hosts.name) if name == of or ids[row] == number
+    ]
+    if not hosts:
+        raise QuestionError(f"no VM and no host is called {shown(of)}, by id or by name")
+    there: list[int] = np.flatnonzero(np.isin(snapshot.vms.host, hosts)).tolist()
+    return there
+
+
+def _shown(
+    world: World, now: Present, seen: Seen, use: Use, elapsed_s: float, rows: Sequence[int]
+) -> list[Row]:
+    snapshot, in_force = now.snapshot, in_force_of(seen.observation, use)
+    quotas = Quotas(in_force.vcpu_quota_us, in_force.global_quota_us)
+    units = quotas.units(snapshot.vms.vcpus, world.limits.cpu.quota_period_us)
+    share = {
+        name: now.decision.allocations[:, column] for column, name in enumerate(snapshot.resources)
+    }
+    used = _used_units(seen.use, use, elapsed_s)
+    held = dict(zip(use.vm_id.tolist(), use.held_mib.tolist(), strict=True))
+    found = []
+    for row in rows:
+        vm = int(snapshot.vms.id[row])
+        sells = snapshot.vms.market[row] != NOWHERE
+        told = int(in_force.memory_mib[row])
+        found.append(
+            {
+                "id": vm,
+                "name": snapshot.vms.name[row],
+                "host": now.host_name(row),
+                "cpu": float(share[CPU][row]) if sells else None,
+                "set_cpu": finite(units[row]),
+                "used_cpu": used.get(vm),
+                "weight": _known(int(in_force.shares[row])),
+                "memory": float(share[MEMORY][row]) if sells else None,
+                "set_memory": _known(told),
+                "held_memory": finite(held.get(vm, np.nan)),
+                "used_memory": finite(float(in_force.used_mib[row])),
+                **_further(in_force, share, row, sells),
+                "pins": _pins(in_force.pinned(vm)),
+                "note": _note(seen, use, row, held, bool(in_force.balloon[row])),
+            }
+        )
+    return found
+
+
+def _further(in_force: InForce, share: Mapping[str, Floats], row: int, sells: bool) -> Row:
+    """Network and disk, those of them that are traded."""
+    found: Row = {}
+    for name, unit in PER_UNIT.items():
+        if name in share:
+            told = int(in_force.throttled(name)[row])
+            found[name] = float(share[name][row]) if sells else None
+            found[f"set_{name}"] = None if told < 0 else told / unit
+    return found
+
+
+def _used_units(before: Use, now: Use, elapsed_s: float) -> Mapping[int, float]:
+    """By VM id: percent of a core since the period looked; none where the guest started anew."""
+    if elapsed_s < _LEAST_ELAPSED_S:
+        return {}
+    then = dict(zip(before.vm_id.tolist(), before.cpu_s.tolist(), strict=True))
+    return {
+        vm: (cpu_s - then[vm]) / elapsed_s * _UNITS_PER_CORE
+        for vm, cpu_s in zip(now.vm_id.tolist(), now.cpu_s.tolist(), strict=True)
+        if cpu_s >= then.get(vm, np.inf)
+    }
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+def _pins(cores: Sequence[Sequence[int]]) -> str | None:
+    return " ".join(",".join(map(str, one)) or "any" for one in cores) or None
+
+
+def _note(seen: Seen, use: Use, row: int, held: Mapping[int, float], balloon: bool) -> str | None:
+    observation = seen.observation
+    vm, host = int(observation.vm_id[row]), int(observation.vm_host[row])
+    if host in use.away:
+        return f"its host is away: {use.away[host]}"
+    if vm not in held:
+        return "its host does not know it"
+    if vm in observation.pin_policy:
+        return "pinned by OpenNebula: its cores are left alone"
+    return None if balloon else "no working balloon: its memory is left alone"
+
+
+async def release(scheduler: Scheduler, arguments: Arguments, who: str) -> Any:
+    """First, without `vms`: pause, and say which VMs there are. Then give `vms` all they had."""
+    try:
+        why_not = await scheduler.stands_by()
+    except UnreachableError as error:
+        raise QuestionError(f"the cloud can't be reached: {error}") from error
+    if why_not is not None:
+        raise QuestionError(f"another daemon acts: {why_not}")
+    wanted = arguments.get("vms")
+    if wanted is None:
+        await scheduler.order(Order.PAUSE, who)
+        return await _between_periods(scheduler, _everything)
+    if not isinstance(wanted, list) or not all(isinstance(vm, int) for vm in wanted):
+        raise QuestionError("vms: a list of ids is right")
+    if not scheduler.paused:
+        raise QuestionError("the daemon is not paused: what is released now would be set again")
+
+    async def some(world: World) -> list[Row]:
+        vms = [vm for vm in await _whole(world) if vm.vm in set(wanted)]
+        did = await world.hypervisors.release(vms)
+        gone = Released("", "it does not run where OpenNebula says")
+        return [_released(vm, did.get(vm.vm, gone)) for vm in vms]
+
+    return await _between_periods(scheduler, some)
+
+
+async def _between_periods(
+    scheduler: Scheduler, work: Callable[[World], Awaitable[Result]]
+) -> Result:
+    try:
+        return await scheduler.between_periods(lambda: work(scheduler.world), _PATIENCE_S)
+    except WaitedEnoughError:
+        raise NotNowError(
+            "the period in hand has not ended yet; no other one begins: try again in a moment"
+        ) from None
+    except UnreachableError as error:
+        raise QuestionError(f"the cloud can't be reached: {error}") from error
+
+
+async def _everything(world: World) -> list[int]:
+    return [vm.vm for vm in await _whole(world)]
+
+
+async def _whole(world: World) -> list[Whole]:
+    """Every VM that runs, with what OpenNebula gave it."""
+    seen = await world.cloud.observe()
+    world.hypervisors.meet(seen)
+    runs = np.isin(seen.vm_state, (VmState.RUNNING, VmState.BUSY)) & (seen.vm_host >= 0)
+    return [
+        Whole(
+            vm=int(seen.vm_id[row]),
+            host=int(seen.vm_host[row]),
+            cpu_units=float(seen.vm_reserved[row, 0]),
+            memory_mib=int(seen.vm_reserved[row, 1]),
+            vcpus=int(seen.vm_vcpus[row]),
+        )
+        for row in np.flatnonzero(runs).tolist()
+    ]
+
+
+def _released(vm: Whole, did: Released) -> Row:
+    return {"id": vm.vm, "did": did.did or None, "problem": did.problem or None}

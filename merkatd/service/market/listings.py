@@ -1,0 +1,251 @@
+"""Hosts, VMs, applications, and who pays."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.base.quantities import finite
+from merkatd.cluster import HostState, VmState
+from merkatd.cluster.columns import NOWHERE
+from merkatd.currency import MICRO
+from merkatd.database.scheduler import bid_store
+from merkatd.market.error import errors
+from merkatd.market.explanation import BIDDING
+from merkatd.market.market_view import view_of
+from merkatd.scheduler.period import Scheduler
+from merkatd.service.base.arguments import Arguments
+from merkatd.service.base.payer_balances import Purses, purses
+from merkatd.service.base.period_view import Preparing, Present, vm_row
+from merkatd.service.market import bids
+from merkatd.service.market.explanations import explanation
+from merkatd.service.market.quotes import new_subject, quoted, vm_subject
+
+Row = dict[str, Any]
+HOST_STATES = {
+    HostState.ON: "on",
+    HostState.DRAINED: "drain",
+    HostState.OFF: "off",
+    HostState.DISABLED: "dsbl",
+}
+"""The short names of `onehost list`; one that is in error reads off."""
+_RUNS = (VmState.RUNNING, VmState.BUSY)
+
+
+def hosts(now: Present, drained: AbstractSet[int] = frozenset()) -> list[Row]:
+    """Every host: what it has, gives away, is bid for, and was last seen to use.
+
+    `drained` are the ids of those that are being emptied by order.
+    """
+    table, snapshot = now.snapshot.hosts, now.snapshot
+    there = np.flatnonzero(now.host != NOWHERE)
+    count = np.bincount(now.host[there], minlength=len(table))
+    bids, gets = np.isin(snapshot.vms.state, BIDDING), now.given()
+    rows: list[Row] = [
+        {
+            "id": int(table.id[row]),
+            "name": table.name[row],
+            "state": "drain"
+            if int(table.id[row]) in drained
+            else HOST_STATES[HostState(int(table.state[row]))],
+            "market": now.market_name(int(table.market[row])),
+            "vms": int(count[row]),
+            "note": now.limits.overfull.get(int(table.id[row]))
+            or now.failing_to_leave.get(int(table.id[row]))
+            or _drained(int(table.id[row]) in drained, int(count[row])),
+        }
+        for row in range(len(table))
+    ]
+    for column, name in enumerate(snapshot.resources):
+        given = _sums(now, gets[there, column])
+        bid = _sums(now, np.where(bids, snapshot.vms.bid[:, column], 0.0)[there])
+        for row, found in enumerate(rows):
+            found[name] = finite(table.capacity[row, column])
+            found[f"given_{name}"] = float(given[row])
+            found[f"bids_{name}"] = float(bid[row])
+            found[f"used_{name}"] = finite(table.used[row, column])
+    return rows
+
+
+def _drained(drained: bool, vms: int) -> str | None:
+    if not drained:
+        return None
+    return f"drained, {vms} VMs still there" if vms else "drained and empty"
+
+
+def _sums(now: Present, values: Any) -> Any:
+    """[hosts]: of values of the VMs that are on one."""
+    there = np.flatnonzero(now.host != NOWHERE)
+    return np.bincount(now.host[there], values, len(now.snapshot.hosts))
+
+
+def vms(now: Present) -> list[Row]:
+    """Every VM: where it is, what it bids, gets and costs, and what its owner is told."""
+    table, snapshot = now.snapshot.vms, now.snapshot
+    first = _first(now)
+    given = now.decision.allocations
+    error = errors(first, given).max(axis=1, initial=0.0)
+    rows: list[Row] = []
+    for row, vm in enumerate(table.id.tolist()):
+        found: Row = {
+            "id": vm,
+            "name": table.name[row],
+            "owner": _known(table.owner[row]),
+            "owner_name": now.owner_names.get(int(table.owner[row])),
+            "application": _known(table.application[row]),
+            "state": now.states[row],
+            "host": now.host_name(row),
+            "market": now.market_name(int(table.market[row])),
+            "vcpus": int(table.vcpus[row]),
+            "rate": finite(now.rate[row]),
+            "cost": float(now.cost[row].sum()),
+            "error": float(error[row]),
+            "message": now.messages.get(vm),
+        }
+        for column, name in enumerate(snapshot.resources):
+            found[name] = float(given[row, column])
+            found[f"bid_{name}"] = float(table.bid[row, column])
+            found[f"floor_{name}"] = float(table.floor[row, column])
+            found[f"cap_{name}"] = float(table.cap[row, column])
+            found[f"first_{name}"] = float(first[row, column])
+            found[f"held_{name}"] = finite(table.held[row, column])
+        rows.append(found)
+    return rows
+
+
+def _first(now: Present) -> Any:
+    """[vms, resources]: what each would get if its market were one host."""
+    snapshot = now.snapshot
+    found = np.zeros_like(snapshot.vms.bid)
+    for market in range(len(snapshot.markets)):
+        view = view_of(snapshot, market)
+        found[view.vms] = view.first(now.host[view.vms] != NOWHERE).allocation
+    return found
+
+
+def applications(now: Present, purses: Purses) -> list[Row]:
+    """Every application, and for each tenant the VMs that belong to none."""
+    table, snapshot = now.snapshot.vms, now.snapshot
+    groups: dict[tuple[int, int], list[int]] = {}
+    for row, key in enumerate(zip(table.owner.tolist(), table.application.tolist(), strict=True)):
+        groups.setdefault(key, []).append(row)
+    rows: list[Row] = []
+    for (owner, application), members in sorted(groups.items()):
+        state = table.state[members]
+        bids = np.isin(state, BIDDING)
+        cost = float(now.cost[members].sum())
+        balance = purses.credits(owner, application)
+        found: Row = {
+            "application": _known(application),
+            "name": purses.name(application),
+            "owner": _known(owner),
+            "owner_name": now.owner_names.get(owner),
+            "vms": len(members),
+            "running": int(np.isin(state, _RUNS).sum()),
+            "pending": int((state == VmState.PENDING).sum()),
+            "cost": cost,
+            "balance": balance,
+            "lasts": None if balance is None or cost <= 0 else balance / cost,
+        }
+        for column, name in enumerate(snapshot.resources):
+            found[name] = float(now.decision.allocations[members, column].sum())
+            found[f"bid_{name}"] = float(np.where(bids, table.bid[members, column], 0.0).sum())
+        rows.append(found)
+    return rows
+
+
+def _known(value: Any) -> int | None:
+    return None if value < 0 else int(value)
+
+
+class PresentQuestions:
+    """What the latest period found and decided, and what would be if somebody bid otherwise."""
+
+    def __init__(self, scheduler: Scheduler, preparing: Preparing) -> None:
+        self._scheduler = scheduler
+        self.preparing = preparing
+        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
+            "hosts": self.hosts,
+            "vms": self.vms,
+            "applications": self._applications,
+            "accounts": self._accounts,
+            "explain": self._explain,
+            "bid": self._bid,
+            "quote": self._quote,
+        }
+
+    async def hosts(self, _arguments: Arguments) -> list[dict[str, Any]]:
+        """Every host."""
+        drained = self._scheduler.drained
+        return await self._from_present(lambda now: hosts(now, drained))
+
+    async def vms(self, _arguments: Arguments) -> list[dict[str, Any]]:
+        """Every VM."""
+        return await self._from_present(vms)
+
+    async def _applications(self, _arguments: Arguments) -> list[dict[str, Any]]:
+        """Every application, and every tenant's VMs that belong to none."""
+        purses = await self._purses()
+        return await self._from_present(lambda now: applications(now, purses))
+
+    async def _explain(self, arguments: Arguments) -> dict[str, Any]:
+        """One VM: `vm` is its id or its name."""
+        now = await self._now()
+        row = vm_row(now.snapshot, arguments)
+        return await explanation(self._scheduler.world, now, row)
+
+    async def _bid(self, arguments: Arguments) -> dict[str, Any]:
+        """A new bid for `vm` where `cpu`, `memory` ... is given, else the present one."""
+        prepared = await self.preparing.prepared()
+        now = prepared.now
+        world = self._scheduler.world
+        row = vm_row(now.snapshot, arguments)
+        vm = int(now.snapshot.vms.id[row])
+
+        def say(connection: sa.Connection) -> bids.Offer:
+            word = bid_store.current(connection, [vm]).get(vm)
+            offer = bids.offered(now, row, arguments, word)
+            if offer.changes:
+                bids.keep(connection, offer, world.now())
+            return offer
+
+        offer = await world.database.run(say)
+        return {
+            "id": vm,
+            "name": now.snapshot.vms.name[row],
+            "changed": offer.changes,
+            "resources": bids.expected(prepared, row, offer),
+        }
+
+    async def _quote(self, arguments: Arguments) -> dict[str, Any]:
+        """What bids would get and cost `vm`, or one that there is not yet."""
+        prepared = await self.preparing.prepared()
+        if arguments.get("vm") is None:
+            markets = self._scheduler.world.markets
+            return quoted(new_subject(prepared, markets, arguments), arguments)
+        row = vm_row(prepared.now.snapshot, arguments)
+        return quoted(vm_subject(prepared, row), arguments)
+
+    async def _accounts(self, _arguments: Arguments) -> list[dict[str, Any]]:
+        """Every tenant's balance in credits."""
+        tenants = (await self._purses()).tenants
+        return [
+            {"owner": owner, "credits": account.balance / MICRO}
+            for owner, account in tenants.items()
+        ]
+
+    async def _now(self) -> Present:
+        return (await self.preparing.prepared()).now
+
+    async def _from_present(
+        self, rows: Callable[[Present], list[dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """Rows made where they hold nobody up."""
+        now = await self._now()
+        return await self._scheduler.world.executor.run(lambda: rows(now))
+
+    async def _purses(self) -> Purses:
+        """Everybody's credits."""
+        return await self._scheduler.world.database.read(purses)

@@ -1,0 +1,191 @@
+"""Questions about platforms, and orders to them; whoever may open the socket may do all."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from merkatd.base import toml_reader
+from merkatd.base.quantities import shown
+from merkatd.database.base.savepoints import Apart
+from merkatd.database.fleets import platform_store
+from merkatd.database.fleets.platform_store import Platform
+from merkatd.fleets.vm_template_text import Ask, TemplateError
+from merkatd.ledger import MOST_CREDITS, Ledger
+from merkatd.platforms import platform_views
+from merkatd.platforms.lifecycle import template_reader
+from merkatd.platforms.lifecycle.platform_template import Moment
+from merkatd.platforms.lifecycle.template_checks import Fitting
+from merkatd.platforms.manager import Manager
+from merkatd.platforms.tenant_orders import Update, fetched_vm_templates, found
+from merkatd.scheduler.period import Scheduler
+from merkatd.service.accounts import owner_of, refusing
+from merkatd.service.base.arguments import Arguments, number, who, whole
+from merkatd.service.base.errors import QuestionError
+
+Row = dict[str, Any]
+
+
+class PlatformQuestions:
+    """The questions that the manager of platforms answers."""
+
+    def __init__(self, scheduler: Scheduler, manager: Manager, ask: Ask) -> None:
+        """`ask` calls OpenNebula in the daemon's own name."""
+        self._scheduler = scheduler
+        self.manager = manager
+        self._ask = ask
+        world = scheduler.world
+        self.ledger = Ledger(world.database, world.now, world.money)
+        self.known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
+            name: refusing(answer)
+            for name, answer in (
+                ("platforms", self._platforms),
+                ("platform", self._platform),
+                ("platform_submit", self._submit),
+                ("platform_update", self._update),
+                ("platform_suspend", self._suspend),
+                ("platform_resume", self._resume),
+                ("platform_stop", self._stop),
+            )
+        }
+
+    # -- for every door -----------------------------------------------------------------------
+
+    async def owner_of(self, platform: int) -> int:
+        """Whose it is. Raises NotFoundError."""
+        return await self._scheduler.world.database.read(
+            lambda connection: found(connection, platform).owner
+        )
+
+    async def shown(self, platform: int) -> Row:
+        """All that can be shown of it. Raises NotFoundError."""
+        world = self._scheduler.world
+
+        def read(connection: sa.Connection) -> Row:
+            one = found(connection, platform)
+            apart = Apart(connection)
+            row = apart.look(platform, lambda: self._shown(connection, one), None)
+            if row is not None:
+                return row
+            return platform_views.shown_in_part(connection, one, world, apart.failed[platform])
+
+        return await world.database.read(read)
+
+    def _shown(self, connection: sa.Connection, one: Platform) -> Row:
+        scheduler = self._scheduler
+        return platform_views.shown(connection, one, scheduler.world, scheduler.latest)
+
+    async def listed(self, owner: int | None) -> list[Row]:
+        """Platforms in short, of one tenant or of all: of those that are over the newest."""
+        return await self._scheduler.world.database.read(
+            lambda connection: platform_views.rows(
+                connection, platform_store.listed(connection, owner)
+            )
+        )
+
+    async def submit(self, owner: int, text: Any, ask: Ask, who_: str, *, admin: bool) -> Row:
+        """A new platform of a tenant; `ask` calls OpenNebula in its name. Raises QuestionError."""
+
+        async def done(given: Fitting, vm_templates: dict[str, str]) -> Row:
+            return await self.manager.submit(owner, given, vm_templates, who_, self._shown)
+
+        return await self._with_template(text, ask, done, admin=admin)
+
+    async def try_submit(self, owner: int, text: Any, ask: Ask, *, admin: bool) -> Row:
+        """What `submit` would answer; nothing of it is kept. Raises QuestionError."""
+
+        async def tried(given: Fitting, vm_templates: dict[str, str]) -> Row:
+            return await self.manager.try_submission(owner, given, vm_templates, self._shown)
+
+        return await self._with_template(text, ask, tried, admin=admin)
+
+    async def _with_template(
+        self,
+        text: Any,
+        ask: Ask,
+        work: Callable[[Fitting, dict[str, str]], Awaitable[Row]],
+        *,
+        admin: bool,
+    ) -> Row:
+        if not isinstance(text, str) or not text:
+            raise QuestionError(f"template: {shown(text)}: the text of a template is right")
+        try:
+            given = await self.manager.fitting(text)
+            return await work(given, await fetched_vm_templates(given.template, ask, admin=admin))
+        except TemplateError as error:
+            raise QuestionError(f"template: {'; '.join(error.problems)}") from None
+
+    async def change(self, platform: int, given: Arguments, who_: str) -> Row:
+        """Other aims, another budget. Raises QuestionError, LedgerError."""
+        return await self.manager.update(platform, _update(given), who_, self._shown)
+
+    async def try_change(self, platform: int, given: Arguments) -> Row:
+        """What `change` would answer; nothing of it is kept. Raises as it does."""
+        return await self.manager.try_update(platform, _update(given), self._shown)
+
+    async def order(
+        self, what: Callable[[int, str], Awaitable[Platform]], platform: int, who_: str
+    ) -> Row:
+        """What it is then. Raises LedgerError."""
+        await what(platform, who_)
+        return await self.shown(platform)
+
+    # -- for the control socket ---------------------------------------------------------------
+
+    async def _platforms(self, arguments: Arguments) -> list[Row]:
+        """All platforms, or those of one `tenant`, in short."""
+        if arguments.get("tenant") is None:
+            return await self.listed(None)
+        return await self.listed(await owner_of(self.ledger, arguments))
+
+    async def _platform(self, arguments: Arguments) -> Row:
+        """One `platform` by its id."""
+        return await self.shown(_id(arguments))
+
+    async def _submit(self, arguments: Arguments) -> Row:
+        """A new platform of `tenant`, from the text of a `template`."""
+        owner = await owner_of(self.ledger, arguments)
+        text = arguments.get("template")
+        return await self.submit(owner, text, self._ask, who(arguments), admin=True)
+
+    async def _update(self, arguments: Arguments) -> Row:
+        """Another `deadline`, `performance`, `budget` or `replenishment` for a `platform`."""
+        return await self.change(_id(arguments), arguments, who(arguments))
+
+    async def _suspend(self, arguments: Arguments) -> Row:
+        """Suspend a `platform` until it is told to resume."""
+        return await self.order(self.manager.suspend, _id(arguments), who(arguments))
+
+    async def _resume(self, arguments: Arguments) -> Row:
+        """Resume a `platform`."""
+        return await self.order(self.manager.resume, _id(arguments), who(arguments))
+
+    async def _stop(self, arguments: Arguments) -> Row:
+        """End a `platform`."""
+        return await self.order(self.manager.stop, _id(arguments), who(arguments))
+
+
+def _update(given: Arguments) -> Update:
+    return Update(
+        deadline=deadline_of(given.get("deadline")),
+        budget=number(given, "budget", MOST_CREDITS),
+        replenishment=number(given, "replenishment", MOST_CREDITS),
+        performance=number(given, "performance", toml_reader.MOST),
+    )
+
+
+def deadline_of(value: Any) -> Moment | None:
+    """A deadline: "6h" from now, or a time as the template has it. Raises QuestionError."""
+    if value is None:
+        return None
+    try:
+        return template_reader.moment_of_text(value)
+    except ValueError as error:
+        raise QuestionError(f"deadline: {shown(value)}: {error}") from None
+
+
+def _id(arguments: Arguments) -> int:
+    value = whole(arguments, "platform")
+    if value is None:
+        raise QuestionError("platform: the id of a platform is right")
+    return value

@@ -1,0 +1,122 @@
+"""All services of one daemon, as the interfaces are handed them."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from merkatd.base.quantities import shown
+from merkatd.ledger import Ledger
+from merkatd.scheduler.context import World
+from merkatd.scheduler.period import Scheduler
+from merkatd.service.account_rows import Names
+from merkatd.service.accounts import MoneyQuestions
+from merkatd.service.base.arguments import Arguments
+from merkatd.service.base.errors import QuestionError
+from merkatd.service.base.identity import Logins
+from merkatd.service.base.order_limits import Orders
+from merkatd.service.base.period_view import Preparing
+from merkatd.service.base.turns import FairTurns
+from merkatd.service.daemon_control import ItselfQuestions
+from merkatd.service.groups import GroupQuestions
+from merkatd.service.market.listings import PresentQuestions
+from merkatd.service.market.prices import PastQuestions
+from merkatd.service.modes import ModeQuestions
+from merkatd.service.platforms import PlatformQuestions
+
+NEWEST_STEPS = 20
+"""Steps that an overview tells of."""
+
+
+class Questions(Protocol):
+    """Answers questions by name."""
+
+    async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
+        """A value that JSON can carry. Raises QuestionError."""
+
+
+class DaemonQuestions:
+    """The questions of a daemon with its scheduler."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        platforms: PlatformQuestions | None = None,
+    ) -> None:
+        """`platforms` answers about platforms, where any are kept."""
+        self._scheduler = scheduler
+        self.platforms = platforms
+        self.preparing = Preparing(scheduler)
+        self.modes = ModeQuestions(scheduler)
+        self._itself = ItselfQuestions(scheduler, self.preparing, self.modes)
+        self._present = PresentQuestions(scheduler, self.preparing)
+        self._past = PastQuestions(scheduler, self.preparing)
+        world = scheduler.world
+        self.ledger = Ledger(world.database, world.now, world.money)
+        money = MoneyQuestions(self.ledger, world.now, self.names)
+        self._known: Mapping[str, Callable[[Arguments], Awaitable[Any]]] = {
+            "overview": self._overview,
+            **self._itself.known,
+            **self.modes.known,
+            **self._present.known,
+            **self._past.known,
+            **money.known,
+            **({} if platforms is None else platforms.known),
+        }
+
+    @property
+    def world(self) -> World:
+        """The world with the rules in force, those of a reloaded configuration included."""
+        return self._scheduler.world
+
+    def in_memory(self) -> dict[str, Any]:
+        """Return what of the status is known without the database."""
+        return self._itself.in_memory()
+
+    async def answer(self, question: str, arguments: Mapping[str, Any]) -> Any:
+        """The answer to a question of this name."""
+        found = self._known.get(question)
+        if found is None:
+            known = ", ".join(sorted(self._known))
+            raise QuestionError(f"nobody knows the question {shown(question)}; known are {known}")
+        return await found(arguments)
+
+    async def _overview(self, _arguments: Arguments) -> dict[str, Any]:
+        """All that a live view shows, of one moment."""
+        status = await self._itself.status({})
+        if self._scheduler.latest is None:
+            return {"status": status, "price": [], "hosts": [], "vms": [], "steps": []}
+        return {
+            "status": status,
+            "price": await self._past.price({}),
+            "hosts": await self._present.hosts({}),
+            "vms": await self._present.vms({}),
+            "steps": await self._past.steps({"limit": NEWEST_STEPS}),
+        }
+
+    def names(self) -> Names:
+        """What users and groups are called, as far as the last period saw."""
+        latest = self._scheduler.latest
+        if latest is None:
+            return Names()
+        return Names(latest.seen.observation.owner_name, latest.seen.observation.group_name)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class House:
+    """What methods work with."""
+
+    questions: DaemonQuestions
+    preparing: Preparing
+    ledger: Ledger
+    logins: Logins
+    version: str
+    orders: Orders
+    groups: GroupQuestions | None = None
+    long_reads: FairTurns = field(default_factory=lambda: FairTurns(2, per_key=1))
+    """For what can take threads a second, and for what grows with a tenant's VMs: the others are
+    left to other calls. One a user at a time."""
+
+    @property
+    def world(self) -> World:
+        """The world with the rules in force; a reload replaces them."""
+        return self.questions.world

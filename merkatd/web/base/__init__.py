@@ -1,0 +1,1 @@
+"""What pages stand on: routes, responses, and what the last periods gave."""

@@ -1,0 +1,255 @@
+"""Histories as charts."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Bools
+from merkatd.web.base.period_memory import Moment
+
+PER_UNIT = {"cpu": 100.0, "memory": 1024.0}
+"""How many units people count as one: a core, a GiB."""
+UNITS = {"cpu": "cores", "memory": "GiB", "network": "Mbit/s", "disk": "MiB/s"}
+A_UNIT = {"cpu": "A core", "memory": "A GiB", "network": "A Mbit/s", "disk": "A MiB/s"}
+NAMES = {"cpu": "CPU", "memory": "Memory", "network": "Network", "disk": "Disk"}
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a chart: a value a period, None where there is none."""
+
+    name: str
+    values: Values
+    dashed: bool = False
+    """Whether it is what another line is measured against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines with one axis."""
+
+    title: str
+    unit: str
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """What is drawn over the same periods, the oldest first."""
+
+    period: Sequence[int]
+    at_s: Sequence[float]
+    charts: Sequence[Chart]
+
+    @property
+    def known(self) -> list[Chart]:
+        """Those of which anything is known, with the lines of which anything is."""
+        found = [
+            Chart(one.title, one.unit, [line for line in one.lines if any_known(line.values)])
+            for one in self.charts
+        ]
+        return [one for one in found if one.lines]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """As the script reads it."""
+        return {
+            "period": list(self.period),
+            "at_s": list(self.at_s),
+            "charts": [
+                {
+                    "title": one.title,
+                    "unit": one.unit,
+                    "lines": [asdict(line) for line in one.lines],
+                }
+                for one in self.known
+            ],
+        }
+
+
+def any_known(values: Values) -> bool:
+    """Whether there is a value."""
+    return any(value is not None for value in values)
+
+
+def plain(value: float, scale: float = 1.0) -> float | None:
+    """A value as JSON has it, in the unit people count in: no NaN, no infinity, few digits."""
+    return float(f"{value / scale:.5g}") if math.isfinite(value) else None
+
+
+def prices_of(rows: Iterable[Mapping[str, Any]], resources: Sequence[str]) -> Charts:
+    """The prices of each market, of a core and a GiB."""
+    at_s: dict[int, float] = {}
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for row in rows:
+        at_s[row["period"]] = row["at_s"]
+        found.setdefault(row["market"], {})[row["period"]] = row
+    periods = sorted(at_s)
+    return Charts(
+        periods,
+        [at_s[period] for period in periods],
+        [
+            Chart(
+                f"{A_UNIT[name]}, {market}" if len(found) > 1 else A_UNIT[name],
+                "credits a period",
+                [Line("price", [_price(known.get(period, {}), name) for period in periods])],
+            )
+            for market, known in found.items()
+            for name in resources
+        ],
+    )
+
+
+def _price(row: Mapping[str, Any], resource: str) -> float | None:
+    price = row.get(resource)
+    return None if price is None else plain(price * PER_UNIT.get(resource, 1.0))
+
+
+CREDITS = "credits a period"
+NO_ONES = -2
+"""No application's id."""
+
+
+def of_vm(moments: Sequence[Moment], vm: int, owner: int, resources: Sequence[str]) -> Charts:
+    """What a VM got, used, bid and paid while it was this owner's."""
+    rows = [(one, one.row(vm)) for one in moments]
+    there = [(one, at) for one, at in rows if at is not None and int(one.owner[at]) == owner]
+
+    def column(name: str, place: int) -> Values:
+        scale = PER_UNIT.get(resources[place], 1.0)
+        return [plain(getattr(one, name)[at, place], scale) for one, at in there]
+
+    charts = [
+        Chart(
+            NAMES[resource],
+            UNITS[resource],
+            [
+                Line("gets", column("given", place)),
+                Line("uses", _before(there, column("used", place))),
+            ],
+        )
+        for place, resource in enumerate(resources)
+    ]
+    bids = [plain(one.bid[at].sum()) for one, at in there]
+    pays = [plain(one.cost[at]) for one, at in there]
+    charts.append(Chart("Money", CREDITS, [Line("pays", pays), Line("bids", bids, dashed=True)]))
+    return _over([one for one, _ in there], charts)
+
+
+def of_host(
+    moments: Sequence[Moment], host: int, owner: int | None, resources: Sequence[str]
+) -> Charts:
+    """What was given of a host, to one owner or to all, out of how much."""
+    rows = [(one, one.host_row(host)) for one in moments]
+    there = [(one, at) for one, at in rows if at is not None]
+    known = [one for one, _ in there]
+    here = [(one.host == host) & (True if owner is None else one.owner == owner) for one in known]
+    charts = []
+    for place, resource in enumerate(resources):
+        scale = PER_UNIT.get(resource, 1.0)
+        whole = [plain(one.whole[at, place], scale) for one, at in there]
+        given = Line("given" if owner is None else "yours", _given(known, here, place, scale))
+        charts.append(
+            Chart(NAMES[resource], UNITS[resource], [given, Line("has", whole, dashed=True)])
+        )
+    charts.append(Chart("Money", CREDITS, [Line("its VMs pay", _cost(known, here))]))
+    return _over(known, charts)
+
+
+def of_tenant(
+    moments: Sequence[Moment],
+    owner: int,
+    balance: float,
+    entries: Sequence[tuple[float, float]],
+    resources: Sequence[str],
+) -> Charts:
+    """What a tenant held, bid, paid and got.
+
+    `balance` is what it holds now; `entries` are the times and the amounts that led to it.
+    """
+    held = Line("left", _balances([one.at_s for one in moments], balance, entries))
+    mine = [one.owner == owner for one in moments]
+    return _over(moments, [*_together(moments, mine, resources), Chart("Credits", "left", [held])])
+
+
+def of_platform(
+    moments: Sequence[Moment], platform: int, application: int | None, resources: Sequence[str]
+) -> Charts:
+    """How far a platform was, what its VMs bid and paid, and what they got for it."""
+    goals = [
+        next((goal for goal in one.goals if goal.platform == platform), None) for one in moments
+    ]
+    theirs = NO_ONES if application is None else application
+    began = (
+        goal is not None or (one.application == theirs).any()
+        for one, goal in zip(moments, goals, strict=True)
+    )
+    first = next((at for at, there in enumerate(began) if there), len(goals))
+    known = moments[first:]
+    pairs = list(zip(known, goals[first:], strict=True))
+    done = [None if goal is None else _percent(goal.done) for _, goal in pairs]
+    passed = [None if goal is None else _percent(goal.passed(one.at_s)) for one, goal in pairs]
+    charts = [
+        Chart("Its work", "percent", [Line("done", done), Line("of its time", passed, dashed=True)])
+    ]
+    if application is not None:
+        charts += _together(known, [one.application == application for one in known], resources)
+    return _over(known, charts)
+
+
+def _together(
+    moments: Sequence[Moment], rows: Sequence[Bools], resources: Sequence[str]
+) -> list[Chart]:
+    """What the VMs in these rows bid, pay and get, all together."""
+    bids = [plain(one.bid[some].sum()) for one, some in zip(moments, rows, strict=True)]
+    money = [Line("pays", _cost(moments, rows)), Line("bids", bids, dashed=True)]
+    return [
+        Chart("Money", CREDITS, money),
+        *(
+            Chart(
+                NAMES[resource],
+                UNITS[resource],
+                [Line("gets", _given(moments, rows, place, PER_UNIT.get(resource, 1.0)))],
+            )
+            for place, resource in enumerate(resources)
+        ),
+    ]
+
+
+def _given(moments: Sequence[Moment], rows: Sequence[Bools], place: int, scale: float) -> Values:
+    return [
+        plain(one.given[some, place].sum(), scale) for one, some in zip(moments, rows, strict=True)
+    ]
+
+
+def _cost(moments: Sequence[Moment], rows: Sequence[Bools]) -> Values:
+    return [plain(one.cost[some].sum()) for one, some in zip(moments, rows, strict=True)]
+
+
+def _balances(
+    at_s: Sequence[float], balance: float, entries: Sequence[tuple[float, float]]
+) -> Values:
+    """What was held at these times: what is held now, without what came after."""
+    times = np.array([moved_s for moved_s, _ in entries])
+    order = np.argsort(times)
+    after = np.cumsum(np.array([amount for _, amount in entries])[order][::-1])[::-1]
+    later = np.append(after, 0.0)[np.searchsorted(times[order], at_s, side="right")]
+    return [plain(balance - float(one)) for one in later]
+
+
+def _before(there: Sequence[tuple[Moment, int]], values: Values) -> Values:
+    """What each period found of the one before, put where it was: of the last nobody knows yet."""
+    found = {one.period - 1: value for (one, _), value in zip(there, values, strict=True)}
+    return [found.get(one.period) for one, _ in there]
+
+
+def _percent(part: float | None) -> float | None:
+    return None if part is None else plain(min(max(part, 0.0), 1.0), 0.01)
+
+
+def _over(moments: Sequence[Moment], charts: Sequence[Chart]) -> Charts:
+    return Charts([one.period for one in moments], [one.at_s for one in moments], charts)

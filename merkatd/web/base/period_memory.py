@@ -1,0 +1,278 @@
+"""What the last periods gave to whom, kept in memory.
+
+Pages are told of a period when it is kept, so that what they ask for then is there.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.base.deferreds import Once
+from merkatd.cluster import Snapshot
+from merkatd.cluster.columns import NOWHERE
+from merkatd.currency import MICRO
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.period_store import Period
+from merkatd.scheduler.base.settings import Market
+from merkatd.scheduler.charging.owed_amounts import owed_by_vm
+from merkatd.scheduler.charging.used_cpu import by_use
+from merkatd.scheduler.context import World
+from merkatd.scheduler.phases.announce import Announcement
+from merkatd.service import DaemonQuestions
+from merkatd.service.base.period_view import Present, present
+from merkatd.web.base.goals import OVER, Goal, Goals, of_platform
+
+MOST_PERIODS = 360
+MOST_ROWS = 500_000
+"""VMs of all periods together; a row takes some fifty bytes."""
+Small = npt.NDArray[np.int32]
+Rough = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """One period. Seven digits are enough for a chart."""
+
+    period: int
+    at_s: float
+    vm: Small
+    """[vms]: ids, in order."""
+    owner: Small
+    application: Small
+    host: Small
+    """The ids of their hosts, -1 for none."""
+    bid: Rough
+    """[vms, resources], as are what they get and what they used;"""
+    given: Rough
+    used: Rough
+    """NaN where nobody measured it."""
+    cost: Rough
+    """[vms]: credits for a whole period; NaN where nobody knows."""
+    host_id: Small
+    """[hosts], in order; none where the period was before this daemon began."""
+    whole: Rough
+    """[hosts, resources]: what they have."""
+    goals: Sequence[Goal] = ()
+
+    def row(self, vm: int) -> int | None:
+        """The row of a VM, if it was there."""
+        return _place(self.vm, vm)
+
+    def host_row(self, host: int) -> int | None:
+        """The row of a host, if it was there."""
+        return _place(self.host_id, host)
+
+
+class Past:
+    """The newest moments, the oldest first."""
+
+    def __init__(self, periods: int = MOST_PERIODS, rows: int = MOST_ROWS) -> None:
+        self._most_periods = periods
+        self._most_rows = rows
+        self._kept: deque[Moment] = deque()
+        self._rows = 0
+        self.began: int | None = None
+        """The first period that this daemon itself has added: the database knows less."""
+        self.adding: Once[None] | None = None
+        """The period that has just ended is being added, or was."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def moments(self) -> Sequence[Moment]:
+        """All that are kept."""
+        return tuple(self._kept)
+
+    async def settled(self) -> None:
+        """Wait until the period that has just ended is there."""
+        if self.adding is not None:
+            await self.adding.result()
+
+    def owner(self, vm: int) -> int | None:
+        """Whose a VM is or was, as far as it is known."""
+        for moment in reversed(self._kept):
+            row = moment.row(vm)
+            if row is not None:
+                return int(moment.owner[row])
+        return None
+
+    def add(self, moment: Moment) -> None:
+        """The newest one; the oldest go where there are too many."""
+        if self.began is None:
+            self.began = moment.period
+        self._kept.append(moment)
+        self._rows += len(moment.vm)
+        while len(self._kept) > 1 and self._full(0):
+            self._rows -= len(self._kept.popleft().vm)
+
+    def put_before(self, moment: Moment) -> bool:
+        """An older one than all, as long as there is room; whether there was."""
+        if self._full(len(moment.vm)) or len(self._kept) >= self._most_periods:
+            return False
+        self._kept.appendleft(moment)
+        self._rows += len(moment.vm)
+        return True
+
+    def _full(self, more: int) -> bool:
+        return len(self._kept) > self._most_periods or self._rows + more > self._most_rows
+
+
+def moment_of(period: int, now: Present, goals: Sequence[Goal]) -> Moment:
+    """What a period found and decided."""
+    vms, hosts = now.snapshot.vms, now.snapshot.hosts
+    order, host_order = np.argsort(vms.id), np.argsort(hosts.id)
+    there = now.host != NOWHERE
+    host = np.full(len(vms), NOWHERE)
+    host[there] = hosts.id[now.host[there]]
+    return Moment(
+        period=period,
+        at_s=now.at_s,
+        vm=_small(vms.id[order]),
+        owner=_small(vms.owner[order]),
+        application=_small(vms.application[order]),
+        host=_small(host[order]),
+        bid=_rough(vms.bid[order]),
+        given=_rough(now.given()[order]),
+        used=_used(now.snapshot)[order],
+        cost=_rough(now.cost[order].sum(axis=1)),
+        host_id=_small(hosts.id[host_order]),
+        whole=_rough(hosts.capacity[host_order]),
+        goals=tuple(goals),
+    )
+
+
+def moment_before(
+    period: Period, arrays: Mapping[str, npt.NDArray[Any]], markets: Sequence[Market]
+) -> Moment:
+    """What the database has of a period: not who was where, and not what was used."""
+    order = np.argsort(arrays["vm"])
+    count, resources = arrays["allocation"].shape
+    cost = np.zeros(count)
+    rows, owed = owed_by_vm(arrays, arrays["vm"], 1.0, markets)
+    cost[rows] = np.where(by_use(markets, arrays["market"][rows]), np.nan, owed.sum(axis=1) / MICRO)
+    return Moment(
+        period=period.number,
+        at_s=period.started_s,
+        vm=_small(arrays["vm"][order]),
+        owner=_small(arrays["owner"][order]),
+        application=_small(arrays.get("application", np.full(count, NOWHERE))[order]),
+        host=np.full(count, NOWHERE, np.int32),
+        bid=_rough(arrays["bid"][order]),
+        given=_rough(arrays["allocation"][order]),
+        used=np.full((count, resources), np.nan, np.float32),
+        cost=_rough(cost[order]),
+        host_id=np.zeros(0, np.int32),
+        whole=np.zeros((0, resources), np.float32),
+    )
+
+
+def _used(snapshot: Snapshot) -> Rough:
+    if snapshot.history is None:
+        return np.full(snapshot.vms.bid.shape, np.nan, np.float32)
+    return _rough(snapshot.history.vms[-1])
+
+
+def _place(ids: Small, wanted: int) -> int | None:
+    at = int(np.searchsorted(ids, wanted))
+    return at if at < len(ids) and int(ids[at]) == wanted else None
+
+
+def _small(values: Any) -> Small:
+    return np.asarray(values, dtype=np.int32)
+
+
+def _rough(values: Any) -> Rough:
+    return np.asarray(values, dtype=np.float32)
+
+
+_MOST_BEFORE = 120
+"""Periods from before this daemon began: each is a blob to be read."""
+_log = Logger()
+
+
+class Keeping:
+    """Fills the past."""
+
+    def __init__(
+        self,
+        past: Past,
+        questions: DaemonQuestions,
+        goals: Goals,
+        then: Callable[[Announcement], None],
+    ) -> None:
+        """`then` is called with each announcement once it is kept: pages are told so late."""
+        self._then = then
+        self._past = past
+        self._questions = questions
+        self._goals = goals
+        self._whole = False
+
+    def announced(self, latest: Announcement) -> None:
+        """A period is over."""
+        self._past.adding = Once(self._add(latest, self._past.adding))
+        ensureDeferred(self._go_on(latest))
+
+    async def _go_on(self, latest: Announcement) -> None:
+        await self._past.settled()
+        if not self._whole:
+            self._whole = True
+            await self._read_before(latest.period)
+        self._then(latest)
+
+    async def _add(self, latest: Announcement, before: Once[None] | None) -> None:
+        if before is not None:
+            await before.result()
+        try:
+            goals, world = await self._goals_now(), self._questions.world
+            work = partial(_moment, latest, world, goals)
+            self._past.add(await world.executor.run(work))
+        except Exception as error:  # noqa: BLE001 - a chart lacks a point, the daemon lives on
+            _log.warn("A period is missing in charts: {error}", error=str(error))
+
+    async def _goals_now(self) -> Sequence[Goal]:
+        there = self._questions.platforms
+        rows = [] if there is None else await there.listed(None)
+        known = [of_platform(row) for row in rows if row["state"] not in OVER]
+        return [*known, *self._goals.told()]
+
+    async def _read_before(self, period: int) -> None:
+        world = self._questions.world
+        read = partial(_earlier, world=world, period=period)
+        try:
+            found = await world.database.read(read)
+        except Exception as error:  # noqa: BLE001 - charts begin later, the daemon lives on
+            _log.warn("Charts begin with this daemon: {error}", error=str(error))
+            return
+        for moment in found:
+            if not self._past.put_before(moment):
+                return
+
+
+def _moment(latest: Announcement, world: World, goals: Sequence[Goal]) -> Moment:
+    return moment_of(latest.period, present(latest, world.markets), goals)
+
+
+def _earlier(connection: sa.Connection, world: World, period: int) -> list[Moment]:
+    """The periods before this one, the newest first, as far back as they are like it."""
+    found: list[Moment] = []
+    rows = 0
+    for one in period_store.recent(connection, _MOST_BEFORE + 1):
+        arrays = (
+            price_store.load_allocations(connection, one.number) if one.number < period else None
+        )
+        if arrays is None:
+            continue
+        rows += len(arrays["vm"])
+        if arrays["allocation"].shape[1] != len(world.goods.resources) or rows > MOST_ROWS:
+            break
+        found.append(moment_before(one, arrays, world.markets))
+    return found

@@ -1,0 +1,234 @@
+"""Numbers, times, links and tables, the same on every page."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from merkatd.base.quantities import bounded, utc
+from merkatd.limits.cpu_limits import UNITS_PER_CORE
+from merkatd.web.layout.html import Markup, Part, h
+
+COLOURS = 8
+_MIB_PER_GIB = 1024.0
+_FEW = 0.1
+"""Credits of which less is told by its first digits that say anything."""
+_UNITS = {"network": "Mbit/s", "disk": "MiB/s"}
+_STEPS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
+UNKNOWN = "\N{EN DASH}"
+NOBODY = -1
+"""Whose a thing without an owner is."""
+NONE = Markup(f'<span class="quiet">{UNKNOWN}</span>')
+
+
+def credits_(value: float | None) -> str:
+    """An amount of credits."""
+    if value is None:
+        return UNKNOWN
+    if abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    if abs(value) >= 1 or value == 0:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if abs(value) >= _FEW else f"{value:.3g}"
+
+
+def plain_number(value: float | None) -> Part:
+    """A number of any kind, short."""
+    if value is None:
+        return NONE
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
+def amount(resource: str, value: float | None) -> str:
+    """A share of a resource: 2.41 cores, 3.5 GiB."""
+    if value is None:
+        return UNKNOWN
+    if resource == "cpu":
+        return f"{value / UNITS_PER_CORE:.2f} cores"
+    if resource == "memory":
+        return f"{value / _MIB_PER_GIB:.2f} GiB"
+    return f"{value:.1f} {_UNITS.get(resource, '')}".rstrip()
+
+
+def counted(number: int, what: str) -> str:
+    """One host, two hosts."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def percent(part: float | None) -> str:
+    """A part of a whole; what is not all of it is never said to be."""
+    if part is None:
+        return UNKNOWN
+    return "100%" if part >= 1.0 else f"{min(max(round(100 * part), 0), 99)}%"
+
+
+def span(seconds: float) -> str:
+    """How long: 2 h 5 min, 14 s."""
+    left = bounded(abs(seconds))
+    for at, (size, unit) in enumerate(_STEPS_S):
+        if left < size and size > 1:
+            continue
+        whole = int(left // size)
+        if at + 1 < len(_STEPS_S) and whole < 10:
+            smaller, small_unit = _STEPS_S[at + 1]
+            rest = int((left - whole * size) // smaller)
+            if rest:
+                return f"{whole} {unit} {rest} {small_unit}"
+        return f"{whole} {unit}"
+    return "0 s"
+
+
+def since(at_s: float, now_s: float) -> str:
+    """How long ago."""
+    return f"{span(max(now_s - at_s, 0.0))} ago"
+
+
+def moment(at_s: float | None) -> Markup:
+    """A point in time, in UTC."""
+    if at_s is None:
+        return NONE
+    at = utc(at_s)
+    machine = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+    return h("time", f"{at:%H:%M:%S}", datetime=machine, title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def deadline(at_s: float | None, now_s: float) -> Markup:
+    """When something must be done."""
+    if at_s is None:
+        return NONE
+    at_s = bounded(at_s)
+    at = utc(at_s)
+    said = f"in {span(at_s - now_s)}" if at_s >= now_s else f"{span(now_s - at_s)} ago"
+    return h("time", said, datetime=f"{at:%Y-%m-%dT%H:%M:%SZ}", title=f"{at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def swatch(owner: int | None) -> Markup:
+    """The colour of a tenant, the same everywhere."""
+    shade = "none" if owner is None else str(owner % COLOURS)
+    return h("span", class_=f"swatch t{shade}", aria_hidden="true")
+
+
+def bar(part: float, tick: float | None = None, class_: str = "") -> Markup:
+    """A bar that is full to this part; a tick stands where it should be."""
+    width = 100 * min(max(part, 0.0), 1.0)
+    mark = None
+    if tick is not None:
+        at = min(max(100 * tick, 0.0), 99.0)
+        mark = h("rect", x=f"{at:.1f}", y=0, width=1, height=10, class_="tick")
+    return h(
+        "svg",
+        h("rect", x=0, y=2, width=100, height=6, class_="empty"),
+        h("rect", x=0, y=2, width=f"{width:.1f}", height=6, class_="full"),
+        mark,
+        viewBox="0 0 100 10",
+        preserveAspectRatio="none",
+        class_=f"bar {class_}".rstrip(),
+        aria_hidden="true",
+        focusable="false",
+    )
+
+
+def link(kind: str, id_: int | None, words: str | None) -> Markup:
+    """To the page of a host, VM, tenant, platform or period."""
+    if id_ is None:
+        return h("span", words) if words else NONE
+    return h("a", words or str(id_), href=f"/{kind}/{id_}")
+
+
+def tenant(owner: int, names: Mapping[int, str]) -> list[Part]:
+    """A tenant by colour and name."""
+    if owner == NOBODY:
+        return [NONE]
+    return [swatch(owner), link("tenants", owner, names.get(owner) or f"user {owner}")]
+
+
+def table(
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Part]],
+    *,
+    numbers: Sequence[int] = (),
+    nothing: str = "Nothing yet.",
+) -> Markup:
+    """A table; the columns with these places hold numbers."""
+
+    def kind(at: int) -> str | None:
+        return "number" if at in numbers else None
+
+    # The roles stay where a narrow page shows rows as blocks.
+    body = [
+        h("tr", [_cell(heads[at], kind(at), one, at) for at, one in enumerate(row)], role="row")
+        for row in rows
+    ]
+    if not body:
+        return h("p", nothing, class_="quiet")
+    columns = [
+        h("th", one, scope="col", class_=kind(at), role="columnheader")
+        for at, one in enumerate(heads)
+    ]
+    found = h(
+        "table",
+        h("caption", caption, class_="unseen"),
+        h("thead", h("tr", columns, role="row"), role="rowgroup"),
+        h("tbody", body, role="rowgroup"),
+        role="table",
+    )
+    return h("div", found, class_="wide", role="group", aria_label=caption, tabindex="0")
+
+
+def _cell(head: str, kind: str | None, value: Part, at: int) -> Markup:
+    if at == 0:
+        return h(
+            "th",
+            value,
+            scope="row",
+            class_=kind,
+            role="rowheader",
+            data_head=head if kind else None,
+        )
+    return h("td", value, class_=kind, data_head=head, role="cell")
+
+
+def facts(rows: Iterable[tuple[str, Part]]) -> Markup:
+    """Names with their values."""
+    return h("dl", [[h("dt", name), h("dd", value)] for name, value in rows], class_="facts")
+
+
+def steps_table(
+    rows: Sequence[Mapping[str, Any]], hosts: Mapping[str, int], caption: str = "Decisions"
+) -> Markup:
+    """What was decided, newest first, with the reasons."""
+    return table(
+        caption,
+        ("Period", "Time", "What", "VM", "Host", "Why", "Became"),
+        [
+            (
+                link("periods", row["period"], None),
+                moment(row["at_s"]),
+                row["kind"],
+                link("vms", row["vm"], row["name"] or _numbered(row["vm"])),
+                _way(row, hosts),
+                row["reason"],
+                _became(row),
+            )
+            for row in rows
+        ],
+        numbers=(0,),
+        nothing="Nothing was decided yet.",
+    )
+
+
+def _way(row: Mapping[str, Any], hosts: Mapping[str, int]) -> Part:
+    there = link("hosts", hosts.get(row["host"]), row["host"]) if row["host"] else NONE
+    if not row["source"]:
+        return there
+    gone = link("hosts", hosts.get(row["source"]), row["source"])
+    return h("span", gone, " → ", there, class_="way")
+
+
+def _became(row: Mapping[str, Any]) -> Part:
+    bad = row["state"] in {"refused", "expired"}
+    said: Part = h("span", row["state"], class_="badge bad" if bad else "badge")
+    return [said, " ", row["reply"]] if bad and row["reply"] else said
+
+
+def _numbered(vm: int | None) -> str | None:
+    return None if vm is None else f"VM {vm}"

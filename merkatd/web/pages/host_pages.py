@@ -1,0 +1,155 @@
+"""Hosts: all as a table, and each with its VMs, its history, and orders to it."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from merkatd.service.market import listings
+from merkatd.web.base.responses import Answer, go
+from merkatd.web.base.routes import Here, route
+from merkatd.web.layout.html import Markup, Part, h
+from merkatd.web.layout.page_frame import button, framed, listed, paged, panel
+from merkatd.web.layout.widgets import (
+    amount,
+    bar,
+    counted,
+    credits_,
+    facts,
+    link,
+    steps_table,
+    table,
+)
+from merkatd.web.pages import visible_rows
+from merkatd.web.pages.history_panels import host_charts, host_gaps, over_time
+from merkatd.web.pages.row_tables import vms_table
+from merkatd.web.pages.visible_rows import steps
+
+_STEPS = 50
+
+
+@route("GET", "/hosts")
+async def hosts(here: Here) -> Answer:
+    """All hosts, a hundred a page."""
+    rows = await _rows(here)
+    heading = counted(len(rows), "host") if here.admin else "Hosts with your VMs"
+    return await listed(here, "Hosts", heading, rows, partial(_table, here))
+
+
+@route("GET", "/hosts/{}")
+async def host(here: Here) -> Answer:
+    """One host."""
+    now, row = visible_rows.host_row(here)
+    name = now.snapshot.hosts.name[row]
+    one = next(each for each in await _rows(here) if each["id"] == here.id)
+    vms = visible_rows.vms(here, now.host == row)
+    decided = await steps(here, _STEPS, host=here.id)
+    return await framed(
+        here,
+        name,
+        h("h1", name),
+        panel("Now", facts(_facts(here, one)), _orders(here, one)),
+        panel(
+            "VMs here" if here.admin else "Your VMs here",
+            *paged(here, vms, partial(vms_table, now, {name: here.id})),
+        ),
+        over_time(host_charts(here), *host_gaps(here)),
+        panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
+    )
+
+
+@route("POST", "/hosts/{}/drain", admin=True)
+async def drain(here: Here) -> Answer:
+    """Empty it."""
+    await here.ask("drain", host=str(here.id), who=here.name)
+    return go(f"/hosts/{here.id}")
+
+
+@route("POST", "/hosts/{}/undrain", admin=True)
+async def undrain(here: Here) -> Answer:
+    """Use it again."""
+    await here.ask("undrain", host=str(here.id), who=here.name)
+    return go(f"/hosts/{here.id}")
+
+
+async def _rows(here: Here) -> list[dict[str, Any]]:
+    drained = frozenset((await here.status())["drained_hosts"])
+    rows = listings.hosts(here.now, drained)
+    if here.admin:
+        return rows
+    own = set((visible_rows.host_ids(here)).values())
+    return [row for row in rows if row["id"] in own]
+
+
+def _table(here: Here, rows: Sequence[Mapping[str, Any]]) -> Markup:
+    if not here.admin:
+        # What others have there is not told.
+        return table(
+            "Hosts",
+            ("Host", "State", "CPU", "Memory"),
+            [
+                (
+                    link("hosts", row["id"], row["name"]),
+                    state(row),
+                    amount("cpu", row["cpu"]),
+                    amount("memory", row["memory"]),
+                )
+                for row in rows
+            ],
+            numbers=(2, 3),
+            nothing="None of your VMs is on a host.",
+        )
+    return table(
+        "Hosts",
+        ("Host", "State", "VMs", "CPU given", "", "Memory given", "", "Bids for CPU"),
+        [
+            (
+                link("hosts", row["id"], row["name"]),
+                state(row),
+                row["vms"],
+                f"{row['given_cpu'] / 100:.1f} of {(row['cpu'] or 0) / 100:g} cores",
+                bar(_part(row, "cpu")),
+                f"{row['given_memory'] / 1024:.1f} of {(row['memory'] or 0) / 1024:g} GiB",
+                bar(_part(row, "memory")),
+                credits_(row["bids_cpu"]),
+            )
+            for row in rows
+        ],
+        numbers=(2, 3, 5, 7),
+        nothing="There is no host.",
+    )
+
+
+def _part(row: Mapping[str, Any], resource: str) -> float:
+    whole = row[resource]
+    return float(row[f"given_{resource}"] / whole) if whole else 0.0
+
+
+def state(row: Mapping[str, Any]) -> Markup:
+    """A host's state as a badge."""
+    words = {"on": ("on", "good"), "drain": ("draining", "warn"), "dsbl": ("disabled", "warn")}
+    said, kind = words.get(row["state"], (row["state"], "bad"))
+    return h("span", said, class_=f"badge {kind}")
+
+
+def _facts(here: Here, row: Mapping[str, Any]) -> list[tuple[str, Part]]:
+    found: list[tuple[str, Part]] = [("State", state(row)), ("Market", row["market"] or "none")]
+    for resource in here.house.world.goods.resources:
+        whole = amount(resource, row[resource])
+        name = {"cpu": "CPU"}.get(resource, resource.capitalize())
+        if here.admin:
+            given = amount(resource, row[f"given_{resource}"])
+            bids = credits_(row[f"bids_{resource}"])
+            found.append((name, f"{given} of {whole} given, {bids} credits a period bid for it"))
+        else:
+            found.append((name, whole))
+    if row["note"] and here.admin:
+        found.append(("Note", row["note"]))
+    return found
+
+
+def _orders(here: Here, row: Mapping[str, Any]) -> Part:
+    if not here.admin:
+        return None
+    if row["state"] == "drain":
+        return button(here, f"/hosts/{here.id}/undrain", "Use it again")
+    return button(here, f"/hosts/{here.id}/drain", "Drain: move all VMs away", "danger")

@@ -1,0 +1,203 @@
+"""Orders to the daemon, and the plan that waits."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from merkatd.service import QuestionError
+from merkatd.web.base.form_reader import MOST_LONG_BYTES
+from merkatd.web.base.responses import Answer, go
+from merkatd.web.base.routes import Here, route
+from merkatd.web.layout.html import Markup, Part, h, hidden
+from merkatd.web.layout.page_frame import button, form, framed, panel
+from merkatd.web.layout.widgets import link, moment, table
+
+_MODES = {
+    "dry": "Dry: decide, and do nothing of it",
+    "shadow": "Shadow: do nothing, and compare with another scheduler",
+    "ask": "Ask: place, move and suspend VMs once a plan is approved",
+    "on": "On: do all that is decided",
+}
+
+
+@route("GET", "/orders", admin=True)
+async def orders(here: Here) -> Answer:
+    """What can be ordered."""
+    return await _orders_page(here)
+
+
+@route("POST", "/orders/pause", admin=True)
+async def pause(here: Here) -> Answer:
+    """Begin no more periods."""
+    await here.call("merkat.daemon.pause")
+    return go("/orders")
+
+
+@route("POST", "/orders/resume", admin=True)
+async def resume(here: Here) -> Answer:
+    """Go on."""
+    await here.call("merkat.daemon.resume")
+    return go("/orders")
+
+
+@route("POST", "/orders/mode", admin=True)
+async def mode(here: Here) -> Answer:
+    """Another mode from the next period on."""
+    try:
+        await here.call("merkat.mode.set", here.asked.field("mode"))
+    except QuestionError as error:
+        return await _orders_page(here, str(error))
+    return go("/orders")
+
+
+async def _orders_page(here: Here, wrong: str = "") -> Answer:
+    how = await here.call("merkat.daemon.info")
+    choice = [
+        h(
+            "label",
+            h("input", type="radio", name="mode", value=name, checked=name == how["mode"]),
+            f" {words}",
+        )
+        for name, words in _MODES.items()
+    ]
+    paused = (
+        button(here, "/orders/resume", "Go on", "main")
+        if how["paused"]
+        else button(here, "/orders/pause", "Pause", "danger")
+    )
+    return await framed(
+        here,
+        "Orders",
+        h("h1", "Orders"),
+        h("p", wrong, class_="wrong", role="alert") if wrong else None,
+        h(
+            "div",
+            panel(
+                "Periods",
+                h(
+                    "p",
+                    "No periods begin; VMs run on with the limits they have."
+                    if how["paused"]
+                    else "A pause begins no more periods, also after a restart; VMs run on with"
+                    " the limits they have.",
+                ),
+                paused,
+            ),
+            panel(
+                "Mode",
+                form(
+                    here,
+                    "/orders/mode",
+                    h("fieldset", h("legend", "How much of what is decided is done"), choice),
+                    h("button", "Order it", type="submit", class_="main"),
+                ),
+            ),
+            class_="grid",
+        ),
+        status=HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
+    )
+
+
+@route("GET", "/plan", admin=True)
+async def plan(here: Here) -> Answer:
+    """The newest plan."""
+    return await _plan_page(here)
+
+
+@route("POST", "/plan/approve", admin=True, most=MOST_LONG_BYTES)
+async def approve(here: Here) -> Answer:
+    """Carry it out, without the steps that are to be skipped."""
+    return await _answered(here, "approve_plan", skip=_numbers(here, "skip"))
+
+
+@route("POST", "/plan/refuse", admin=True)
+async def refuse(here: Here) -> Answer:
+    """Carry nothing of it out."""
+    return await _answered(here, "refuse_plan")
+
+
+async def _answered(here: Here, question: str, **words: Any) -> Answer:
+    number = here.asked.field("plan")
+    known = number.isascii() and number.isdigit()
+    try:
+        await here.ask(question, plan=int(number) if known else number, who=here.name, **words)
+    except QuestionError as error:
+        return await _plan_page(here, str(error))
+    return go("/plan")
+
+
+def _numbers(here: Here, name: str) -> list[int]:
+    said = here.asked.form.fields.get(name, ())
+    return [int(one) for one in said if one.isascii() and one.isdigit() and len(one) < 8]
+
+
+async def _plan_page(here: Here, wrong: str = "") -> Answer:
+    problem = h("p", wrong, class_="wrong", role="alert") if wrong else None
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
+    try:
+        found = await here.read(("plan",), lambda: here.ask("standing_plan"))
+    except QuestionError as error:
+        text = h("p", str(error), class_="quiet")
+        return await framed(here, "Plan", h("h1", "Plan"), problem, text, status=status)
+    return await framed(
+        here,
+        "Plan",
+        h("h1", f"Plan {found['plan']}"),
+        problem,
+        panel(
+            found["state"].capitalize(),
+            h(
+                "p",
+                "Made in ",
+                link("periods", found["period"], f"period {found['period']}"),
+                " at ",
+                moment(found["at_s"]),
+                f", by {found['who']}" if found["who"] else "",
+            ),
+            _steps(here, found),
+        ),
+        status=status,
+    )
+
+
+def _steps(here: Here, found: Mapping[str, Any]) -> Part:
+    waits = found["state"] == "waiting"
+    heads = ("Step", "What", "VM", "From", "To", "Why", "Skip" if waits else "Became")
+    rows = table(
+        "The steps of the plan",
+        heads,
+        [
+            (
+                str(step["number"]),
+                step["kind"],
+                link("vms", step["vm"], step["name"] or f"VM {step['vm']}"),
+                _host(step["source"]),
+                _host(step["host"]),
+                step["reason"],
+                _skip(step) if waits else _became(step),
+            )
+            for step in found["steps"]
+        ],
+        numbers=(0,),
+    )
+    if not waits:
+        return rows
+    number = hidden({"plan": found["plan"]})
+    approved = h("button", "Approve all but the skipped", type="submit", class_="main")
+    return [
+        form(here, "/plan/approve", number, rows, approved),
+        form(here, "/plan/refuse", number, h("button", "Refuse", type="submit", class_="danger")),
+    ]
+
+
+def _host(said: Any) -> Part:
+    return None if said is None else str(said)
+
+
+def _skip(step: Mapping[str, Any]) -> Markup:
+    number = step["number"]
+    return h("input", type="checkbox", name="skip", value=number, aria_label=f"Skip step {number}")
+
+
+def _became(step: Mapping[str, Any]) -> str:
+    return "skipped" if step["skipped"] else step["became"] or ""

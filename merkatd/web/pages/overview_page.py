@@ -1,0 +1,206 @@
+"""The overview, and its story in sentences."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from merkatd.database.scheduler.step_store import PLACEMENT
+from merkatd.web.base.charts import PER_UNIT, prices_of
+from merkatd.web.base.goals import Goal
+from merkatd.web.base.responses import Answer
+from merkatd.web.base.routes import Here, route
+from merkatd.web.layout.html import Markup, Part, compact, h
+from merkatd.web.layout.page_frame import framed, panel
+from merkatd.web.layout.widgets import amount, counted, credits_, span, steps_table, swatch
+from merkatd.web.pages import visible_rows
+from merkatd.web.pages.history_panels import charts_box
+from merkatd.web.pages.row_tables import goals_of, goals_table, tenant_rows, tenants_table
+from merkatd.web.pages.visible_rows import hosts_of, steps
+
+STORY_PERIODS = 10
+_MUCH = 1.2
+"""A price that has changed less than that has not changed to speak of."""
+_NAMED = 3
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+Row = Mapping[str, Any]
+
+
+def story(
+    tenants: Sequence[Row],
+    goals: Sequence[Goal],
+    prices: Sequence[Row],
+    names: Mapping[int, str],
+    *,
+    of_all: bool,
+) -> str:
+    """What is to be known first, of all tenants or of the only one; pure."""
+    markets = {row["market"] for row in prices}
+    cost = _price(prices) if len(markets) == 1 else ""
+    shares = _most(tenants) if of_all else _own(tenants)
+    return " ".join(part for part in (cost, shares, _in_time(goals, names)) if part)
+
+
+def _price(prices: Sequence[Row]) -> str:
+    known = [row["cpu"] for row in prices if row.get("cpu") is not None]
+    if not known:
+        return ""
+    now, before = known[-1], known[0]
+    said = f"A core costs {credits_(now * PER_UNIT['cpu'])} credits a period"
+    periods = f"{_count(len(known) - 1)} period{'s' if len(known) > 2 else ''} ago"
+    if before > 0 and now > before * _MUCH:
+        return f"{said}, {now / before:.1f} times as much as {periods}."
+    if now > 0 and before > now * _MUCH:
+        return f"{said}, {1 - now / before:.0%} less than {periods}."
+    return f"{said}."
+
+
+def _most(tenants: Sequence[Row]) -> str:
+    """Of who gets most, what for."""
+    there = [row for row in tenants if row["cpu"] > 0]
+    if not there:
+        return "Nobody has a VM that runs."
+    first = max(there, key=lambda row: (row["cpu"], row["name"]))
+    cores = sum(row["cpu"] for row in there)
+    if len(there) == 1:
+        return f"{first['name']} is alone and gets all that it can use: {_cores(cores)}."
+    return (
+        f"{_count(len(there)).capitalize()} tenants share {_cores(cores)};"
+        f" {first['name']} gets most, {_cores(first['cpu'])}, and pays"
+        f" {credits_(first['cost'])} credits a period."
+    )
+
+
+def _own(tenants: Sequence[Row]) -> str:
+    own = next(iter(tenants), None)
+    if own is None or not own["vms"]:
+        return "You have no VMs."
+    said = (
+        f"You get {_cores(own['cpu'])} and {amount('memory', own['memory'])} for"
+        f" {credits_(own['cost'])} credits a period"
+    )
+    lasts_s = own["lasts_s"]
+    return f"{said}, which your credits last for {span(lasts_s)}." if lasts_s else f"{said}."
+
+
+def _cores(share: float) -> str:
+    cores = round(share / PER_UNIT["cpu"], 1)
+    return f"{cores:g} core{'' if cores == 1 else 's'}"
+
+
+def _in_time(goals: Sequence[Goal], names: Mapping[int, str]) -> str:
+    known = [goal for goal in goals if goal.ended_s is None and goal.on_track is not None]
+    late = [goal for goal in known if not goal.on_track]
+    if not known:
+        return ""
+    if not late:
+        return "Every deadline will be kept." if len(known) > 1 else "The deadline will be kept."
+    who = ", ".join(_named(goal, names) for goal in late[:_NAMED])
+    more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+    kept = f"{_count(len(known) - len(late))} of {_count(len(known))}".capitalize()
+    return f"{kept} deadlines will be kept; late: {who}{more}."
+
+
+def _named(goal: Goal, names: Mapping[int, str]) -> str:
+    """A platform by its name, other work by whose it is."""
+    return goal.name if goal.platform is not None else names.get(goal.owner, goal.name)
+
+
+def _count(number: int) -> str:
+    return _NUMBERS[number] if number < len(_NUMBERS) else str(number)
+
+
+_STEPS = 12
+_MOST_IN_LEGEND = 12
+_MOST_ROWS = 20
+"""Of tenants and of deadlines: all of them are on pages of their own."""
+_MOST_DRAWN = 1_000
+"""Hosts, of which the page brings all VMs along after each period."""
+
+
+@route("GET", "/")
+async def overview(here: Here) -> Answer:
+    """The state of the market at a glance."""
+    now_s = here.house.world.now()
+    tenants = await tenant_rows(here)
+    names = here.now.owner_names
+    goals = await goals_of(here)
+    prices = await visible_rows.prices(here)
+    moves = await steps(here, _STEPS, kinds=PLACEMENT)
+    return await framed(
+        here,
+        "Overview",
+        h("h1", "Overview", class_="unseen"),
+        h("p", story(tenants, goals, _lately(prices), names, of_all=here.admin), class_="lead"),
+        h(
+            "div",
+            panel(
+                "Hosts" if here.admin else "Hosts with your VMs",
+                await _hosts(here),
+                legend((row["owner"], row["name"]) for row in tenants if row["vms"]),
+                more=h("a", "As a table", href="/hosts"),
+            ),
+            panel(
+                "Prices",
+                charts_box(prices_of(prices, here.house.world.goods.resources)),
+                more=h("a", "As a table", href="/prices"),
+            ),
+            panel(
+                "Deadlines",
+                goals_table(goals[:_MOST_ROWS], names, now_s),
+                _all(goals, "deadline", "/platforms"),
+                more=h("a", "New platform", href="/platforms/new"),
+            ),
+            panel(
+                "Tenants" if here.admin else "Your account",
+                tenants_table(tenants[:_MOST_ROWS]),
+                _all(tenants, "tenant", "/tenants"),
+                more=h("small", "bids and pays in credits a period"),
+            ),
+            class_="grid",
+        ),
+        panel(
+            "Decisions",
+            steps_table(moves, visible_rows.host_ids(here)),
+            more=h("a", "All", href="/decisions"),
+        ),
+    )
+
+
+async def _hosts(here: Here) -> Part:
+    """Where the script draws hosts as bars of VMs: for tenants, what is theirs of it."""
+    now = here.now
+    drained = frozenset((await here.status())["drained_hosts"])
+    owner = None if here.admin else here.uid
+    work = partial(hosts_of, now, drained, owner, _MOST_DRAWN)
+    found = await here.house.world.executor.run(work)
+    without = h(
+        "noscript", h("p", "The bars need scripts; ", h("a", "the table", href="/hosts"), ".")
+    )
+    box = h("div", without, class_="hosts", data_hosts=compact(found), data_keep=True)
+    if len(found) < _MOST_DRAWN:
+        return box
+    return [box, h("p", f"The first {counted(_MOST_DRAWN, 'host')}.", class_="quiet")]
+
+
+def _all(rows: Sequence[Any], what: str, path: str) -> Part:
+    if len(rows) <= _MOST_ROWS:
+        return None
+    return h("p", h("a", f"All {counted(len(rows), what)}", href=path))
+
+
+def _lately(prices: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The rows of the last periods, those of all markets."""
+    since = prices[-1]["period"] - STORY_PERIODS if prices else 0
+    return [row for row in prices if row["period"] > since]
+
+
+def legend(tenants: Iterable[tuple[int, str]]) -> Markup:
+    """What the bars and their colours are."""
+    known = list(tenants)
+    return h(
+        "p",
+        [h("span", swatch(owner), name) for owner, name in known[:_MOST_IN_LEGEND]],
+        h("span", h("span", class_="swatch thick", aria_hidden="true"), "CPU"),
+        h("span", h("span", class_="swatch thin", aria_hidden="true"), "memory"),
+        class_="legend",
+    )

@@ -1,0 +1,182 @@
+"""Prices over time, periods, decisions."""
+
+from collections.abc import Sequence
+from functools import partial
+from math import isfinite
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.database.scheduler import period_store, price_store
+from merkatd.database.scheduler.period_store import Period
+from merkatd.scheduler.context import World
+from merkatd.service.base.errors import Code, Refusal
+from merkatd.web.base.charts import A_UNIT, NAMES, PER_UNIT, prices_of
+from merkatd.web.base.period_memory import Moment, moment_before
+from merkatd.web.base.responses import Answer
+from merkatd.web.base.routes import Here, route
+from merkatd.web.layout.html import Markup, Part, h
+from merkatd.web.layout.page_frame import framed, panel
+from merkatd.web.layout.widgets import (
+    NONE,
+    amount,
+    credits_,
+    facts,
+    link,
+    moment,
+    steps_table,
+    table,
+    tenant,
+)
+from merkatd.web.pages import visible_rows
+from merkatd.web.pages.history_panels import charts_box
+from merkatd.web.pages.visible_rows import steps
+
+_SHOWN_STEPS = 200
+
+
+@route("GET", "/decisions")
+async def decisions(here: Here) -> Answer:
+    """What was done and why, newest first."""
+    found = await steps(here, _SHOWN_STEPS)
+    return await framed(
+        here,
+        "Decisions",
+        h("h1", "Decisions"),
+        panel(f"The newest {len(found)}", steps_table(found, visible_rows.host_ids(here))),
+    )
+
+
+async def moment_at(here: Here) -> Moment | None:
+    """The period that the address names, as it is kept; None where it is kept no more."""
+    kept = next((one for one in here.moments if one.period == here.id), None)
+    if kept is not None:
+        return kept
+    world = here.house.world
+    read = partial(_read_shares, world=world, number=here.id)
+    found: Moment | None = await here.stored(("shares", here.id), read, None)
+    return found
+
+
+def _read_shares(connection: sa.Connection, world: World, number: int) -> Moment | None:
+    period = period_store.get(connection, number)
+    arrays = None if period is None else price_store.load_allocations(connection, number)
+    if period is None or arrays is None:
+        return None
+    if arrays["allocation"].shape[1] != len(world.goods.resources):
+        return None
+    return moment_before(period, arrays, world.markets)
+
+
+async def shares_table(here: Here, moment: Moment) -> Markup:
+    """A row a tenant: all of them for administrators, oneself for others."""
+    names = here.now.owner_names
+    resources = here.house.world.goods.resources
+    owners = np.unique(moment.owner[moment.bid.sum(axis=1) > 0]).tolist()
+    rows: list[Sequence[Part]] = []
+    for owner in owners if here.admin else [one for one in owners if one == here.uid]:
+        mine = moment.owner == owner
+        cost = float(moment.cost[mine].sum())
+        given = moment.given[mine].sum(axis=0)
+        got = [amount(name, float(one)) for name, one in zip(resources, given, strict=True)]
+        rows.append(
+            (
+                tenant(owner, names),
+                int(mine.sum()),
+                credits_(float(moment.bid[mine].sum())),
+                *got,
+                credits_(None if np.isnan(cost) else cost),
+            )
+        )
+    heads = ("Tenant", "VMs", "Bid", *(f"Got of {NAMES[name]}" for name in resources), "Paid")
+    numbers = range(1, len(heads))
+    return table(
+        "Who got what", heads, rows, numbers=list(numbers), nothing="Nobody bid for anything."
+    )
+
+
+_STEPS = 500
+
+
+@route("GET", "/prices")
+async def prices_(here: Here) -> Answer:
+    """What things cost in the newest periods."""
+    rows = await visible_rows.prices(here)
+    resources = here.house.world.goods.resources
+    supplied = any("supply" in row for row in rows)
+    heads = ("Period", "Began", "Market", *(A_UNIT[name] for name in resources))
+    return await framed(
+        here,
+        "Prices",
+        h("h1", "Prices"),
+        panel("Over time", charts_box(prices_of(rows, resources))),
+        panel(
+            "Credits a period",
+            table(
+                "Prices by period, the newest first",
+                (*heads, "Supply") if supplied else heads,
+                [
+                    (
+                        link("periods", row["period"], None),
+                        moment(row["at_s"]),
+                        row["market"],
+                        *(_price(row.get(name), name) for name in resources),
+                        *([row.get("supply")] if supplied else ()),
+                    )
+                    for row in reversed(rows)
+                ],
+                numbers=(0, *range(3, 3 + len(resources))),
+            ),
+        ),
+    )
+
+
+@route("GET", "/periods/{}")
+async def period(here: Here) -> Answer:
+    """One period: its prices, and its decisions."""
+    found, cost = await here.stored(("period", here.id), partial(_read_period, number=here.id))
+    if found is None or here.id > here.period:
+        raise Refusal(Code.NO_EXISTS, f"There was no period {here.id}.", here.id)
+    moment_ = await moment_at(here)
+    decided = await steps(here, _STEPS, period=here.id)
+    return await framed(
+        here,
+        f"Period {here.id}",
+        h("h1", f"Period {here.id}"),
+        _around(here),
+        panel("Prices", facts(_facts(here, found, cost))),
+        None if moment_ is None else panel("Who got what", await shares_table(here, moment_)),
+        panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
+    )
+
+
+def _read_period(
+    connection: sa.Connection, number: int
+) -> tuple[Period | None, price_store.Prices]:
+    return period_store.get(connection, number), price_store.load_prices(connection, number)
+
+
+def _around(here: Here) -> Markup:
+    """The ways to the periods beside it, as far as there are any."""
+    before = h("a", "The one before", href=f"/periods/{here.id - 1}") if here.id > 1 else None
+    after = h("a", "The next", href=f"/periods/{here.id + 1}") if here.id < here.period else None
+    return h("p", before, " · " if before and after else None, after)
+
+
+def _facts(here: Here, found: Period, cost: price_store.Prices) -> list[tuple[str, Part]]:
+    rows: list[tuple[str, Part]] = [("Began", moment(found.started_s))]
+    for market, by_resource in cost.items():
+        named = f" in market {market}" if len(cost) > 1 else ""
+        rows += [
+            (f"{A_UNIT[name]}{named}", _price(by_resource.get(name), name))
+            for name in here.house.world.goods.resources
+        ]
+    if found.failure and here.admin:
+        rows.append(("It failed", found.failure))
+    return rows
+
+
+def _price(price: float | None, name: str) -> Part:
+    if price is None or not isfinite(price):
+        return NONE
+    return credits_(price * PER_UNIT.get(name, 1.0))

@@ -1,0 +1,225 @@
+"""What tenants do with platforms: submit and change them, seeing before what it would mean."""
+
+from collections.abc import Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from merkatd.ledger import LedgerError, NotFoundError
+from merkatd.service import QuestionError
+from merkatd.service.base.errors import Code, Refusal
+from merkatd.web.base.form_reader import MOST_LONG_BYTES
+from merkatd.web.base.responses import Answer, go
+from merkatd.web.base.routes import Here, fields, route
+from merkatd.web.layout.html import Part, WrongInputError, h, hidden, numbers
+from merkatd.web.layout.page_frame import form, framed, panel
+from merkatd.web.layout.widgets import facts
+from merkatd.web.pages import visible_rows
+from merkatd.web.pages.platform_pages import NAMES, how, shown
+
+_EXAMPLE = """\
+name = "weather"
+
+[controller]
+kind = "none"
+
+[budget]
+credits = 500
+
+[slo]
+deadline = "2h"
+
+[[cluster]]
+name = "ranks"
+least = 2
+initial = 2
+template = \"\"\"
+CPU = "1"
+VCPU = "1"
+MEMORY = "512"
+\"\"\"
+"""
+
+
+@route("GET", "/platforms/new")
+async def new(here: Here) -> Answer:
+    """The form for a new platform."""
+    return await _form(here, _EXAMPLE)
+
+
+@route("POST", "/platforms/quote", quotes=True, most=MOST_LONG_BYTES)
+async def quote_new(here: Here) -> Answer:
+    """What a template would mean if it were submitted."""
+    text = _template(here)
+    there = here.house.questions.platforms
+    if there is None:
+        raise Refusal(Code.ACTION, "This daemon keeps no platforms.")
+    here.count("merkat.platform.submit", text)
+    ask = partial(here.house.logins.ask, here.caller.session)
+    try:
+        row = await there.try_submit(here.uid, text, ask, admin=here.admin)
+    except (QuestionError, LedgerError) as error:
+        return await _form(here, text, str(error))
+    again = h("details", h("summary", "The template"), h("pre", text, tabindex="0"))
+    confirm = _confirm(here, "/platforms/submit", {"template": text}, "Submit it", "/platforms/new")
+    return await _quote(here, f"Quote for {row['name']}", row, again, confirm)
+
+
+@route("POST", "/platforms/submit", most=MOST_LONG_BYTES)
+async def submit(here: Here) -> Answer:
+    """A new platform."""
+    text = _template(here)
+    try:
+        row = await here.call("merkat.platform.submit", text)
+    except (QuestionError, LedgerError) as error:
+        return await _form(here, text, str(error))
+    return go(f"/platforms/{row['id']}")
+
+
+@route("POST", "/platforms/{}/quote", quotes=True)
+async def quote_change(here: Here) -> Answer:
+    """What a change would mean."""
+    row = await visible_rows.platform(here)
+    said = fields(here.asked, *NAMES)
+    there = here.house.questions.platforms
+    try:
+        change = _change(said)
+        here.count("merkat.platform.update", here.id, change)
+        new_row = row if there is None else await there.try_change(here.id, change)
+    except (WrongInputError, QuestionError, LedgerError) as error:
+        return await _refused(here, row, said, error)
+    confirm = _confirm(here, f"/platforms/{here.id}/change", said, "Change it so", None)
+    return await _quote(here, f"Quote for {row['name']}", new_row, confirm)
+
+
+@route("POST", "/platforms/{}/change")
+async def change_(here: Here) -> Answer:
+    """Other aims, another budget."""
+    row = await visible_rows.platform(here)
+    said = fields(here.asked, *NAMES)
+    try:
+        await here.call("merkat.platform.update", here.id, _change(said))
+    except (WrongInputError, QuestionError, LedgerError) as error:
+        return await _refused(here, row, said, error)
+    return go(f"/platforms/{here.id}")
+
+
+@route("POST", "/platforms/{}/suspend")
+async def suspend(here: Here) -> Answer:
+    """Until it is resumed."""
+    return await _order(here, "merkat.platform.suspend")
+
+
+@route("POST", "/platforms/{}/resume")
+async def resume(here: Here) -> Answer:
+    """Now, whatever the price."""
+    return await _order(here, "merkat.platform.resume")
+
+
+@route("POST", "/platforms/{}/stop")
+async def stop(here: Here) -> Answer:
+    """For good."""
+    return await _order(here, "merkat.platform.stop")
+
+
+async def _order(here: Here, method: str) -> Answer:
+    try:
+        await here.call(method, here.id)
+    except NotFoundError:
+        raise
+    except LedgerError as error:
+        row = await visible_rows.platform(here)
+        return await _refused(here, row, {}, error)
+    return go(f"/platforms/{here.id}")
+
+
+def _template(here: Here) -> str:
+    return here.asked.field("template").replace("\r\n", "\n")
+
+
+def _change(said: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = dict(numbers({name: said[name] for name in NAMES[1:]}))
+    if said["deadline"]:
+        found["deadline"] = said["deadline"]
+    if not found:
+        raise WrongInputError({"deadline": "Something to change is right."})
+    return found
+
+
+async def _refused(
+    here: Here, row: Mapping[str, Any], said: Mapping[str, str], error: Exception
+) -> Answer:
+    wrong = (
+        error.wrong
+        if isinstance(error, WrongInputError)
+        else {_about(str(error), said): str(error)}
+    )
+    parts = await shown(here, row, said, wrong)
+    return await framed(here, row["name"], *parts, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+def _about(message: str, said: Mapping[str, str]) -> str:
+    """The field that a message begins with, else the first that says something."""
+    name = message.partition(":")[0]
+    filled = [one for one in NAMES if said.get(one)]
+    return name if name in NAMES else next(iter(filled), NAMES[0])
+
+
+async def _form(here: Here, text: str, wrong: str = "") -> Answer:
+    problem = h("p", wrong, class_="wrong", id="wrong", role="alert") if wrong else None
+    area = h(
+        "textarea",
+        "\n",
+        text,
+        id="template",
+        name="template",
+        rows=24,
+        spellcheck="false",
+        aria_describedby="wrong" if wrong else None,
+        aria_invalid="true" if wrong else None,
+    )
+    return await framed(
+        here,
+        "New platform",
+        h("h1", "New platform"),
+        panel(
+            "Template",
+            form(
+                here,
+                "/platforms/quote",
+                h("label", "What it is to be, in TOML", for_="template"),
+                problem,
+                area,
+                h("button", "Show what that would cost", type="submit", class_="main"),
+            ),
+        ),
+        status=HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
+    )
+
+
+def _confirm(
+    here: Here, action: str, values: Mapping[str, str], words: str, back: str | None
+) -> Part:
+    return form(
+        here,
+        action,
+        hidden(values),
+        h("button", words, type="submit", class_="main"),
+        " ",
+        h("a", "Leave it", href=back or f"/platforms/{here.id}"),
+    )
+
+
+async def _quote(here: Here, title: str, row: Mapping[str, Any], *parts: Part) -> Answer:
+    names = here.now.owner_names
+    return await framed(
+        here,
+        "Quote",
+        h("h1", title),
+        panel(
+            "What that would mean",
+            h("p", "At present prices; nothing of it is done yet.", class_="quiet"),
+            facts(how(here, row, names)),
+            *parts,
+        ),
+    )

@@ -1,0 +1,206 @@
+"""Platforms."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from merkatd.web.base.goals import OVER, of_platform
+from merkatd.web.base.responses import Answer
+from merkatd.web.base.routes import Here, route
+from merkatd.web.layout.html import Markup, Part, field, h
+from merkatd.web.layout.page_frame import button, form, framed, listed, paged, panel
+from merkatd.web.layout.widgets import (
+    NONE,
+    amount,
+    counted,
+    credits_,
+    deadline,
+    facts,
+    link,
+    moment,
+    span,
+    table,
+    tenant,
+)
+from merkatd.web.pages import visible_rows
+from merkatd.web.pages.history_panels import over_time, platform_charts, platform_gaps
+from merkatd.web.pages.row_tables import progress, verdict
+
+NAMES = ("deadline", "budget", "replenishment", "performance")
+
+
+def change_form(
+    here: Here, row: Mapping[str, Any], said: Mapping[str, str], wrong: Mapping[str, str]
+) -> Markup:
+    """What is left empty stays."""
+
+    def one(name: str, label: str, hint: str) -> Markup:
+        return field(name, label, said.get(name, ""), wrong, hint, autocomplete="off")
+
+    return form(
+        here,
+        f"/platforms/{row['id']}/quote",
+        one("deadline", "Deadline", "From now, like 6h, or a time like 2026-05-01T09:00:00Z."),
+        one("budget", "Budget", f"Credits; {row['budget']:g} now."),
+        one("replenishment", "Replenishment", f"Credits; {row['replenishment']:g} now."),
+        one("performance", "Performance", "As its controller measures it."),
+        h("p", "What is left empty stays as it is.", class_="quiet"),
+        h("button", "Show what that means", type="submit", class_="main"),
+    )
+
+
+_AS_THEY_ARE = "Its VMs and their bids stay as they are; an order to stop ends them."
+_OUTLOOK = {"start": "it can run", "wait": "it would wait", "cancel": "it would be cancelled"}
+
+
+@route("GET", "/platforms")
+async def platforms(here: Here) -> Answer:
+    """All platforms that the visitor may see, also those that are over."""
+    rows = sorted(await here.platforms(), key=lambda row: -row["id"])
+    names = here.now.owner_names
+    shown = partial(_table, names=names, now_s=here.house.world.now())
+    new = h("a", "New platform", href="/platforms/new", class_="action")
+    return await listed(here, "Platforms", counted(len(rows), "platform"), rows, shown, new)
+
+
+def _table(rows: Sequence[dict[str, Any]], names: Mapping[int, str], now_s: float) -> Markup:
+    return table(
+        "Platforms",
+        ("Platform", "Tenant", "State", "VMs", "Done", "Deadline", "In time?", "Spent", "Left"),
+        [
+            (
+                link("platforms", row["id"], row["name"]),
+                tenant(row["owner"], names),
+                row["state"],
+                row["size"],
+                progress(of_platform(row), now_s),
+                deadline(row["deadline_s"], now_s),
+                verdict(of_platform(row)),
+                credits_(row["spent"]),
+                credits_(row["balance"]),
+            )
+            for row in rows
+        ],
+        numbers=(3, 7, 8),
+        nothing="There are no platforms.",
+    )
+
+
+@route("GET", "/platforms/{}")
+async def platform(here: Here) -> Answer:
+    """One platform."""
+    row = await visible_rows.platform(here)
+    return await framed(here, row["name"], *await shown(here, row))
+
+
+async def shown(
+    here: Here,
+    row: Mapping[str, Any],
+    said: Mapping[str, str] | None = None,
+    wrong: Mapping[str, str] | None = None,
+) -> list[Part]:
+    """A platform's page; with what a form said, and what was wrong with it."""
+    names = here.now.owner_names
+    over = row["state"] in OVER
+    forms = None if over else panel("Change", change_form(here, row, said or {}, wrong or {}))
+    return [
+        h("h1", row["name"], " ", h("small", f"platform {row['id']}", class_="quiet")),
+        h("p", _lead(row), class_="lead"),
+        h(
+            "div",
+            panel(
+                "How it fares", facts(how(here, row, names)), None if over else _orders(here, row)
+            ),
+            forms,
+            class_="grid",
+        ),
+        over_time(platform_charts(here, row), *platform_gaps(here)),
+        panel("VMs", *paged(here, row["vms"], _vms, f"/platforms/{row['id']}")),
+        panel("History", _actions(row)),
+    ]
+
+
+def _lead(row: Mapping[str, Any]) -> str:
+    """What is to be read first of a platform."""
+    if row["unattended"] and row["state"] not in OVER:
+        return f"The daemon fails to look after it: {row['unattended']}. {_AS_THEY_ARE}"
+    if row["trouble"] and row["state"] not in OVER:
+        return f"Its controller fails: {row['trouble']}. Its VMs bid nothing until it works again."
+    return str(row["report"] or row["why"] or "")
+
+
+def how(here: Here, row: Mapping[str, Any], names: Mapping[int, str]) -> list[tuple[str, Part]]:
+    """The figures of a platform."""
+    now_s = here.house.world.now()
+    goal = of_platform(dict(row))
+    slack_s = row["slack_s"]
+    return [
+        ("Tenant", tenant(row["owner"], names)),
+        ("State", [row["state"], f", {row['needs']}" if row["needs"] else ""]),
+        ("Done", progress(goal, now_s)),
+        ("Deadline", deadline(row["deadline_s"], now_s)),
+        ("In time?", verdict(goal)),
+        ("Will end", NONE if slack_s is None else _slack(slack_s)),
+        ("Budget", f"{credits_(row['budget'])}, + {credits_(row['replenishment'])} a renewal"),
+        ("Spent and left", f"{credits_(row['spent'])} and {credits_(row['balance'])} credits"),
+        ("Bids", f"{credits_(row['bids'])} a period"),
+        ("All it can use costs", f"{credits_(row['full_cost'])} a period at present prices"),
+        (
+            "At these prices",
+            [_OUTLOOK[row["outlook"]], f": {row['takes']}" if row["takes"] else ""],
+        ),
+    ]
+
+
+def _slack(slack_s: float) -> str:
+    return f"{span(slack_s)} {'before' if slack_s >= 0 else 'after'} its deadline"
+
+
+def _orders(here: Here, row: Mapping[str, Any]) -> Markup:
+    at = f"/platforms/{row['id']}"
+    suspended = row["state"] in {"suspended", "suspending"} or row["held"]
+    first = (
+        button(here, f"{at}/resume", "Resume")
+        if suspended
+        else button(here, f"{at}/suspend", "Suspend")
+    )
+    return h("div", first, button(here, f"{at}/stop", "Stop for good", "danger"), class_="buttons")
+
+
+def _vms(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    return table(
+        "Its VMs",
+        ("VM", "Cluster", "State", "Bid for CPU", "Gets", "Memory"),
+        [
+            (
+                link("vms", vm["vm"], f"VM {vm['vm']}"),
+                vm["cluster"],
+                "leaving" if vm["leaving"] else vm["state"],
+                credits_(vm.get("bid_cpu")),
+                amount("cpu", vm.get("cpu")),
+                amount("memory", vm.get("memory")),
+            )
+            for vm in rows
+        ],
+        numbers=(3, 4, 5),
+        nothing="It has no VMs at present.",
+    )
+
+
+def _actions(row: Mapping[str, Any]) -> Markup:
+    return table(
+        "What was done with it",
+        ("Time", "Who", "What", "Why", ""),
+        [
+            (
+                moment(one["at_s"]),
+                one["who"],
+                one["what"],
+                one["text"],
+                h("span", f"refused: {one['refused']}", class_="badge bad")
+                if one["refused"]
+                else "",
+            )
+            for one in row["actions"]
+        ],
+    )

@@ -1,0 +1,218 @@
+"""Tenants, deadlines and VMs as tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Floats
+from merkatd.market.explanation import BIDDING
+from merkatd.service.base.period_view import Present
+from merkatd.web.base.goals import Goal, of_platform
+from merkatd.web.base.routes import Here
+from merkatd.web.layout.html import Markup, Part, h
+from merkatd.web.layout.widgets import (
+    COLOURS,
+    NONE,
+    amount,
+    bar,
+    credits_,
+    deadline,
+    link,
+    percent,
+    span,
+    swatch,
+    table,
+    tenant,
+)
+
+_LATELY_PERIODS = 30
+"""For so long what is over is shown among what is not."""
+
+
+async def goals_of(here: Here) -> list[Goal]:
+    """All that has a deadline: what is not over, the nearest first, and then what just was.
+
+    The visitor's own, or all.
+    """
+    goals = [goal for goal in here.goals.told() if here.admin or goal.owner == here.uid]
+    goals += [of_platform(row) for row in await here.platforms()]
+    world = here.house.world
+    since_s = world.now() - _LATELY_PERIODS * world.rhythm.interval_s
+    under_way = [goal for goal in goals if goal.ended_s is None]
+    over = [goal for goal in goals if goal.ended_s is not None and goal.ended_s >= since_s]
+    return [
+        *sorted(under_way, key=lambda goal: (goal.deadline_s is None, goal.deadline_s, goal.name)),
+        *sorted(over, key=lambda goal: (-(goal.ended_s or 0.0), goal.name)),
+    ]
+
+
+def goals_table(goals: Sequence[Goal], names: Mapping[int, str], now_s: float) -> Markup:
+    """Who will make it."""
+    return table(
+        "Work with deadlines: how much is done, and whether it will be in time",
+        ("Work", "Tenant", "Done, and time passed", "Deadline", "Ends", "In time?"),
+        [
+            (
+                link("platforms", goal.platform, goal.name),
+                tenant(goal.owner, names),
+                progress(goal, now_s),
+                deadline(goal.deadline_s, now_s),
+                ending(goal),
+                verdict(goal),
+            )
+            for goal in goals
+        ],
+        nothing="Nothing has a deadline.",
+    )
+
+
+def progress(goal: Goal, now_s: float) -> Part:
+    """A bar of what is done, with a tick where time is, and the same in words."""
+    if goal.done is None:
+        return h("span", goal.state, class_="quiet")
+    shade = f"t{goal.owner % COLOURS}"
+    words = f"{percent(goal.done)} done"
+    if goal.ended_s is not None:
+        return [bar(goal.done, None, shade), h("small", words)]
+    passed = goal.passed(now_s)
+    if passed is not None:
+        words += f", {percent(min(passed, 1.0))} of its time"
+    return [bar(goal.done, passed, shade), h("small", words)]
+
+
+def ending(goal: Goal) -> Part:
+    """How early or late it will be, or was."""
+    if goal.projected_end_s is None or goal.deadline_s is None:
+        return NONE
+    slack_s = goal.deadline_s - goal.projected_end_s
+    if abs(slack_s) < 1.0:
+        return "right then"
+    return f"{span(slack_s)} {'early' if slack_s > 0 else 'late'}"
+
+
+def verdict(goal: Goal) -> Part:
+    """Whether it is on track, or was in time, in words that are also a colour."""
+    if goal.on_track is None or (goal.ended_s is not None and goal.state != "done"):
+        return h("span", goal.state, class_="badge")
+    if goal.on_track:
+        return h("span", "✓ on track" if goal.ended_s is None else "✓ in time", class_="badge good")
+    return h("span", "▲ late", class_="badge bad")
+
+
+_LONG_S = 1e9
+
+
+async def tenant_rows(here: Here) -> list[dict[str, Any]]:
+    """What tenants bid, get, pay and have left, who pays most first; the visitor's own, or all."""
+    standing: Sequence[Mapping[str, Any]] = await here.call("merkat.tenant.list", default=[])
+    now = here.now
+    shares = await here.house.world.executor.run(partial(_shares, now))
+    all_cpu = sum(one.cpu for one in shares.values())
+    rows = []
+    for one in standing:
+        share = shares.get(one["id"], _Share())
+        left = one["balance"] + one["in_applications"]
+        lasts_s = here.house.world.rhythm.interval_s * left / share.cost if share.cost > 0 else None
+        rows.append(
+            {
+                "owner": one["id"],
+                "name": one.get("name") or f"user {one['id']}",
+                "balance": left,
+                "part": share.cpu / all_cpu if all_cpu > 0 else 0.0,
+                "lasts_s": lasts_s,
+                **asdict(share),
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["cost"], row["name"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What the VMs of a tenant bid, get and cost together."""
+
+    vms: int = 0
+    bid: float = 0.0
+    cpu: float = 0.0
+    memory: float = 0.0
+    cost: float = 0.0
+
+
+def _shares(now: Present) -> dict[int, _Share]:
+    """By owner: of those VMs that run, or wait to."""
+    vms, gets = now.snapshot.vms, now.given()
+    there = np.isin(vms.state, BIDDING)
+    owners, at = np.unique(vms.owner[there], return_inverse=True)
+    cpu, memory = (now.snapshot.resources.index(name) for name in ("cpu", "memory"))
+    columns = (
+        vms.bid[there].sum(axis=1),
+        gets[there, cpu],
+        gets[there, memory],
+        now.cost[there].sum(axis=1),
+    )
+    sums = [np.bincount(at, values, len(owners)).tolist() for values in columns]
+    counts = np.bincount(at, minlength=len(owners)).tolist()
+    return {
+        owner: _Share(count, *values)
+        for owner, count, *values in zip(owners.tolist(), counts, *sums, strict=True)
+    }
+
+
+def tenants_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """Who pays what, and what for."""
+    return table(
+        "Tenants: what they bid, get, pay and have left",
+        ("Tenant", "VMs", "Bids", "Gets", "", "Pays", "Left", "Lasts"),
+        [
+            (
+                [swatch(row["owner"]), link("tenants", row["owner"], row["name"])],
+                row["vms"],
+                credits_(row["bid"]) if row["vms"] else NONE,
+                amount("cpu", row["cpu"]) if row["vms"] else NONE,
+                bar(row["part"], class_=f"t{row['owner'] % COLOURS}"),
+                credits_(row["cost"]) if row["vms"] else NONE,
+                credits_(row["balance"]),
+                _lasts(row["lasts_s"]),
+            )
+            for row in rows
+        ],
+        numbers=(1, 2, 3, 5, 6, 7),
+        nothing="Nobody has come yet.",
+    )
+
+
+def _lasts(lasts_s: float | None) -> Part:
+    if lasts_s is None:
+        return NONE
+    return span(lasts_s) if lasts_s < _LONG_S else "for ever"
+
+
+def vms_table(now: Present, hosts: Mapping[str, int], rows: Sequence[int]) -> Markup:
+    """What the VMs in these rows bid, get and pay; `hosts` are those that have a page."""
+    gets = now.given()
+    return table(
+        "VMs: what each bids, gets and pays",
+        ("VM", "Tenant", "State", "Host", "Bid for CPU", "Gets", "Memory", "Pays", "Why not more"),
+        [_row(now, row, gets, hosts) for row in rows],
+        numbers=(4, 5, 6, 7),
+        nothing="There are no VMs.",
+    )
+
+
+def _row(now: Present, row: int, gets: Floats, hosts: Mapping[str, int]) -> Sequence[Part]:
+    vms = now.snapshot.vms
+    vm, owner, host = int(vms.id[row]), int(vms.owner[row]), now.host_name(row)
+    cpu, memory = (now.snapshot.resources.index(name) for name in ("cpu", "memory"))
+    return (
+        link("vms", vm, vms.name[row] or f"VM {vm}"),
+        tenant(owner, now.owner_names),
+        now.states[row].lower(),
+        link("hosts", hosts.get(host or ""), host),
+        credits_(float(vms.bid[row, cpu])),
+        amount("cpu", float(gets[row, cpu])),
+        amount("memory", float(gets[row, memory])),
+        credits_(float(now.cost[row].sum())),
+        now.messages.get(vm, ""),
+    )

@@ -1,0 +1,93 @@
+"""Tenants: all as a table, and each with its money, its platforms and its VMs."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from merkatd.web.base.responses import Answer
+from merkatd.web.base.routes import Here, route
+from merkatd.web.layout.html import Markup, Part, h
+from merkatd.web.layout.page_frame import framed, listed, paged, panel
+from merkatd.web.layout.widgets import counted, credits_, facts, swatch, table
+from merkatd.web.pages import visible_rows
+from merkatd.web.pages.history_panels import over_time, tenant_charts
+from merkatd.web.pages.row_tables import (
+    goals_of,
+    goals_table,
+    tenant_rows,
+    tenants_table,
+    vms_table,
+)
+
+
+@route("GET", "/tenants")
+async def tenants(here: Here) -> Answer:
+    """All tenants that the visitor may see."""
+    rows = await tenant_rows(here)
+    return await listed(here, "Tenants", counted(len(rows), "tenant"), rows, tenants_table)
+
+
+@route("GET", "/tenants/{}")
+async def tenant(here: Here) -> Answer:
+    """One tenant."""
+    one = await here.call("merkat.tenant.info", here.id)
+    statement = await here.call("merkat.statement.info", here.id, "")
+    budgets = await here.call("merkat.budget.info", here.id)
+    now = here.now
+    vms = visible_rows.vms(here, now.snapshot.vms.owner == here.id)
+    goals = [goal for goal in await goals_of(here) if goal.owner == here.id]
+    name = one.get("name") or f"user {here.id}"
+    now_s = here.house.world.now()
+    return await framed(
+        here,
+        name,
+        h("h1", swatch(here.id), name),
+        h(
+            "div",
+            panel("Credits", facts(_facts(one, float(now.cost[vms].sum())))),
+            panel("This month", _movements(statement)),
+            class_="grid",
+        ),
+        over_time(await tenant_charts(here)),
+        panel("Deadlines", goals_table(goals, {here.id: name}, now_s)),
+        panel("Budgets", _budgets(budgets)),
+        panel("VMs", *paged(here, vms, partial(vms_table, now, visible_rows.host_ids(here)))),
+    )
+
+
+def _facts(one: Mapping[str, Any], cost: float) -> list[tuple[str, Part]]:
+    rows: list[tuple[str, Part]] = [
+        ("Balance", credits_(one["balance"])),
+        ("In platforms and applications", credits_(one["in_applications"])),
+        ("Pays", f"{credits_(cost)} a period"),
+        ("Weight", f"{one['weight']:g}"),
+    ]
+    if one.get("entitlement") is not None:
+        rows.append(("A renewal fills it up to", credits_(one["entitlement"])))
+    return rows
+
+
+def _movements(statement: Mapping[str, Any]) -> Markup:
+    rows: list[tuple[str, Part]] = [("Opening", credits_(statement["opening"]))]
+    rows += [(kind, credits_(value)) for kind, value in statement["movements"].items()]
+    rows.append(("Now", credits_(statement["closing"])))
+    return facts(rows)
+
+
+def _budgets(budgets: Sequence[Mapping[str, Any]]) -> Markup:
+    return table(
+        "Budgets of platforms and applications",
+        ("Application", "Budget", "Replenishment", "Balance", ""),
+        [
+            (
+                row["name"] or str(row["application"]),
+                credits_(row["budget"]),
+                credits_(row["replenishment"]),
+                credits_(row["balance"]),
+                "over" if row.get("ended_s") else "",
+            )
+            for row in budgets
+        ],
+        numbers=(1, 2, 3),
+        nothing="No application has a budget of its own.",
+    )

@@ -1,0 +1,216 @@
+"""What of the present a visitor may see."""
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from merkatd.api.xmlrpc.methods.platform_methods import own_platform
+from merkatd.cluster import Bools, HostState, Ints
+from merkatd.cluster.columns import NOWHERE
+from merkatd.database.base.schema import chunks
+from merkatd.database.scheduler import journal
+from merkatd.database.scheduler.journal import Wanted
+from merkatd.database.scheduler.step_store import StoredStep
+from merkatd.platforms import platform_views
+from merkatd.platforms.tenant_orders import found
+from merkatd.service.base.errors import Code, Refusal
+from merkatd.service.base.identity import USE, need_vm, no_vm
+from merkatd.service.base.period_view import Present
+from merkatd.service.market.explanations import explanation
+from merkatd.service.market.listings import HOST_STATES
+from merkatd.service.market.step_history import step_rows
+from merkatd.web.base.routes import Here
+
+
+def hosts_of(
+    now: Present, drained: AbstractSet[int], owner: int | None, most: int
+) -> list[dict[str, Any]]:
+    """So many hosts with their VMs; for one owner those alone that are its business.
+
+    A VM is [id, name, owner, part of the host's CPU, part of its memory], those of an owner
+    side by side.
+    """
+    table, vms = now.snapshot.hosts, now.snapshot.vms
+    rows = np.flatnonzero(now.host != NOWHERE) if owner is None else own_rows(now, owner)
+    rows = rows[now.host[rows] != NOWHERE]
+    hosts = np.arange(len(table)) if owner is None else np.unique(now.host[rows])
+    hosts = hosts[:most]
+    rows = rows[np.isin(now.host[rows], hosts)]
+    rows = rows[np.lexsort((vms.id[rows], vms.owner[rows], now.host[rows]))]
+    ends = np.searchsorted(now.host[rows], hosts, side="right").tolist()
+    drawn = _drawn(now, rows)
+    return [
+        {
+            "id": int(table.id[host]),
+            "name": table.name[host],
+            "state": "drain"
+            if int(table.id[host]) in drained
+            else HOST_STATES[HostState(int(table.state[host]))],
+            "vms": drawn[begin:end],
+        }
+        for host, begin, end in zip(hosts.tolist(), [0, *ends], ends, strict=False)
+    ]
+
+
+def _drawn(now: Present, rows: Ints) -> list[list[Any]]:
+    """The VMs in these rows."""
+    vms = now.snapshot.vms
+    whole = np.maximum(now.snapshot.hosts.capacity[now.host[rows]], 1e-9)
+    parts = np.round(now.given()[rows] / whole, 4)
+    columns = (
+        vms.id[rows].tolist(),
+        [vms.name[row] for row in rows.tolist()],
+        vms.owner[rows].tolist(),
+        parts[:, now.snapshot.resources.index("cpu")].tolist(),
+        parts[:, now.snapshot.resources.index("memory")].tolist(),
+    )
+    return [list(one) for one in zip(*columns, strict=True)]
+
+
+def own_rows(now: Present, owner: int) -> Ints:
+    """The rows of a tenant's VMs."""
+    return np.flatnonzero(now.snapshot.vms.owner == owner)
+
+
+Row = dict[str, Any]
+PRICED = 120
+"""Periods whose prices are shown."""
+
+
+def vms(here: Here, which: Bools | None = None) -> list[int]:
+    """The rows of those of these VMs, or of all, that the visitor may see in lists."""
+    owner = here.now.snapshot.vms.owner
+    wanted = np.ones(len(owner), bool) if which is None else which
+    return _places(wanted if here.admin else wanted & (owner == here.uid))
+
+
+def _places(which: Bools) -> list[int]:
+    found: list[int] = np.flatnonzero(which).tolist()
+    return found
+
+
+async def prices(here: Here) -> list[Row]:
+    """The prices of the newest periods; of one that is under way the database has some too."""
+    rows: list[Row] = await here.call("merkat.price.history", PRICED, default=[])
+    return [row for row in rows if row["period"] <= here.period]
+
+
+def host_ids(here: Here) -> Mapping[str, int]:
+    """The hosts' ids by their names: those alone that have a page for the visitor."""
+    table = here.now.snapshot.hosts
+    ids = dict(zip(table.name, table.id.tolist(), strict=True))
+    if here.admin:
+        return ids
+    allowed = {table.name[row] for row in own_hosts(here)}
+    return {name: id_ for name, id_ in ids.items() if name in allowed}
+
+
+def own_hosts(here: Here) -> set[int]:
+    """The rows of hosts with VMs of the visitor's."""
+    now = here.now
+    found = np.unique(now.host[own_rows(now, here.uid)])
+    return set(found[found != NOWHERE].tolist())
+
+
+def host_row(here: Here) -> tuple[Present, int]:
+    """The host that the address names, if the visitor may see it. Raises Refusal."""
+    now = here.now
+    row = next(iter(_places(now.snapshot.hosts.id == here.id)), NOWHERE)
+    if row == NOWHERE or not (here.admin or row in own_hosts(here)):
+        raise Refusal(Code.NO_EXISTS, f"Error getting host [{here.id}].", here.id)
+    return now, row
+
+
+async def explained(here: Here) -> Row:
+    """Why the VM that the address names gets what it gets. Raises Refusal."""
+    vms = here.now.snapshot.vms
+    row = next(iter(_places(vms.id == here.id)), None)
+    if row is None:
+        raise no_vm(here.id)
+    identity, session = here.caller.identity, here.caller.session
+    await need_vm(identity, here.house.logins, session, here.id, int(vms.owner[row]), USE)
+    world, now = here.house.world, here.now
+    found: Row = await here.read(("explained", here.id), lambda: explanation(world, now, row))
+    return found
+
+
+async def platform(here: Here) -> Row:
+    """The platform that the address names, at the prices of the page. Raises Refusal."""
+    house = here.house
+    await here.read(("platform of", here.id), lambda: own_platform(house, here.caller, here.id))
+    world, latest = house.world, None if here.prepared is None else here.prepared.latest
+
+    def work(connection: sa.Connection) -> Row:
+        return platform_views.shown(connection, found(connection, here.id), world, latest)
+
+    async def read() -> Row:
+        return await house.long_reads.run(here.uid, lambda: world.database.read(work))
+
+    row: Row = await here.read(("platform", here.id), read)
+    return row
+
+
+_ROWS = 300_000
+"""Of steps that are looked through at most: each VM can have one in each period."""
+_LEAST_BACK, _MOST_BACK = 3, 5_000
+
+
+async def steps(
+    here: Here,
+    limit: int,
+    *,
+    kinds: AbstractSet[str] | None = None,
+    host: int | None = None,
+    period: int | None = None,
+) -> list[dict[str, Any]]:
+    """The newest, of the visitor's own VMs unless it sees all; of one host or period if said."""
+    now = here.now
+    back = min(max(_ROWS // max(len(now.snapshot.vms), 1), _LEAST_BACK), _MOST_BACK)
+    wanted = Wanted(
+        kinds=kinds,
+        host=host,
+        first_period=max(here.period - back, 0) if period is None else period,
+        last_period=here.period if period is None else period,
+    )
+    own = None if here.admin else now.snapshot.vms.id[own_rows(now, here.uid)].tolist()
+    key = ("steps", limit, kinds, host, period)
+    return await _read(here, now, key, partial(_found, wanted=wanted, vms=own, limit=limit))
+
+
+async def steps_of_vm(here: Here, vm: int, limit: int) -> list[dict[str, Any]]:
+    """What was done with a VM that the visitor may see."""
+    now = here.now
+    wanted = Wanted(vm=vm, last_period=here.period)
+    key = ("steps of", vm, limit)
+    return await _read(here, now, key, partial(_found, wanted=wanted, vms=None, limit=limit))
+
+
+async def _read(here: Here, now: Present, key: tuple[Any, ...], found: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = await here.stored(
+        key, lambda connection: step_rows(found(connection), now.snapshot), []
+    )
+    return rows
+
+
+def _found(
+    connection: sa.Connection, wanted: Wanted, vms: list[int] | None, limit: int
+) -> list[StoredStep]:
+    if vms is None:
+        return list(journal.recent(connection, wanted, limit))
+    return sorted(_of(connection, wanted, vms, limit), key=_age)[:limit]
+
+
+def _of(
+    connection: sa.Connection, wanted: Wanted, vms: list[int], limit: int
+) -> Iterator[StoredStep]:
+    for some in chunks(vms):
+        yield from journal.recent(connection, replace(wanted, vms=frozenset(some)), limit)
+
+
+def _age(stored: StoredStep) -> tuple[int, float]:
+    return -stored.step.period, -stored.planned_s

@@ -1,0 +1,299 @@
+"""VMs, what each gets, and its bid."""
+
+from collections.abc import Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster.columns import NOWHERE
+from merkatd.service import QuestionError
+from merkatd.service.base.errors import Code, Refusal
+from merkatd.service.base.period_view import Present
+from merkatd.web.base.charts import NAMES
+from merkatd.web.base.responses import Answer, go
+from merkatd.web.base.routes import Here, fields, route
+from merkatd.web.layout.html import (
+    NOTHING,
+    Markup,
+    Part,
+    WrongInputError,
+    field,
+    h,
+    hidden,
+    numbers,
+)
+from merkatd.web.layout.page_frame import form, framed, listed, panel
+from merkatd.web.layout.widgets import (
+    NOBODY,
+    NONE,
+    amount,
+    bar,
+    counted,
+    credits_,
+    facts,
+    link,
+    steps_table,
+    table,
+    tenant,
+)
+from merkatd.web.pages import visible_rows
+from merkatd.web.pages.history_panels import over_time, vm_charts, vm_gaps
+from merkatd.web.pages.row_tables import vms_table
+from merkatd.web.pages.visible_rows import steps_of_vm
+
+_LESS = 0.995
+"""A smaller part than this of what was decided is less than that."""
+
+
+def gets_table(now: Present, row: int, found: Mapping[str, Any]) -> Markup:
+    """The VM in this row, of which `found` was explained."""
+    gets = dict(zip(now.snapshot.resources, now.given()[row].tolist(), strict=True))
+    return table(
+        "What it gets of each resource",
+        ("", "Gets", "", "Of at most", "Used before", "Bid", "Pays", "Why not more"),
+        [
+            (
+                NAMES.get(one["resource"], one["resource"]),
+                amount(one["resource"], gets[one["resource"]]),
+                bar(gets[one["resource"]] / one["most"] if one["most"] else 0.0, class_="wider"),
+                amount(one["resource"], one["most"]),
+                _used(one),
+                credits_(one["bid"]),
+                credits_(one["cost"]),
+                _why(now, row, one, gets[one["resource"]]),
+            )
+            for one in found["resources"]
+        ],
+        numbers=(1, 3, 4, 5, 6),
+        nothing="It holds nothing.",
+    )
+
+
+def _used(one: Mapping[str, Any]) -> Part:
+    return NONE if one["used"] is None else amount(one["resource"], one["used"])
+
+
+def _why(now: Present, row: int, one: Mapping[str, Any], gets: float) -> str:
+    """What the host can't give now comes before what the market would not."""
+    if _placed(now, row) and gets < _LESS * one["share"]:
+        decided = amount(one["resource"], one["share"])
+        return f"{decided} were decided, but others that are to leave its host are still there"
+    holds = now.limits.holding_mib.get(int(now.snapshot.vms.id[row]))
+    if one["resource"] == "memory" and holds is not None and abs(holds - gets) >= 1.0:
+        return f"it holds {amount('memory', holds)}, which it uses or can't give back"
+    return str(one["why_not_more"])
+
+
+def has_less(now: Present, row: int) -> str:
+    """A sentence where its host can't give the VM in this row what was decided; else nothing."""
+    if np.any(now.given()[row] < _LESS * now.decision.allocations[row]) and _placed(now, row):
+        return "It has less than that until others that are to leave its host have left."
+    return ""
+
+
+def _placed(now: Present, row: int) -> bool:
+    return int(now.host[row]) != NOWHERE
+
+
+_STEPS = 50
+
+
+@route("GET", "/vms")
+async def vms(here: Here) -> Answer:
+    """All VMs, a hundred a page."""
+    rows, now = visible_rows.vms(here), here.now
+    shown = partial(vms_table, now, visible_rows.host_ids(here))
+    return await listed(here, "VMs", counted(len(rows), "VM"), rows, shown)
+
+
+@route("GET", "/vms/{}")
+async def vm(here: Here) -> Answer:
+    """One VM."""
+    try:
+        found = await visible_rows.explained(here)
+    except Refusal as refusal:
+        if refusal.code is Code.NO_EXISTS:
+            return await _gone(here, refusal)
+        raise
+    return await _shown(here, found)
+
+
+@route("POST", "/vms/{}/quote", quotes=True)
+async def quote(here: Here) -> Answer:
+    """What another bid would get, before it is made."""
+    found = await visible_rows.explained(here)
+    said = fields(here.asked, *here.house.world.goods.resources)
+    try:
+        bid = _bid(said)
+        quoted = await here.call("merkat.quote.bid", here.id, bid, {})
+    except (WrongInputError, QuestionError) as error:
+        wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
+        return await _shown(here, found, said, wrong)
+    return await framed(here, "Quote", *_quoted(here, found, quoted, bid))
+
+
+@route("POST", "/vms/{}/bid")
+async def bid_(here: Here) -> Answer:
+    """Bid otherwise from the next period on."""
+    said = fields(here.asked, *here.house.world.goods.resources)
+    try:
+        await here.call("merkat.bid.set", here.id, _bid(said))
+    except (WrongInputError, QuestionError) as error:
+        wrong = error.wrong if isinstance(error, WrongInputError) else {"cpu": str(error)}
+        return await _shown(here, await visible_rows.explained(here), said, wrong)
+    return go(f"/vms/{here.id}")
+
+
+def _bid(said: Mapping[str, str]) -> dict[str, float]:
+    found = numbers(said)
+    if not found:
+        raise WrongInputError({"cpu": "A bid for at least one of them is right."})
+    return found
+
+
+async def _gone(here: Here, refusal: Refusal) -> Answer:
+    """What is known of a VM that there was, for who could see it then."""
+    owner = here.past.owner(here.id)
+    if not here.admin and owner != here.uid:
+        raise refusal
+    decided = await steps_of_vm(here, here.id, _STEPS)
+    if owner is None and not decided:
+        raise refusal
+    return await framed(
+        here,
+        f"VM {here.id}",
+        h("h1", f"VM {here.id}"),
+        h("p", "It is gone.", class_="lead"),
+        None if owner is None else over_time(vm_charts(here, owner), *vm_gaps(here)),
+        panel("Decisions", steps_table(decided, visible_rows.host_ids(here))),
+    )
+
+
+async def _shown(
+    here: Here,
+    found: Mapping[str, Any],
+    said: Mapping[str, str] | None = None,
+    wrong: Mapping[str, str] | None = None,
+) -> Answer:
+    hosts = visible_rows.host_ids(here)
+    decided = await steps_of_vm(here, here.id, _STEPS)
+    now = here.now
+    row = now.snapshot.vm_row(here.id)
+    title = found["name"] or f"VM {here.id}"
+    mine = here.admin or found["owner"] == here.uid
+    bids = await _in_force(here, found) if mine else {}
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
+    return await framed(
+        here,
+        title,
+        h("h1", title, " ", h("small", f"VM {here.id}", class_="quiet")),
+        h("p", found["sentence"], " ", has_less(now, row), class_="lead"),
+        h(
+            "div",
+            panel("Gets", gets_table(now, row, found), facts(_facts(found, hosts))),
+            panel("Bid", _bid_form(here, found, bids, said, wrong or {})) if mine else NOTHING,
+            class_="grid",
+        ),
+        over_time(vm_charts(here, _owner(found)), *vm_gaps(here)),
+        panel("Decisions", steps_table(decided, hosts)),
+        status=status,
+    )
+
+
+def _owner(found: Mapping[str, Any]) -> int:
+    return NOBODY if found["owner"] is None else int(found["owner"])
+
+
+async def _in_force(here: Here, found: Mapping[str, Any]) -> dict[str, float]:
+    """The newest word on each bid, which may not have counted in any period yet."""
+    if not found["resources"]:
+        return {}
+    said = await here.call("merkat.bid.info", here.id)
+    return {one["resource"]: one["bid"] for one in said["resources"]}
+
+
+def _facts(found: Mapping[str, Any], hosts: Mapping[str, int]) -> list[tuple[str, Part]]:
+    owner = _owner(found)
+    why = found["why_here"]
+    rows: list[tuple[str, Part]] = [
+        ("Tenant", tenant(owner, {owner: found["owner_name"]})),
+        ("State", found["state"].lower()),
+        ("Host", link("hosts", hosts.get(found["host"] or ""), found["host"])),
+        ("Pays", f"{credits_(found['cost'])} credits a period"),
+        ("Left to pay with", f"{credits_(found['balance'])} credits"),
+        ("Bid said by", found["bid_source"]),
+    ]
+    if why is not None:
+        period = link("periods", why["period"], f"period {why['period']}")
+        rows.append(("Here since", [period, f": {why['reason']}"]))
+    return rows
+
+
+def _bid_form(
+    here: Here,
+    found: Mapping[str, Any],
+    bids: Mapping[str, float],
+    said: Mapping[str, str] | None,
+    wrong: Mapping[str, str],
+) -> Part:
+    held = {name: f"{value:g}" for name, value in bids.items()}
+    if not held:
+        return h("p", "It holds nothing, so no bid counts.", class_="quiet")
+    inputs = [
+        field(
+            name,
+            f"Bid for {NAMES[name].lower() if name != 'cpu' else 'CPU'}",
+            (said or held).get(name, ""),
+            wrong,
+            "Credits a period.",
+            inputmode="decimal",
+            autocomplete="off",
+        )
+        for name in held
+    ]
+    old = {one["resource"]: one["bid"] for one in found["resources"]}
+    changed = None
+    if any(old[name] != value for name, value in bids.items()):
+        changed = h("p", "These bids count from the next period on.", class_="quiet", role="status")
+    submit = h("button", "Show what that gets", type="submit", class_="main")
+    return form(here, f"/vms/{here.id}/quote", changed, inputs, submit)
+
+
+def _quoted(
+    here: Here, found: Mapping[str, Any], quoted: Mapping[str, Any], bid: Mapping[str, float]
+) -> list[Part]:
+    now = {one["resource"]: one for one in found["resources"]}
+    title = found["name"] or f"VM {here.id}"
+    rows = [
+        (
+            NAMES.get(one["resource"], one["resource"]),
+            credits_(now[one["resource"]]["bid"]),
+            credits_(one["bid"]),
+            amount(one["resource"], now[one["resource"]]["share"]),
+            amount(one["resource"], one["share"]),
+            credits_(now[one["resource"]]["cost"]),
+            credits_(one["cost"]),
+        )
+        for one in quoted["resources"]
+        if one["resource"] in now
+    ]
+    heads = ("", "Bid now", "New bid", "Gets now", "Would get", "Pays now", "Would pay")
+    confirm = h("button", "Bid so from the next period on", type="submit", class_="main")
+    return [
+        h("h1", f"Quote for {title}"),
+        panel(
+            "What that bid would get",
+            h("p", "At present, while all others bid as they do now.", class_="quiet"),
+            table("The bids and what they get", heads, rows, numbers=(1, 2, 3, 4, 5, 6)),
+            form(
+                here,
+                f"/vms/{here.id}/bid",
+                hidden({name: repr(value) for name, value in bid.items()}),
+                confirm,
+                " ",
+                h("a", "Leave it as it is", href=f"/vms/{here.id}"),
+            ),
+        ),
+    ]

@@ -1,0 +1,301 @@
+"""The port of the page, and a browser's connection to it."""
+
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from twisted.internet.defer import CancelledError, ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.api.http.connection_places import KnownAddresses
+from merkatd.api.http.forwarded_addresses import Proxies
+from merkatd.api.http.http_channel import Channel
+from merkatd.api.http.http_request import MANY_AT_ONCE, Call
+from merkatd.api.http.http_server import CallFactory, Door, opened
+from merkatd.api.http.settings import Settings as CallSettings
+from merkatd.api.xmlrpc.dispatch import Dispatch, printable
+from merkatd.scheduler.period import Scheduler
+from merkatd.web.base.form_reader import MOST_LONG_BYTES, Form, decoded
+from merkatd.web.base.goals import Goals
+from merkatd.web.base.live_updates import Listener, Listeners
+from merkatd.web.base.period_memory import Keeping
+from merkatd.web.base.responses import HEADERS, Answer, Asked, Live
+from merkatd.web.base.served_names import OwnHosts, certificate_names, host_name
+from merkatd.web.base.stored_answers import Recall
+from merkatd.web.browser_sessions import Sessions
+from merkatd.web.layout.page_frame import wrong_page
+from merkatd.web.settings import Settings
+from merkatd.web.site import Site
+
+LIVE_HEADER = b"x-merkat-live"
+_FORM = "application/x-www-form-urlencoded"
+_log = Logger()
+
+
+class Visit(Call):
+    """One request of a browser."""
+
+    channel: "Visitor"
+
+    def process(self) -> None:
+        """All of it is there."""
+        if self._answered:
+            return
+        refused = self._refused()
+        if refused is not None:
+            self.send(refused)
+            return
+        self._running = ensureDeferred(self._visit())
+        self._running.addErrback(self._failed)
+
+    def _refused(self) -> Answer | None:
+        """Return the answer to a request that is refused whatever it asks for."""
+        most = min(self.channel.factory.body_bytes, MOST_LONG_BYTES)
+        if self.size > most:
+            text = f"A form may have {most} bytes at most."
+            return wrong_page(text, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        said = self.requestHeaders.getRawHeaders(b"host") or []
+        host = host_name(said[0].decode("latin-1")) if len(said) == 1 else None
+        if host is None:
+            return wrong_page("A request needs one valid Host header.", HTTPStatus.BAD_REQUEST)
+        if not self.channel.factory.hosts.include(host, self.channel.transport.getHost().host):
+            text = f"This page is not served as {host[:60]}; web.hosts lists its names."
+            return wrong_page(text, HTTPStatus.MISDIRECTED_REQUEST)
+        kind = self._header(b"content-type").partition(";")[0].strip().lower()
+        if self.method == b"POST" and kind != _FORM:
+            return wrong_page(f"A form is sent as {_FORM}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        return None
+
+    def late(self) -> None:
+        """It takes too long; pages that are kept up to date may."""
+        if self._answered:
+            return
+        text = "No answer in time. An order may have been carried out or not."
+        self.send(wrong_page(text, HTTPStatus.GATEWAY_TIMEOUT))
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _visit(self) -> None:
+        site = self.channel.factory.answer
+        answer = await site(self._asked())
+        if isinstance(answer, Live):
+            self._listen(answer)
+        else:
+            self.send(answer)
+
+    def _failed(self, failure: Any) -> None:
+        if failure.check(CancelledError) is None:
+            # The query and the form stay out of the log: they can hold a password.
+            path = printable(self.uri.partition(b"?")[0].decode("latin-1"))
+            method = printable(self.method.decode("latin-1"))
+            _log.failure("{method} {path} failed", failure, method=method, path=path)
+        text = "The daemon failed to answer; its log says why."
+        self.send(wrong_page(text, HTTPStatus.INTERNAL_SERVER_ERROR))
+
+    def _asked(self) -> Asked:
+        path, _, query = self.uri.partition(b"?")
+        return Asked(
+            method=self.method.decode("latin-1"),
+            path=decoded(path),
+            query=Form(query),
+            form=Form(self.content.getvalue() if self.method == b"POST" else b""),
+            size=self.size,
+            cookie=self._cookie(),
+            by_hand=self.getHeader(LIVE_HEADER) is None,
+            own=self._own(),
+            address=self.caller(),
+        )
+
+    def _cookie(self) -> str:
+        return cookie_of(self._header(b"cookie"), self.channel.factory.cookie)
+
+    def _own(self) -> bool:
+        """Whether the browser says that one of our own pages, or a person, sent it.
+
+        Every browser says it of a form: it sends `Origin`, and where the page is loaded over TLS or
+        from this machine also `Sec-Fetch-Site`. A form without either could be any page's.
+        """
+        fetched = self._header(b"sec-fetch-site")
+        if fetched:
+            return fetched in {"same-origin", "none"}
+        origin = self._header(b"origin")
+        return bool(origin) and origin.partition("://")[2] == self._header(b"host")
+
+    def _header(self, name: bytes) -> str:
+        found = self.getHeader(name)
+        return found.decode("latin-1") if isinstance(found, bytes) else (found or "")
+
+    def send(self, answer: Answer) -> None:
+        """The whole response at once."""
+        if self._answered:
+            return
+        self._answered = True
+        self.startedWriting = 1
+        self.channel.transport.write(self._response(answer, last=not self.channel.persistent))
+        self.finish()
+
+    def turned_away(self) -> bytes:
+        """Return the response where its address has as many requests in hand as it may."""
+        page = wrong_page(MANY_AT_ONCE, HTTPStatus.TOO_MANY_REQUESTS)
+        return self._response(page, last=True)
+
+    def _response(self, answer: Answer, *, last: bool) -> bytes:
+        body = answer.body
+        cached = "private, max-age=3600" if answer.cacheable else "no-store"
+        head = self._head(
+            answer.status,
+            [
+                ("Content-Type", answer.kind),
+                ("Content-Length", str(len(body))),
+                ("Cache-Control", cached),
+                *answer.headers,
+                *((("Connection", "close"),) if last else ()),
+            ],
+        )
+        return head if self.method == b"HEAD" else head + body
+
+    def _listen(self, live: Live) -> None:
+        """Keep the connection, and write what happens."""
+        self._answered = True
+        self.startedWriting = 1
+        self.channel.persistent = 0
+        kind = [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")]
+        head = self._head(200, [*kind, ("Connection", "close")])
+        self.channel.transport.write(head)
+        channel = self.channel
+        listener = Listener(channel.transport.write, channel.abort_after_writing, channel.abort)
+        self.channel.listener = listener
+        live.begin(listener)
+
+    def _head(self, status: int, fields: Sequence[tuple[str, str]]) -> bytes:
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+        more = self.channel.factory.headers
+        lines += [f"{name}: {value}" for name, value in (*fields, *HEADERS, *more)]
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+
+
+class Visitor(Channel):
+    """One connection."""
+
+    factory: "VisitFactory"
+
+    def __init__(self, factory: Any, address: str, seconds: Any) -> None:
+        super().__init__(factory, address, seconds)
+        self.requestFactory: Any = Visit
+        self.listener: Listener | None = None
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """More was written than the browser has read."""
+        if self.listener is not None:
+            self.listener.slow = True
+        super().pauseProducing()  # type: ignore[no-untyped-call]  # Twisted's web has no types
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """It has caught up."""
+        if self.listener is not None:
+            self.listener.slow = False
+        super().resumeProducing()
+
+    def connectionLost(self, reason: Any = None) -> None:  # noqa: N802 - Twisted's name
+        """It has ended."""
+        if self.listener is not None:
+            self.listener.gone()
+        super().connectionLost(reason)
+
+
+def cookie_of(header: str, name: str) -> str:
+    """Return the value of a cookie; nothing where there is none of this name.
+
+    Ours is letters and digits. The parser of Python's library takes time that grows with the
+    square of the backslashes in what a stranger sends.
+    """
+    pairs = (one.strip().partition("=") for one in header.split(";"))
+    return next((value for found, _, value in pairs if found == name), "")
+
+
+_A_YEAR_S = 31_536_000
+
+
+class VisitFactory(CallFactory):
+    """Makes a connection for each browser that comes, within the bounds of tenants' calls."""
+
+    speaks = Visitor
+
+    def __init__(
+        self,
+        reactor: Any,
+        bounds: CallSettings,
+        site: Site,
+        cookie: str,
+        hosts: OwnHosts,
+        proxies: Proxies,
+        known: KnownAddresses | None = None,
+        *,
+        secure: bool,
+    ) -> None:
+        super().__init__(reactor, bounds, site.visit, proxies, known)
+        self.cookie = cookie
+        self.hosts = hosts
+        transport = ("Strict-Transport-Security", f"max-age={_A_YEAR_S}")
+        self.headers = (transport,) if secure else ()
+
+
+class WebPage:
+    """The page as it is served."""
+
+    def __init__(
+        self, door: Door, listeners: Listeners, goals: Goals, named: Callable[[], None]
+    ) -> None:
+        """`named` reads the names that the certificate gives."""
+        self._door = door
+        self._named = named
+        self._listeners = listeners
+        self.goals = goals
+        self.address = door.address
+
+    def renew(self) -> None:
+        """Read the certificate anew, where there is one. Raises CertificateError."""
+        self._door.renew()
+        self._named()
+
+    async def close(self) -> None:
+        """End all that listens, and close the port."""
+        self._listeners.close()
+        await self._door.close()
+
+
+def serve(
+    reactor: Any,
+    settings: Settings,
+    bounds: CallSettings,
+    dispatch: Dispatch,
+    scheduler: Scheduler,
+) -> WebPage:
+    """Open the port. Raises NotServedError."""
+    secure = bool(settings.certificate)
+    cookie = "__Host-merkat" if secure else "merkat"
+    listeners = Listeners(
+        reactor, most=settings.listeners, most_per_user=settings.listeners_per_user
+    )
+    sessions = Sessions(
+        reactor.seconds,
+        longest_s=settings.session_s,
+        idle_s=settings.session_idle_s,
+        most_per_user=settings.sessions_per_user,
+    )
+    recall = Recall(reactor, dispatch.house.world.now)
+    site = Site(dispatch, sessions, listeners, recall=recall, cookie=cookie, secure=secure)
+    hosts = OwnHosts([settings.address, *(settings.hosts or ())])
+    proxies = Proxies(settings.trusted_proxies or ())
+    known = dispatch.admission.known
+    factory = VisitFactory(reactor, bounds, site, cookie, hosts, proxies, known, secure=secure)
+    door = opened(reactor, settings, factory, "web")
+
+    def named() -> None:
+        hosts.also(certificate_names(settings.certificate))
+
+    named()
+    house = dispatch.house
+    keeping = Keeping(site.past, house.questions, site.goals, listeners.announced)
+    scheduler.listen(keeping.announced)
+    return WebPage(door, listeners, site.goals, named)
