@@ -10,7 +10,7 @@ from merkatd.cli import main
 from merkatd.cluster.columns import forms
 from merkatd.cluster.snapshot_json import loads
 from merkatd.cluster.snapshot_json_reader import TABLES
-from merkatd.config.load import parse
+from merkatd.config.loader import parse
 
 ROOT = Path(__file__).parents[1]
 

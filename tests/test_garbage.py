@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.garbage import GROWTH, SHORT_S, WHOLE_EVERY_S, Garbage
+from merkatd.daemon.interpreter import GROWTH, SHORT_S, WHOLE_EVERY_S, Garbage
 
 
 class Times:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.switching import switch_quickly
+from merkatd.daemon.interpreter import switch_quickly
 
 _IN_TURNS_S = 0.05
 """Twenty calls take longer than this where each waits for the worker's turn to end."""

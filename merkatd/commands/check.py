@@ -5,8 +5,8 @@ import argparse
 from merkatd.commands.complaints import DONE, NOT_DONE, complain
 from merkatd.commands.configured import INSTALLED, add_config, read_config
 from merkatd.commands.verb import Verb
-from merkatd.config.model import Config
-from merkatd.config.sections import CloudKind, CloudMode, HypervisorKind
+from merkatd.config.configuration import Config
+from merkatd.config.process_sections import CloudKind, CloudMode, HypervisorKind
 from merkatd.opennebula.preflight.advice import Level, Wish, findings
 from merkatd.opennebula.preflight.inquiry import RefusedError, calling, inquire
 

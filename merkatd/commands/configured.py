@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from merkatd.commands.complaints import complain
-from merkatd.config.socket import CONTROL_SOCKET, STATE_DIRECTORY, configured_socket, control_socket
+from merkatd.config.socket_path import (
+    CONTROL_SOCKET,
+    STATE_DIRECTORY,
+    configured_socket,
+    control_socket,
+)
 
 if TYPE_CHECKING:
-    from merkatd.config.model import Config
+    from merkatd.config.configuration import Config
 
 INSTALLED = Path("/etc/merkat/merkatd.toml")
 
@@ -28,7 +33,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 def read_config(command: str, path: Path | None) -> Config | None:
     """The configuration; None where there are problems, which stand on standard error then."""
     # Most commands ask the daemon and are done before this would be imported.
-    from merkatd.config.problems import ConfigError  # noqa: PLC0415
+    from merkatd.config.errors import ConfigError  # noqa: PLC0415
 
     chosen = path or INSTALLED
     try:
@@ -45,8 +50,8 @@ def read_config(command: str, path: Path | None) -> Config | None:
 
 def loaded(path: Path | None) -> Config:
     """The configuration. Raises ConfigError, OSError and ValueError."""
-    from merkatd.config.load import load  # noqa: PLC0415
-    from merkatd.config.model import Config  # noqa: PLC0415
+    from merkatd.config.configuration import Config  # noqa: PLC0415
+    from merkatd.config.loader import load  # noqa: PLC0415
 
     if path is None and not INSTALLED.exists():
         return Config()

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from merkatd.commands.reactor import asyncio_reactor
 from merkatd.commands.verb import Verb
-from merkatd.demo.scale import of_this_machine
-from merkatd.demo.site import Options
+from merkatd.demo.demo_script import of_this_machine
+from merkatd.demo.demo_site import Options
 
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +62,8 @@ def run_demo(arguments: argparse.Namespace) -> int:
     """0 where it ended by itself or with Ctrl-C."""
     reactor = asyncio_reactor()
     # They import what imports the reactor.
-    from merkatd.demo.guests import GuestsError  # noqa: PLC0415
-    from merkatd.demo.show import show  # noqa: PLC0415
+    from merkatd.demo.demo_program import show  # noqa: PLC0415
+    from merkatd.demo.real_guests import GuestsError  # noqa: PLC0415
 
     try:
         options = _options(arguments)
@@ -83,7 +83,7 @@ def _options(arguments: argparse.Namespace) -> Options:
     )
     if arguments.hypervisor == "embedded":
         return options
-    from merkatd.demo.guests import kind_here  # noqa: PLC0415 - as above
+    from merkatd.demo.real_guests import kind_here  # noqa: PLC0415 - as above
 
     minute_s = 60.0 / options.speed
     scale = of_this_machine(kind_here(), os.cpu_count() or 1, minute_s)

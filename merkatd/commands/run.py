@@ -19,14 +19,14 @@ from merkatd.commands.reactor import asyncio_reactor
 from merkatd.commands.supervisor import Supervisor
 from merkatd.commands.verb import Verb
 from merkatd.commands.written import Written
-from merkatd.config.model import Config
-from merkatd.config.problems import ConfigError, Problem
-from merkatd.daemon import Daemon, StartError, start
+from merkatd.config.configuration import Config
+from merkatd.config.errors import ConfigError, Problem
+from merkatd.daemon.assembly import Daemon, StartError, start
+from merkatd.daemon.open_files import raise_limit
+from merkatd.daemon.reload import Reloading
+from merkatd.daemon.shutdown import ended
 from merkatd.database.database import UnavailableError
 from merkatd.database.migrations import SchemaError
-from merkatd.starting.closing import ended
-from merkatd.starting.descriptors import raise_limit
-from merkatd.starting.reloading import Reloading
 
 _STATUS = "Sharing the cloud; `merkatd status` tells more"
 _THREADS = 10

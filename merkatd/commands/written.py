@@ -14,7 +14,7 @@ from twisted.logger import (
 )
 
 from merkatd.commands.sparing import Sparing
-from merkatd.config.model import Config
+from merkatd.config.configuration import Config
 
 
 class Written:

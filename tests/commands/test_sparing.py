@@ -11,8 +11,8 @@ from twisted.logger import Logger, formatEvent
 
 from merkatd.commands.sparing import Sparing
 from merkatd.commands.written import Written
-from merkatd.config.model import Config
-from merkatd.config.sections import Daemon
+from merkatd.config.configuration import Config
+from merkatd.config.process_sections import Daemon
 
 _accept: Any = tcp._accept  # where Twisted says it
 
@@ -61,7 +61,7 @@ def test_a_connection_that_can_not_be_taken_is_a_line_a_minute() -> None:
 def test_all_other_lines_are_written() -> None:
     """Those of the daemon, and failures."""
     short = Short()
-    ours = Logger("merkatd.daemon", observer=short.sparing)  # type: ignore[arg-type]
+    ours = Logger("merkatd.daemon.assembly", observer=short.sparing)  # type: ignore[arg-type]
     for number in range(100):
         ours.info("Could not accept {number}", number=number)
     for _ in range(3):

@@ -9,10 +9,10 @@ from typing import Any, get_origin
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from merkatd.config.model import Config
-from merkatd.config.sections_markets import Market
-from merkatd.config.shape import Rules, Setting, settings_of
-from merkatd.config.values import LARGEST
+from merkatd.config.configuration import Config
+from merkatd.config.market_sections import Market
+from merkatd.config.setting_schema import Rules, Setting, settings_of
+from merkatd.config.setting_values import LARGEST
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,8}", fullmatch=True)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from merkatd.config.anew import anew
-from merkatd.config.load import parse
-from merkatd.config.model import Config
-from merkatd.config.writer import sections
+from merkatd.config.configuration import Config
+from merkatd.config.loader import parse
+from merkatd.config.reload_rules import anew
+from merkatd.config.setting_values import sections
 
 LIVE = """
 [daemon]

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.config.load import load, parse
-from merkatd.config.model import Config
-from merkatd.config.problems import ConfigError, Problem
-from merkatd.config.reader import Reader
-from merkatd.config.sections import LogLevel
-from merkatd.config.shape import settings_of
-from merkatd.config.writer import sections, to_toml
+from merkatd.config.configuration import Config
+from merkatd.config.errors import ConfigError, Problem
+from merkatd.config.loader import Reader, load, parse
+from merkatd.config.process_sections import LogLevel
+from merkatd.config.setting_schema import settings_of
+from merkatd.config.setting_values import sections, to_toml
 from merkatd.market.price import PriceRule
 from merkatd.placement.tabu.tabu import Objective
 from tests.config.configs import configs

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.config.load import parse
-from merkatd.config.model import Config
-from merkatd.config.problems import ConfigError
-from merkatd.config.shape import settings_of
-from merkatd.config.writer import to_toml
+from merkatd.config.configuration import Config
+from merkatd.config.errors import ConfigError
+from merkatd.config.loader import parse
+from merkatd.config.setting_schema import settings_of
+from merkatd.config.setting_values import to_toml
 from merkatd.currency import settings as currency
 from merkatd.market.price import PriceRule
 from merkatd.placement.base.strategy import Pricing

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.config.load import load
-from merkatd.config.model import Config
-from merkatd.config.reference import pages
-from merkatd.config.writer import sections
+from merkatd.config.config_reference import pages
+from merkatd.config.configuration import Config
+from merkatd.config.loader import load
+from merkatd.config.setting_values import sections
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", list(pages()))
 def test_a_page_is_up_to_date(name: str) -> None:
-    """`python -m merkatd.config.reference` writes exactly what is there."""
+    """`python -m merkatd.config.config_reference` writes exactly what is there."""
     assert (ROOT / name).read_text(encoding="utf-8") == pages()[name]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from merkatd.config.units import UNITS, Unit, key_of, unit_of
+from merkatd.base.quantities import UNITS, Unit, key_of, unit_of
 
 
 def unit(name: str) -> Unit:

@@ -14,8 +14,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
 from merkatd.api.metrics.reactor_metrics import Holds
-from merkatd.config.load import parse
-from merkatd.daemon import start
+from merkatd.config.loader import parse
+from merkatd.daemon.assembly import start
 from tests.daemon.large import ADMIN
 from tests.embedded.scale_probe import reactor, reference_s
 

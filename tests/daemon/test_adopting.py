@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from merkatd.config.model import Config
+from merkatd.config.configuration import Config
+from merkatd.daemon.reload import Going, Reloading, rules_of
 from merkatd.groups.group_keeper import Keeper
 from merkatd.service import DaemonQuestions
 from merkatd.service.platforms import PlatformQuestions
-from merkatd.starting.reloading import Going, Reloading, rules_of
 from tests.platforms.site import Site
 
 

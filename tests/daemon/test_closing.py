@@ -3,7 +3,7 @@
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from merkatd.starting.closing import PART_LIMIT_S, Closing
+from merkatd.daemon.shutdown import PART_LIMIT_S, Closing
 
 
 def test_every_part_is_closed_though_one_fails_and_one_hangs() -> None:

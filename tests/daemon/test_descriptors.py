@@ -10,7 +10,7 @@ import pytest
 from twisted.logger import capturedLogs
 
 from merkatd.api.http.settings import Settings
-from merkatd.starting.descriptors import OWN, within
+from merkatd.daemon.open_files import OWN, within
 from tests.daemon.harness import Site
 from tests.daemon.processes import until
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.starting.alone import holder_of
-from merkatd.starting.files import once_written, written
+from merkatd.daemon.safe_files import once_written, written
+from merkatd.daemon.single_instance import holder_of
 
 
 def test_a_daemon_keeps_its_name(tmp_path: Path) -> None:

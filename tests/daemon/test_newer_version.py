@@ -12,13 +12,13 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from merkatd.base.clock import Inline
-from merkatd.config.model import Config
-from merkatd.config.sections import CloudKind
+from merkatd.config.configuration import Config
+from merkatd.config.process_sections import CloudKind
+from merkatd.daemon.errors import StartError
+from merkatd.daemon.single_instance import holder_of, older_ended
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.scheduler import lease_store
-from merkatd.starting.alone import holder_of, older_ended
-from merkatd.starting.errors import StartError
 from tests.database.test_service_reactor import on_a_reactor
 
 OLDER = "0012"

@@ -1,7 +1,7 @@
 """A busy moment to draw."""
 
-from merkatd.demo.script import CAST
-from merkatd.demo.state import Decided, HostRow, Standing, State, TenantRow, VmBar
+from merkatd.demo.demo_script import CAST
+from merkatd.demo.display_state import Decided, HostRow, Standing, State, TenantRow, VmBar
 
 
 def busy(hosts: int = 4, decisions: int = 60) -> State:

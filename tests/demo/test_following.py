@@ -1,9 +1,7 @@
 """Real guests follow the cloud's VMs: what has to be done for them, as values."""
 
-from merkatd.demo.domains import Kind, described, disk
-from merkatd.demo.following import End, Move, Start, changes
-from merkatd.demo.scale import SIMULATED, of_this_machine
-from merkatd.demo.script import CAST, errand, vm_template
+from merkatd.demo.demo_script import CAST, SIMULATED, errand, of_this_machine, vm_template
+from merkatd.demo.guest_domains import End, Kind, Move, Start, changes, described, disk
 from merkatd.embedded.model.vm_states import Lcm, State
 from merkatd.opennebula.pools.vm_pool import VmRow
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merkatd.demo.frame import frame
-from merkatd.demo.script import CAST
-from merkatd.demo.state import Decided, State
-from merkatd.demo.text import Share, bare, chart, painted, progress, shares, wrapped
+from merkatd.demo.coloured_text import Share, bare, chart, painted, progress, shares, wrapped
+from merkatd.demo.demo_script import CAST
+from merkatd.demo.display_state import Decided, State
+from merkatd.demo.terminal_frame import frame
 from tests.demo.states import busy
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.demo import guests
-from merkatd.demo.domains import Kind
-from merkatd.demo.guests import GuestsError
+from merkatd.demo import real_guests
+from merkatd.demo.guest_domains import Kind
+from merkatd.demo.real_guests import GuestsError
 
 libvirt = pytest.importorskip("libvirt")
 
@@ -28,7 +28,7 @@ def test_without_libvirtd_it_is_said_what_to_install(
     """Once, for both kinds of guests that are sought."""
     _at(monkeypatch, tmp_path / "socket")
     with pytest.raises(GuestsError, match="no real guests here") as raised:
-        guests.kind_here()
+        real_guests.kind_here()
     said = str(raised.value)
     assert said.count("libvirt-daemon-system") == 1
     assert "qemu+unix" in said

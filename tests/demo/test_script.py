@@ -2,8 +2,17 @@
 
 import pytest
 
-from merkatd.demo.bidding import LEAST_PART, MOST_TIMES, Character, Pace, next_bid
-from merkatd.demo.script import CAST, Errand, errand, vm_template
+from merkatd.demo.demo_script import (
+    CAST,
+    LEAST_PART,
+    MOST_TIMES,
+    Character,
+    Errand,
+    Pace,
+    errand,
+    next_bid,
+    vm_template,
+)
 
 
 def story(seed: int, hosts: int = 4) -> list[Errand]:

@@ -3,11 +3,11 @@
 from twisted.internet.defer import ensureDeferred
 
 from merkatd.database.scheduler import bid_store
-from merkatd.demo import picture
-from merkatd.demo.script import CAST, Tenant
-from merkatd.demo.state import Standing
-from merkatd.demo.summary import account, summary
-from merkatd.demo.tenant import Player
+from merkatd.demo import demo_picture
+from merkatd.demo.demo_run import account, summary
+from merkatd.demo.demo_script import CAST, Tenant
+from merkatd.demo.demo_tenant import Player
+from merkatd.demo.display_state import Standing
 from merkatd.embedded.model.vm_states import State
 from merkatd.opennebula import Client
 from tests.scheduler.frontend import START_S, Frontend
@@ -99,15 +99,15 @@ def test_the_picture_shows_where_its_vms_are() -> None:
     stay = Stay(URGENT)
     stay.minutes(13)
     cast = {stay.player.user: 0}
-    (host,) = picture.hosts(stay.latest, cast)
+    (host,) = demo_picture.hosts(stay.latest, cast)
     ours = [vm for vm in host.vms if vm.tenant == 0]
-    cores = picture.cores_of(stay.latest, stay.player.user)
+    cores = demo_picture.cores_of(stay.latest, stay.player.user)
     assert sum(vm.cpu for vm in ours) == cores * 100.0 > 0.0
     assert sum(vm.cpu for vm in host.vms) <= host.cpu + 1e-6
-    row = picture.tenant_row(stay.player, stay.latest, stay.now_min, 5.0)
+    row = demo_picture.tenant_row(stay.player, stay.latest, stay.now_min, 5.0)
     assert row.standing in {Standing.BEHIND, Standing.ON_TRACK}
     assert (row.vms, row.pending, row.cores) == (3, 0, cores)
     assert row.bid >= URGENT.errand.bid * 0.85
-    words = [one.what for one in picture.decisions(stay.latest, cast, {})]
+    words = [one.what for one in demo_picture.decisions(stay.latest, cast, {})]
     assert all("limit" not in what for what in words)
     stay.frontend.close()

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import pytest
 
-from merkatd.demo.terminal import Terminal
+from merkatd.demo.terminal_screen import Terminal
 
 
 @pytest.fixture

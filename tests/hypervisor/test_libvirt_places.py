@@ -5,8 +5,8 @@ from random import Random
 import libvirt
 import pytest
 
-from merkatd.config.load import parse
-from merkatd.config.problems import ConfigError
+from merkatd.config.errors import ConfigError
+from merkatd.config.loader import parse
 from merkatd.hypervisor.libvirt import (
     Addresses,
     LibvirtHypervisors,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.config.load import load
+from merkatd.config.loader import load
 from merkatd.database.ledger.entry_store import audit
 from merkatd.embedded.model.settings import HostSize
 from merkatd.ledger import Month, statement, tenants

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from merkatd.config.load import parse
+from merkatd.config.loader import parse
 
 PAGE = Path(__file__).parents[2] / "docs/limits.md"
 

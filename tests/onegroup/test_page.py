@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from merkatd.config.load import parse
+from merkatd.config.loader import parse
 from onegroup.cli import VERBS
 from tests.onegroup.site import Shell
 

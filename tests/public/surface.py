@@ -21,10 +21,9 @@ import onegroup.cli
 from merkatd.api.xmlrpc.methods import METHODS
 from merkatd.cluster.snapshot_json import dumps
 from merkatd.cluster.snapshot_npz import to_npz
-from merkatd.config.model import Config
-from merkatd.config.shape import Setting
-from merkatd.config.values import write
-from merkatd.config.writer import sections
+from merkatd.config.configuration import Config
+from merkatd.config.setting_schema import Setting
+from merkatd.config.setting_values import sections, write
 from merkatd.database.migrations import METADATA
 from merkatd.protocol.bus_messages import FROM_DAEMON, TO_DAEMON, VERSION
 from tests.figures import all_figures

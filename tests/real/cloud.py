@@ -17,8 +17,8 @@ from merkatd.cluster import Balloon, Limit, Pin
 from merkatd.database.base.engine import make_engine
 from merkatd.database.scheduler.period_store import PERIODS
 from merkatd.database.scheduler.step_store import STEPS, StepState
-from merkatd.demo.following import Start
-from merkatd.demo.guests import Guests
+from merkatd.demo.guest_domains import Start
+from merkatd.demo.real_guests import Guests
 from merkatd.opennebula.pools.vm_pool import VmRow, read_page
 from tests.real.books import Books
 from tests.real.host import ROOT, until

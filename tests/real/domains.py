@@ -8,7 +8,7 @@ from typing import Any
 
 import libvirt
 
-from merkatd.demo.domains import Kind, described, disk
+from merkatd.demo.guest_domains import Kind, described, disk
 from tests.real import guest
 from tests.real.host import RealHost, until
 from tests.real.measuring import Got, measured

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from merkatd.demo.domains import Kind, described, disk
-from merkatd.demo.following import Start
+from merkatd.demo.guest_domains import Kind, Start, described, disk
 from tests.real.cloud import Cloud
 from tests.real.domains import Guest, machine_xml
 from tests.real.host import RealHost

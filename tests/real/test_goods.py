@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from merkatd.cluster import Throttle
-from merkatd.demo.domains import Kind, described, disk
+from merkatd.demo.guest_domains import Kind, described, disk
 from merkatd.limits import UNSET
 from merkatd.scheduler.base.ports import Whole
 from tests.opennebula.worlds import RealTime

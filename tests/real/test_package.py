@@ -190,7 +190,8 @@ def test_an_extra_brings_what_it_is_for_and_nothing_else(tmp_path: Path) -> None
     subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
     python, there = tmp_path / "bin/python", set[str]()
     _installed(python, "merkat")
-    code = "import sys, merkatd.daemon; print([one for one in sys.argv[1:] if one in sys.modules])"
+    code = "import sys, merkatd.daemon.assembly"
+    code += "; print([one for one in sys.argv[1:] if one in sys.modules])"
     assert _told(python, code, "pymysql", "matplotlib", "numba") == "[]\n"
     for extra in NEEDED:
         assert _importable(python) == there

@@ -14,8 +14,7 @@ from typing import Any
 import libvirt
 import pytest
 
-from merkatd.demo.domains import Kind, described, disk, name_of
-from merkatd.demo.following import Start
+from merkatd.demo.guest_domains import Kind, Start, described, disk, name_of
 from tests.docs.walks import standing
 from tests.real import docker, made
 from tests.real.docker import Docker

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from merkatd.base.clock import Inline
+from merkatd.daemon.single_instance import surely
 from merkatd.database import Database, migrations
 from merkatd.database.base.transactions import Retries
 from merkatd.database.scheduler import lease_store, period_store
@@ -18,7 +19,6 @@ from merkatd.opennebula.current_state import leads
 from merkatd.opennebula.rpc.transport import Guarded
 from merkatd.scheduler.leadership import Leading, lease_s_of
 from merkatd.scheduler.period import Scheduler
-from merkatd.starting.alone import surely
 from tests.scheduler.frontend import SESSION, START_S, Frontend
 
 INTERVAL_S = 60.0

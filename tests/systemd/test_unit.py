@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.commands.complaints import CONFIGURATION
-from merkatd.config.model import Config
+from merkatd.config.configuration import Config
 
 FILES = Path(__file__).parents[2] / "systemd"
 UNIT = FILES / "merkatd.service"

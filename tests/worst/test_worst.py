@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.garbage import Garbage
+from merkatd.daemon.interpreter import Garbage
 from merkatd.protocol.wire_format import MalformedError, OtherVersionError
 from tests.worst.parsers import BUS, PARSERS
 from tests.worst.search import Parser, measured, worst

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.demo.following import Start
+from merkatd.demo.guest_domains import Start
 from tests.real.host import until
 from tests.real.site import Cloud
 from tests.xen.fixtures import CALL_S, MEMORY_MIB, PATIENCE_S

@@ -10,13 +10,13 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.task import LoopingCall
 
+from merkatd.daemon.interpreter import Garbage
 from merkatd.embedded import cloud_file
 from merkatd.embedded.cloud import Cloud
 from merkatd.embedded.cloud_file import clock_of, open_cloud
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.rpc_server import Server, serve
 from merkatd.embedded.state_file import SqliteStore, StateError
-from merkatd.garbage import Garbage
 
 if TYPE_CHECKING:
     import argparse

@@ -12,7 +12,7 @@ from typing import Any
 
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import Platform
-from merkatd.demo.following import Start
+from merkatd.demo.guest_domains import Start
 from tests.real.domains import Guest
 from tests.real.host import ROOT, RealHost
 from tests.real.site import Cloud

@@ -1,0 +1,152 @@
+"""Config: all sections of the configuration, and what follows from several of them.
+
+To add a section, list its dataclass here. Its fields become keys: a name that ends in a
+unit (`_s`, `_mib`, `_us`, `_mib_s`, `_part`) takes a text with a unit, docstrings become the
+comments of etc/merkatd.toml and the rows of docs/configuration.md.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from merkatd.config.interface_sections import Api, Bus, Metrics, Web
+from merkatd.config.market_sections import Goods, Market, Money
+from merkatd.config.process_sections import (
+    Acting,
+    Cloud,
+    Daemon,
+    DatabaseSection,
+    Driver,
+    Hypervisor,
+    Period,
+)
+from merkatd.config.setting_schema import rules
+from merkatd.config.socket_path import control_socket
+from merkatd.limits.settings import LimitsSettings
+from merkatd.opennebula.rpc import credentials
+from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.registry import STRATEGIES
+
+_SQLITE_FILE = re.compile(r"(?P<scheme>sqlite(\+\w+)?:///)(?P<file>[^/?:][^?]*)(?P<rest>\?.*)?")
+
+
+def _market_name(name: str) -> str | None:
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name, re.ASCII):
+        return None
+    return "is no name for a market: write 1 to 64 letters, digits, - and _"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What an administrator can choose."""
+
+    daemon: Daemon = field(default_factory=Daemon)
+    period: Period = field(default_factory=Period)
+    acting: Acting = field(default_factory=Acting)
+    cloud: Cloud = field(default_factory=Cloud)
+    driver: Driver = field(default_factory=Driver)
+    api: Api = field(default_factory=Api)
+    web: Web = field(default_factory=Web)
+    database: DatabaseSection = field(default_factory=DatabaseSection)
+    hypervisor: Hypervisor = field(default_factory=Hypervisor)
+    goods: Goods = field(default_factory=Goods)
+    markets: Mapping[str, Market] = field(
+        default_factory=lambda: {"default": Market()},
+        metadata=rules(
+            key="market", check_name=_market_name, without=frozenset({"name", "pricing"})
+        ),
+    )
+    strategies: Mapping[str, Any] = field(
+        default_factory=lambda: {name: entry.settings for name, entry in STRATEGIES.items()},
+        # Prices are a matter of the market, whatever strategy serves it.
+        metadata=rules(key="strategy", fixed=True, without=frozenset({"pricing"})),
+    )
+    limits: LimitsSettings = field(default_factory=LimitsSettings)
+    money: Money = field(default_factory=Money)
+    bus: Bus = field(default_factory=Bus)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    @property
+    def state_directory(self) -> Path:
+        """Where everything is kept that must outlive the daemon."""
+        return self.daemon.state_directory.expanduser()
+
+    @property
+    def control_socket(self) -> Path:
+        """Where the commands of the same machine reach the daemon."""
+        return control_socket(self.daemon.state_directory, self.daemon.control_socket)
+
+    @property
+    def log_file(self) -> Path | None:
+        """Where events are written, None: standard error."""
+        return self._file(self.daemon.log_file)
+
+    @property
+    def driver_socket(self) -> Path:
+        """Where OpenNebula's scheduler driver reaches the daemon."""
+        return self.state_directory / self.driver.socket.expanduser()
+
+    @property
+    def auth_file(self) -> Path:
+        """The file that holds the account that Merkat acts as."""
+        return credentials.auth_file(self._file(self.cloud.auth_file), os.environ, Path.home())
+
+    @property
+    def endpoint(self) -> str:
+        """OpenNebula's address."""
+        return credentials.endpoint(self.cloud.endpoint, os.environ, Path.home())
+
+    @property
+    def authorities(self) -> Path | None:
+        """The file with those who may vouch for OpenNebula, None: the system's."""
+        return self._file(self.cloud.authorities)
+
+    def _file(self, name: str) -> Path | None:
+        return self.state_directory / Path(name).expanduser() if name else None
+
+    @property
+    def api_settings(self) -> Api:
+        """The tenants' interface, with the full paths of its files."""
+        certificate, key = self._certificate(self.api)
+        return replace(self.api, certificate=certificate, key=key)
+
+    @property
+    def web_settings(self) -> Web:
+        """The web page, with the full paths of its files."""
+        certificate, key = self._certificate(self.web)
+        return replace(self.web, certificate=certificate, key=key)
+
+    def _certificate(self, section: Api | Web) -> tuple[str, str]:
+        def found(name: str) -> str:
+            return str(self.state_directory / Path(name).expanduser()) if name else ""
+
+        return found(section.certificate), found(section.key)
+
+    @property
+    def database_url(self) -> str:
+        """The URL of the database, a file of SQLite by its full path."""
+        match = _SQLITE_FILE.fullmatch(self.database.url)
+        if match is None or match["file"] == ":memory:":
+            return self.database.url
+        path = self.state_directory / match["file"]
+        return f"{match['scheme']}{path}{match['rest'] or ''}"
+
+    def priced_markets(self) -> tuple[Market, ...]:
+        """The markets in the order of the file, each with its name and its prices.
+
+        Of network and disk, where they are traded, a VM bids 1 by default if nothing is said: who
+        bids nothing for them gets next to nothing.
+        """
+        further = dict.fromkeys(self.goods.further, 1.0)
+        return tuple(
+            replace(
+                market,
+                name=name,
+                default_bid={**further, **market.default_bid},
+                pricing=Pricing(rule=market.price_rule, reserve=market.reserve_prices),
+            )
+            for name, market in self.markets.items()
+        )

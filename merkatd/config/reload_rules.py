@@ -1,0 +1,85 @@
+"""A configuration that is read anew: what of it counts at once, and what needs a restart."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from merkatd.config.configuration import Config
+from merkatd.config.errors import KeyPath
+from merkatd.config.setting_values import sections
+
+_LIVE = ("acting", "period", "limits", "money", "strategy", "market")
+"""Sections that count from the next period on, those below them included."""
+_ALSO_LIVE = (("daemon", "log_level"),)
+_FIXED = (("limits", "cpu", "quota_period"),)
+"""Hosts are read back in these units."""
+_FIXED_OF_MARKETS = ("strategy",)
+"""What was stored of a period is charged by the strategy that it was decided by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """What a new configuration comes to."""
+
+    config: Config
+    """The one that is in force from now on."""
+    changed: tuple[str, ...]
+    """The keys that count from the next period on,"""
+    restart: tuple[str, ...]
+    """and those that only count after a restart."""
+
+
+def anew(present: Config, new: Config) -> Anew:
+    """The present configuration with all of the new one that can count while running."""
+    before, after = _keys(present), _keys(new)
+    different = sorted(
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    )
+    same_markets = tuple(present.markets) == tuple(new.markets)
+    changed = [path for path in different if _is_live(path, same_markets)]
+    restart = [path for path in different if not _is_live(path, same_markets)]
+    return Anew(
+        config=replace(
+            present,
+            daemon=replace(present.daemon, log_level=new.daemon.log_level),
+            acting=new.acting,
+            period=new.period,
+            limits=_with_fixed_period(present, new),
+            money=new.money,
+            strategies=new.strategies,
+            markets=_markets(present, new) if same_markets else present.markets,
+        ),
+        changed=tuple(map(_text, changed)),
+        restart=tuple(map(_text, restart)),
+    )
+
+
+def _keys(config: Config) -> Mapping[KeyPath, Any]:
+    """Every key with its value."""
+    return {
+        (*path, setting.key): getattr(section, setting.name)
+        for path, section, settings in sections(config)
+        for setting in settings
+    }
+
+
+def _is_live(path: KeyPath, same_markets: bool) -> bool:
+    if path[0] == "market":
+        return same_markets and path[-1] not in _FIXED_OF_MARKETS
+    return path in _ALSO_LIVE or (path[0] in _LIVE and path not in _FIXED)
+
+
+def _with_fixed_period(present: Config, new: Config) -> Any:
+    cpu = replace(new.limits.cpu, quota_period_us=present.limits.cpu.quota_period_us)
+    return replace(new.limits, cpu=cpu)
+
+
+def _markets(present: Config, new: Config) -> Mapping[str, Any]:
+    return {
+        name: replace(market, strategy=present.markets[name].strategy)
+        for name, market in new.markets.items()
+    }
+
+
+def _text(path: KeyPath) -> str:
+    return ".".join(map(str, path))

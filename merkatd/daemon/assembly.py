@@ -1,0 +1,174 @@
+"""The daemon: the one place that joins all concrete classes, made as configured."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.api.control.control_server import listen
+from merkatd.api.metrics.call_metrics import Calls, Load
+from merkatd.api.metrics.reactor_metrics import Holds
+from merkatd.base.clock import Threads
+from merkatd.bus.platform_processes import PlatformProcesses
+from merkatd.config.configuration import Config
+from merkatd.config.process_sections import CloudMode
+from merkatd.daemon.backends import client_of, hypervisors_of
+from merkatd.daemon.errors import StartError
+from merkatd.daemon.interfaces import open_doors, open_to_scrapes
+from merkatd.daemon.interpreter import Garbage, switch_quickly
+from merkatd.daemon.reload import Going, Reloading, rules_of
+from merkatd.daemon.safe_files import keys_of
+from merkatd.daemon.shutdown import Closing, ended
+from merkatd.daemon.single_instance import certain, leading_of, older_ended, surely, taken
+from merkatd.database import Database
+from merkatd.groups.group_keeper import Keeper
+from merkatd.groups.group_orders import end_of_removed as groups_of_removed
+from merkatd.opennebula import OpenNebulaCloud
+from merkatd.opennebula.current_state import HostsNow, start_again
+from merkatd.opennebula.driver.driver_answer import Driver
+from merkatd.opennebula.driver.driver_socket import serve as serve_driver
+from merkatd.opennebula.hook_events import Events
+from merkatd.opennebula.pools.removed_user_check import missing_users
+from merkatd.placement import strategy_named
+from merkatd.placement.registry import warm_up
+from merkatd.platforms.manager import Manager
+from merkatd.platforms.tenant_orders import end_of_removed as platforms_of_removed
+from merkatd.scheduler.context import World, all_of
+from merkatd.scheduler.leadership import Leading
+from merkatd.scheduler.period import Scheduler
+from merkatd.service import DaemonQuestions
+from merkatd.service.groups import GroupQuestions
+from merkatd.service.platforms import PlatformQuestions
+from merkatd.web.web_server import WebPage
+
+__all__ = ["Daemon", "StartError", "start"]
+
+_log = Logger()
+
+_WORKERS = 2
+"""Threads that take pools apart and decide: one can read while another decides."""
+
+
+@dataclass
+class Daemon:
+    """What was started, in the order in which it was; it is stopped the other way round."""
+
+    scheduler: Scheduler
+    configuration: Reloading
+    clock: Any
+    page: WebPage | None
+    """The web page, where there is one."""
+    _closing: Closing
+
+    async def stop(self) -> None:
+        """Finish the work in hand, then close every part; each has a limit in time."""
+        _log.info("Ending after the work in hand")
+        grace_s = self.configuration.config.period.grace_s
+        # Work that is not finished is found at the next start.
+        working = ensureDeferred(self.scheduler.stop())
+        await ended(self.clock, "the period in hand", working, grace_s)
+        await self._closing.close()
+
+
+async def start(reactor: Any, config: Config, *, paused: bool = False) -> Daemon:
+    """Build the daemon and begin its first period; where that fails, nothing is left open.
+
+    With `paused` it waits until it is told to resume.
+    """
+    closing = Closing(reactor)
+    try:
+        daemon = await _built(reactor, config, closing)
+        closing.add("the switch interval", switch_quickly())
+        garbage = Garbage()
+        garbage.start()
+        closing.add("the collections of garbage", garbage.stop)
+        daemon.scheduler.listen(garbage.after_period)
+        if paused:
+            daemon.scheduler.hold()
+    except BaseException:
+        await closing.close()
+        raise
+    daemon.scheduler.start()
+    return daemon
+
+
+async def _built(reactor: Any, config: Config, closing: Closing) -> Daemon:
+    config.state_directory.mkdir(parents=True, exist_ok=True)
+    closing.add("the state directory's lock", taken(config.state_directory))
+    workers = Threads(reactor, _WORKERS, name="workers")
+    closing.add("the worker threads", workers.stop)
+    leaders: list[Leading] = []
+    calls = Calls()
+    ours = partial(certain, leaders)
+    client, clock, now = client_of(reactor, config, workers, closing, ours, calls)
+    rng = np.random.default_rng()
+    database = await Database.open(
+        config.database_url,
+        reactor,
+        rng,
+        config.database.pool_size,
+        before=older_ended(reactor, config),
+    )
+    closing.add("the database", lambda: ensureDeferred(database.close()))
+    loads: dict[str, Load] = {"opennebula": calls, "database": database}
+    cloud = OpenNebulaCloud(client, clock, workers, now=now)
+    world = World(
+        cloud=cloud,
+        hypervisors=hypervisors_of(
+            reactor, config, client, closing, loads, workers, partial(surely, leaders)
+        ),
+        database=database,
+        first=database.first,
+        clock=clock,
+        executor=workers,
+        rng=rng,
+        now=now,
+        goods=config.goods,
+        **rules_of(config),
+        handing=config.cloud.mode is CloudMode.DRIVER,
+        why_not_on=HostsNow(client, workers, now, cloud.hosts_seen).why_not,
+        retry=partial(start_again, client),
+        chores=cloud.run_scheduled,
+        missing_users=partial(missing_users, client),
+        endings=(platforms_of_removed, groups_of_removed),
+    )
+    for market in world.markets:
+        await workers.run(partial(warm_up, strategy_named(market.strategy)))
+    leading = leading_of(reactor, config, database, client)
+    processes = PlatformProcesses(config.state_directory, reactor, rng, config.bus)
+    handed = keys_of(config.state_directory).handed
+    manager = Manager(world, processes, rng, leading, handed)
+    keeper = Keeper(world, rng)
+    proposals = all_of(manager.proposals, keeper.proposals)
+    scheduler = Scheduler(replace(world, proposals=proposals), leading)
+    scheduler.listen(manager.told)
+    closing.add("the controllers", lambda: ensureDeferred(manager.close()))
+    platforms = PlatformQuestions(scheduler, manager, client.call)
+    questions = DaemonQuestions(scheduler, platforms)
+    port: Any = listen(reactor, config.control_socket, questions)
+    closing.add("the control socket", port.stopListening)
+    groups = GroupQuestions(scheduler, keeper)
+    page, renewals = open_doors(reactor, config, scheduler, questions, groups, closing)
+    if config.metrics.enabled:
+        holds = Holds(reactor)
+        scrapes = open_to_scrapes(reactor, config, scheduler, loads, processes.tasks_ended, holds)
+        closing.add("the metrics", scrapes)
+        closing.add("the reactor's beat", holds.stop)
+        holds.start()
+    if leading is not None:
+        leaders.append(leading)
+        closing.add("the lease", lambda: ensureDeferred(leading.stop()))
+        driver = serve_driver(
+            reactor, config.driver_socket, config.driver.group, Driver(scheduler).answer
+        )
+        closing.add("the driver's socket", driver.stopListening)
+        leading.start()
+    if config.cloud.events_endpoint:
+        events = Events(config.cloud.events_endpoint, clock, scheduler.wake)
+        closing.add("the events", events.stop)
+    ledgers = questions.ledger, platforms.ledger
+    going = Going(scheduler, manager, keeper, ledgers, leading, renewals)
+    return Daemon(scheduler, Reloading(going, config), reactor, page, closing)

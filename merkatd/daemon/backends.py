@@ -1,0 +1,137 @@
+"""The cloud and the hypervisors, as configured."""
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.api.metrics.call_metrics import Calls, Load
+from merkatd.base.clock import Threads
+from merkatd.config.configuration import Config
+from merkatd.config.process_sections import CloudKind, HypervisorKind
+from merkatd.daemon.errors import StartError
+from merkatd.daemon.safe_files import once_written
+from merkatd.daemon.shutdown import Closing
+from merkatd.embedded.cloud import Cloud
+from merkatd.embedded.cloud_file import HostGroup, Plan, clock_of, open_cloud
+from merkatd.embedded.memory_transport import MemoryTransport
+from merkatd.embedded.model.event_clock import Time
+from merkatd.embedded.model.settings import HostSize
+from merkatd.embedded.rpc_server import serve
+from merkatd.embedded.state_file import SqliteStore
+from merkatd.hypervisor import EmbeddedHypervisors, UntouchedHypervisors
+from merkatd.hypervisor.libvirt import Addresses, LibvirtHypervisors, MissingError
+from merkatd.opennebula import Client, HttpTransport, Transport, TrustError
+from merkatd.opennebula.rpc.credentials import Login, LoginError, login_from
+from merkatd.opennebula.rpc.transport import Guarded
+from merkatd.scheduler.base.ports import Hypervisors
+from merkatd.scheduler.context import Executor
+
+_log = Logger()
+
+
+def transport_to_cloud(
+    reactor: Any, config: Config, executor: Executor, **options: Any
+) -> HttpTransport:
+    """The way to wherever the cloud answers; the embedded one has left word of it."""
+    endpoint = config.endpoint
+    if config.cloud.kind is not CloudKind.OPENNEBULA:
+        endpoint = (config.state_directory / "one_xmlrpc").read_text().strip()
+    try:
+        return HttpTransport(reactor, endpoint, executor, authorities=config.authorities, **options)
+    except TrustError as error:
+        raise StartError(str(error)) from None
+
+
+def client_of(
+    reactor: Any,
+    config: Config,
+    workers: Threads,
+    closing: Closing,
+    certain: Callable[[], Awaitable[None]],
+    calls: Calls,
+) -> tuple[Client, Time, Callable[[], float]]:
+    """Return the way to the cloud, the time that passes there, and what tells its wall clock's."""
+    if config.cloud.kind is CloudKind.OPENNEBULA:
+        transport = transport_to_cloud(reactor, config, workers)
+        closing.add("the connections to OpenNebula", lambda: ensureDeferred(transport.close()))
+        guarded = Guarded(calls.through(transport), certain)
+        return _speaking(guarded, _login(config.auth_file), reactor, config), reactor, time.time
+    store = SqliteStore(config.state_directory / "cloud.db")
+    clock = clock_of(config.cloud.speed, store, reactor)
+    auth = config.state_directory / "one_auth"
+    once_written(auth, f"oneadmin:{secrets.token_urlsafe(16)}\n")
+    login = _login(auth)
+    size = HostSize(config.cloud.host_cores * 100, config.cloud.host_memory_mib)
+    plan = Plan(hosts=(HostGroup(config.cloud.hosts, size),))
+    cloud: Cloud = open_cloud(
+        clock, plan, login.session.partition(":")[2], config.cloud.seed, store
+    )
+    closing.add("the embedded cloud", cloud.close)
+    server = serve(cloud, reactor)
+    closing.add("the embedded cloud's server", lambda: ensureDeferred(server.stop()))
+    (config.state_directory / "one_xmlrpc").write_text(f"{server.endpoint}\n")
+    _log.info(
+        "The embedded cloud answers at {endpoint}, its login is in {auth}",
+        endpoint=server.endpoint,
+        auth=str(auth),
+    )
+    client = _speaking(calls.through(MemoryTransport(cloud)), login, clock, config)
+    return client, clock, clock.seconds
+
+
+def _speaking(transport: Transport, login: Login, clock: Time, config: Config) -> Client:
+    return Client(
+        transport,
+        login.session,
+        clock,
+        timeout_s=config.cloud.call_limit_s,
+        origin=login.origin,
+    )
+
+
+def _login(path: Path) -> Login:
+    try:
+        return login_from(path)
+    except LoginError as error:
+        raise StartError(str(error)) from None
+
+
+def hypervisors_of(
+    reactor: Any,
+    config: Config,
+    client: Client,
+    closing: Closing,
+    loads: dict[str, Load],
+    executor: Executor,
+    surely: Callable[[], bool],
+) -> Hypervisors:
+    """What tells hosts their limits; where they are called, `loads` comes to count that.
+
+    What goes through all VMs runs on `executor`. Hosts are told something while this daemon is
+    `surely` the one that acts.
+    """
+    chosen = config.hypervisor
+    if chosen.kind is HypervisorKind.EMBEDDED:
+        return EmbeddedHypervisors(client, executor=executor)
+    if chosen.kind is HypervisorKind.NONE:
+        return UntouchedHypervisors()
+    try:
+        found = LibvirtHypervisors(
+            reactor,
+            Addresses(chosen.uri, chosen.uris),
+            chosen,
+            config.limits,
+            goods=config.goods.further,
+            executor=executor,
+            surely=surely,
+        )
+    except MissingError as error:
+        raise StartError(str(error)) from None
+    closing.add("the hosts", lambda: ensureDeferred(found.close()))
+    loads["hosts"] = found.lines
+    return found

@@ -1,0 +1,167 @@
+"""Where others come in: tenants with calls or a browser, and whoever reads the figures."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import metadata
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from merkatd.api.http.http_server import Door, NotServedError
+from merkatd.api.http.settings import Settings
+from merkatd.api.metrics.call_metrics import Load
+from merkatd.api.metrics.metric_registry import Figures
+from merkatd.api.metrics.metrics_server import Health, PortError, health
+from merkatd.api.metrics.metrics_server import listen as listen_for_scrapes
+from merkatd.api.metrics.notice_metrics import Noticed
+from merkatd.api.metrics.period_metrics import Balances, Fair
+from merkatd.api.metrics.reactor_metrics import Holds
+from merkatd.api.xmlrpc.dispatch import Dispatch
+from merkatd.api.xmlrpc.dispatch import serve as serve_tenants
+from merkatd.base.clock import Inline
+from merkatd.config.configuration import Config
+from merkatd.daemon.backends import transport_to_cloud
+from merkatd.daemon.errors import StartError
+from merkatd.daemon.open_files import files, within
+from merkatd.daemon.shutdown import Closing
+from merkatd.database.scheduler.order_store import Mode
+from merkatd.scheduler.period import Scheduler
+from merkatd.service import DaemonQuestions
+from merkatd.service.base.identity import Logins
+from merkatd.service.base.order_limits import Orders
+from merkatd.service.groups import GroupQuestions
+from merkatd.service.services import House
+from merkatd.web.web_server import WebPage
+from merkatd.web.web_server import serve as serve_page
+
+_log = Logger()
+
+_LOGIN_BYTES = 1 << 20
+"""More than any user's or VM's own page."""
+
+
+def open_to_scrapes(
+    reactor: Any,
+    config: Config,
+    scheduler: Scheduler,
+    loads: Mapping[str, Load],
+    tasks_ended: Callable[[], int],
+    holds: Holds,
+) -> Callable[[], Any]:
+    """Count what happens, and open the port where the figures are read; what closes it."""
+    world = scheduler.world
+    figures = Figures(
+        metadata.version("merkat"), loads, interval_s=lambda: scheduler.world.rhythm.interval_s
+    )
+    scheduler.listen(figures.announced)
+    scheduler.listen(Balances(world.database, figures.balances, figures.quarantined).announced)
+    scheduler.listen(Fair(world.executor, figures.fair).announced)
+    figures.states(
+        {
+            "paused": lambda: scheduler.paused,
+            "standby": lambda: scheduler.standby is not None,
+            "acting": lambda: (
+                not scheduler.paused and scheduler.standby is None and not scheduler.mode.watches
+            ),
+            **{str(mode): partial(_is, scheduler, mode) for mode in Mode if mode is not Mode.ON},
+        }
+    )
+    scheduler.count(figures.ended)
+    figures.bus(tasks_ended)
+    figures.also(Noticed(scheduler))
+    figures.also(holds)
+    chosen = config.metrics
+
+    def well() -> Health:
+        return health(
+            scheduler.failures, scheduler.standby, paused=scheduler.paused, mode=scheduler.mode
+        )
+
+    try:
+        port = listen_for_scrapes(reactor, chosen.address, chosen.port, figures, well)
+    except PortError as error:
+        raise StartError(str(error)) from None
+    where = port.getHost()
+    _log.info("Figures are read at http://{host}:{port}/metrics", host=where.host, port=where.port)
+    stop: Callable[[], Any] = port.stopListening
+    return stop
+
+
+def _is(scheduler: Scheduler, mode: Mode) -> bool:
+    return scheduler.mode is mode
+
+
+def open_doors(
+    reactor: Any,
+    config: Config,
+    scheduler: Scheduler,
+    questions: DaemonQuestions,
+    groups: GroupQuestions,
+    closing: Closing,
+) -> tuple[WebPage | None, Mapping[str, Callable[[], None]]]:
+    """Open the doors that are configured: the page, and by section what renews a certificate."""
+    if not config.api.enabled:
+        return None, {}
+    dispatch, door = _open_to_tenants(reactor, config, questions, groups, closing)
+    if not config.web.enabled:
+        return None, {"api": door.renew}
+    page = _open_to_browsers(reactor, config, scheduler, dispatch, closing)
+    return page, {"api": door.renew, "web": page.renew}
+
+
+def _open_to_tenants(
+    reactor: Any,
+    config: Config,
+    questions: DaemonQuestions,
+    groups: GroupQuestions,
+    closing: Closing,
+) -> tuple[Dispatch, Door]:
+    """Open the tenants' interface, and leave word where it is; what answers there."""
+    # Connections of its own: however many tenants log in, the period's calls don't wait.
+    transport = transport_to_cloud(reactor, config, Inline(), body_bytes=_LOGIN_BYTES)
+    closing.add("the connections for logins", lambda: ensureDeferred(transport.close()))
+    settings = _bounds(config)
+    house = House(
+        questions=questions,
+        preparing=questions.preparing,
+        ledger=questions.ledger,
+        logins=Logins(
+            transport, reactor, kept_s=settings.login_s, refusal_kept_s=settings.refusal_s
+        ),
+        version=metadata.version("merkat"),
+        orders=Orders(reactor, settings.user_orders),
+        groups=groups,
+    )
+    dispatch = Dispatch(house, settings, reactor)
+    try:
+        door = serve_tenants(reactor, settings, dispatch)
+    except NotServedError as error:
+        raise StartError(str(error)) from None
+    closing.add("the tenants' interface", lambda: ensureDeferred(door.close()))
+    (config.state_directory / "merkat_xmlrpc").write_text(f"{door.endpoint}\n")
+    _log.info("Tenants are answered at {endpoint}", endpoint=door.endpoint)
+    return dispatch, door
+
+
+def _bounds(config: Config) -> Settings:
+    """Return the bounds of each door."""
+    return within(config.api_settings, 2 if config.web.enabled else 1, files())
+
+
+def _open_to_browsers(
+    reactor: Any,
+    config: Config,
+    scheduler: Scheduler,
+    dispatch: Dispatch,
+    closing: Closing,
+) -> WebPage:
+    """Open the web page, behind the same door as tenants' calls, and leave word where it is."""
+    try:
+        page = serve_page(reactor, config.web_settings, _bounds(config), dispatch, scheduler)
+    except NotServedError as error:
+        raise StartError(str(error)) from None
+    closing.add("the web page", lambda: ensureDeferred(page.close()))
+    (config.state_directory / "merkat_web").write_text(f"{page.address}\n")
+    _log.info("The web page is at {address}", address=page.address)
+    return page

@@ -1,0 +1,113 @@
+"""Reloading: those who go by the configuration are told the new one, while all goes on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from twisted.logger import Logger
+
+from merkatd.api.http.http_server import CertificateError
+from merkatd.config.configuration import Config
+from merkatd.config.cross_checks import conflicts
+from merkatd.config.errors import ConfigError, Problem
+from merkatd.config.reload_rules import anew
+from merkatd.groups.group_keeper import Keeper
+from merkatd.hypervisor.libvirt import LibvirtHypervisors
+from merkatd.ledger import Ledger
+from merkatd.platforms.manager import Manager
+from merkatd.scheduler.leadership import Leading, lease_s_of
+from merkatd.scheduler.period import Scheduler
+
+_log = Logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """Those who go by it."""
+
+    scheduler: Scheduler
+    manager: Manager
+    keeper: Keeper
+    ledgers: Sequence[Ledger]
+    leading: Leading | None
+    renewals: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+    """By section: what reads its certificate anew. Raises CertificateError."""
+
+    def adopt(self, config: Config) -> None:
+        """Go by this one from the next period on."""
+        rules = rules_of(config)
+        hypervisors = self.scheduler.world.hypervisors
+        if isinstance(hypervisors, LibvirtHypervisors):
+            hypervisors.adopt(config.limits)
+        self.scheduler.adopt(replace(self.scheduler.world, **rules))
+        self.manager.adopt(replace(self.manager.world, **rules))
+        self.keeper.world = replace(self.keeper.world, **rules)
+        for ledger in self.ledgers:
+            ledger.money = config.money
+        if self.leading is not None:
+            self.leading.adopt(lease_s_of(config.period.interval_s))
+
+
+def rules_of(config: Config) -> dict[str, Any]:
+    """What of the configuration the world goes by and can change while it does."""
+    return {
+        "rhythm": config.period,
+        "acting": config.acting,
+        "markets": config.priced_markets(),
+        "strategies": config.strategies,
+        "limits": config.limits,
+        "money": config.money,
+    }
+
+
+class Reloading:
+    """The configuration in force."""
+
+    def __init__(self, going: Going, config: Config) -> None:
+        self._going = going
+        self.config = config
+
+    def take(self, new: Config) -> Config:
+        """Take over what can be; say what can't. The configuration in force is returned.
+
+        Raises ConfigError where what can be does not go with what can't.
+        """
+        found = anew(self.config, new)
+        problems = [
+            Problem(conflict.keys[0], f"{conflict.message}; only a restart changes both")
+            for conflict in conflicts(found.config)
+        ]
+        if problems:
+            raise ConfigError("together with what needs a restart", problems)
+        self._going.adopt(found.config)
+        self.config = found.config
+        _log.info(
+            "The configuration was read anew; from the next period on counts {changed}",
+            changed=", ".join(found.changed) or "what counted before",
+        )
+        for key in found.restart:
+            _log.warn("{key} needs a restart: until then it stays as it was", key=key)
+        restart = ", ".join(found.restart)
+        self._going.scheduler.configuration = f"needs a restart: {restart}" if restart else None
+        for section, renew in self._going.renewals.items():
+            try:
+                renew()
+            except CertificateError as error:
+                self.lacks(f"the old certificate stays: {section}.certificate: {error}")
+        return found.config
+
+    def lacks(self, what: str) -> None:
+        """Say that one part of the configuration in force could not be followed."""
+        _log.error("The configuration is in force, but {what}", what=what)
+        before = self._going.scheduler.configuration
+        said = f"in force, but {what}"
+        self._going.scheduler.configuration = f"{said}; {before}" if before else said
+
+    def refuse(self, error: ConfigError) -> None:
+        """Stay with the one in force, and say why."""
+        for problem in error.problems:
+            _log.error("{source}: {problem}", source=error.source, problem=str(problem))
+        _log.error("The configuration is refused: the old one stays in force")
+        first, more = error.problems[0], len(error.problems) - 1
+        said = f"refused: {error.source}: {first}" + (f" (and {more} more)" if more else "")
+        self._going.scheduler.configuration = said

@@ -1,0 +1,288 @@
+"""From what was announced to what is shown."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from merkatd.cluster import Deploy, Migrate, OnHost, Step, VmState
+from merkatd.demo.demo_script import Character
+from merkatd.demo.demo_tenant import Application, Player
+from merkatd.demo.display_state import Decided, HostRow, Standing, TenantRow, VmBar
+from merkatd.scheduler.phases.announce import Announcement
+from merkatd.web.base.goals import Goal
+
+NOBODY = -1
+CPU, MEMORY = 0, 1
+CORE_UNITS, GIB_UNITS = 100.0, 1024.0
+Cast = Mapping[int, int]
+"""By OpenNebula's user id: the place among the tenants."""
+
+
+def prices(latest: Announcement) -> tuple[float, float]:
+    """Credits per core and period, and per GiB and period, in the first market."""
+    market = next(iter(latest.prices.values()))
+    return market["cpu"] * CORE_UNITS, market["memory"] * GIB_UNITS
+
+
+def hosts(latest: Announcement, cast: Cast) -> tuple[HostRow, ...]:
+    """Every host with the VMs that are there, or are on their way there."""
+    snapshot = latest.seen.snapshot
+    vms, given = snapshot.vms, latest.decided.decision.allocations
+    place = _places(latest)
+    return tuple(
+        HostRow(
+            name=name,
+            cpu=float(snapshot.hosts.capacity[row, CPU]),
+            memory=float(snapshot.hosts.capacity[row, MEMORY]),
+            vms=tuple(
+                sorted(
+                    (
+                        VmBar(
+                            vm=int(vms.id[at]),
+                            tenant=cast.get(int(vms.owner[at]), NOBODY),
+                            cpu=float(given[at, CPU]),
+                            memory=float(given[at, MEMORY]),
+                        )
+                        for at in np.flatnonzero(place == row)
+                    ),
+                    key=lambda vm: (vm.tenant, vm.vm),
+                )
+            ),
+        )
+        for row, name in enumerate(snapshot.hosts.name)
+    )
+
+
+def _places(latest: Announcement) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """[vms]: the host of each VM once what was just decided is done, -1 for none."""
+    snapshot = latest.seen.snapshot
+    vms = snapshot.vms
+    on = np.isin(vms.state, (VmState.RUNNING, VmState.BUSY))
+    place = np.where(on, vms.host, NOBODY)
+    # All of the plan, sent or not: that is what the allocations are for.
+    for step in latest.decided.decision.plan:
+        if isinstance(step, Deploy | Migrate):
+            row = int(np.searchsorted(vms.id, step.vm))
+            place[row] = int(np.searchsorted(snapshot.hosts.id, step.host))
+    return place
+
+
+def counts(latest: Announcement) -> tuple[int, int]:
+    """How many VMs are on hosts, or on their way there, and how many are pending."""
+    place = _places(latest)
+    pending = (latest.seen.snapshot.vms.state == VmState.PENDING) & (place == NOBODY)
+    return int((place != NOBODY).sum()), int(pending.sum())
+
+
+def decisions(
+    latest: Announcement, cast: Cast, told_before: Mapping[int, str]
+) -> tuple[Decided, ...]:
+    """What was decided about VMs and their places, and who waits for something new."""
+    found = [
+        _decided(latest, step.vm, _words(latest, step), step.reason, cast)
+        for step in latest.decided.steps
+        if not isinstance(step, OnHost)
+    ]
+    found += [
+        _decided(latest, vm, _concerned(latest, vm), why, cast)
+        for vm, why in sorted(latest.decided.decision.reasons.items())
+        if told_before.get(vm) != why
+    ]
+    return tuple(found)
+
+
+def _concerned(latest: Announcement, vm: int) -> str:
+    """Who a reason is about: what runs already waits for nothing, but may be told something."""
+    vms = latest.seen.snapshot.vms
+    waits = VmState.PENDING in vms.state[vms.id == vm]
+    return f"{_vm_name(latest, vm)}{' waits' if waits else ''}"
+
+
+def limits_set(latest: Announcement) -> int:
+    """How many limits were changed."""
+    return sum(isinstance(step, OnHost) for step in latest.decided.steps)
+
+
+def _decided(latest: Announcement, vm: int, what: str, why: str, cast: Cast) -> Decided:
+    vms = latest.seen.snapshot.vms
+    row = int(np.searchsorted(vms.id, vm))
+    known = row < len(vms.id) and vms.id[row] == vm
+    tenant = cast.get(int(vms.owner[row]), NOBODY) if known else NOBODY
+    return Decided(period=latest.period, tenant=tenant, what=what, why=why)
+
+
+def _words(latest: Announcement, step: Step) -> str:
+    host = getattr(step, "host", None)
+    to = "" if host is None else f" to {_host_name(latest, host)}"
+    return f"{step.kind} {_vm_name(latest, step.vm)}{to}"
+
+
+def _host_name(latest: Announcement, host: int) -> str:
+    known = latest.seen.snapshot.hosts
+    return known.name[int(np.searchsorted(known.id, host))]
+
+
+def _vm_name(latest: Announcement, vm: int) -> str:
+    vms = latest.seen.snapshot.vms
+    row = int(np.searchsorted(vms.id, vm))
+    return vms.name[row] if row < len(vms.id) and vms.id[row] == vm else f"VM {vm}"
+
+
+def cores_of(latest: Announcement | None, user: int) -> float:
+    """What a user's VMs may use together."""
+    if latest is None:
+        return 0.0
+    rows = (latest.seen.snapshot.vms.owner == user) & (_places(latest) != NOBODY)
+    return float(latest.decided.decision.allocations[rows, CPU].sum()) / CORE_UNITS
+
+
+def bid_of(latest: Announcement | None, user: int) -> float | None:
+    """The highest bid for CPU of a user's VMs, whoever said it; None where there was none yet."""
+    if latest is None:
+        return None
+    vms = latest.seen.snapshot.vms
+    bids = vms.bid[vms.owner == user, CPU]
+    return float(bids.max()) if len(bids) else None
+
+
+def tenant_row(
+    player: Player,
+    latest: Announcement | None,
+    now_min: float,
+    balance: float,
+    got: float | None = None,
+) -> TenantRow:
+    """A tenant as it stands."""
+    kept = sum(one.kept for one in player.past)
+    common = TenantRow(
+        name=player.tenant.name,
+        character=str(player.tenant.character),
+        standing=Standing.AWAY,
+        kept=kept,
+        missed=len(player.past) - kept,
+        balance=balance,
+        got=got,
+        left_min=player.next_errand.arrival_min - now_min,
+    )
+    if player.now is None:
+        return common
+    now, cores = player.now, cores_of(latest, player.user)
+    bid = bid_of(latest, player.user)
+    return replace(
+        common,
+        standing=standing(now, now_min, cores),
+        vms=len(now.alive),
+        pending=pending_of(latest, player.user),
+        bid=now.bid if bid is None else bid,
+        cores=cores,
+        done=now.done,
+        passed=now.pace(now_min).passed,
+        left_min=now.deadline_min - now_min,
+    )
+
+
+def standing(now: Application, now_min: float, cores: float) -> Standing:
+    """Whether it would be done in time if it went on with what it gets now."""
+    if now_min > now.deadline_min:
+        return Standing.OVERDUE
+    missing = now.errand.work * now.errand.vms * (1.0 - now.done)
+    in_time = missing <= cores * (now.deadline_min - now_min) or not now.pace(now_min).behind
+    return Standing.ON_TRACK if in_time else Standing.BEHIND
+
+
+def pending_of(latest: Announcement | None, user: int) -> int:
+    """How many of a user's VMs wait for a host."""
+    if latest is None:
+        return 0
+    vms = latest.seen.snapshot.vms
+    waits = (vms.state == VmState.PENDING) & (_places(latest) == NOBODY)
+    return int((waits & (vms.owner == user)).sum())
+
+
+def newest(told: Sequence[Decided], most: int = 200) -> tuple[Decided, ...]:
+    """No more than any screen can show."""
+    return tuple(told[-most:])
+
+
+_MANNERS = {
+    Character.PATIENT: "patient: bids little",
+    Character.THRIFTY: "thrifty: bids what it must",
+    Character.URGENT: "urgent: bids more once behind",
+    Character.RICH: "rich: bids much from the first",
+    Character.LATE: "hasty: bids near the deadline",
+}
+"""What makes a tenant's work different from others'."""
+
+
+def goals(
+    players: Sequence[Player],
+    latest: Announcement | None,
+    began_s: float,
+    now_min: float,
+    minute_s: float,
+) -> list[Goal]:
+    """What each tenant did last, and what it has to do now.
+
+    The script's minutes become seconds of the cloud.
+    """
+
+    def at_s(minute: float) -> float:
+        return began_s + minute * minute_s
+
+    found = []
+    for player in players:
+        now, cores = player.now, cores_of(latest, player.user)
+        name = _MANNERS[player.tenant.character]
+        if player.past:
+            found.append(_over(name, player.user, player.past[-1], at_s))
+        if now is None:
+            continue
+        ending_min = min(_endings(now, now_min, cores), default=None)
+        stands = standing(now, now_min, cores)
+        if stands is Standing.ON_TRACK and ending_min is not None:
+            ending_min = min(ending_min, now.deadline_min)  # late by less than counts
+        found.append(
+            Goal(
+                name=name,
+                owner=player.user,
+                state=str(stands),
+                vms=len(now.alive),
+                began_s=at_s(now.errand.arrival_min),
+                deadline_s=at_s(now.deadline_min),
+                projected_end_s=None if ending_min is None else at_s(ending_min),
+                done=now.done,
+                on_track=stands is Standing.ON_TRACK,
+            )
+        )
+    return found
+
+
+def _over(name: str, owner: int, last: Application, at_s: Callable[[float], float]) -> Goal:
+    """What a tenant did last, and whether that was in time."""
+    ended_s = None if last.ended_min is None else at_s(last.ended_min)
+    return Goal(
+        name=name,
+        owner=owner,
+        state="done" if last.finished else "given up",
+        vms=last.errand.vms,
+        began_s=at_s(last.errand.arrival_min),
+        deadline_s=at_s(last.deadline_min),
+        projected_end_s=ended_s,
+        done=last.done,
+        on_track=last.kept,
+        ended_s=ended_s,
+    )
+
+
+def _endings(now: Application, now_min: float, cores: float) -> Iterator[float]:
+    """When it would be done if it went on with what it gets now, and with what it got on average.
+
+    The better of the two counts: who is ahead of its time may be slow for a while.
+    """
+    missing = now.errand.work * now.errand.vms * (1.0 - now.done)
+    if cores > 0:
+        yield now_min + missing / cores
+    passed_min = now_min - now.errand.arrival_min
+    if now.done > 0 and passed_min > 0:
+        yield now.errand.arrival_min + passed_min / now.done

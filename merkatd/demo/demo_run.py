@@ -1,0 +1,306 @@
+"""A demo from beginning to end, and its summary."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
+
+from merkatd.base.clock import Inline
+from merkatd.currency import MICRO
+from merkatd.daemon.assembly import Daemon, start
+from merkatd.database.ledger import account_store
+from merkatd.database.ledger.account_store import AccountKind
+from merkatd.demo import demo_picture
+from merkatd.demo.demo_picture import goals
+from merkatd.demo.demo_script import CAST
+from merkatd.demo.demo_site import Options, Site
+from merkatd.demo.demo_tenant import Application, Player
+from merkatd.demo.display_state import Decided, State
+from merkatd.demo.real_guests import RealGuests
+from merkatd.opennebula import Client, HttpTransport
+from merkatd.opennebula.rpc.errors import OneError
+from merkatd.scheduler.base.ports import UnreachableError
+from merkatd.scheduler.phases.announce import Announcement
+from merkatd.web.base.goals import Goal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A tenant's whole story."""
+
+    name: str
+    character: str
+    done: float
+    """Core-minutes of work."""
+    kept: int
+    missed: int
+    under_way: str
+    """How the application stands that is not over, if there is one."""
+    spent: float
+
+    @property
+    def price(self) -> float:
+        """Credits for an hour of one core, memory included."""
+        return self.spent / self.done * 60.0 if self.done > 0 else 0.0
+
+
+def account(player: Player, now_min: float, spent: float) -> Account:
+    """The story of one tenant."""
+    kept = sum(one.kept for one in player.past)
+    return Account(
+        name=player.tenant.name,
+        character=str(player.tenant.character),
+        done=sum(sum(one.vms.values()) for one in player.applications),
+        kept=kept,
+        missed=len(player.past) - kept,
+        under_way=_under_way(player.now, now_min),
+        spent=spent,
+    )
+
+
+def _under_way(now: Application | None, now_min: float) -> str:
+    if now is None:
+        return ""
+    left = now.deadline_min - now_min
+    when = f"{left:.0f} min left" if left >= 0 else f"{-left:.0f} min late"
+    return f"{now.done:.0%}, {when}"
+
+
+def summary(accounts: Sequence[Account], minutes: float, periods: int) -> list[str]:
+    """Lines for everybody to read, at most 80 columns wide."""
+    head = f"{'tenant':14} {'core-hours':>10} {'kept':>4} {'missed':>6} {'credits':>8}"
+    lines = [
+        f"{minutes:.0f} minutes of the cloud's time, {periods} periods. Who got what for how much:",
+        "",
+        f"{'':14} {'':>10}   deadlines",
+        f"{head} {'a core-hour':>11}  under way",
+    ]
+    lines += [
+        f"{one.name:5} {one.character:8} {one.done / 60:10.1f} {one.kept:4} {one.missed:6}"
+        f" {one.spent:8.0f} {one.price:11.1f}  {one.under_way}".rstrip()
+        for one in accounts
+    ]
+    spent, done = sum(one.spent for one in accounts), sum(one.done for one in accounts) / 60
+    price = spent / done if done > 0 else 0.0
+    kept, missed = sum(one.kept for one in accounts), sum(one.missed for one in accounts)
+    lines.append(f"{'all':14} {done:10.1f} {kept:4} {missed:6} {spent:8.0f} {price:11.1f}")
+    return lines
+
+
+TICK_S = 0.25
+"""Of the watcher's time: so often tenants look after their VMs and the picture is drawn."""
+_CALL_LIMIT_S = 10.0
+_PASSWORD = "demo"  # noqa: S105 - of users of a cloud that lives for a minute
+
+
+class Watcher(Protocol):
+    """Shows what happens."""
+
+    def show(self, state: State, decisions: list[Decided]) -> None:
+        """What there is to see now; all decisions there ever were."""
+
+
+class Demo:
+    """One demo. It ends after its time, or when it is told to."""
+
+    def __init__(
+        self, reactor: Any, site: Site, options: Options, watcher: Watcher, command: str
+    ) -> None:
+        self._reactor = reactor
+        self._site = site
+        self._options = options
+        self._watcher = watcher
+        self._command = command
+        self._page = ""
+        self._ended = False
+        self._sleeping: Deferred[None] | None = None
+        self._latest: Announcement | None = None
+        self._told: list[Decided] = []
+        self._waiting: Mapping[int, str] = {}
+        self._prices: list[tuple[float, float]] = []
+        self._players: list[Player] = []
+        self._balances: Mapping[int, float] = {}
+        self._real: RealGuests | None = None
+        self._ending_s = 0.0
+        self._began_s = 0.0
+
+    def end(self) -> None:
+        """End it soon."""
+        self._ended = True
+        if self._latest is None:
+            self._say("ending", "as soon as what was begun is done")
+        if self._sleeping is not None and not self._sleeping.called:
+            self._sleeping.callback(None)
+
+    async def play(self) -> list[str]:
+        """The whole of it; returns the summary."""
+        self._ending_s = self._reactor.seconds() + self._options.seconds
+        self._say("starting", "compiling what decides takes some ten seconds the first time")
+        scale = self._options.scale
+        if scale.real is not None:
+            place = self._site.path
+            self._real = RealGuests(self._reactor, scale.real, scale.minute_s, place)
+            self._say("real guests", f"{scale.real.words}, on {scale.real.address}")
+        try:
+            return await self._with_daemon()
+        finally:
+            if self._real is not None:
+                await self._real.close()
+
+    async def _with_daemon(self) -> list[str]:
+        daemon = await start(self._reactor, self._site.config)
+        if daemon.page is not None:
+            user, _, password = self._site.administrator.partition(":")
+            self._page = f"{daemon.page.address} as {user}, {password}"
+            self._say("web page", self._page)
+            daemon.page.goals.also(lambda: self._goals(daemon))
+        transport = HttpTransport(self._reactor, self._site.endpoint, Inline())
+        try:
+            return await self._with_tenants(daemon, transport)
+        finally:
+            await transport.close()
+            await daemon.stop()
+
+    async def _with_tenants(self, daemon: Daemon, transport: HttpTransport) -> list[str]:
+        def login(session: str) -> Client:
+            return Client(transport, session, self._reactor, timeout_s=_CALL_LIMIT_S)
+
+        administrator = login(self._site.administrator)
+        for tenant in CAST:
+            user = await administrator.call("one.user.allocate", tenant.name, _PASSWORD, "core", [])
+            client = login(f"{tenant.name}:{_PASSWORD}")
+            options = self._options
+            player = Player(tenant, user, client, options.seed, options.hosts, options.scale)
+            self._players.append(player)
+        world = daemon.scheduler.world
+        self._began_s = world.now()
+        self._ending_s = self._reactor.seconds() + self._options.seconds
+        daemon.scheduler.listen(self._announced)
+        while not self._ended and self._reactor.seconds() < self._ending_s:
+            await self._turn(daemon, administrator)
+            await self._sleep(min(TICK_S, max(self._ending_s - self._reactor.seconds(), 0.0)))
+        now_min = self._now_min(daemon)
+        await self._read_balances(daemon)
+        return summary(self._accounts(now_min), now_min, len(self._prices))
+
+    def _say(self, what: str, why: str) -> None:
+        """Something to read while there is nothing to see yet."""
+        self._told.append(Decided(period=0, tenant=demo_picture.NOBODY, what=what, why=why))
+        left_s = self._options.seconds
+        told = demo_picture.newest(self._told)
+        self._watcher.show(
+            State(command=self._command, page=self._page, left_s=left_s, decisions=told), self._told
+        )
+
+    # -- one turn -----------------------------------------------------------------------------
+
+    async def _turn(self, daemon: Daemon, administrator: Client) -> None:
+        """Let everybody act, and show what there is to see."""
+        now_min = self._now_min(daemon)
+        logs = await self._logs(administrator)
+        await gatherResults(
+            [
+                ensureDeferred(player.act(now_min, logs, self._teller(at)))
+                for at, player in enumerate(self._players)
+            ]
+        )
+        await self._read_balances(daemon)
+        self._watcher.show(self._state(daemon, now_min), self._told)
+
+    async def _logs(self, administrator: Client) -> dict[int, float]:
+        """Core-minutes done by VM: the stand-in for the logs that tenants would read in them."""
+        if self._real is not None:
+            for player in self._players:
+                await self._real.end_finished(administrator, player)
+            return dict(await self._real.turn(administrator, self._teller(demo_picture.NOBODY)))
+        vms = sorted(vm for player in self._players if player.now for vm in player.now.alive)
+        done = await gatherResults([ensureDeferred(_log(administrator, vm)) for vm in vms])
+        return {vm: one for vm, one in zip(vms, done, strict=True) if one is not None}
+
+    async def _read_balances(self, daemon: Daemon) -> None:
+        def read(connection: sa.Connection) -> dict[int, float]:
+            rows = account_store.every(connection, AccountKind.TENANT)
+            return {row.owner: row.balance / MICRO for row in rows if row.owner is not None}
+
+        self._balances = await daemon.scheduler.world.database.read(read)
+
+    def _now_min(self, daemon: Daemon) -> float:
+        return (daemon.scheduler.world.now() - self._began_s) / self._options.scale.minute_s
+
+    def _announced(self, latest: Announcement) -> None:
+        self._latest = latest
+        self._prices.append(demo_picture.prices(latest))
+        self._told += demo_picture.decisions(latest, self._cast, self._waiting)
+        self._waiting = latest.decided.decision.reasons
+
+    def _teller(self, at: int) -> Any:
+        def tell(what: str, why: str) -> None:
+            period = 0 if self._latest is None else self._latest.period
+            name = "" if at == demo_picture.NOBODY else f"{self._players[at].tenant.name} "
+            self._told.append(Decided(period=period, tenant=at, what=f"{name}{what}", why=why))
+
+        return tell
+
+    @property
+    def _cast(self) -> dict[int, int]:
+        return {player.user: at for at, player in enumerate(self._players)}
+
+    def _state(self, daemon: Daemon, now_min: float) -> State:
+        latest = self._latest
+        running, pending = (0, 0) if latest is None else demo_picture.counts(latest)
+        return State(
+            period=0 if latest is None else latest.period,
+            left_s=self._ending_s - self._reactor.seconds(),
+            command=self._command,
+            page=self._page,
+            paused=daemon.scheduler.paused,
+            failures=daemon.scheduler.failures,
+            running=running,
+            pending=pending,
+            cpu_prices=tuple(cpu for cpu, _ in self._prices),
+            memory_prices=tuple(memory for _, memory in self._prices),
+            hosts=() if latest is None else demo_picture.hosts(latest, self._cast),
+            tenants=tuple(
+                demo_picture.tenant_row(
+                    player, latest, now_min, self._balance(player), self._got(player)
+                )
+                for player in self._players
+            ),
+            decisions=demo_picture.newest(self._told),
+        )
+
+    def _goals(self, daemon: Daemon) -> list[Goal]:
+        minute_s = self._options.scale.minute_s
+        return goals(self._players, self._latest, self._began_s, self._now_min(daemon), minute_s)
+
+    def _got(self, player: Player) -> float | None:
+        if self._real is None:
+            return None
+        return self._real.cores(() if player.now is None else player.now.alive)
+
+    def _balance(self, player: Player) -> float:
+        return self._balances.get(player.user, self._options.starting_credits)
+
+    def _accounts(self, now_min: float) -> list[Account]:
+        had = self._options.starting_credits
+        return [account(one, now_min, had - self._balance(one)) for one in self._players]
+
+    async def _sleep(self, seconds: float) -> None:
+        if self._ended:
+            return
+        self._sleeping = Deferred()
+        waiting = self._reactor.callLater(seconds, self._sleeping.callback, None)
+        await self._sleeping
+        if waiting.active():
+            waiting.cancel()
+
+
+async def _log(administrator: Client, vm: int) -> float | None:
+    """Core-minutes that a VM has done; None where that can't be read, or not yet."""
+    try:
+        told = await administrator.call("embedded.guest.progress", vm)
+    except (OneError, UnreachableError):
+        return None
+    return float(told["done"]) / 60.0

@@ -1,0 +1,162 @@
+"""A tenant at work: it has VMs made, looks after them, bids anew, and ends them, all by XML-RPC."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from merkatd.demo.demo_script import (
+    SIMULATED,
+    Errand,
+    Pace,
+    Scale,
+    Tenant,
+    bid_template,
+    errand,
+    next_bid,
+    vm_template,
+)
+from merkatd.opennebula import Client
+from merkatd.opennebula.pools.vm_pool import read_page
+from merkatd.opennebula.rpc.errors import OneError
+from merkatd.scheduler.base.ports import UnreachableError
+
+MINE, ALL, NOT_DONE = -3, -1, -1
+POWEROFF = 8
+PATIENCE = 1.25
+"""After so many times the time that it had, an application is of no use to anybody."""
+
+Tell = Callable[[str, str], None]
+"""What a tenant did, and why."""
+
+
+@dataclass
+class Application:
+    """An errand under way, or over."""
+
+    errand: Errand
+    bid: float
+    vms: dict[int, float] = field(default_factory=dict)
+    """By VM id: core-minutes of work done."""
+    alive: set[int] = field(default_factory=set)
+    ended_min: float | None = None
+
+    @property
+    def done(self) -> float:
+        """The part of its work that is done."""
+        return min(1.0, sum(self.vms.values()) / (self.errand.work * self.errand.vms))
+
+    @property
+    def deadline_min(self) -> float:
+        """When it should be done."""
+        return self.errand.arrival_min + self.errand.deadline_min
+
+    def pace(self, now_min: float) -> Pace:
+        """How it stands."""
+        return Pace(self.done, (now_min - self.errand.arrival_min) / self.errand.deadline_min)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every VM did all of its work."""
+        return len(self.vms) == self.errand.vms and self.done > 1.0 - 1e-6
+
+    @property
+    def kept(self) -> bool:
+        """Whether it was done in time."""
+        return self.finished and self.ended_min is not None and self.ended_min <= self.deadline_min
+
+
+class Player:
+    """A tenant with its own login; nothing but calls tells it about its VMs."""
+
+    def __init__(
+        self,
+        tenant: Tenant,
+        user: int,
+        client: Client,
+        seed: int,
+        hosts: int,
+        scale: Scale = SIMULATED,
+    ) -> None:
+        self.tenant = tenant
+        self.user = user
+        self.past: list[Application] = []
+        self.now: Application | None = None
+        self._client = client
+        self._seed = seed
+        self._hosts = hosts
+        self._scale = scale
+        self._made = 0
+        self._bid_min = 0.0
+
+    @property
+    def applications(self) -> list[Application]:
+        """All that it has come with, the newest last."""
+        return self.past if self.now is None else [*self.past, self.now]
+
+    @property
+    def next_errand(self) -> Errand:
+        """What it will come with when it has nothing to do."""
+        return errand(self.tenant, len(self.past), self._seed, self._hosts, self._scale)
+
+    async def act(self, now_min: float, work_done: Mapping[int, float], tell: Tell) -> None:
+        """Do what is due; `work_done` is what its VMs' logs say, in core-minutes by VM."""
+        try:
+            if self.now is None:
+                await self._arrive(now_min, tell)
+            else:
+                self.now.vms.update((vm, work_done[vm]) for vm in self.now.vms if vm in work_done)
+                await self._look_after(self.now, now_min, tell)
+        except (OneError, UnreachableError) as error:
+            tell("is refused", str(error))
+
+    async def _arrive(self, now_min: float, tell: Tell) -> None:
+        wanted = self.next_errand
+        if now_min < wanted.arrival_min:
+            return
+        self.now = Application(wanted, wanted.bid)
+        self._bid_min = now_min
+        tell(
+            f"comes with {wanted.vms} VMs and bids {wanted.bid:g}",
+            f"{wanted.vms * wanted.work:.0f} core-minutes to do in {wanted.deadline_min:.0f} min",
+        )
+        for _ in range(wanted.vms):
+            self._made += 1
+            name = f"{self.tenant.name}-{self._made}"
+            template = vm_template(name, wanted.work, wanted.bid, self._scale)
+            vm = await self._client.allocate(template)
+            self.now.vms[vm] = 0.0
+            self.now.alive.add(vm)
+
+    async def _look_after(self, now: Application, now_min: float, tell: Tell) -> None:
+        pool = await self._client.call("one.vmpool.infoextended", MINE, ALL, ALL, NOT_DONE)
+        states = {row.id: row.state for row in read_page(pool).vms}
+        given_up = now_min > now.errand.arrival_min + now.errand.deadline_min * PATIENCE
+        for vm in sorted(now.alive):
+            if states.get(vm) == POWEROFF:
+                now.vms[vm] = now.errand.work
+            if given_up or states.get(vm) == POWEROFF:
+                await self._client.action("terminate-hard", vm)
+                now.alive.discard(vm)
+        if now.alive:
+            await self._bid_anew(now, now_min, tell)
+            return
+        now.ended_min = now_min
+        self.past.append(now)
+        self.now = None
+        spare = now.deadline_min - now_min
+        when = f"{abs(spare):.0f} min {'before' if spare >= 0 else 'after'} the deadline"
+        tell("leaves" if now.finished else "gives up", f"{now.done:.0%} done {when}")
+
+    async def _bid_anew(self, now: Application, now_min: float, tell: Tell) -> None:
+        """Once a minute at most: a bid counts from the next period on."""
+        if now_min - self._bid_min < 1.0:
+            return
+        pace = now.pace(now_min)
+        bid = next_bid(self.tenant.character, now.errand.bid, now.bid, pace)
+        self._bid_min = now_min
+        if bid == now.bid:
+            return
+        for vm in sorted(now.alive):
+            await self._client.append(vm, bid_template(bid))
+        why = f"{pace.done:.0%} done in {pace.passed:.0%} of its time"
+        tell(f"{'raises' if bid > now.bid else 'lowers'} its bid from {now.bid:g} to {bid:g}", why)
+        now.bid = bid

@@ -1,0 +1,156 @@
+"""libvirt domains of guests, and which must start, move and end.
+
+The embedded cloud has no drivers: what it says about VMs happens nowhere. Where real hosts
+stand beside it, their guests follow it, as a driver would make them. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from merkatd.embedded.model.vm_states import EXECUTING, FAILURES, Lcm, State
+from merkatd.opennebula.pools.vm_pool import VmRow
+
+SECTOR = 512
+_DISK_SIZE = 1 << 20
+_SIGNATURE = b"\x55\xaa"
+_BOOT_CODE = bytes.fromhex(
+    "fa31c08ed8"  # interrupts off; data segment 0
+    "c7060080ebfe"  # at 0x8000: jump to itself
+    "0f0116787c"  # the descriptor table at the end
+    "0f20c00c010f22c0bb08008ee324fe0f22c0"  # through protected mode: fs reaches all memory
+    "66bf0003e0fe"  # the interrupt command register of the local APIC
+    "646766c787f0fdffffff010000"  # switch the APIC on
+    "646766c70700450c00"  # to all other processors: reset,
+    "66b900000001664975fc"  # wait,
+    "646766c70708460c00"  # begin at 0x8000,
+    "66b900001000664975fc"  # wait,
+    "646766c70708460c00"  # and once more, as the manual has it
+    "ebfe"  # jump to itself
+    "6690"
+    "0000000000000000ffff00000092cf00"  # the descriptors: nothing, and all from 0 to 4 GiB
+    "0f00687c0000"  # their size and place
+)
+"""A guest without an operating system: each of its virtual CPUs runs in a circle for ever."""
+
+
+class Kind(StrEnum):
+    """What guests are made of."""
+
+    KVM = "kvm"
+    QEMU = "qemu"
+    LXC = "lxc"
+
+    @property
+    def address(self) -> str:
+        """Where this machine's own libvirtd answers for them."""
+        return "lxc:///system" if self is Kind.LXC else "qemu:///system"
+
+    @property
+    def words(self) -> str:
+        """What whoever watches is told."""
+        match self:
+            case Kind.KVM:
+                return "virtual machines (KVM)"
+            case Kind.QEMU:
+                return "virtual machines that QEMU emulates in software, as there is no KVM here"
+            case Kind.LXC:
+                return "containers, as libvirtd here runs no virtual machines"
+
+
+NAMES = "one-"
+"""How the names of OpenNebula's domains begin."""
+
+
+def name_of(vm: int) -> str:
+    """As OpenNebula names its domains."""
+    return f"{NAMES}{vm}"
+
+
+def disk() -> bytes:
+    """What virtual machines boot from."""
+    return (_BOOT_CODE.ljust(SECTOR - len(_SIGNATURE), b"\0") + _SIGNATURE).ljust(_DISK_SIZE, b"\0")
+
+
+def described(kind: Kind, vm: int, vcpus: int, memory_mib: int, disk_path: str) -> str:
+    """The domain's XML; `disk_path` is a file with `disk()` in it, unused by containers."""
+    inner = _container(vcpus) if kind is Kind.LXC else _machine(disk_path)
+    return (
+        f"<domain type='{kind}'><name>{name_of(vm)}</name>"
+        f"<memory unit='MiB'>{memory_mib}</memory><vcpu>{vcpus}</vcpu>"
+        f"<cputune><shares>{vcpus * 1024}</shares></cputune>{inner}</domain>"
+    )
+
+
+def _container(vcpus: int) -> str:
+    # Without a file system of its own a container sees the host's.
+    loops = "while :; do :; done &amp; " * vcpus
+    return (
+        "<os><type>exe</type><init>/bin/sh</init><initarg>-c</initarg>"
+        f"<initarg>{loops}wait</initarg></os>"
+        "<devices><console type='pty'/></devices>"
+    )
+
+
+def _machine(disk_path: str) -> str:
+    return (
+        "<os><type arch='x86_64'>hvm</type></os><features><acpi/><apic/></features>"
+        "<devices><disk type='file' device='disk'><driver name='qemu' type='raw'/>"
+        f"<source file='{disk_path}'/><target dev='vda' bus='virtio'/><readonly/></disk>"
+        "<memballoon model='none'/></devices>"
+    )
+
+
+_STARTING = frozenset(lcm for lcm in Lcm if lcm.name.startswith("BOOT")) - FAILURES
+_ON_A_HOST = EXECUTING | _STARTING
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A guest begins on a host."""
+
+    vm: int
+    host: int
+    vcpus: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A guest goes from one host to another."""
+
+    vm: int
+    source: int
+    host: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A guest is over."""
+
+    vm: int
+    host: int
+
+
+Change = Start | Move | End
+
+
+def changes(vms: Iterable[VmRow], there: Mapping[int, int]) -> tuple[Change, ...]:
+    """What to do about guests that are `there`, host by VM; those that end come first."""
+    wanted = {row.id: row for row in vms if _is_on_a_host(row)}
+    ended = [End(vm, host) for vm, host in there.items() if vm not in wanted]
+    moved = [
+        Move(vm, host, wanted[vm].host)
+        for vm, host in there.items()
+        if vm in wanted and wanted[vm].host != host
+    ]
+    started = [
+        Start(vm, row.host, row.vcpus, row.memory_mib)
+        for vm, row in wanted.items()
+        if vm not in there
+    ]
+    return (*ended, *moved, *started)
+
+
+def _is_on_a_host(row: VmRow) -> bool:
+    return row.state == State.ACTIVE and row.life in _ON_A_HOST and row.host >= 0

@@ -1,0 +1,252 @@
+"""The frame: what a terminal of some size shows of a state. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from merkatd.demo.coloured_text import (
+    BAD,
+    BOLD,
+    FAINT,
+    GOOD,
+    PLAIN,
+    TITLE,
+    WARN,
+    Line,
+    Piece,
+    Share,
+    bare,
+    chart,
+    fitted,
+    progress,
+    shares,
+    tenant_letter,
+    tenant_style,
+    wrapped,
+)
+from merkatd.demo.display_state import Decided, HostRow, Standing, State, TenantRow
+
+WIDE = 140
+"""From so many columns on decisions stand beside all else."""
+_GAP = 3
+_TALLEST = 8
+"""Lines of a price's chart."""
+
+_STANDING_STYLE = {
+    Standing.AWAY: FAINT,
+    Standing.ON_TRACK: GOOD,
+    Standing.BEHIND: WARN,
+    Standing.OVERDUE: BAD,
+}
+
+
+def frame(state: State, width: int, height: int) -> tuple[Line, ...]:
+    """At most `height` lines, each of exactly `width` columns. Every tenant is in it."""
+    head = [_title(state, width), _hint(state, width), *_page(state, width)]
+    room = height - len(head)
+    body = _wide(state, width, room) if width >= WIDE else _narrow(state, width, room)
+    return tuple(fitted(line, width) for line in [*head, *body][:height])
+
+
+def _narrow(state: State, width: int, room: int) -> list[Line]:
+    """One below the other; the decisions get what is left."""
+    tenants, prices = _tenants(state, width), _prices(state, width, 1)
+    for_hosts = room - len(tenants) - len(prices) - 2
+    hosts = _hosts(state, width, min(for_hosts, max(for_hosts // 2, len(state.hosts) + 1)))
+    lines = [*hosts, *prices, *tenants]
+    return [*lines, *_decisions(state, width, room - len(lines))]
+
+
+def _wide(state: State, width: int, room: int) -> list[Line]:
+    """Side by side."""
+    left = (width - _GAP) * 11 // 20
+    right = width - _GAP - left
+    tenants = _tenants(state, left)
+    hosts = _hosts(state, left, room - len(tenants) - 5)
+    for_prices = room - len(hosts) - len(tenants) - 3
+    prices = _prices(state, left, min(max(for_prices // 2, 1), _TALLEST))
+    lefts = [*hosts, (), *tenants, (), *prices]
+    rights = _decisions(state, right, room)
+    rows = max(len(lefts), len(rights))
+    return [
+        (*fitted(one, left), Piece(" " * _GAP), *other)
+        for one, other in zip(_filled(lefts, rows), _filled(rights, rows), strict=True)
+    ]
+
+
+def _filled(lines: Sequence[Line], rows: int) -> list[Line]:
+    return [*lines, *[()] * (rows - len(lines))]
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+def _title(state: State, width: int) -> Line:
+    doing = f"period {state.period}" if state.period else "starting"
+    if state.paused:
+        doing = "paused"
+    pending = f", {state.pending} pending" if state.pending else ""
+    left = f" merkat demo  {doing}  {state.running} VMs on {len(state.hosts)} hosts{pending}"
+    if state.failures:
+        left += f"  {state.failures} periods failed"
+    minutes, seconds = divmod(max(int(state.left_s + 0.5), 0), 60)
+    right = f"ends in {minutes}:{seconds:02d}, or with Ctrl-C "
+    text = left + " " * max(2, width - len(left) - len(right)) + right
+    return (Piece(text, TITLE),)
+
+
+def _hint(state: State, width: int) -> Line:
+    for lead in (" in a second terminal: ", " elsewhere: ", " "):
+        if len(lead) + len(state.command) <= width:
+            return (Piece(lead, FAINT), Piece(state.command, BOLD))
+    return (Piece(state.command, BOLD),)
+
+
+def _page(state: State, width: int) -> list[Line]:
+    """Where the web page is, as soon as it is known."""
+    lead = " in a browser: "
+    fits = bool(state.page) and len(lead) + len(state.page) <= width
+    return [(Piece(lead, FAINT), Piece(state.page, BOLD))] if fits else []
+
+
+def _heading(name: str, what: str, width: int) -> Line:
+    line = (Piece(name, BOLD), Piece(f"  {what} ", FAINT))
+    rest = width - sum(len(piece.text) for piece in line)
+    return (*line, Piece("─" * max(rest, 0), FAINT))
+
+
+def _hosts(state: State, width: int, room: int) -> list[Line]:
+    """Each host's processors; below them its memory where there is room for all of that."""
+    what = "the share of each VM in percent of a core"
+    both = len(state.hosts) * 2 + 1 <= room
+    if both:
+        what += "; below it its memory in GiB"
+    lines = [_heading("HOSTS", what, width)]
+    shown = state.hosts
+    if len(shown) + 1 > room:
+        shown = shown[: max(room - 2, 0)]
+    letters = [tenant_letter(tenant.name) for tenant in state.tenants]
+    for host in shown:
+        lines.append(_host_cpu(host, letters, width))
+        if both:
+            lines.append(_host_memory(host, letters, width))
+    if len(shown) < len(state.hosts):
+        lines.append((Piece(f"and {len(state.hosts) - len(shown)} more", FAINT),))
+    return lines
+
+
+def _host_cpu(host: HostRow, letters: Sequence[str], width: int) -> Line:
+    used = sum(vm.cpu for vm in host.vms)
+    memory = sum(vm.memory for vm in host.vms)
+    tail = f" cpu{_part(used, host.cpu)} mem{_part(memory, host.memory)}"
+    bar = width - 8 - len(tail)
+    parts = [Share(vm.cpu, *_look(vm.tenant, letters)) for vm in host.vms]
+    return (Piece(f"{host.name[:7]:7} "), *shares(parts, host.cpu, bar), Piece(tail))
+
+
+def _host_memory(host: HostRow, letters: Sequence[str], width: int) -> Line:
+    bar = width - 8 - len(" cpu100% mem100%")
+    parts = [Share(vm.memory / 1024, *_look(vm.tenant, letters)) for vm in host.vms]
+    return (Piece(" " * 8), *shares(parts, host.memory / 1024, bar))
+
+
+def _look(tenant: int, letters: Sequence[str]) -> tuple[str, str]:
+    return (letters[tenant] if tenant >= 0 else "?"), tenant_style(tenant)
+
+
+def _part(amount: float, whole: float) -> str:
+    return f"{amount / whole if whole else 0.0:4.0%}"
+
+
+def _prices(state: State, width: int, height: int) -> list[Line]:
+    return [
+        _heading("PRICES", "credits a period", width),
+        *_price("a core", state.cpu_prices, width, height),
+        *_price("a GiB", state.memory_prices, width, height),
+    ]
+
+
+def _price(what: str, values: Sequence[float], width: int, height: int) -> list[Line]:
+    now = values[-1] if values else 0.0
+    tail = f" most {max(values, default=0.0):.3g}"
+    top, *below = chart(values, width - 16 - len(tail), height)
+    first = (Piece(f"{what:7}"), Piece(f"{now:8.3f} ", BOLD), Piece(top, GOOD), Piece(tail, FAINT))
+    return [first, *((Piece(" " * 16), Piece(row, GOOD)) for row in below)]
+
+
+_FIXED = 65
+"""Columns of a tenant's line besides its bar,"""
+_GOT = 5
+"""and of what its guests really got, where they are real."""
+
+
+def _tenants(state: State, width: int) -> list[Line]:
+    real = any(tenant.got is not None for tenant in state.tenants)
+    bar = max(width - _FIXED - (_GOT if real else 0), 6)
+    legend = next((one for one in _LEGENDS if len(one) <= bar), "")
+    got = f"{'got':>{_GOT}}" if real else ""
+    names = (
+        f"{'':16}{'VMs':>3} {'bid':>5} {'cores':>5}{got}  "
+        f"{legend:{bar}} {'':9}{'left':>5} {'met':>5} {'credits':>8}"
+    )
+    lines: list[Line] = [(Piece("TENANTS"[: len(names)], BOLD), Piece(names[7:], FAINT))]
+    lines += [_tenant(at, tenant, bar) for at, tenant in enumerate(state.tenants)]
+    return lines
+
+
+_LEGENDS = ("work done, ┃ time passed", "done, ┃ time", "done")
+
+
+def _tenant(at: int, tenant: TenantRow, bar: int) -> Line:
+    name: Line = (
+        Piece(tenant_letter(tenant.name), tenant_style(at)),
+        Piece(f" {tenant.name[:4]:5}", BOLD),
+        Piece(f"{tenant.character[:8]:9}"),
+    )
+    met = f"{tenant.kept}/{tenant.kept + tenant.missed}"
+    tail = Piece(f"{tenant.left_min:4.0f}m {met:>5} {tenant.balance:8.0f}")
+    real = tenant.got is not None
+    standing = Piece(f" {tenant.standing:9}", _STANDING_STYLE[tenant.standing])
+    if tenant.standing is Standing.AWAY:
+        got = f"{'-':>{_GOT}}" if real else ""
+        nothing = f"{'-':>3} {'-':>5} {'-':>5}{got}  {'':{bar}}"
+        return (*name, Piece(nothing, FAINT), standing, tail)
+    got = f"{tenant.got:{_GOT}.2f}" if real else ""
+    bid = f"{tenant.bid:5.3g}" if tenant.bid < 1000 else f"{tenant.bid:5.0f}"
+    cores = f"{tenant.cores:5.{2 if real else 1}f}"
+    numbers = (Piece(f"{tenant.vms:3} {bid} {cores}"), Piece(got, BOLD), Piece("  "))
+    bar_of_work = progress(tenant.done, tenant.passed, bar)
+    return (*name, *numbers, *bar_of_work, standing, tail)
+
+
+def _decisions(state: State, width: int, room: int) -> list[Line]:
+    if room < 2:
+        return []
+    whole = room > _ROOMY
+    lines: list[Line] = []
+    for one in reversed(state.decisions[-room:]):
+        lines[:0] = _decision(one, state.tenants, width, whole=whole)
+    heading = _heading("DECISIONS", "why, the newest last", width)
+    return [heading, *lines[-(room - 1) :]]
+
+
+_ROOMY = 12
+"""With more lines than this each decision is given with all of its reason."""
+
+
+def _decision(
+    one: Decided, tenants: Sequence[TenantRow], width: int, *, whole: bool
+) -> Iterable[Line]:
+    known = 0 <= one.tenant < len(tenants)
+    letter = tenant_letter(tenants[one.tenant].name) if known else " "
+    head = (
+        Piece(f"{one.period:3} ", FAINT),
+        Piece(letter, tenant_style(one.tenant) if known else PLAIN),
+        Piece(f" {one.what}", BOLD),
+    )
+    why = f": {one.why}" if one.why else ""
+    if not whole:
+        yield (*head, Piece(why))
+        return
+    first, *others = wrapped(why, width - len(bare(head)), width - 6)
+    yield (*head, Piece(first))
+    for rest in others:
+        yield (Piece(f"{'':6}{rest}"),)

@@ -1,0 +1,120 @@
+"""A terminal that frames or plain lines are written on."""
+
+import os
+import termios
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from merkatd.demo.display_state import Decided, State
+
+
+class Log:
+    """Writes lines as things happen."""
+
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
+        self._period = 0
+        self._seen = 0
+
+    def begin(self, command: str) -> None:
+        """Say how to ask it things."""
+        self._say(f"in a second terminal: {command}")
+
+    def show(self, state: State, decisions: Sequence[Decided]) -> None:
+        """Write what is new; `decisions` are all there ever were."""
+        if state.period != self._period:
+            self._period = state.period
+            self._say(period_line(state))
+        for one in decisions[self._seen :]:
+            self._say(decision_line(one))
+        self._seen = len(decisions)
+
+    def _say(self, line: str) -> None:
+        self._output.write(f"{line}\n")
+        self._output.flush()
+
+
+def period_line(state: State) -> str:
+    """A period in one line."""
+    cpu = state.cpu_prices[-1] if state.cpu_prices else 0.0
+    memory = state.memory_prices[-1] if state.memory_prices else 0.0
+    who = " ".join(f"{tenant.name} {tenant.done:.0%}" for tenant in state.tenants if tenant.vms)
+    return (
+        f"period {state.period}: {state.running} VMs, {state.pending} pending;"
+        f" a core costs {cpu:.3f}, a GiB {memory:.3f}; done: {who or 'nothing'}"
+    )
+
+
+def decision_line(one: Decided) -> str:
+    """A decision in one line."""
+    return f"    {one.what}{f': {one.why}' if one.why else ''}"
+
+
+_ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
+_LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
+_LOCAL, _CHARACTERS = 3, 6
+"""Where termios keeps its local modes, and its special characters."""
+_DISABLED = b"\0"
+
+
+class Terminal:
+    """The second screen of a terminal, without cursor and without echo."""
+
+    def __init__(self, output: TextIO, keyboard: TextIO) -> None:
+        self._output = output
+        self._keyboard = keyboard
+        self._before: list[Any] | None = None
+        self._size = (0, 0)
+        self._shown: list[str] = []
+
+    def __enter__(self) -> Self:
+        if self._keyboard.isatty():
+            self._before = termios.tcgetattr(self._keyboard)
+            changed = termios.tcgetattr(self._keyboard)
+            changed[_LOCAL] &= ~termios.ECHO
+            # Suspended, we would leave a screen behind that nobody restores.
+            changed[_CHARACTERS][termios.VSUSP] = _DISABLED
+            termios.tcsetattr(self._keyboard, termios.TCSADRAIN, changed)
+        self._write(_ENTER)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._write(_LEAVE)
+        finally:
+            if self._before is not None:
+                termios.tcsetattr(self._keyboard, termios.TCSAFLUSH, self._before)
+
+    def size(self) -> tuple[int, int]:
+        """Columns and lines, as they are now."""
+        try:
+            size = os.get_terminal_size(self._output.fileno())
+        except OSError:
+            return 80, 24
+        return size.columns or 80, size.lines or 24
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show these lines; only those that are not there yet are written, all at once."""
+        size = self.size()
+        text = ""
+        if size != self._size:
+            self._size, self._shown, text = size, [], "\x1b[2J"
+        before = self._shown + [""] * (len(lines) - len(self._shown))
+        for row, (old, new) in enumerate(zip(before, lines, strict=False), start=1):
+            if old != new:
+                text += f"\x1b[{row};1H{new}"
+        if len(before) > len(lines):
+            text += f"\x1b[{len(lines) + 1};1H\x1b[J"
+        self._shown = list(lines)
+        if text:
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        self._output.write(text)
+        self._output.flush()
