@@ -12,22 +12,22 @@ from importlib import metadata
 
 from merkatd.commands.complaints import WRONG_WORDS, complain
 from merkatd.commands.parsers import Parser
-from onegroup import creating, editing, foreign, owning, pages, showing
-from onegroup.program import named, program
+from onegroup import create_verb, edit_verbs, help_verbs, show_verbs
+from onegroup.verb import named, program
 
 _VERBS = (
-    creating.CREATE,
-    showing.LIST,
-    showing.SHOW,
-    showing.WATCH,
-    editing.EDIT,
-    editing.DELETE,
-    owning.RENAME,
-    owning.CHMOD,
-    owning.CHOWN,
-    owning.CHGRP,
-    pages.MANUAL,
-    pages.COMPLETION,
+    create_verb.CREATE,
+    show_verbs.LIST,
+    show_verbs.SHOW,
+    show_verbs.WATCH,
+    edit_verbs.EDIT,
+    edit_verbs.DELETE,
+    edit_verbs.RENAME,
+    edit_verbs.CHMOD,
+    edit_verbs.CHOWN,
+    edit_verbs.CHGRP,
+    help_verbs.MANUAL,
+    help_verbs.COMPLETION,
 )
 VERBS = {verb.name: verb for verb in _VERBS}
 
@@ -72,8 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal may know fewer characters than we
     words = verb_first(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in foreign.VERBS:
-        return complain(words[0], foreign.answer(words[0]), WRONG_WORDS, program())
+    if words and words[0] in help_verbs.VERBS:
+        return complain(words[0], help_verbs.answer(words[0]), WRONG_WORDS, program())
     try:
         parsed = parser().parse_args(words)
         code: int = parsed.run(parsed)

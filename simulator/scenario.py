@@ -16,11 +16,10 @@ import numpy as np
 from merkatd.base.toml_reader import Table, count, duration, name, number, one_of, text
 from merkatd.market.price import PriceRule
 from merkatd.placement.registry import STRATEGIES
-from simulator.core.cloud import CORE, HPC2N, Cloud
-from simulator.costs import Costs
-from simulator.experiments.systems import EASY, EDF, FCFS, MARKET
+from simulator.experiments.compared_systems import EASY, EDF, FCFS, MARKET
+from simulator.model.simulated_cloud import CORE, HPC2N, Cloud, Costs
 from simulator.workloads import SwfJob, read_swf
-from simulator.workloads.applications import Application, Assignment, Tenant, assign, bursts
+from simulator.workloads.job_applications import Application, Assignment, Tenant, assign, bursts
 from simulator.workloads.lublin import lublin
 
 SYSTEMS = (FCFS, EASY, EDF, MARKET)

@@ -49,9 +49,9 @@ def add_experiment_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_experiment(arguments: argparse.Namespace) -> int:
     """Load the simulator, which nothing else here needs, and let it work."""
-    from simulator import command  # noqa: PLC0415 - loads scipy's statistics: half a second
+    from simulator import experiment_cli  # noqa: PLC0415 - loads scipy's statistics: half a second
 
-    return command.run(arguments)
+    return experiment_cli.run(arguments)
 
 
 EXPERIMENT = Verb(

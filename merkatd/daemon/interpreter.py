@@ -16,7 +16,7 @@ Of all threads of a Python process one computes at a time. A thread that wants i
 the present one has had it for the switch interval, by default 5 ms. The reactor's thread gives its
 turn away with each call of the system and has to wait for the next one: twenty reads of sockets
 beside a worker that computes all the time take a tenth of a second. With the interval below they
-take a hundredth, and workers computed no less in benchmarks/reactor.py.
+take a hundredth, and workers computed no less in benchmarks/bench_reactor.py.
 """
 
 import gc

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from math import inf
 
-from simulator.baselines.fcfs import TooLargeError
-from simulator.costs import Costs
-from simulator.outcome import Outcome
-from simulator.workloads.applications import Application
+from simulator.baselines.queue_baselines import TooLargeError
+from simulator.model.simulated_cloud import Costs
+from simulator.workloads.job_applications import Application, Outcome
 
 
 class _State(Enum):

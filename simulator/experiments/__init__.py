@@ -10,7 +10,7 @@ from simulator.experiments import (
     figure_14,
     figure_15,
     honesty,
-    settling,
+    price_stability,
     table_2,
 )
 from simulator.experiments.experiment import Experiment, Options
@@ -26,7 +26,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         figure_15.EXPERIMENT,
         table_2.EXPERIMENT,
         honesty.EXPERIMENT,
-        settling.EXPERIMENT,
+        price_stability.EXPERIMENT,
     )
 }
 

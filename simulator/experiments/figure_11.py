@@ -7,8 +7,7 @@ from statistics import fmean
 import numpy as np
 
 from merkatd.policies.batch_queue import Aim
-from simulator.core.frameworks import CORE, Framework, Job, Setting, Sight, simulate
-from simulator.experiments import figures
+from simulator.experiments import experiment
 from simulator.experiments.experiment import (
     Curve,
     Experiment,
@@ -21,6 +20,7 @@ from simulator.experiments.experiment import (
     Statement,
     Task,
 )
+from simulator.market.batch_frameworks import CORE, Framework, Job, Setting, Sight, simulate
 from simulator.workloads.lublin import lublin
 
 NODES, NODE_CORES = 32, 7
@@ -122,10 +122,10 @@ def report(rows: Rows, options: Options) -> Report:
     """The parts of both, what the paper says of them, and both figures of the first seed."""
 
     def mean(name: str, system: str = MARKET) -> float:
-        return figures.mean(rows, name, system, 0.0)
+        return experiment.mean(rows, name, system, 0.0)
 
     def cells(name: str, form: str) -> tuple[str, ...]:
-        return tuple(figures.cell(rows, name, system, 0.0, form) for system in (MARKET, HALVES))
+        return tuple(experiment.cell(rows, name, system, 0.0, form) for system in (MARKET, HALVES))
 
     parts = [mean(f"{name}_part") for name in (CONDOR, TORQUE)]
     return Report(

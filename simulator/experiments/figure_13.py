@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from merkatd.policies.patience import Temper
-from simulator.core.cloud import HPC2N
-from simulator.experiments import figures
+from simulator.experiments import experiment
+from simulator.experiments.compared_systems import EDF, FCFS, MARKET, applications_of, run
 from simulator.experiments.experiment import (
     Experiment,
     Grid,
@@ -16,8 +16,7 @@ from simulator.experiments.experiment import (
     Statement,
     Task,
 )
-from simulator.experiments.inputs import applications_of
-from simulator.experiments.systems import EDF, FCFS, MARKET, run
+from simulator.model.simulated_cloud import HPC2N
 
 SYSTEMS = (FCFS, EDF, MARKET)
 LEVELS = tuple(level / 10 for level in range(10, 0, -1))
@@ -53,7 +52,7 @@ def measure(task: Task, options: Options) -> Row:
 
 def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
     """Both panels as tables, what the paper says of them, and what we want of them."""
-    over = figures.levels(rows)
+    over = experiment.levels(rows)
     return Report(
         (
             _grid("Satisfaction, credits (Figure 13a)", "satisfaction", ".0f", rows, over),
@@ -74,7 +73,7 @@ def _grid(title: str, name: str, form: str, rows: Rows, over: Sequence[float]) -
         title,
         ("level", *SYSTEMS),
         tuple(
-            (f"{level:g}", *(figures.cell(rows, name, one, level, form) for one in SYSTEMS))
+            (f"{level:g}", *(experiment.cell(rows, name, one, level, form) for one in SYSTEMS))
             for level in over
         ),
     )
@@ -82,8 +81,8 @@ def _grid(title: str, name: str, form: str, rows: Rows, over: Sequence[float]) -
 
 def _cost(rows: Rows, over: Sequence[float]) -> Grid:
     def ms(level: float) -> str:
-        cpu_s = figures.mean(rows, "cpu_s", MARKET, level)
-        return f"{1000.0 * cpu_s / figures.mean(rows, 'looks', MARKET, level):.2f}"
+        cpu_s = experiment.mean(rows, "cpu_s", MARKET, level)
+        return f"{1000.0 * cpu_s / experiment.mean(rows, 'looks', MARKET, level):.2f}"
 
     return Grid(
         "What the market took",
@@ -91,11 +90,11 @@ def _cost(rows: Rows, over: Sequence[float]) -> Grid:
         tuple(
             (
                 f"{level:g}",
-                f"{figures.mean(rows, 'suspensions', MARKET, level):.0f}",
-                f"{figures.mean(rows, 'suspensions', EDF, level):.0f}",
-                f"{figures.mean(rows, 'migrations', MARKET, level):.0f}",
-                f"{figures.mean(rows, 'decisions', MARKET, level):.0f}",
-                f"{figures.mean(rows, 'cpu_s', MARKET, level):.1f}",
+                f"{experiment.mean(rows, 'suspensions', MARKET, level):.0f}",
+                f"{experiment.mean(rows, 'suspensions', EDF, level):.0f}",
+                f"{experiment.mean(rows, 'migrations', MARKET, level):.0f}",
+                f"{experiment.mean(rows, 'decisions', MARKET, level):.0f}",
+                f"{experiment.mean(rows, 'cpu_s', MARKET, level):.1f}",
                 ms(level),
             )
             for level in over
@@ -105,10 +104,10 @@ def _cost(rows: Rows, over: Sequence[float]) -> Grid:
 
 def _of_the_paper(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
     def worth(system: str, level: float) -> float:
-        return figures.mean(rows, "satisfaction", system, level)
+        return experiment.mean(rows, "satisfaction", system, level)
 
     def met(system: str, level: float) -> float:
-        return figures.mean(rows, "met", system, level)
+        return experiment.mean(rows, "met", system, level)
 
     light = [level for level in over if met(EDF, level) >= SURE]
     return (
@@ -146,7 +145,7 @@ def _ours(rows: Rows, over: Sequence[float]) -> Statement:
 
 def _enough(rows: Rows, level: float) -> bool:
     def mean(name: str, system: str) -> float:
-        return figures.mean(rows, name, system, level)
+        return experiment.mean(rows, name, system, level)
 
     if mean("satisfaction", MARKET) >= mean("satisfaction", EDF):
         return True
@@ -154,7 +153,7 @@ def _enough(rows: Rows, level: float) -> bool:
 
 
 def _panel(name: str, label: str, rows: Rows, over: Sequence[float]) -> Panel:
-    curves = tuple(figures.curve(rows, name, system, over) for system in SYSTEMS)
+    curves = tuple(experiment.curve(rows, name, system, over) for system in SYSTEMS)
     return Panel(label, "times between arrivals, scaled by", label, curves, falling=True)
 
 

@@ -1,28 +1,55 @@
-"""Figure 14: what the market gives to the three kinds of tenants."""
+"""Figure 14, and the runs it shares with 15."""
 
 from collections.abc import Sequence
 
-from simulator.experiments import figures, tenants
+from merkatd.policies.patience import Temper
+from simulator.experiments import experiment
+from simulator.experiments.compared_systems import MARKET, applications_of, run
 from simulator.experiments.experiment import (
     Experiment,
     Grid,
     Options,
     Panel,
     Report,
+    Row,
     Rows,
     Statement,
+    Task,
 )
-from simulator.workloads.applications import Tenant
+from simulator.experiments.figure_13 import LEVELS, QUICK_LEVELS
+from simulator.model.simulated_cloud import HPC2N
+from simulator.workloads.job_applications import Tenant
 
-FULL, PARTIAL, PERFORMANCE = (kind.value for kind in tenants.KINDS)
+RUNS = "figures-14-15"
+KINDS = (Tenant.FULL_DEADLINE, Tenant.PARTIAL_DEADLINE, Tenant.FULL_PERFORMANCE)
+
+
+def tasks(options: Options) -> Sequence[Task]:
+    """Each kind at each level."""
+    chosen = QUICK_LEVELS if options.quick else LEVELS
+    return [
+        Task(kind.value, level, seed)
+        for seed in range(options.seeds)
+        for level in chosen
+        for kind in KINDS
+    ]
+
+
+def measure(task: Task, options: Options) -> Row:
+    """One kind, one level, one seed."""
+    applications = applications_of(HPC2N, options, task, Tenant(task.system))
+    return run(MARKET, applications, HPC2N, Temper(), task.seed)
+
+
+FULL, PARTIAL, PERFORMANCE = (kind.value for kind in KINDS)
 SAME = 10.0
 """Percentage points within which kinds finish almost the same number of applications."""
 
 
 def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
     """Both panels as tables, and what the paper says of them."""
-    over = figures.levels(rows)
-    kinds = figures.systems(rows)
+    over = experiment.levels(rows)
+    kinds = experiment.systems(rows)
     return Report(
         (
             grid("Satisfaction, credits", "satisfaction", ".0f", rows, over),
@@ -34,7 +61,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
                 label,
                 "times between arrivals, scaled by",
                 label,
-                tuple(figures.curve(rows, name, kind, over) for kind in kinds),
+                tuple(experiment.curve(rows, name, kind, over) for kind in kinds),
                 falling=True,
             )
             for name, label in (
@@ -47,12 +74,12 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
 
 def grid(title: str, name: str, form: str, rows: Rows, over: Sequence[float]) -> Grid:
     """A number of each kind at each level."""
-    kinds = figures.systems(rows)
+    kinds = experiment.systems(rows)
     return Grid(
         title,
         ("level", *kinds),
         tuple(
-            (f"{level:g}", *(figures.cell(rows, name, kind, level, form) for kind in kinds))
+            (f"{level:g}", *(experiment.cell(rows, name, kind, level, form) for kind in kinds))
             for level in over
         ),
     )
@@ -60,7 +87,7 @@ def grid(title: str, name: str, form: str, rows: Rows, over: Sequence[float]) ->
 
 def _statements(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
     def mean(name: str, kind: str, level: float) -> float:
-        return figures.mean(rows, name, kind, level)
+        return experiment.mean(rows, name, kind, level)
 
     def met(level: float) -> list[float]:
         return [mean("met", kind.value, level) for kind in Tenant]
@@ -98,8 +125,8 @@ def _statements(rows: Rows, over: Sequence[float]) -> tuple[Statement, ...]:
 EXPERIMENT = Experiment(
     "figure-14",
     "satisfaction and deadlines met of full-deadline, partial-deadline, full-performance tenants",
-    tenants.tasks,
-    tenants.measure,
+    tasks,
+    measure,
     report,
-    tenants.RUNS,
+    RUNS,
 )

@@ -1,6 +1,6 @@
 """Figure 15: operations on VMs per hour, by kind of tenant."""
 
-from simulator.experiments import figures, tenants
+from simulator.experiments import experiment, figure_14
 from simulator.experiments.experiment import Experiment, Options, Panel, Report, Rows, Statement
 from simulator.experiments.figure_14 import FULL, PARTIAL, PERFORMANCE, grid
 
@@ -9,11 +9,11 @@ OPERATIONS = ("migrations_h", "vm_suspensions_h")
 
 def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
     """Migrations and suspensions, and what the paper says of them."""
-    over = figures.levels(rows)
-    kinds = figures.systems(rows)
+    over = experiment.levels(rows)
+    kinds = experiment.systems(rows)
 
     def operations(kind: str, level: float) -> float:
-        return sum(figures.mean(rows, name, kind, level) for name in OPERATIONS)
+        return sum(experiment.mean(rows, name, kind, level) for name in OPERATIONS)
 
     return Report(
         (
@@ -31,8 +31,8 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
             ),
             Statement(
                 "the paper: at the highest contention full-deadline tenants' migrations fall",
-                figures.mean(rows, "migrations_h", FULL, over[-1])
-                < max(figures.mean(rows, "migrations_h", FULL, level) for level in over),
+                experiment.mean(rows, "migrations_h", FULL, over[-1])
+                < max(experiment.mean(rows, "migrations_h", FULL, level) for level in over),
             ),
             Statement(
                 "the paper: partial-deadline tenants' operations grow with contention",
@@ -44,7 +44,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
                 name,
                 "times between arrivals, scaled by",
                 label,
-                tuple(figures.curve(rows, name, kind, over) for kind in kinds),
+                tuple(experiment.curve(rows, name, kind, over) for kind in kinds),
                 falling=True,
             )
             for name, label in zip(
@@ -57,8 +57,8 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
 EXPERIMENT = Experiment(
     "figure-15",
     "migrations and suspensions per hour, by kind of tenant",
-    tenants.tasks,
-    tenants.measure,
+    figure_14.tasks,
+    figure_14.measure,
     report,
-    tenants.RUNS,
+    figure_14.RUNS,
 )

@@ -13,9 +13,7 @@ from statistics import fmean, stdev
 import numpy as np
 
 from merkatd.policies.patience import Temper
-from simulator.core.cloud import Cloud
-from simulator.core.run import simulate
-from simulator.experiments import figures
+from simulator.experiments import experiment
 from simulator.experiments.experiment import (
     Experiment,
     Grid,
@@ -26,8 +24,10 @@ from simulator.experiments.experiment import (
     Statement,
     Task,
 )
+from simulator.market.market_run import simulate
+from simulator.model.simulated_cloud import Cloud
 from simulator.workloads import SwfJob
-from simulator.workloads.applications import Application, Assignment, assign
+from simulator.workloads.job_applications import Application, Assignment, assign
 
 HONEST, MORE, LESS, SPLIT = "honest", "ten times", "a tenth", "split"
 WAYS = (HONEST, MORE, LESS, SPLIT)
@@ -102,10 +102,10 @@ def _split(everybody: Sequence[Application], row: int) -> tuple[Application, ...
 
 def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
     """By way: what it brings, and whether more than honesty."""
-    honest = figures.values(rows, "satisfaction", HONEST, 0.1)
+    honest = experiment.values(rows, "satisfaction", HONEST, 0.1)
 
     def gains(way: str) -> list[float]:
-        theirs = figures.values(rows, "satisfaction", way, 0.1)
+        theirs = experiment.values(rows, "satisfaction", way, 0.1)
         return [ours - base for ours, base in zip(theirs, honest, strict=True)]
 
     def statement(way: str, text: str) -> Statement:
@@ -125,8 +125,8 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
                 tuple(
                     (
                         way,
-                        figures.cell(rows, "satisfaction", way, 0.1, ".3f"),
-                        figures.cell(rows, "paid", way, 0.1, ".3f"),
+                        experiment.cell(rows, "satisfaction", way, 0.1, ".3f"),
+                        experiment.cell(rows, "paid", way, 0.1, ".3f"),
                     )
                     for way in WAYS
                 ),

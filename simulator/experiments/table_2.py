@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from merkatd.policies.patience import Temper
-from simulator.core.cloud import EDEL
-from simulator.experiments import figures
+from simulator.experiments import experiment
+from simulator.experiments.compared_systems import EASY, MARKET, run
 from simulator.experiments.experiment import (
     Experiment,
     Grid,
@@ -17,8 +17,8 @@ from simulator.experiments.experiment import (
     Statement,
     Task,
 )
-from simulator.experiments.systems import EASY, MARKET, run
-from simulator.workloads.applications import Assignment, assign
+from simulator.model.simulated_cloud import EDEL
+from simulator.workloads.job_applications import Assignment, assign
 from simulator.workloads.lublin import lublin
 
 COUNT = 160
@@ -79,13 +79,15 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
 
     def ours(system: str, times: float) -> tuple[str, ...]:
         return tuple(
-            figures.cell(rows, name, system, times, ".1f") if name in _names(rows, system) else "-"
+            experiment.cell(rows, name, system, times, ".1f")
+            if name in _names(rows, system)
+            else "-"
             for name in COLUMNS
         )
 
     def more(name: str) -> list[float]:
         return [
-            figures.mean(rows, name, MARKET, times) - figures.mean(rows, name, EASY, times)
+            experiment.mean(rows, name, MARKET, times) - experiment.mean(rows, name, EASY, times)
             for times in TIMES
         ]
 
@@ -124,7 +126,7 @@ def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same f
             ),
             Statement(
                 "the paper: simulated, 94 % of the deadlines are met",
-                all(figures.mean(rows, "met", MARKET, times) >= LEAST_MET for times in TIMES),
+                all(experiment.mean(rows, "met", MARKET, times) >= LEAST_MET for times in TIMES),
                 "at least so many here, at every load",
             ),
         ),

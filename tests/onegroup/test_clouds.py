@@ -135,7 +135,7 @@ def test_watch(place: Managed, ann: Shell, monkeypatch: pytest.MonkeyPatch) -> N
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("onegroup.showing.sleep", sleep)
+    monkeypatch.setattr("onegroup.show_verbs.sleep", sleep)
     assert ann(f"watch {group}").code == 130
     assert seen == [2, 2]
 

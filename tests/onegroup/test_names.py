@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from onegroup.cli import VERBS, main
-from onegroup.foreign import elsewhere
-from onegroup.program import BESIDE, NAME
+from onegroup.help_verbs import elsewhere
+from onegroup.verb import BESIDE, NAME
 
 RUBY = "#!/usr/bin/env ruby\nputs 'groups of users'\n"
 

@@ -124,7 +124,7 @@ class TestOutput:
             if len(slept) >= 3:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr("onegroup.showing.sleep", sleep)
+        monkeypatch.setattr("onegroup.show_verbs.sleep", sleep)
         assert shell(f"watch {group} -d 2").code == 130
         assert shell("watch").code == 130
         assert slept == [2.0, 2.0, 2.0, 5.0]

@@ -169,7 +169,7 @@ def test_never_more_above_a_host_than_before(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_quarter_of_the_shortfall_goes_with_two_in_a_hundred_vms(seed: int) -> None:
-    """On the crowded clouds of benchmarks/balance.py, the loads left as they come."""
+    """On the crowded clouds of benchmarks/bench_balance.py, the loads left as they come."""
     snapshot = flavoured(100, seed)
     decision = tabu(snapshot, TabuSettings(load_price=-1.0), {}, RNG)
     before = assess(snapshot, snapshot.vms.host).shortfall[0]

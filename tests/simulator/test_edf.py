@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.baselines.edf import edf
-from simulator.baselines.fcfs import TooLargeError
-from simulator.costs import Costs
-from simulator.workloads.applications import Application
+from simulator.baselines.queue_baselines import TooLargeError
+from simulator.model.simulated_cloud import Costs
+from simulator.workloads.job_applications import Application
 
 FREE = Costs(boot_s=0.0, suspend_s_per_mib=0.0, resume_s_per_mib=0.0)
 DEAR = Costs(boot_s=2.0, suspend_s_per_mib=0.03, resume_s_per_mib=0.05)

@@ -12,10 +12,9 @@ import pytest
 
 from merkatd.cli import main
 from simulator.experiments import EXPERIMENTS, Options, figure_03
+from simulator.experiments.compared_systems import LOAD, jobs_of
 from simulator.experiments.experiment import Experiment, Report, Row, Rows, Task
-from simulator.experiments.inputs import LOAD, jobs_of
-from simulator.report.csv import write_csv
-from simulator.report.text import as_text
+from simulator.report import as_text, write_csv
 from simulator.sweep import stored, sweep
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merkatd.policies.batch_queue import Aim
-from simulator.core.frameworks import CORE, Framework, Job, Setting, simulate
+from simulator.market.batch_frameworks import CORE, Framework, Job, Setting, simulate
 
 VMS = 20
 SETTING = Setting(units=VMS * CORE)

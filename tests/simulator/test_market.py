@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 
 from merkatd.policies.patience import Temper
-from simulator.baselines.fcfs import TooLargeError
-from simulator.core.cloud import Cloud
-from simulator.core.run import MarketRun, simulate
-from simulator.costs import Costs
-from simulator.outcome import met_part, satisfaction
-from simulator.workloads.applications import Application, Assignment, Tenant, assign
+from simulator.baselines.queue_baselines import TooLargeError
+from simulator.market.market_run import MarketRun, simulate
+from simulator.model.simulated_cloud import Cloud, Costs
+from simulator.workloads.job_applications import (
+    Application,
+    Assignment,
+    Tenant,
+    assign,
+    met_part,
+    satisfaction,
+)
 from simulator.workloads.lublin import lublin
 
 CLOUD = Cloud(

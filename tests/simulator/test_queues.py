@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.baselines.easy import easy
-from simulator.baselines.fcfs import TooLargeError, fcfs
+from simulator.baselines.queue_baselines import TooLargeError, easy, fcfs
 from simulator.workloads import SwfJob
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from merkatd.cli import main
 from simulator.scenario import ScenarioError, scenario_of
-from simulator.workloads.applications import Tenant
+from simulator.workloads.job_applications import Tenant
 
 SMALL = """
 name = "small"

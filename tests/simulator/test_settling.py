@@ -6,7 +6,7 @@ import pytest
 from merkatd.policies import vertical
 from merkatd.policies.vertical import Means, Performance, Standing
 from simulator.experiments import plain_vertical
-from simulator.experiments.settling import (
+from simulator.experiments.price_stability import (
     HELD,
     OURS,
     PAPER,

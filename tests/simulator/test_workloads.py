@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.workloads import SwfJob
-from simulator.workloads.applications import Assignment, Tenant, assign, bursts, contended
+from simulator.workloads.job_applications import Assignment, Tenant, assign, bursts, contended
 from simulator.workloads.lublin import (
     BATCH,
     INTERACTIVE,

@@ -1,0 +1,113 @@
+"""What charging 10,000 applications costs on MariaDB, against the bare rows in the same run.
+
+python benchmarks/bench_charge.py
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.support.measurement import Figures
+from merkatd.database import migrations
+from merkatd.database.base.engine import make_engine
+from merkatd.database.database import transaction
+from merkatd.database.ledger import account_store, charge_store, entry_store
+from merkatd.database.ledger.account_store import ACCOUNTS, AccountKind
+from merkatd.database.ledger.entry_store import TRANSACTIONS, Posting, TransactionKind, audit
+from merkatd.database.scheduler import period_store
+from tests import servers
+
+APPLICATIONS = 10_000
+HELD = 10**9
+ROUNDS = 7
+
+
+def opened(connection: sa.Connection) -> list[int]:
+    """The accounts of as many applications, each with credits."""
+    issuance = account_store.issuance(connection).id
+    rows = [
+        {"kind": AccountKind.APPLICATION, "owner": one, "name": "app", "balance": 0}
+        for one in range(APPLICATIONS)
+    ]
+    connection.execute(sa.insert(ACCOUNTS), rows)
+    found = [one.id for one in account_store.every(connection, AccountKind.APPLICATION)]
+    account_store.treasury(connection)
+    moves = {issuance: -HELD * len(found), **dict.fromkeys(found, HELD)}
+    entry_store.post(connection, [Posting(TransactionKind.ISSUE, "issue/0", moves)], 0.0)
+    return found
+
+
+def bare(connection: sa.Connection, number: int, payers: list[int], treasury: int) -> None:
+    """The rows of a charge and nothing else, by the driver's own bulk insert."""
+    first = (connection.scalar(sa.select(sa.func.max(TRANSACTIONS.c.id))) or 0) + 1
+    ids = range(first, first + len(payers))
+    cursor = connection.connection.cursor()
+    cursor.executemany(
+        "INSERT INTO transactions (id, at_s, kind, reference) VALUES (%s, %s, %s, %s)",
+        [
+            (one, 1.0, "charge", f"bare/{number}/{payer}")
+            for one, payer in zip(ids, payers, strict=True)
+        ],
+    )
+    rows = [(payer, one, -7) for one, payer in zip(ids, payers, strict=True)]
+    rows += [(treasury, one, 7) for one in ids]
+    cursor.executemany(
+        "INSERT INTO entries (account_id, transaction_id, amount) VALUES (%s, %s, %s)",
+        rows,
+    )
+    cursor.close()
+
+
+def timed(engine: sa.Engine, work: Callable[[sa.Connection], object]) -> float:
+    """Seconds until it is committed."""
+    begin = time.perf_counter()
+    transaction(engine, lambda connection: work(connection) and None)
+    return time.perf_counter() - begin
+
+
+def main() -> int:
+    """All figures."""
+    figures = Figures()
+    if servers.MARIADBD is None:
+        print("there is no MariaDB here: apt-get install mariadb-server")
+        return 1
+    with servers.mariadb() as server:
+        # Two databases, so that neither pays for the other's rows.
+        ours, theirs = (make_engine(server.make(name)) for name in ("charged", "bare"))
+        migrations.upgrade(ours)
+        migrations.upgrade(theirs)
+        payers, same = transaction(ours, opened), transaction(theirs, opened)
+        treasury = transaction(theirs, lambda c: account_store.treasury(c).id)
+        numbers = count(1)
+
+        def charge(connection: sa.Connection) -> None:
+            number = period_store.begin(connection, 0.0, 0.0, hosts=1, vms=1)
+            owed = dict.fromkeys(payers, 7)
+            taken = charge_store.charge(connection, number, owed, 60.0).taken
+            if sum(taken.values()) != 7 * APPLICATIONS:
+                raise AssertionError("not all was charged")
+
+        took, bulk = [], []
+        for _ in range(ROUNDS):
+            took.append(timed(ours, charge))
+            bulk.append(timed(theirs, lambda c: bare(c, next(numbers), same, treasury)))
+        if not transaction(ours, audit).sound:
+            raise AssertionError("the books are wrong")
+        ours.dispose()
+        theirs.dispose()
+    name = f"{APPLICATIONS} applications"
+    figures.plain(f"bare bulk insert of the rows of {name}, ms", float(np.median(bulk)) * 1e3)
+    figures.plain(f"charging {name}, ms", float(np.median(took)) * 1e3)
+    figures.at_most(f"charging / bulk insert, {name}", float(np.median(took) / np.median(bulk)), 3)
+    return figures.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""How long limits take on their way: a thousand domains on fifty hosts, 5 ms a call.
+
+python benchmarks/bench_limits.py
+
+Hosts are doubles of libvirt's connections; each call takes its 5 ms in the thread that makes
+it. What is allowed is 1.5 times calls x latency / threads, with as many threads as there are by
+default. Each figure is the least of several rounds: the machine may do other things besides.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+if find_spec("libvirt") is None:
+    sys.exit("benchmarks/bench_limits.py needs libvirt-python: pip install 'merkat[kvm]'")
+
+from benchmarks.support.measurement import Figures
+from merkatd.cluster import Limit
+from merkatd.commands.reactor import asyncio_reactor
+from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings
+from tests.hypervisor.bed import limit
+from tests.hypervisor.double import DoubleHost
+
+HOSTS = 50
+DOMAINS = 1_000
+LATENCY_S = 0.005
+ROUNDS = 3
+ALLOWED = 1.5
+FIRST, CHANGED, FULL = (
+    "first read, everything unknown",
+    "1,000 changed limits",
+    "full read, all limits read back",
+)
+
+
+class Bench:
+    """The adapter, its hosts, and what their calls cost."""
+
+    def __init__(self, reactor: Any) -> None:
+        self.took: dict[str, tuple[int, float]] = {}
+        """By name: calls, and seconds for all of them."""
+        self.reads, self.others = 0, 0
+        """Calls of a period in which nothing changed."""
+        self.hosts = [DoubleHost() for _ in range(HOSTS)]
+        for vm in range(DOMAINS):
+            self.hosts[vm % HOSTS].start(vm, stats_period_s=10)
+        for host in self.hosts:
+            host.latency_s = LATENCY_S
+        self.where = {vm: vm % HOSTS for vm in range(DOMAINS)}
+        self.settings = LibvirtSettings()
+        self.adapter = LibvirtHypervisors(
+            reactor,
+            lambda place: f"qemu:///{place.id}",
+            self.settings,
+            opened=lambda address, keep: self._host(address).open(address, keep),
+        )
+
+    def _host(self, address: str) -> DoubleHost:
+        return self.hosts[int(address.rpartition("/")[2])]
+
+    def calls(self) -> Counter[str]:
+        """Made since this was asked last."""
+        found: Counter[str] = Counter()
+        for host in self.hosts:
+            found += host.calls
+            host.calls.clear()
+        return found
+
+    async def timed(self, name: str, running: Any) -> None:
+        """Its calls, and how long they took together."""
+        self.calls()
+        begin = time.perf_counter()
+        await running
+        took_s = time.perf_counter() - begin
+        self.took[name] = sum(self.calls().values()), took_s
+
+    async def apply(self, steps: Sequence[Limit]) -> None:
+        """All must be taken."""
+        refused = await self.adapter.apply(steps)
+        if refused:
+            raise AssertionError(
+                f"{len(refused)} steps were refused: {next(iter(refused.values()))}"
+            )
+
+    async def all(self) -> None:
+        """Every figure."""
+        await self.timed(FIRST, self.adapter.read(self.where))
+        changed = [limit(vm, vcpu=20_000 + vm, shares=1_000 + 200 * vm) for vm in self.where]
+        await self.timed(CHANGED, self.apply(changed))
+        for host in self.hosts:
+            for guest in host.domains.values():
+                if guest.scheduler["vcpu_quota"] < 0:
+                    raise AssertionError(f"{guest.label} was not told")
+        await self.timed(FULL, self._everything())
+        self.calls()
+        await self.adapter.read(self.where)
+        await self.apply(changed)
+        calls = self.calls()
+        self.reads = calls["getAllDomainStats"] + calls["schedulerParameters"]
+        self.others = sum(calls.values()) - self.reads
+
+    async def _everything(self) -> None:
+        """As many periods' reads as see every limit once."""
+        for _ in range(self.settings.check_every):
+            await self.adapter.read(self.where)
+
+
+def told(rounds: Sequence[Bench], figures: Figures) -> None:
+    """What was measured, each against what is allowed."""
+    threads = rounds[0].settings.threads
+    figures.plain("threads", threads)
+    for name in (FIRST, CHANGED, FULL):
+        calls, took_s = min((one.took[name] for one in rounds), key=lambda pair: pair[1] / pair[0])
+        figures.plain(f"{name}: calls", calls)
+        figures.plain(f"{name}: ms", took_s * 1e3)
+        ratio = took_s / (calls * LATENCY_S / threads)
+        figures.at_most(f"{name}: time / (calls x latency / threads)", ratio, ALLOWED)
+    figures.plain("nothing changed: calls of a period's read", rounds[0].reads)
+    figures.at_most("nothing changed: other calls", max(one.others for one in rounds), 0)
+
+
+def main() -> int:
+    """All figures."""
+    reactor = asyncio_reactor()
+    figures = Figures()
+    rounds: list[Bench] = []
+    outcomes: list[Any] = []
+
+    async def measure() -> None:
+        for _ in range(ROUNDS):
+            bench = Bench(reactor)
+            try:
+                await bench.all()
+            finally:
+                for host in bench.hosts:
+                    host.latency_s = 0.0
+                await bench.adapter.close()
+            rounds.append(bench)
+
+    def begin() -> None:
+        ensureDeferred(measure()).addBoth(outcomes.append).addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    for outcome in outcomes:
+        if outcome is not None:
+            outcome.raiseException()
+    told(rounds, figures)
+    return figures.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

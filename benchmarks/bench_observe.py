@@ -1,0 +1,129 @@
+"""What it costs to read a large cloud, from the bytes of its pools to a snapshot.
+
+python benchmarks/bench_observe.py
+
+A thousand hosts and ten thousand VMs with disks, networks and context, as a server sends them
+in pages. Compared with lxml's iterparse over the same bytes, in CPU time of this process.
+"""
+
+import gc
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from lxml import etree
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.support.large_pools import HOSTS, VMS, host_pool, samples, vm_pool
+from benchmarks.support.measurement import Figures
+from merkatd.limits import InForce
+from merkatd.opennebula.observation_builder import Pools, observed
+from merkatd.opennebula.pools.host_pool import HostPool, read_samples
+from merkatd.opennebula.pools.vm_pool import VmRow, read_page
+from merkatd.scheduler.base.ports import Observation, Use
+from merkatd.scheduler.base.settings import RESOURCES, Market
+from merkatd.scheduler.observation.bidders import wishes
+from merkatd.scheduler.observation.snapshot_builder import Known, snapshot_of
+
+PAGE = 1_000
+ROUNDS = 7
+TIMES_BARE = 2.3
+"""The history records that charges go by, and the look for forged elements, are in it."""
+TIMES_PAGE = 2.0
+"""The most memory that reading a page takes for itself, in sizes of the page. The trees of lxml are
+not counted: there is never more than one, of one VM."""
+
+
+def bare(pages: Sequence[str], hosts: str, sampled: str) -> None:
+    """What lxml needs to come by each element once."""
+    for text, tag in [*((page, "VM") for page in pages), (hosts, "HOST"), (sampled, "MONITORING")]:
+        for _, element in etree.iterparse(BytesIO(text.encode()), tag=tag):
+            element.clear()
+
+
+def read(pages: Sequence[str], hosts: str, sampled: str) -> Pools:
+    """All pools as rows."""
+    vms: list[VmRow] = []
+    for page in pages:
+        vms += read_page(page).vms
+    return Pools(vms, [], {}, HostPool().read(hosts), read_samples(sampled))
+
+
+def snapshot(seen: Observation) -> None:
+    """The snapshot of what was seen, as a period makes it where no bid is known yet."""
+    said = {vm: wishes(text, RESOURCES) for vm, text in seen.attributes.items()}
+    nothing = np.zeros(0)
+    no_ids = np.zeros(0, dtype=np.int64)
+    none = np.zeros(0, dtype=bool)
+    in_force = InForce(no_ids, no_ids, no_ids, no_ids, nothing, none, none)
+    use = Use(no_ids, nothing, nothing, nothing, in_force)
+    found = snapshot_of(1, seen, use, Known(bids={}, wishes=said, waiting=()), (Market(),))
+    if (len(found.hosts), len(found.vms)) != (HOSTS, VMS):
+        raise AssertionError(f"{len(found.hosts)} hosts and {len(found.vms)} VMs were read")
+
+
+def cpu_s(works: Sequence[Callable[[], object]]) -> list[float]:
+    """CPU seconds of each, the median of rounds in which they take turns."""
+    took: list[list[float]] = [[] for _ in works]
+    for _ in range(ROUNDS):
+        for work, mine in zip(works, took, strict=True):
+            gc.collect()
+            begin = time.process_time()
+            work()
+            mine.append(time.process_time() - begin)
+    return [float(np.median(mine)) for mine in took]
+
+
+def peak_of(text: str) -> float:
+    """The most memory that Python had at a time beyond what the rows keep, in bytes."""
+    read_page(text)
+    tracemalloc.start()
+    rows = read_page(text)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (peak - kept) if rows.vms else float("inf")
+
+
+def main() -> int:
+    """All figures."""
+    figures = Figures()
+    pages = [vm_pool(first, first + PAGE) for first in range(0, VMS, PAGE)]
+    hosts, sampled = host_pool(HOSTS, VMS), samples(HOSTS)
+    gc.collect()
+    gc.freeze()
+    size = sum(map(len, pages)) + len(hosts) + len(sampled)
+    figures.plain("bytes of all pools, millions", size / 1e6)
+    figures.plain("bytes of a VM", sum(map(len, pages)) / VMS)
+    pools = read(pages, hosts, sampled)
+    seen = observed(pools, 0.0).observation
+
+    def whole() -> None:
+        snapshot(observed(read(pages, hosts, sampled), 0.0).observation)
+
+    bare_s, read_s, observed_s, snapshot_s, whole_s = cpu_s(
+        [
+            lambda: bare(pages, hosts, sampled),
+            lambda: read(pages, hosts, sampled),
+            lambda: observed(pools, 0.0),
+            lambda: snapshot(seen),
+            whole,
+        ]
+    )
+    figures.plain("iterparse, CPU ms", bare_s * 1e3)
+    figures.plain("from bytes to rows, CPU ms", read_s * 1e3)
+    figures.plain("from rows to an observation, who may be where judged, CPU ms", observed_s * 1e3)
+    figures.plain("from an observation to a snapshot, CPU ms", snapshot_s * 1e3)
+    figures.at_most("from bytes to a snapshot / iterparse", whole_s / bare_s, TIMES_BARE)
+    for page in (vm_pool(0, PAGE // 4), pages[0]):
+        name = f"memory to read a page of {len(page) / 1e6:.1f} MB / its size"
+        figures.at_most(name, peak_of(page) / len(page), TIMES_PAGE)
+    return figures.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

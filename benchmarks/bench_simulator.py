@@ -1,0 +1,59 @@
+"""What simulating costs: events a second of the batch queues, milliseconds a market period.
+
+python benchmarks/bench_simulator.py [TRACE]
+
+Without a trace, jobs of the Lublin-Feitelson model. The queues' limit is five times the 5,800
+events a second that AccaSim was once measured at; a market period's is 2 ms at the size of the
+paper's simulation: a period is 60 s of virtual time, most of which need no decision.
+"""
+
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.support.measurement import Figures
+from merkatd.policies.patience import Temper
+from simulator.baselines.queue_baselines import fcfs
+from simulator.experiments.compared_systems import MARKET, applications_of
+from simulator.experiments.experiment import Options, Task
+from simulator.market.market_run import simulate
+from simulator.model.simulated_cloud import HPC2N
+from simulator.workloads import read_swf
+from simulator.workloads.lublin import lublin
+
+ACCASIM = 5_800.0
+LEVELS = (1.0, 0.5)
+
+
+def main() -> int:
+    """Both, and the memory it took."""
+    figures = Figures()
+    trace = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    jobs = read_swf(trace) if trace else lublin(50_000, HPC2N.cores, np.random.default_rng(1))
+    jobs = [job for job in jobs if job.procs <= HPC2N.cores]
+    begin_s = time.process_time()
+    queued = fcfs(jobs, HPC2N.cores)
+    rate = queued.events / (time.process_time() - begin_s)
+    figures.at_least(f"FCFS, {len(jobs):,} jobs, events a second", rate, 5 * ACCASIM)
+    figures.plain("FCFS, mean wait, s", queued.mean_wait_s(jobs))
+    figures.plain("FCFS, mean slowdown", queued.mean_slowdown(jobs))
+    for level in LEVELS:
+        applications = applications_of(HPC2N, Options(trace=trace), Task(MARKET, level, 0))
+        begin_s = time.process_time()
+        run = simulate(applications, HPC2N, Temper(), np.random.default_rng(0))
+        cpu_ms = 1000.0 * (time.process_time() - begin_s)
+        periods = run.span_s / HPC2N.period_s
+        figures.at_most(f"market at {level:g}, ms a period", cpu_ms / periods, 2.0)
+        figures.plain(f"market at {level:g}, ms a decision", cpu_ms / run.counts.decisions)
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+    figures.at_most("memory, MiB", peak_mib, 1024.0)
+    return figures.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Peers and news for the benchmark of the bus.
+
+Each has its own keys, connections, session and beats, and notes in shared memory when it had the
+price in hand, so that nobody is woken to take the time.
+"""
+
+import asyncio
+import json
+import mmap
+import struct
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import zmq.asyncio
+
+from merkatd.bus.peer import Peer
+from merkatd.bus.subscription import Event
+from merkatd.protocol.bus_messages import Beat
+from merkatd.protocol.curve_keys import Passport
+from merkatd.protocol.platform_messages import (
+    PAST,
+    Action,
+    Assignment,
+    ClusterTerms,
+    MarketNow,
+    News,
+    Outcome,
+    Standing,
+    VmNow,
+)
+from merkatd.protocol.wire_format import market_topic
+
+PLATFORMS = 200
+ROLES = ("controller", "monitor-0")
+PEERS = PLATFORMS * len(ROLES)
+PERIODS = 30
+TRIPS, TRIP_S = 200, 0.02
+
+
+class Board:
+    """A table of times that all processes share: a row for each peer, a column for each period."""
+
+    PRICE, NEWS, READY, TRIP = 0, PERIODS, 2 * PERIODS, 2 * PERIODS + 1
+    COLUMNS = 2 * PERIODS + 2
+
+    def __init__(self, path: str, rows: int) -> None:
+        size = rows * self.COLUMNS * 8
+        with open(path, "r+b") as file:  # noqa: PTH123 - nothing else is worth an import here
+            file.truncate(size)
+            self._map = mmap.mmap(file.fileno(), size)
+
+    def note(self, row: int, column: int, value: float) -> None:
+        """Write one down."""
+        struct.pack_into("d", self._map, (row * self.COLUMNS + column) * 8, value)
+
+    def column(self, column: int) -> list[float]:
+        """What all peers wrote there; 0 where one did not."""
+        return [
+            struct.unpack_from("d", self._map, (row * self.COLUMNS + column) * 8)[0]
+            for row in range(PEERS)
+        ]
+
+
+class Timed(Peer):
+    """Notes when it had each period's price, and its own news, in hand."""
+
+    def __init__(self, board: Board, row: int, passport: Passport, context: Any) -> None:
+        self._board = board
+        self._row = row
+        self._priced = 0
+        super().__init__(passport, context=context)
+
+    async def ask(self, body: Any, action_id: str = "") -> Any:
+        """How long its last beat and the answer took, too."""
+        begin = time.perf_counter()
+        answer = await super().ask(body, action_id)
+        if isinstance(body, Beat):
+            self._board.note(self._row, Board.TRIP, time.perf_counter() - begin)
+        return answer
+
+    def _take(self, events: Iterable[Event]) -> None:
+        """As it comes from the wire, read and checked."""
+        super()._take(events)
+        market, now = self.market, time.perf_counter()
+        if market is not None and market.period != self._priced:
+            self._priced = market.period
+            self._board.note(self._row, Board.PRICE + market.period - 1, now)
+        for one in events:
+            if isinstance(one, News):
+                self._board.note(self._row, Board.NEWS + one.period - 1, now)
+
+
+async def attend(board: Board, rows: Sequence[int], passports: Sequence[Passport]) -> None:
+    """Be these peers until standard input ends."""
+    context = zmq.asyncio.Context()
+    pairs = zip(rows, passports, strict=True)
+    peers = [Timed(board, row, one, context) for row, one in pairs]
+    for one in peers:
+        await one.open()
+    for row in rows:
+        board.note(row, Board.READY, 1.0)
+    await ended()
+    for one in peers:
+        await one.close()
+    context.term()
+
+
+def only_listen(board: Board, row: int, passport: Passport) -> None:
+    """Be a subscriber that does nothing but read: libzmq alone, without an event loop."""
+    socket: zmq.Socket[bytes] = zmq.Context().socket(zmq.SUB)
+    socket.set(zmq.CURVE_SERVERKEY, passport.daemon.encode())
+    socket.set(zmq.CURVE_PUBLICKEY, passport.public.encode())
+    socket.set(zmq.CURVE_SECRETKEY, passport.secret.encode())
+    socket.connect(passport.listening)
+    socket.subscribe(market_topic(passport.market))
+    board.note(row, Board.READY, 1.0)
+    for period in range(PERIODS):
+        socket.recv()
+        now = time.perf_counter()
+        board.note(row, Board.PRICE + period, now)
+        board.note(row, Board.NEWS + period, now)
+    sys.stdin.read()
+
+
+async def ended() -> None:
+    """Until whoever started this process closes its standard input."""
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin, told.set)
+    await told.wait()
+
+
+async def trips(passport: Passport) -> None:
+    """Say how long a beat and its answer take."""
+    peer = Peer(passport)
+    await peer.open()
+    took = []
+    for _ in range(TRIPS):
+        await asyncio.sleep(TRIP_S)
+        begin = time.perf_counter()
+        await peer.ask(Beat())
+        took.append(time.perf_counter() - begin)
+    await peer.close()
+    print(json.dumps(took), flush=True)
+
+
+VMS = 4
+MARKET = "default"
+
+
+class Nobody:
+    """A manager of platforms that takes everything."""
+
+    async def act(self, platform: int, action_id: str, action: Action) -> Outcome:
+        """Taken."""
+        return Outcome(accepted=bool(platform and action_id and action))
+
+    async def remember(self, platform: int, memory: Any) -> None:
+        """Forgotten."""
+
+    async def ended(self, platform: int, why: str, *, final: bool) -> None:
+        """Nobody ends here."""
+
+    async def monitor_ended(self, platform: int, row: int, why: str) -> None:
+        """Nothing comes of it."""
+
+
+def assignment(platform: int) -> Assignment:
+    """One cluster of a few VMs."""
+    return Assignment(
+        platform=platform,
+        name=f"platform {platform}",
+        owner=1,
+        market=MARKET,
+        controller="best_effort",
+        parameters={},
+        clusters=(ClusterTerms(name="workers", least=1, most=VMS),),
+        deadline_s=None,
+        ideal_s=None,
+        performance=None,
+        started_s=0.0,
+        interval_s=60.0,
+        budget=1.0,
+        replenishment=0.0,
+        replenishment_s=3600.0,
+    )
+
+
+def market(period: int) -> MarketNow:
+    """Prices, and those of ten periods."""
+    amounts = {"cpu": 0.0125, "memory": 0.0005}
+    return MarketNow(
+        name=MARKET,
+        period=period,
+        at_s=60.0 * period,
+        next_s=60.0 * period + 60.0,
+        prices=amounts,
+        capacity={"cpu": 40_000.0, "memory": 1_048_576.0},
+        reserve=dict.fromkeys(amounts, 0.0),
+        past={name: (price,) * PAST for name, price in amounts.items()},
+    )
+
+
+def standing(platform: int, period: int) -> Standing:
+    """What each of a platform's VMs got."""
+    amounts = {"cpu": 12.5, "memory": 512.25}
+    return Standing(
+        platform=platform,
+        period=period,
+        at_s=60.0 * period,
+        state="running",
+        vms=tuple(
+            VmNow(
+                vm=platform * VMS + row,
+                cluster="workers",
+                state="running",
+                bid=amounts,
+                allocation=amounts,
+            )
+            for row in range(VMS)
+        ),
+        balance=1.0,
+        budget=1.0,
+        replenishment=0.0,
+        deadline_s=None,
+        performance=None,
+        sizes={"workers": VMS},
+    )

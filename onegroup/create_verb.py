@@ -1,0 +1,134 @@
+"""`create`."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TypedDict
+
+from merkatd.client import Groups
+from merkatd.commands import words
+from merkatd.commands.complaints import DONE, WRONG_WORDS, complain
+from merkatd.commands.table.columns import short
+from onegroup.help_verbs import elsewhere
+from onegroup.verb import TemplateError, Verb, add_endpoint, asked, program
+
+LONGEST = 32_768
+
+
+class Template(TypedDict, total=False):
+    """One of the three."""
+
+    template: str
+    template_id: int
+    template_name: str
+
+
+def template(word: str) -> Template:
+    """Digits are an id; what is a file is read; else it is a name. Raises TemplateError."""
+    if word.isascii() and word.isdigit() and len(word) <= 10:
+        return {"template_id": int(word)}
+    try:
+        if word == "-":
+            return {"template": _checked(word, sys.stdin.buffer.read(LONGEST + 1))}
+        path = Path(word)
+        if path.is_file():
+            with path.open("rb") as file:
+                return {"template": _checked(word, file.read(LONGEST + 1))}
+    except OSError as error:
+        raise TemplateError(f"{short(word)}: {error.strerror}") from None
+    except ValueError:
+        raise TemplateError(f"{short(word)}: no file can be called so") from None
+    if "/" in word:
+        raise TemplateError(f"{short(word)}: there is no such file")
+    return {"template_name": word}
+
+
+def _checked(word: str, found: bytes) -> str:
+    if len(found) > LONGEST:
+        raise TemplateError(f"{short(word)}: a template has at most {LONGEST} bytes")
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        raise TemplateError(f"{short(word)}: it is no text in UTF-8") from None
+
+
+_DESCRIPTION = """\
+Have VMs started from a template. They share the spending rate: each bids its part of it for its
+share of a host, and is charged the whole rate for each core that it uses for a period.
+
+    onegroup create -t TEMPLATE -s RATE -n COUNT
+
+    onegroup create TEMPLATE --srate RATE --nvm COUNT
+
+TEMPLATE is a file (- for standard input), or the id or the name of one of OpenNebula's templates.
+What is printed is the new group's id.
+"""
+
+
+def add_rate_and_number(parser: argparse.ArgumentParser) -> None:
+    """The paper's options, in the paper's spelling too."""
+    parser.add_argument(
+        "-s",
+        "-srate",
+        "--srate",
+        dest="rate",
+        metavar="RATE",
+        type=words.bid,
+        help="the spending rate: credits for each core that its VMs use for a period",
+    )
+    parser.add_argument(
+        "-n", "-nvm", "--nvm", dest="count", metavar="COUNT", type=words.whole, help="how many VMs"
+    )
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "word", metavar="FILE", nargs="?", help="the template, where -t does not say it"
+    )
+    parser.add_argument(
+        "-t",
+        "-template",
+        "--template",
+        dest="template",
+        metavar="FILE",
+        help="the template: a file, or the id or the name of one of OpenNebula's",
+    )
+    add_rate_and_number(parser)
+    parser.add_argument(
+        "--name", metavar="NAME", help="what it is called (default: group- and its id)"
+    )
+    parser.add_argument(
+        "--market", metavar="MARKET", help="where, if the daemon has several markets for groups"
+    )
+    add_endpoint(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    given = [one for one in (arguments.word, arguments.template) if one is not None]
+    if arguments.rate is None or arguments.count is None:
+        why = (
+            "-s RATE and -n COUNT are needed; a group of users, which has neither, is made with"
+            f" {elsewhere()} create"
+        )
+        return complain("create", why, WRONG_WORDS, program())
+    if len(given) != 1:
+        why = "one TEMPLATE is right, behind -t or by itself"
+        return complain("create", why, WRONG_WORDS, program())
+
+    def work(groups: Groups) -> int:
+        new = groups.create(
+            rate=arguments.rate,
+            count=arguments.count,
+            name=arguments.name,
+            market=arguments.market,
+            **template(given[0]),
+        )
+        print(f"ID: {new.id}")
+        return DONE
+
+    return asked("create", arguments, work)
+
+
+CREATE = Verb(
+    "create", "have VMs started that share a spending rate", _DESCRIPTION, _add_arguments, _run
+)

@@ -1,0 +1,101 @@
+"""`manual`, `completion`, and OpenNebula's own verbs."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from merkatd.commands.complaints import DONE, WRONG_WORDS, complain
+from merkatd.commands.roff import page
+from merkatd.commands.scripts import SHELLS
+from merkatd.commands.table.columns import short
+from merkatd.commands.words_of import words_of
+from onegroup.verb import NAME, Verb, program
+
+_LONGEST_LINE = 256
+VERBS = frozenset(
+    {
+        "addadmin",
+        "addmember",
+        "batchquota",
+        "defaultquota",
+        "deladmin",
+        "delmember",
+        "quota",
+        "resources",
+        "update",
+    }
+)
+"""Those that ours does not have too."""
+
+
+def elsewhere(environment: Mapping[str, str] = os.environ) -> str:
+    """Where OpenNebula's command is, as far as the PATH knows: the first one written in Ruby."""
+    for folder in environment.get("PATH", "").split(os.pathsep):
+        path = Path(folder) / NAME
+        if folder and _is_opennebulas(path):
+            return str(path)
+    return "OpenNebula's own onegroup"
+
+
+def _is_opennebulas(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b"ruby" in file.readline(_LONGEST_LINE)
+    except OSError:
+        return False
+
+
+def answer(verb: str) -> str:
+    """What is said to one of its verbs."""
+    return (
+        f"{verb} is about groups of users, which are OpenNebula's; here groups are of VMs that"
+        f" share a spending rate. For groups of users: {elsewhere()} {verb}"
+    )
+
+
+_MANUAL = """\
+Print the manual page of a verb, or of the command, as roff.
+
+    onegroup manual create | man -l -
+"""
+_COMPLETION = """\
+Print a script that completes verbs, options, columns and groups in your shell.
+
+    onegroup completion bash > ~/.local/share/bash-completion/completions/onegroup
+"""
+
+
+def _add_manual(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("verb", metavar="VERB", nargs="?", help="without one: the command itself")
+
+
+def _manual(arguments: argparse.Namespace) -> int:
+    all_words = words_of(arguments.parser())
+    known = sorted(command.name for command in all_words.commands)
+    if arguments.verb is not None and arguments.verb not in known:
+        why = f"no verb is called {short(arguments.verb)}; there are: {', '.join(known)}"
+        return complain("manual", why, WRONG_WORDS, program())
+    print("\n".join(page(all_words, arguments.verb)))
+    return DONE
+
+
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "shell", metavar="SHELL", choices=tuple(SHELLS), help=f"one of {', '.join(SHELLS)}"
+    )
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    print("\n".join(SHELLS[arguments.shell](words_of(arguments.parser()))))
+    return DONE
+
+
+MANUAL = Verb("manual", "print a manual page", _MANUAL, _add_manual, _manual)
+COMPLETION = Verb(
+    "completion",
+    "print a script that completes words in bash or zsh",
+    _COMPLETION,
+    _add_completion,
+    _completion,
+)

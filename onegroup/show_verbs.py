@@ -1,0 +1,183 @@
+"""`list`, `show`, `watch`."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from merkatd.client import Groups
+from merkatd.commands import words
+from merkatd.commands.complaints import DONE
+from merkatd.commands.output import (
+    add_output,
+    chosen_columns,
+    chosen_filters,
+    lines_in_form,
+    print_lines,
+)
+from merkatd.commands.table import Column, Kind, Table, to_text
+from merkatd.commands.table.columns import credits_text, figure, time_text
+from onegroup.verb import Verb, add_endpoint, add_group, asked, id_of
+
+GROUPS = Table(
+    "GROUP",
+    (
+        Column("ID", "id", Kind.WHOLE, "its id"),
+        Column("USER", "user", Kind.TEXT, "the user whose it is", least=4),
+        Column("GROUP", "group", Kind.TEXT, "the group of users it permits", least=4),
+        Column("NAME", "name", Kind.TEXT, "its name", least=6),
+        Column("SRATE", "spending_rate", Kind.CREDITS, "its spending rate: credits for each core"
+               " that its VMs use for a period"),
+        Column("NVM", "nvm", Kind.WHOLE, "how many VMs it is to have"),
+        Column("RUN", "running", Kind.WHOLE, "how many of them run"),
+        Column("VMID", "vm_ids", Kind.LIST, "the ids of its VMs", least=8),
+        Column("CPU", "cpu", Kind.NUMBER, "what they get together, percent of a core"),
+        Column("COST", "cost_at_most", Kind.CREDITS, "credits a period if they use all of it",
+               optional=True),
+        Column("STAT", "state", Kind.TEXT, "active, or ending once it was deleted"),
+        Column("PERM", "may", Kind.TEXT, "use, manage, admin: owner, group, others",
+               default=False),
+        Column("OCTET", "permissions", Kind.TEXT, "the same as chmod takes it", default=False),
+        Column("VM_RATE", "rate_of_a_vm", Kind.CREDITS, "the part of the rate that each VM has",
+               default=False),
+        Column("MARKET", "market", Kind.TEXT, "the market its VMs are in", default=False),
+        Column("UID", "owner", Kind.WHOLE, "its user's id", default=False),
+        Column("GID", "user_group", Kind.WHOLE, "its group of users' id", default=False),
+        Column("CREATED", "created_s", Kind.TIME, "when it was created", default=False),
+        Column("WHY", "why", Kind.TEXT, "what went otherwise than was asked for", default=False,
+               least=10),
+    ),
+)  # fmt: skip
+VMS = Table(
+    "VM",
+    (
+        Column("ID", "vm", Kind.WHOLE, "its id; none until it is made"),
+        Column("NUMBER", "number", Kind.WHOLE, "the how-manieth of its group it is"),
+        Column("STATE", "state", Kind.TEXT, "what it is doing"),
+        Column("HOST", "host", Kind.TEXT, "where", least=6),
+        Column("RATE", "bid", Kind.CREDITS, "its part of the spending rate"),
+        Column("CPU", "cpu", Kind.NUMBER, "what it gets, percent of a core"),
+        Column("LEAVING", "leaving", Kind.TEXT, "whether it is to end"),
+    ),
+)
+
+
+WATCH_S = 5.0
+sleep = time.sleep
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    add_output(parser, {"list": GROUPS})
+    add_endpoint(parser)
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    add_group(parser)
+    _add_list(parser)
+
+
+def _add_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "group",
+        metavar="GROUP",
+        nargs="?",
+        type=words.reference,
+        help="its id or its name; without one: all",
+    )
+    _add_list(parser)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    return asked("list", arguments, lambda groups: _shown(arguments, lambda: _rows(groups)))
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    return asked(
+        "show", arguments, lambda groups: _shown(arguments, lambda: _row(groups, arguments.group))
+    )
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    if arguments.delay is None:
+        arguments.delay = WATCH_S
+
+    def work(groups: Groups) -> int:
+        if arguments.group is None:
+            return _shown(arguments, lambda: _rows(groups))
+        return _shown(arguments, lambda: _row(groups, arguments.group))
+
+    return asked("watch", arguments, work)
+
+
+def _rows(groups: Groups) -> Any:
+    return [asdict(one) for one in groups.list()]
+
+
+def _row(groups: Groups, word: str) -> Any:
+    return asdict(groups.info(id_of(groups, word)))
+
+
+def _shown(arguments: argparse.Namespace, fetch: Callable[[], Any]) -> int:
+    """Once, or again and again."""
+    columns = chosen_columns(GROUPS, arguments)
+    filters = chosen_filters(GROUPS, arguments)
+    while True:
+        answer = fetch()
+        one = isinstance(answer, dict)
+        lines = lines_in_form(
+            arguments,
+            GROUPS,
+            columns,
+            filters,
+            answer,
+            lambda answer: [answer] if isinstance(answer, dict) else answer,
+            _page if one else None,
+            whole=one,
+        )
+        print_lines(lines, again=arguments.delay is not None)
+        if arguments.delay is None:
+            return DONE
+        sleep(arguments.delay)
+
+
+def _page(row: Any, cells: int | None) -> Sequence[str]:
+    """One group for people."""
+    return list(_lines(row, cells))
+
+
+def _lines(row: Any, cells: int | None) -> Iterator[str]:
+    yield f"GROUP {row['id']} INFORMATION"
+    for name, value in (
+        ("ID", row["id"]),
+        ("NAME", row["name"]),
+        ("USER", row["user"] or row["owner"]),
+        ("GROUP", row["group"] or row["user_group"]),
+        ("STATE", row["state"]),
+        ("MARKET", row["market"]),
+        ("SPENDING RATE", f"{row['spending_rate']:g} credits for each core used for a period"),
+        ("OF A VM", f"{row['rate_of_a_vm']:g}"),
+        ("VMS", f"{row['nvm']} wanted, {row['running']} running"),
+        ("CPU", f"{figure(row['cpu'])} % of a core"),
+        ("COST AT MOST", f"{credits_text(row['cost_at_most'])} credits a period"),
+        ("CREATED", time_text(row["created_s"])),
+        ("REMARK", row["why"] or "-"),
+    ):
+        yield f"{name:<15}: {value}"
+    yield from ("", "PERMISSIONS")
+    for name, at in (("OWNER", 0), ("GROUP", 3), ("OTHER", 6)):
+        yield f"{name:<15}: {row['may'][at : at + 3]}"
+    yield from ("", "VIRTUAL MACHINES")
+    yield from to_text(VMS.columns, row["vms"], cells)
+    yield from ("", "TEMPLATE", *row["template"].rstrip().split("\n"))
+
+
+LIST = Verb("list", "list the groups that you may use", "", _add_list, _list)
+SHOW = Verb("show", "show a group and its VMs", "", _add_show, _show)
+WATCH = Verb(
+    "watch",
+    f"list groups or show one again and again, every {WATCH_S:g} seconds unless told otherwise",
+    "",
+    _add_watch,
+    _watch,
+)

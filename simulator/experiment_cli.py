@@ -1,0 +1,77 @@
+"""`merkatd experiment`: the paper's figures and tables in virtual time.
+
+`list` shows what there is; `run NAME` runs it on all cores, goes on where a run of the same was
+ended, and prints the paper's stated values beside ours; `report NAME` prints again what is stored.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from simulator import sweep
+from simulator.baselines.queue_baselines import TooLargeError
+from simulator.experiments import EXPERIMENTS, Experiment, Options
+from simulator.experiments.experiment import Rows
+from simulator.report import as_text, draw, write_csv
+from simulator.scenario import ScenarioError
+from simulator.scenario_experiment import described
+from simulator.workloads import SwfError
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the command line says; returns the exit code."""
+    if arguments.what == "list":
+        width = max(map(len, EXPERIMENTS))
+        for name, experiment in EXPERIMENTS.items():
+            sys.stdout.write(f"{name:{width}}  {experiment.summary}\n")
+        return 0
+    scenario = _scenario(arguments.name or "")
+    if scenario is None and arguments.name not in EXPERIMENTS:
+        return _complain(f"no experiment is called {arguments.name!r}; see: experiment list")
+    options = Options(
+        trace=arguments.trace, seeds=arguments.seeds, quick=arguments.quick, scenario=scenario
+    )
+    try:
+        experiment = described(scenario) if scenario else EXPERIMENTS[arguments.name]
+        folder = arguments.output / experiment.name
+        rows = _rows(experiment, options, folder, arguments)
+    except (SwfError, TooLargeError, ScenarioError, sweep.ClusterError, OSError) as error:
+        return _complain(str(error))
+    if len(rows) < len(experiment.tasks(options)):
+        return _complain(f"{folder} has no complete run of this; see: experiment run")
+    _show(experiment, rows, options, folder)
+    return 0
+
+
+def _scenario(name: str) -> Path | None:
+    return Path(name) if name.endswith(".toml") else None
+
+
+def _rows(
+    experiment: Experiment, options: Options, folder: Path, arguments: argparse.Namespace
+) -> Rows:
+    file = folder.with_name(experiment.runs or folder.name) / "rows.jsonl"
+    if arguments.what == "report":
+        return sweep.stored(experiment, options, file)
+    workers = (
+        sweep.local(arguments.processes)
+        if arguments.cluster is None
+        else sweep.cluster(arguments.cluster)
+    )
+    with workers as pool:
+        return sweep.sweep(experiment, options, file, pool, sweep.show)
+
+
+def _show(experiment: Experiment, rows: Rows, options: Options, folder: Path) -> None:
+    report = experiment.report(rows, options)
+    sys.stdout.write(f"{experiment.name}: {experiment.summary}\n\n{as_text(report)}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_csv(rows, folder / "rows.csv")
+    sys.stdout.write(f"rows: {folder / 'rows.csv'}\n")
+    if draw(report, experiment.name, folder / "figure.png"):
+        sys.stdout.write(f"figure: {folder / 'figure.png'}\n")
+
+
+def _complain(text: str) -> int:
+    sys.stderr.write(f"merkatd: {text}\n")
+    return 1

@@ -1,0 +1,132 @@
+"""The systems that are compared, and where jobs come from."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from merkatd.policies.patience import Temper
+from simulator.baselines.edf import edf
+from simulator.baselines.queue_baselines import Queued, easy, fcfs
+from simulator.experiments.experiment import Options, Row, Task
+from simulator.market.market_run import simulate
+from simulator.model.simulated_cloud import Cloud
+from simulator.workloads import SwfJob, read_swf
+from simulator.workloads.job_applications import (
+    Application,
+    Assignment,
+    Outcome,
+    Tenant,
+    assign,
+    by_start,
+    contended,
+    met_part,
+    satisfaction,
+)
+from simulator.workloads.lublin import lublin
+
+FIRST = 1000
+"""Section 4.1.2: the first 1,000 jobs."""
+LARGEST = 120
+LOAD = 0.39
+"""What the first 1,000 jobs of HPC2N ask for, as a part of its processors' time, and the
+processors of the largest."""
+LOOK_ALIKE_SEED = 2002
+
+
+@lru_cache(maxsize=4)
+def jobs_of(trace: Path | None, count: int, procs: int) -> tuple[SwfJob, ...]:
+    """The first jobs of the trace; without one, of the Lublin model at the same load."""
+    if trace is not None:
+        return tuple(job for job in read_swf(trace, count) if job.procs <= procs)
+    jobs = lublin(count, min(LARGEST, procs), np.random.default_rng(LOOK_ALIKE_SEED))
+    work = sum(job.run_s * job.procs for job in jobs)
+    span_s = jobs[-1].submit_s - jobs[0].submit_s
+    scale = work / procs / LOAD / span_s
+    return tuple(job._replace(submit_s=job.submit_s * scale) for job in jobs)
+
+
+def applications_of(
+    cloud: Cloud, options: Options, task: Task, tenant: Tenant = Tenant.FULL_DEADLINE
+) -> tuple[Application, ...]:
+    """The jobs with the deadlines, budgets and memory of a seed, at a level of contention."""
+    count = FIRST // 10 if options.quick else FIRST
+    terms = Assignment(node_memory_mib=cloud.memory_mib, boot_s=cloud.costs.boot_s, tenant=tenant)
+    jobs = jobs_of(options.trace, count, cloud.cores)
+    return contended(assign(jobs, terms, np.random.default_rng(task.seed)), task.level)
+
+
+FCFS, EASY, EDF, MARKET = "fcfs", "easy", "edf", "market"
+HOUR_S = 3600.0
+Queue = Callable[[Sequence[SwfJob], int], Queued]
+
+
+def run(
+    system: str, applications: Sequence[Application], cloud: Cloud, temper: Temper, seed: int
+) -> Row:
+    """One system on these applications: what it reached, what it took, and our own time."""
+    begin_s = time.process_time()
+    row = {
+        FCFS: lambda: _queued(fcfs, applications, cloud),
+        EASY: lambda: _queued(easy, applications, cloud),
+        EDF: lambda: _edf(applications, cloud),
+        MARKET: lambda: _market(applications, cloud, temper, seed),
+    }[system]()
+    return {**row, "cpu_s": time.process_time() - begin_s}
+
+
+def _reached(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    best = sum(one.application.budget for one in outcomes)
+    return {
+        "satisfaction": satisfaction(outcomes),
+        "part": satisfaction(outcomes) / best,
+        "met": 100.0 * met_part(outcomes),
+    }
+
+
+def _as_job(one: Application, boot_s: float) -> SwfJob:
+    return SwfJob(one.number, one.submit_s, one.run_s + boot_s, one.tasks, -1.0, -1.0, 0)
+
+
+def _queued(queue: Queue, applications: Sequence[Application], cloud: Cloud) -> dict[str, float]:
+    boot_s = cloud.costs.boot_s
+    jobs = [_as_job(one, boot_s) for one in applications]
+    queued = queue(jobs, cloud.cores)
+    outcomes = [
+        by_start(one, start_s, boot_s)
+        for one, start_s in zip(applications, queued.start_s, strict=True)
+    ]
+    return {**_reached(outcomes), "events": float(queued.events)}
+
+
+def _edf(applications: Sequence[Application], cloud: Cloud) -> dict[str, float]:
+    run = edf(applications, cloud.cores, cloud.costs)
+    return {
+        **_reached(run.outcomes),
+        "suspensions": float(run.suspensions),
+        "vm_suspensions": float(run.vm_suspensions),
+        "events": float(run.events),
+    }
+
+
+def _market(
+    applications: Sequence[Application], cloud: Cloud, temper: Temper, seed: int
+) -> dict[str, float]:
+    run = simulate(applications, cloud, temper, np.random.default_rng(seed))
+    counts = run.counts
+    hours = max(run.span_s, 1.0) / HOUR_S
+    return {
+        **_reached(run.outcomes),
+        "suspensions": float(counts.suspensions),
+        "vm_suspensions": float(counts.vm_suspensions),
+        "resumes": float(counts.resumes),
+        "vm_resumes": float(counts.vm_resumes),
+        "migrations": float(counts.migrations),
+        "migrations_h": counts.migrations / hours,
+        "vm_suspensions_h": counts.vm_suspensions / hours,
+        "periods": run.span_s / cloud.period_s,
+        "looks": float(counts.periods),
+        "decisions": float(counts.decisions),
+    }

@@ -1,0 +1,116 @@
+"""What applications do on their own: ask for VMs, make room, give up.
+
+Each looks at the published book and decides for itself; as each change is published, others may
+change their minds, until nobody does. Who could pay more need not wait for who can't, so the
+order in which they look is that of their limits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from merkatd.policies.patience import Book, Need, Temper, limit_price, may_start, must_yield
+from simulator.market.tenancy import MICRO, Phase, Tenancy
+from simulator.model.simulated_cloud import Cloud
+from simulator.workloads.job_applications import Tenant
+
+ROUNDS = 8
+"""So often at most everybody looks again in one period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who changed their mind."""
+
+    started: tuple[Tenancy, ...]
+    yielded: tuple[Tenancy, ...]
+
+
+def hopeless(one: Tenancy, now_s: float, cloud: Cloud) -> bool:
+    """Whether nothing is to be gained any more.
+
+    Who wants everything by the deadline gives up as soon as that can't be had even at full
+    speed from now on; the others go on until it has passed.
+    """
+    left_s = one.application.due_s - now_s
+    if left_s <= 0:
+        return True
+    if one.application.tenant is Tenant.PARTIAL_DEADLINE:
+        return False
+    ahead_s = one.startup_s(cloud) if one.phase is Phase.WAITING else 0.0
+    if one.phase is Phase.PLACED:
+        ahead_s = max(min(one.starting_until_s, now_s + one.startup_s(cloud)) - now_s, 0.0)
+    return ahead_s + one.left_s > left_s
+
+
+class Asking:
+    """The applications' part of a period."""
+
+    def __init__(self, cloud: Cloud, temper: Temper, liars: Mapping[int, float]) -> None:
+        self._cloud = cloud
+        self._temper = temper
+        self._eager = replace(temper, horizon_s=0.0)
+        self._liars = liars
+        """By application's row: what it multiplies its limit by before it says it."""
+
+    def __call__(self, live: Sequence[Tenancy], now_s: float) -> Asked:
+        """Let everybody look at the book until nobody changes anything."""
+        waiting, placed = [], []
+        for one in live:
+            if one.phase is Phase.WAITING:
+                one.limit = self._limit(one, now_s)
+                waiting.append(one)
+            elif one.phase is Phase.PLACED:
+                one.limit = max(one.limit, self._limit(one, now_s) * self._temper.clinging)
+                placed.append(one)
+        waiting.sort(key=lambda one: (-one.limit, one.row))
+        placed.sort(key=lambda one: (one.limit, -one.row))
+        book = Book(self._cloud.units, ((one.limit, one.units) for one in placed))
+        started: list[Tenancy] = []
+        yielded: list[Tenancy] = []
+        for _ in range(ROUNDS):
+            if not self._look(book, waiting, placed, started, yielded):
+                break
+        return Asked(tuple(started), tuple(yielded))
+
+    def _look(
+        self,
+        book: Book,
+        waiting: list[Tenancy],
+        placed: list[Tenancy],
+        started: list[Tenancy],
+        yielded: list[Tenancy],
+    ) -> bool:
+        """One look by everybody; whether anybody changed anything."""
+        coming = []
+        for one in waiting:
+            if may_start(book, one.limit, one.units):
+                one.limit *= self._temper.clinging
+                book.claim(one.limit, one.units)
+                coming.append(one)
+        going = []
+        while placed and must_yield(book, placed[0].limit):
+            one = placed.pop(0)
+            book.withdraw(one.limit, one.units)
+            going.append(one)
+        for one in coming:
+            waiting.remove(one)
+        started.extend(coming)
+        yielded.extend(going)
+        return bool(going)
+
+    def _limit(self, one: Tenancy, now_s: float) -> float:
+        """The price up to which it wants to run."""
+        cloud = self._cloud
+        ahead_s = one.startup_s(cloud) if one.phase is Phase.WAITING else 0.0
+        left_s = one.application.due_s - now_s
+        performance = one.application.tenant is Tenant.FULL_PERFORMANCE
+        need = Need(
+            means=one.means(now_s, cloud.renewal_s),
+            units=one.units,
+            capacity=cloud.units,
+            work_s=one.left_s + ahead_s,
+            left_s=left_s,
+        )
+        limit = limit_price(need, cloud.period_s, self._eager if performance else self._temper)
+        said = limit * self._liars.get(one.row, 1.0)
+        return min(said, one.balance / MICRO / one.units)

@@ -1,0 +1,263 @@
+"""The market in virtual time: from event to event, and from period to period where one is due.
+
+Between two periods nothing of the market changes: bids, shares and prices stay as they are. So
+time runs on to whatever comes first, an arrival, an end, an operation that is over; a period
+begins then, as the daemon's does, and one begins every interval while somebody waits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Decision, Floats
+from merkatd.market.price import PriceRule, charges
+from merkatd.placement.base.strategy import Pricing
+from merkatd.placement.registry import strategy_named
+from merkatd.policies.patience import Temper
+from simulator.baselines.queue_baselines import TooLargeError
+from simulator.market.application_choices import Asking, hopeless
+from simulator.market.tenancy import MICRO, NOWHERE, Phase, Tenancy
+from simulator.market.vm_fleet import act, columns_of, hosts_of, set_speeds, snapshot_of
+from simulator.model.simulated_cloud import RESOURCES, Cloud
+from simulator.workloads.job_applications import Application, Outcome
+
+DONE = 1e-6
+"""Seconds of work that are none."""
+IMPATIENT = 0.5
+"""After which part of its grace time an application that waits looks again."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened."""
+
+    periods: int = 0
+    """Periods that began, whether or not anything had changed."""
+    decisions: int = 0
+    """Those in which the market was decided anew."""
+    migrations: int = 0
+    suspensions: int = 0
+    """Of applications,"""
+    vm_suspensions: int = 0
+    """and of their VMs."""
+    resumes: int = 0
+    vm_resumes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MarketRun:
+    """How everybody fared, and what it took."""
+
+    outcomes: tuple[Outcome, ...]
+    counts: Counts
+    span_s: float
+    """Virtual time from the first arrival to the last end."""
+    prices: tuple[tuple[float, float], ...]
+    """(time, price of a unit of CPU), whenever it changed."""
+    spent: tuple[float, ...]
+    """Credits that each application paid."""
+
+
+def simulate(
+    applications: Sequence[Application],
+    cloud: Cloud,
+    temper: Temper,
+    rng: np.random.Generator,
+    liars: Mapping[int, float] | None = None,
+) -> MarketRun:
+    """Run the applications, which are in order of submission, to the end of the last.
+
+    `liars` multiply their limits, by row, before they say them.
+    """
+    for one in applications:
+        if one.tasks > cloud.cores:
+            raise TooLargeError(f"job {one.number} wants {one.tasks} of {cloud.cores} cores")
+    return _Run(applications, cloud, temper, rng, liars or {}).to_the_end()
+
+
+@dataclass(slots=True)
+class _Market:
+    """The last decision, and what it was made of."""
+
+    decision: Decision | None = None
+    columns: Any = None
+    bids: Floats = field(default_factory=lambda: np.zeros((0, 2)))
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Run:
+    def __init__(
+        self,
+        applications: Sequence[Application],
+        cloud: Cloud,
+        temper: Temper,
+        rng: np.random.Generator,
+        liars: Mapping[int, float],
+    ) -> None:
+        sizes = np.cumsum([0, *(one.tasks for one in applications)])
+        self.everybody = [
+            Tenancy(row, one, int(sizes[row]), one.run_s, 0) for row, one in enumerate(applications)
+        ]
+        for one in self.everybody:
+            one.balance = one.initial
+        self.cloud, self.rng = cloud, rng
+        self.hosts = hosts_of(cloud)
+        self.asking = Asking(cloud, temper, liars)
+        self.entry = strategy_named(cloud.strategy)
+        self.live: list[Tenancy] = []
+        self.arrived = 0
+        self.now_s = 0.0
+        self.period_s = -inf
+        """When the last period began."""
+        self.dirty = False
+        self.market = _Market()
+        self.counts = Counts()
+        self.prices: list[tuple[float, float]] = []
+        reserve = {RESOURCES[0]: cloud.reserve_cpu, RESOURCES[1]: cloud.reserve_memory}
+        # The paper's rule to the letter: its figures count every bid as a whole.
+        whole = cloud.rule is PriceRule.PAPER
+        pricing = Pricing(rule=cloud.rule, reserve=reserve, whole_bids=whole)
+        self.settings = type(self.entry.settings)(pricing=pricing)
+
+    def to_the_end(self) -> MarketRun:
+        """Period after period."""
+        while self.arrived < len(self.everybody) or self.live:
+            self._advance(self._next_s())
+            self._happenings()
+            self._period()
+        return MarketRun(
+            tuple(_outcome(one) for one in self.everybody),
+            self.counts,
+            self.now_s,
+            tuple(self.prices),
+            tuple(one.spent / MICRO for one in self.everybody),
+        )
+
+    def _next_s(self) -> float:
+        """When the next period begins."""
+        event_s = inf
+        if self.arrived < len(self.everybody):
+            event_s = self.everybody[self.arrived].application.submit_s
+        for one in self.live:
+            event_s = min(event_s, one.event_s(self.now_s), self._looks_s(one))
+        if self.dirty:
+            event_s = min(event_s, self.period_s + self.cloud.period_s)
+        return max(event_s, self.period_s + self.cloud.least_interval_s)
+
+    def _looks_s(self, one: Tenancy) -> float:
+        """When one that waits looks again: every period, and sooner as its grace time ends."""
+        if one.pending:
+            return self.period_s + self.cloud.period_s
+        if one.phase is not Phase.WAITING:
+            return inf
+        grace_s = one.application.due_s - self.now_s - one.left_s - one.startup_s(self.cloud)
+        if grace_s <= 0:  # nothing is to be saved any more but a part
+            return self.period_s + self.cloud.period_s
+        return self.period_s + min(grace_s * IMPATIENT, self.cloud.period_s)
+
+    def _advance(self, now_s: float) -> None:
+        """Let work be done and charge for it."""
+        self._charge(now_s - self.now_s)
+        for one in self.live:
+            done_s = one.finishes_s(self.now_s)
+            if done_s <= now_s + DONE:
+                one.left_s, one.end_s, one.phase = 0.0, done_s, Phase.OVER
+                self.dirty = True
+            else:
+                one.work(self.now_s, now_s)
+        self.now_s = now_s
+        self.live = [one for one in self.live if one.phase is not Phase.OVER]
+
+    def _charge(self, elapsed_s: float) -> None:
+        """What everybody owes for what they had."""
+        decision, columns = self.market.decision, self.market.columns
+        if decision is None or not columns.tenancies:
+            return
+        owed = charges(
+            self.market.bids,
+            decision.allocations,
+            np.tile(decision.prices[0], (len(self.market.bids), 1)),
+            elapsed_s / self.cloud.period_s,
+            inf,
+            above_bids=self.cloud.rule is PriceRule.PAPER,
+        )
+        sums = np.add.reduceat(owed.sum(axis=1), columns.starts[:-1])
+        for one, credits_ in zip(columns.tenancies, sums.tolist(), strict=True):
+            if one.phase is Phase.PLACED:
+                paid = min(round(credits_ * MICRO), one.balance)
+                one.balance -= paid
+                one.spent += paid
+
+    def _happenings(self) -> None:
+        """Arrivals, VMs that are on disk by now, applications that give up."""
+        while self.arrived < len(self.everybody):
+            one = self.everybody[self.arrived]
+            if one.application.submit_s > self.now_s:
+                break
+            self.live.append(one)
+            self.arrived += 1
+        for one in self.live:
+            one.renew(self.now_s, self.cloud.renewal_s)
+            if one.phase is Phase.SUSPENDING and one.busy_until_s[0] <= self.now_s:
+                one.phase, one.on_disk, self.dirty = Phase.WAITING, True, True
+            if hopeless(one, self.now_s, self.cloud):
+                self.dirty = self.dirty or one.phase is not Phase.WAITING
+                one.phase = Phase.OVER
+        self.live = [one for one in self.live if one.phase is not Phase.OVER]
+
+    def _period(self) -> None:
+        """What the daemon does, if anything changed since the last time."""
+        self.period_s = self.now_s
+        self.counts.periods += 1
+        asked = self.asking(self.live, self.now_s)
+        for one in asked.yielded:
+            self._suspend(one)
+        for one in asked.started:
+            self.counts.resumes += one.on_disk
+            self.counts.vm_resumes += one.application.tasks * one.on_disk
+            one.place()
+        settling = any(one.pending for one in self.live)
+        if self.dirty or settling or asked.started or asked.yielded:
+            self._decide()
+
+    def _suspend(self, one: Tenancy) -> None:
+        """Send its VMs to disk; those that have not started are just not wanted any more."""
+        if one.starting_until_s == inf and (one.host == NOWHERE).all():
+            one.phase = Phase.WAITING
+            return
+        one.phase, one.speed = Phase.SUSPENDING, 0.0
+        there = one.host != NOWHERE
+        self.counts.suspensions += 1
+        self.counts.vm_suspensions += int(there.sum())
+        on_disk_s = self.now_s + self.cloud.costs.suspend_s(one.application.memory_mib)
+        one.busy_until_s = np.full(len(one.host), on_disk_s)
+
+    def _decide(self) -> None:
+        """The heart's part, and what follows from it.
+
+        Who runs at full speed needs to bid no more than the others do: all bid what the one
+        with the lowest limit can still follow.
+        """
+        placed = [one.limit for one in self.live if one.phase is Phase.PLACED]
+        going = max(min(placed, default=0.0), self.cloud.reserve_cpu)
+        for one in self.live:
+            one.bid = going
+        columns = columns_of(self.live)
+        snapshot = snapshot_of(self.cloud, self.hosts, columns, self.now_s, self.counts.periods)
+        decision = self.entry.decide(snapshot, self.rng, self.market.memory, self.settings)
+        migrations = act(self.cloud, columns, decision, self.now_s)
+        set_speeds(self.cloud, columns, decision.allocations, self.now_s)
+        self.counts.decisions += 1
+        self.counts.migrations += migrations
+        price = float(decision.prices[0, 0])
+        if not self.prices or self.prices[-1][1] != price:
+            self.prices.append((self.now_s, price))
+        self.market = _Market(decision, columns, snapshot.vms.bid, decision.memory)
+        self.dirty = migrations > 0
+
+
+def _outcome(one: Tenancy) -> Outcome:
+    return Outcome(one.application, one.end_s, 1.0 - one.left_s / one.application.run_s)

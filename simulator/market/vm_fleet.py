@@ -1,0 +1,147 @@
+"""All VMs of the moment as a snapshot, and what a decision does to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from merkatd.cluster import Decision, Deploy, Floats, HostState, Ints, Migrate, Snapshot, VmState
+from merkatd.cluster.hosts import Hosts, Markets
+from merkatd.cluster.vms import Vms
+from simulator.market.tenancy import NOWHERE, Phase, Tenancy
+from simulator.model.simulated_cloud import CORE, RESOURCES, Cloud
+
+_BUSY, _PENDING, _RUNNING = int(VmState.BUSY), int(VmState.PENDING), int(VmState.RUNNING)
+
+
+def hosts_of(cloud: Cloud) -> Hosts:
+    """The nodes, which never change."""
+    count = cloud.nodes
+    return Hosts(
+        id=np.arange(count),
+        name=tuple(f"node{row}" for row in range(count)),
+        state=np.full(count, int(HostState.ON)),
+        market=np.zeros(count, dtype=np.int64),
+        capacity=np.tile([cloud.cpu, cloud.memory_mib], (count, 1)),
+        used=np.zeros((count, len(RESOURCES))),
+        domains={},
+        topology=np.zeros((count, 0), dtype=np.int64),
+        link_mbps=np.full(count, np.nan),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which rows of a snapshot belong to which application."""
+
+    tenancies: tuple[Tenancy, ...]
+    starts: Ints
+    """[applications + 1]: the first row of each."""
+    size: Ints
+    """[applications]"""
+
+    def spread(self, values: Sequence[float]) -> Floats:
+        """[vms]: the value of each one's application."""
+        spread: Floats = np.repeat(np.array(values, dtype=float), self.size)
+        return spread
+
+
+def columns_of(tenancies: Sequence[Tenancy]) -> Columns:
+    """Those that hold or want a place, ascending by their VMs' ids.
+
+    VMs on their way to disk are none of them: as for EDF, their cores and memory are free at
+    once, and only their application has to wait.
+    """
+    there = tuple(one for one in tenancies if one.phase is Phase.PLACED)
+    size = np.array([one.application.tasks for one in there], dtype=np.int64)
+    starts = np.zeros(len(there) + 1, dtype=np.int64)
+    np.cumsum(size, out=starts[1:])
+    return Columns(there, starts, size)
+
+
+def snapshot_of(
+    cloud: Cloud, hosts: Hosts, columns: Columns, now_s: float, period: int
+) -> Snapshot:
+    """What the daemon would observe now."""
+    there, count = columns.tenancies, int(columns.starts[-1])
+    ids = np.repeat([one.first_vm for one in there], columns.size) + (
+        np.arange(count) - np.repeat(columns.starts[:-1], columns.size)
+    )
+    host = np.concatenate([one.host for one in there]) if there else np.zeros(0, dtype=np.int64)
+    until = np.concatenate([one.busy_until_s for one in there]) if there else np.zeros(0)
+    moved_at_s = np.concatenate([one.moved_at_s for one in there]) if there else np.zeros(0)
+    state = np.where(host == NOWHERE, _PENDING, _RUNNING)
+    state[until > now_s] = _BUSY
+    memory = columns.spread([one.application.memory_mib for one in there])
+    bid = columns.spread([one.bid for one in there])
+    core = np.full(count, CORE)
+    application = np.repeat(np.array([one.row for one in there], dtype=np.int64), columns.size)
+    vms = Vms(
+        id=ids.astype(np.int64),
+        name=("",) * count,
+        state=state,
+        host=host,
+        market=np.zeros(count, dtype=np.int64),
+        bid=np.stack([bid * CORE, cloud.reserve_memory * memory], axis=1),
+        floor=np.stack([np.zeros(count), memory], axis=1),
+        cap=np.stack([core, memory], axis=1),
+        held=np.zeros((count, len(RESOURCES))),
+        application=application,
+        owner=application,
+        vcpus=np.ones(count, dtype=np.int64),
+        moved_at_s=moved_at_s,
+        movable=np.ones(count, dtype=bool),
+        requirement=np.full(count, NOWHERE),
+        role=np.full(count, NOWHERE),
+        dirty_mib_s=np.full(count, np.nan),
+        kind=np.ones(count, dtype=np.int64),
+    )
+    return Snapshot(now_s, period, RESOURCES, Markets(("simulated",)), hosts, vms)
+
+
+def act(cloud: Cloud, columns: Columns, decision: Decision, now_s: float) -> int:
+    """Begin what was decided; returns how many VMs are migrated."""
+    owner = _owners(columns)
+    for step in decision.plan.of(Deploy):
+        one, task = owner[step.vm]
+        one.deployed(task, step.host, now_s + one.startup_s(cloud))
+    migrations = decision.plan.of(Migrate)
+    for move in migrations:
+        one, task = owner[move.vm]
+        one.host[task] = move.host
+        one.moved_at_s[task] = now_s
+        one.busy_until_s[task] = now_s + cloud.costs.migrate_s(one.application.memory_mib)
+    return len(migrations)
+
+
+class _Owners:
+    """By VM id: its application and which of its tasks it is."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._there = columns.tenancies
+        self._first = np.array([one.first_vm for one in columns.tenancies], dtype=np.int64)
+
+    def __getitem__(self, vm: int) -> tuple[Tenancy, int]:
+        one = self._there[int(np.searchsorted(self._first, vm, side="right")) - 1]
+        return one, vm - one.first_vm
+
+
+def _owners(columns: Columns) -> _Owners:
+    return _Owners(columns)
+
+
+def set_speeds(cloud: Cloud, columns: Columns, allocations: Floats, now_s: float) -> None:
+    """What everybody's allocation makes of its speed: tasks work in step, the slowest counts."""
+    if not columns.tenancies:
+        return
+    memory = columns.spread([one.application.memory_mib for one in columns.tenancies])
+    until = np.concatenate([one.busy_until_s for one in columns.tenancies])
+    part = np.minimum(allocations[:, 1] / memory, 1.0)
+    thrash = np.clip(1.0 - cloud.costs.thrashing * (1.0 - part), 0.0, 1.0)
+    speed = allocations[:, 0] / CORE * thrash
+    starting = columns.spread([one.starting_until_s for one in columns.tenancies])
+    migrating = (until > now_s) & (starting <= now_s)
+    speed = np.where(migrating, speed * cloud.costs.migrating_speed, speed)
+    slowest = np.minimum.reduceat(speed, columns.starts[:-1])
+    for one, value in zip(columns.tenancies, slowest.tolist(), strict=True):
+        one.speed = value if one.starting_until_s < np.inf else 0.0

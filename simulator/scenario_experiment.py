@@ -1,0 +1,94 @@
+"""An experiment that a scenario file describes: systems side by side at each level."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from merkatd.policies.patience import Temper
+from simulator.experiments import experiment
+from simulator.experiments.compared_systems import run
+from simulator.experiments.experiment import (
+    Experiment,
+    Grid,
+    Options,
+    Panel,
+    Report,
+    Row,
+    Rows,
+    Task,
+)
+from simulator.scenario import scenario_of
+
+COLUMNS = (
+    ("deadlines met, %", "met", ".2f"),
+    ("satisfaction", "satisfaction", ".0f"),
+    ("suspensions", "suspensions", ".0f"),
+    ("migrations an hour", "migrations_h", ".1f"),
+)
+
+
+def described(path: Path) -> Experiment:
+    """What the file describes. Raises ScenarioError, or OSError."""
+    scenario = scenario_of(path)
+    return Experiment(scenario.name, f"as {path} says", tasks, measure, report)
+
+
+def tasks(options: Options) -> Sequence[Task]:
+    """Each system at each level, seed by seed."""
+    scenario = scenario_of(_file(options))
+    return [
+        Task(system, level, seed)
+        for seed in range(options.seeds)
+        for level in scenario.levels
+        for system in scenario.systems
+    ]
+
+
+def measure(task: Task, options: Options) -> Row:
+    """One of them."""
+    scenario = scenario_of(_file(options))
+    applications = scenario.applications(task.seed, task.level)
+    return run(task.system, applications, scenario.cloud, Temper(), task.seed)
+
+
+def report(rows: Rows, options: Options) -> Report:  # noqa: ARG001 - the same for all
+    """A table and a plot."""
+    systems, over = experiment.systems(rows), experiment.levels(rows)
+
+    def cell(system: str, level: float, name: str, form: str) -> str:
+        known = all(name in row for task, row in rows.items() if task.system == system)
+        return experiment.cell(rows, name, system, level, form) if known else "-"
+
+    return Report(
+        (
+            Grid(
+                "By the level at which times between arrivals are scaled",
+                ("level", "system", *(title for title, _, _ in COLUMNS)),
+                tuple(
+                    (
+                        f"{level:g}",
+                        system,
+                        *(cell(system, level, name, form) for _, name, form in COLUMNS),
+                    )
+                    for level in over
+                    for system in systems
+                ),
+            ),
+        ),
+        (),
+        tuple(
+            Panel(
+                title,
+                "times between arrivals, scaled by",
+                title,
+                tuple(experiment.curve(rows, name, system, over) for system in systems),
+                falling=True,
+            )
+            for title, name, _ in COLUMNS[:2]
+        ),
+    )
+
+
+def _file(options: Options) -> Path:
+    if options.scenario is None:
+        raise ValueError("a scenario is run from its file")
+    return options.scenario
