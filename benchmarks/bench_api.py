@@ -29,8 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.support.measurement import Figures
 from merkatd.api.http.settings import Settings
 from merkatd.api.xmlrpc.dispatch import Dispatch, serve
+from merkatd.base.clock import asyncio_reactor
 from merkatd.cluster import Decision, Plan, Snapshot
-from merkatd.commands.reactor import asyncio_reactor
 from merkatd.embedded.cloud import Cloud
 from merkatd.embedded.memory_transport import MemoryTransport
 from merkatd.market.market_view import view_of

@@ -22,8 +22,8 @@ if find_spec("libvirt") is None:
     sys.exit("benchmarks/bench_limits.py needs libvirt-python: pip install 'merkat[kvm]'")
 
 from benchmarks.support.measurement import Figures
+from merkatd.base.clock import asyncio_reactor
 from merkatd.cluster import Limit
-from merkatd.commands.reactor import asyncio_reactor
 from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings
 from tests.hypervisor.bed import limit
 from tests.hypervisor.double import DoubleHost

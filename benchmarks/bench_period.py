@@ -27,8 +27,7 @@ from twisted.internet.task import Clock
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
-from merkatd.base.clock import Executor, Inline, Threads
-from merkatd.commands.reactor import asyncio_reactor
+from merkatd.base.clock import Executor, Inline, Threads, asyncio_reactor
 from merkatd.currency.settings import Money
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from merkatd.commands.complaints import WRONG_WORDS, complain
-from merkatd.commands.parsers import Parser
+from merkatd.commands.terminal.command_parser import WRONG_WORDS, Parser, complain
 from onegroup import create_verb, edit_verbs, help_verbs, show_verbs
 from onegroup.verb import named, program
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TypedDict
 
 from merkatd.client import Groups
-from merkatd.commands import words
-from merkatd.commands.complaints import DONE, WRONG_WORDS, complain
-from merkatd.commands.table.columns import short
+from merkatd.commands.terminal import command_parser
+from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.table_columns import short
 from onegroup.help_verbs import elsewhere
 from onegroup.verb import TemplateError, Verb, add_endpoint, asked, program
 
@@ -73,11 +73,17 @@ def add_rate_and_number(parser: argparse.ArgumentParser) -> None:
         "--srate",
         dest="rate",
         metavar="RATE",
-        type=words.bid,
+        type=command_parser.bid,
         help="the spending rate: credits for each core that its VMs use for a period",
     )
     parser.add_argument(
-        "-n", "-nvm", "--nvm", dest="count", metavar="COUNT", type=words.whole, help="how many VMs"
+        "-n",
+        "-nvm",
+        "--nvm",
+        dest="count",
+        metavar="COUNT",
+        type=command_parser.whole,
+        help="how many VMs",
     )
 
 

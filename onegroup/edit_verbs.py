@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable
 
 from merkatd.client import Group, Groups
-from merkatd.commands import words
-from merkatd.commands.complaints import DONE, WRONG_WORDS, complain
-from merkatd.commands.table.screen import plain
+from merkatd.commands.terminal import command_parser
+from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.screen_text import plain
 from onegroup.create_verb import add_rate_and_number
 from onegroup.verb import NotDoneError, Verb, add_endpoint, add_group, asked, id_of, program
 
@@ -26,7 +26,7 @@ End groups and all their VMs, for good. It asks before, unless --yes is said.
 
 def _ids(text: str) -> list[int]:
     """VMs, as 17,18."""
-    return [words.whole(word) for word in text.split(",")]
+    return [command_parser.whole(word) for word in text.split(",")]
 
 
 def _add_edit(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def _add_delete(parser: argparse.ArgumentParser) -> None:
         "groups",
         metavar="GROUP",
         nargs="+",
-        type=words.reference,
+        type=command_parser.reference,
         help="its id or its name; several are deleted one after the other",
     )
     parser.add_argument("-y", "--yes", action="store_true", help="don't ask")
@@ -135,7 +135,7 @@ def _octet(text: str) -> str:
 RENAME = _verb(
     "rename",
     "call a group otherwise",
-    (("name", "NAME", "its new name", words.reference),),
+    (("name", "NAME", "its new name", command_parser.reference),),
     lambda groups, group, given: groups.rename(group, given.name),
 )
 CHMOD = _verb(
@@ -147,12 +147,12 @@ CHMOD = _verb(
 CHOWN = _verb(
     "chown",
     "give a group to another user",
-    (("user", "USERID", _USER, words.whole),),
+    (("user", "USERID", _USER, command_parser.whole),),
     lambda groups, group, given: groups.chown(group, given.user),
 )
 CHGRP = _verb(
     "chgrp",
     "let a group's permissions speak of another group of users",
-    (("user_group", "GROUPID", _USER_GROUP, words.whole),),
+    (("user_group", "GROUPID", _USER_GROUP, command_parser.whole),),
     lambda groups, group, given: groups.chown(group, _STAYS, given.user_group),
 )

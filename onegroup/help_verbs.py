@@ -5,11 +5,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from merkatd.commands.complaints import DONE, WRONG_WORDS, complain
-from merkatd.commands.roff import page
-from merkatd.commands.scripts import SHELLS
-from merkatd.commands.table.columns import short
-from merkatd.commands.words_of import words_of
+from merkatd.commands.terminal.command_model import words_of
+from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.completion_scripts import SHELLS
+from merkatd.commands.terminal.manual_pages import page
+from merkatd.commands.terminal.table_columns import short
 from onegroup.verb import NAME, Verb, program
 
 _LONGEST_LINE = 256

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from merkatd.base.quantities import credits_text, time_text
 from merkatd.client import Groups
-from merkatd.commands import words
-from merkatd.commands.complaints import DONE
-from merkatd.commands.output import (
+from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal.command_parser import DONE
+from merkatd.commands.terminal.output import (
     add_output,
     chosen_columns,
     chosen_filters,
     lines_in_form,
     print_lines,
 )
-from merkatd.commands.table import Column, Kind, Table, to_text
-from merkatd.commands.table.columns import credits_text, figure, time_text
+from merkatd.commands.terminal.table_columns import figure
 from onegroup.verb import Verb, add_endpoint, add_group, asked, id_of
 
 GROUPS = Table(
@@ -82,7 +82,7 @@ def _add_watch(parser: argparse.ArgumentParser) -> None:
         "group",
         metavar="GROUP",
         nargs="?",
-        type=words.reference,
+        type=command_parser.reference,
         help="its id or its name; without one: all",
     )
     _add_list(parser)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from merkatd.client import Groups, Merkat, MerkatError
-from merkatd.commands import words
-from merkatd.commands.complaints import NOT_DONE, WRONG_WORDS, complain
-from merkatd.commands.output import WordsError
-from merkatd.commands.table.columns import short
+from merkatd.commands.terminal import command_parser
+from merkatd.commands.terminal.command_parser import NOT_DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.output import WordsError
+from merkatd.commands.terminal.table_columns import short
 
 NAME, BESIDE = "onegroup", "merkat-onegroup"
 
@@ -57,7 +57,9 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
 
 def add_group(parser: argparse.ArgumentParser) -> None:
     """The word that most verbs are about."""
-    parser.add_argument("group", metavar="GROUP", type=words.reference, help="its id or its name")
+    parser.add_argument(
+        "group", metavar="GROUP", type=command_parser.reference, help="its id or its name"
+    )
 
 
 def asked(verb: str, arguments: argparse.Namespace, work: Callable[[Groups], int]) -> int:

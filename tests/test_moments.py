@@ -12,11 +12,11 @@ from merkatd.base.quantities import (
     LONGEST_S,
     OutOfBoundsError,
     bounded,
+    time_text,
     utc,
     utc_text,
 )
 from merkatd.base.toml_reader import duration
-from merkatd.commands.table.columns import time_text
 from merkatd.fleets.vm_template_text import TemplateError
 from merkatd.platforms.lifecycle.platform_template import Moment
 from merkatd.platforms.lifecycle.template_reader import (

@@ -1,5 +1,6 @@
 """Clocks and executors as they are handed in: protocols, threads, inline execution, the reactor."""
 
+import time
 from collections.abc import Callable
 from threading import Thread
 from typing import Any, Protocol, TypeVar
@@ -90,3 +91,22 @@ class Inline:
 
     def stop(self) -> None:
         """Nothing is held."""
+
+
+def asyncio_reactor() -> Any:
+    """Install it; to be called once, before anything has imported the reactor.
+
+    Its time only goes forward. Twisted's own is the wall clock: where that is set back by an hour,
+    no call that was planned is made for an hour.
+    """
+    from twisted.internet import asyncioreactor  # noqa: PLC0415 - installing must come first
+    from twisted.internet.main import installReactor  # noqa: PLC0415 - so must this
+
+    class Steady(asyncioreactor.AsyncioSelectorReactor):
+        seconds = staticmethod(time.monotonic)
+
+    install: Any = installReactor  # Twisted gives it no type
+    install(Steady())
+    from twisted.internet import reactor  # noqa: PLC0415 - the one just installed
+
+    return reactor

@@ -10,13 +10,14 @@ What a setting is measured in is the end of its name in the code (`interval_s`,
 
 import math
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from math import isnan
-from typing import Final
+from typing import Any, Final
 
 LONGEST_S: Final = 3_650 * 86_400.0
 """Ten years: the longest duration that anything may be given."""
@@ -191,3 +192,13 @@ def key_of(name: str) -> str:
     """The key in the file of the setting of this name."""
     unit = unit_of(name)
     return name if unit is None or unit.in_key else name.removesuffix(unit.suffix)
+
+
+def credits_text(value: Any) -> str:
+    """Credits as people read them: four digits that count."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def time_text(value: Any) -> str:
+    """A time as people read it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(bounded(value)))

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from merkatd.commands.output import rows_of
-from merkatd.commands.table import Column, Kind, to_text
-from merkatd.commands.table.screen import plain
-from merkatd.commands.wrapping import wrapped
+from merkatd.commands.terminal import Column, Kind, to_text
+from merkatd.commands.terminal.output import rows_of
+from merkatd.commands.terminal.screen_text import plain, wrapped
 
 _ALWAYS = ("deploy", "migrate")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from merkatd.api.control.control_client import ControlError, ask
-from merkatd.commands.table.screen import width
+from merkatd.commands.terminal.screen_text import width
 from tests.commands.asking import Said
 from tests.daemon.processes import Program, until
 

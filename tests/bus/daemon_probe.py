@@ -14,9 +14,9 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger, globalLogBeginner, textFileLogObserver
 
+from merkatd.base.clock import asyncio_reactor
 from merkatd.bus.platform_processes import PlatformProcesses
 from merkatd.bus.settings import Settings
-from merkatd.commands.reactor import asyncio_reactor
 from merkatd.protocol.platform_messages import Action, Outcome, SetSize
 from tests.bus.rig import assignment, news, parts, watched
 

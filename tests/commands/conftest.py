@@ -33,7 +33,7 @@ def settled() -> Iterator[Daemon]:
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     """The same, for one test alone; commands ask it."""
     made = contended()
-    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     yield made
     made.frontend.close()
 
@@ -48,5 +48,5 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def asked(settled: Daemon, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """Commands that ask the settled daemon."""
-    monkeypatch.setattr("merkatd.commands.asking.ask", settled.ask)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", settled.ask)
     return shell

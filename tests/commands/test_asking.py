@@ -241,7 +241,7 @@ class TestDaemon:
     def test_before_the_first_period(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         """What can be said is said; the rest asks for a moment."""
         new = Daemon()
-        monkeypatch.setattr("merkatd.commands.asking.ask", new.ask)
+        monkeypatch.setattr("merkatd.commands.ask_daemon.ask", new.ask)
         assert "period             -" in shell.ok("status").out
         assert "There was no period yet." in shell.ok("top --once").out
         assert shell.ok("plan").out.startswith("Period 1, ")

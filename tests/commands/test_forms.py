@@ -8,8 +8,8 @@ import pytest
 from lxml import etree
 
 from merkatd.cli import parser
-from merkatd.commands.table.screen import width
-from merkatd.commands.words_of import Command, words_of
+from merkatd.commands.terminal.command_model import Command, words_of
+from merkatd.commands.terminal.screen_text import width
 from tests.commands.asking import Daemon, Shell
 
 VIEWS = {
@@ -140,7 +140,7 @@ def test_following_shows_it_again_until_interrupted(
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("merkatd.commands.view.sleep", sleep)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.sleep", sleep)
     said = asked("list", "hosts", "--csv", "--no-header", "-l", "ID", "-d", "5")
     assert (said.code, said.lines, waits) == (130, ["0", "1"] * 3, [5.0] * 3)
 

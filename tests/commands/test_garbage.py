@@ -11,7 +11,7 @@ import pytest
 
 from merkatd.api.control.control_client import ControlError
 from merkatd.cli import COMMANDS, parser
-from merkatd.commands.words_of import Argument, Command, words_of
+from merkatd.commands.terminal.command_model import Argument, Command, words_of
 from tests.commands.asking import Daemon, Shell
 
 PROGRAM = words_of(parser())

@@ -99,7 +99,7 @@ def test_a_host_can_be_drained_before_there_was_a_period(
 ) -> None:
     """A daemon that was started paused, or stands by, keeps to it from its first period on."""
     daemon = Daemon()
-    monkeypatch.setattr("merkatd.commands.asking.ask", daemon.ask)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", daemon.ask)
     vm = daemon.frontend.vm()
     assert shell.ok("host drain host000").out == "host000 is drained: no VM is there.\n"
     daemon.period(2)

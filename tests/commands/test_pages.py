@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from merkatd.cli import COMMANDS, parser
-from merkatd.commands.roff import page
-from merkatd.commands.scripts import bash, zsh
-from merkatd.commands.words_of import Command, words_of
+from merkatd.commands.terminal.command_model import Command, words_of
+from merkatd.commands.terminal.completion_scripts import bash, zsh
+from merkatd.commands.terminal.manual_pages import page
 from tests.commands.asking import Shell
 
 PROGRAM = words_of(parser())

@@ -31,7 +31,7 @@ class Platforms(Daemon):
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Platforms]:
     """One for each test; commands ask it."""
     made = Platforms()
-    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     yield made
     made.site.close()
 

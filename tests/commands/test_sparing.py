@@ -9,8 +9,8 @@ import pytest
 from twisted.internet import tcp
 from twisted.logger import Logger, formatEvent
 
-from merkatd.commands.sparing import Sparing
-from merkatd.commands.written import Written
+from merkatd.commands.programs.run_command import Written
+from merkatd.commands.terminal.log_throttle import Sparing
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import Daemon
 
@@ -76,7 +76,7 @@ def test_the_daemons_log_is_written_so(tmp_path: Path, monkeypatch: pytest.Monke
     """The file has one such line."""
     begun: list[Any] = []
     beginner = SimpleNamespace(beginLoggingTo=lambda observers, **_: begun.extend(observers))
-    monkeypatch.setattr("merkatd.commands.written.globalLogBeginner", beginner)
+    monkeypatch.setattr("merkatd.commands.programs.run_command.globalLogBeginner", beginner)
     file = tmp_path / "log"
     written = Written(Config(daemon=Daemon(log_file=str(file))))
     written.begin()

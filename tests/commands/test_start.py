@@ -18,7 +18,7 @@ def test_nothing_large_is_imported(command: str, tmp_path: Path) -> None:
     asked = (
         "import sys; from merkatd.cli import parser;"
         f" parser([{command!r}]);"
-        " from merkatd.commands.configured import daemon_socket;"
+        " from merkatd.commands.ask_daemon import daemon_socket;"
         f" from pathlib import Path; assert daemon_socket('x', Path({str(file)!r}));"
         " print(*{name.partition('.')[0] for name in sys.modules})"
     )

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from merkatd.commands import words
-from merkatd.commands.table import Column, Kind, Table, to_csv, to_text
-from merkatd.commands.table.screen import cut, padded, plain, width
-from merkatd.commands.table.spark import spark
+from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_csv, to_text
+from merkatd.commands.terminal.screen_text import cut, padded, plain, spark, width
 
 TABLE = Table(
     "THING",
@@ -108,16 +106,16 @@ def test_how_people_read_it(kind: Kind, value: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("read", "text", "value"),
     [
-        (words.whole, "7", 7),
-        (words.bid, "1e3", 1000.0),
-        (words.delay, "0.5", 0.5),
-        (words.periods, "7", (7, 7)),
-        (words.periods, "7-9", (7, 9)),
-        (words.since, "90m", ("ago", 5400.0)),
-        (words.since, "1.5h", ("ago", 5400.0)),
-        (words.since, "2d", ("ago", 172_800.0)),
-        (words.since, "2w", ("ago", 1_209_600.0)),
-        (words.reference, "web-0", "web-0"),
+        (command_parser.whole, "7", 7),
+        (command_parser.bid, "1e3", 1000.0),
+        (command_parser.delay, "0.5", 0.5),
+        (command_parser.periods, "7", (7, 7)),
+        (command_parser.periods, "7-9", (7, 9)),
+        (command_parser.since, "90m", ("ago", 5400.0)),
+        (command_parser.since, "1.5h", ("ago", 5400.0)),
+        (command_parser.since, "2d", ("ago", 172_800.0)),
+        (command_parser.since, "2w", ("ago", 1_209_600.0)),
+        (command_parser.reference, "web-0", "web-0"),
     ],
 )
 def test_words_that_are_right(read: Callable[[str], Any], text: str, value: Any) -> None:
@@ -129,13 +127,13 @@ def test_words_that_are_right(read: Callable[[str], Any], text: str, value: Any)
 def test_words_are_read_or_refused(text: str) -> None:
     """Never anything else, whatever they are."""
     for read in (
-        words.whole,
-        words.count,
-        words.bid,
-        words.delay,
-        words.reference,
-        words.periods,
-        words.since,
+        command_parser.whole,
+        command_parser.count,
+        command_parser.bid,
+        command_parser.delay,
+        command_parser.reference,
+        command_parser.periods,
+        command_parser.since,
     ):
         with contextlib.suppress(argparse.ArgumentTypeError):
             read(text)

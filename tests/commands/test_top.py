@@ -35,7 +35,7 @@ class TestTop:
             assert seconds == 2.0
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("merkatd.commands.top.sleep", sleep)
+        monkeypatch.setattr("merkatd.commands.status_commands.sleep", sleep)
         said = asked("top")
         assert said.code == 130
         assert said.out.startswith("merkatd  period 4")

@@ -21,7 +21,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     for number in range(2):
         made.frontend.vm(NAME=f"web-{number}")
     made.period(3)
-    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     yield made
     made.frontend.close()
 

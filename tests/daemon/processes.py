@@ -25,7 +25,13 @@ TICK_S = 0.02
 
 _FORKS = multiprocessing.get_context("forkserver")
 # The command line imports a command when it is given.
-_FORKS.set_forkserver_preload([__name__, "merkatd.commands.embedded", "merkatd.commands.run"])
+_FORKS.set_forkserver_preload(
+    [
+        __name__,
+        "merkatd.commands.programs.embedded_command",
+        "merkatd.commands.programs.run_command",
+    ]
+)
 
 
 def until(

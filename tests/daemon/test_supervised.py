@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from merkatd.commands.supervisor import Supervisor
+from merkatd.commands.programs.run_command import Supervisor
 
 PATIENCE_S = 120.0
 

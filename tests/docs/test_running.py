@@ -46,7 +46,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
         made.frontend.vm(1.0 + number, VCPU=4, NAME=f"web-{number}")
     made.frontend.vm(3.0, NAME="big", MEMORY=20_000, MERKAT_MIN_MEMORY=10_000)
     made.period(3)
-    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     monkeypatch.chdir(tmp_path)
     made.answer("snapshot")
     for name in ("FILE", "cloud.json"):

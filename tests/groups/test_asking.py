@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from merkatd.commands import explain, list_tables, plan_text, quote, top_frame
-from merkatd.commands.output import rows_of
-from merkatd.commands.table import to_text
+from merkatd.commands import list_command, market_commands, plan_text, status_commands, vm_commands
+from merkatd.commands.terminal import to_text
+from merkatd.commands.terminal.output import rows_of
 from merkatd.service import DaemonQuestions, QuestionError
 from tests.groups.site import Site, template
 
@@ -54,19 +54,19 @@ def test_lists_and_top(asked: Asked) -> None:
     (row,) = rows_of(asked.ask("applications"))
     assert row["cost"] == 420.0
     assert row["lasts"] == pytest.approx(row["balance"] / 420.0)
-    head, *lines = to_text(list_tables.VMS.chosen("ID,RATE,COST"), list(rows.values()), 80)
+    head, *lines = to_text(list_command.VMS.chosen("ID,RATE,COST"), list(rows.values()), 80)
     assert head.split() == ["ID", "RATE", "COST"]
     assert [str(asked.shared), "60", "120"] in [line.split() for line in lines]
-    frame = top_frame.frame(asked.ask("overview"), 200, None)
+    frame = status_commands.frame(asked.ask("overview"), 200, None)
     assert any("RATE" in line and "COST" in line for line in frame)
 
 
 def test_where_shares_are_charged_nothing_is_said_of_rates() -> None:
     """The column is not there, and prices are what they were."""
     row = {"rate": None, "cost": 1.0}
-    columns = list_tables.VMS.default()
+    columns = list_command.VMS.default()
     assert "RATE" in [column.name for column in columns]
-    frame = top_frame._vms([dict.fromkeys([c.key for c in columns]) | row], 200)
+    frame = status_commands._vms([dict.fromkeys([c.key for c in columns]) | row], 200)
     assert "RATE" not in frame[0]
 
 
@@ -75,7 +75,7 @@ def test_explain(asked: Asked) -> None:
     answer = asked.ask("explain", vm=str(asked.shared))
     assert answer["bid_source"] == f"group {asked.group_id}"
     assert (answer["rate"], answer["cost"]) == (60.0, 120.0)
-    page = " ".join("\n".join(explain._text(answer, None)).split())
+    page = " ".join("\n".join(vm_commands._explain_text(answer, None)).split())
     assert "at most 120 credits a period, 60 for each core that it uses" in page
     assert "cpu: floor 0, cap 300, costs at most 120 a period" in page
     assert "memory: floor 1,024, cap 1,024, is not sold; why not more: it is all" in page
@@ -88,7 +88,10 @@ def test_a_quote_for_a_vm_of_a_group(asked: Asked) -> None:
     assert (cpu["share"], cpu["price"], cpu["cost"]) == pytest.approx((240.0, 0.9, 216.0))
     assert (memory["share"], memory["cost"]) == (1024.0, 0.0)
     assert (answer["rate"], answer["cost"]) == pytest.approx((90.0, 216.0))
-    assert "at most 216 credits a period, 90 for each core" in quote._text(answer, 100)[0]
+    assert (
+        "at most 216 credits a period, 90 for each core"
+        in market_commands._quote_text(answer, 100)[0]
+    )
 
 
 def test_a_quote_is_what_comes_of_it(asked: Asked) -> None:

@@ -13,7 +13,7 @@ from tests.commands.asking import Daemon, Shell
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     """Two hosts, two VMs that wait; commands ask it."""
     made = Daemon()
-    monkeypatch.setattr("merkatd.commands.asking.ask", made.ask)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", made.ask)
     for name in ("web", "db"):
         made.frontend.vm(NAME=name)
     yield made
@@ -130,5 +130,5 @@ def test_who_is_not_asked_about_the_mode_is_not_disturbed(
         return daemon.ask(path, question, arguments)  # type: ignore[arg-type]
 
     daemon.period()
-    monkeypatch.setattr("merkatd.commands.asking.ask", ask)
+    monkeypatch.setattr("merkatd.commands.ask_daemon.ask", ask)
     assert shell.ok("list hosts").lines

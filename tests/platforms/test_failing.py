@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from merkatd.commands.platform_text import lines_of
+from merkatd.commands.platform_command import lines_of
 from merkatd.platforms.platform_views import Row, shown
 from merkatd.protocol.platform_messages import Report, SetBids
 from tests.platforms.site import Site

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs, formatEvent
 
-from merkatd.commands.platform_text import lines_of
+from merkatd.commands.platform_command import lines_of
 from merkatd.platforms import announcements, tenant_orders
 from merkatd.platforms.lifecycle import claims, funds, period_review
 from merkatd.platforms.platform_views import Row

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from merkatd.commands.list_tables import VMS
-from merkatd.commands.table.columns import present
-from merkatd.commands.top_frame import frame
+from merkatd.commands.list_command import VMS
+from merkatd.commands.status_commands import frame
+from merkatd.commands.terminal.table_columns import present
 from merkatd.currency.credits import month_of
 from merkatd.currency.settings import Money
 from merkatd.ledger import statement

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.commands.complaints import CONFIGURATION
+from merkatd.commands.terminal.command_parser import CONFIGURATION
 from merkatd.config.configuration import Config
 
 FILES = Path(__file__).parents[2] / "systemd"

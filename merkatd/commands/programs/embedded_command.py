@@ -1,25 +1,26 @@
-"""`merkatd embedded`: an embedded cloud as a process of its own."""
+"""`embedded`."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.task import LoopingCall
 
+from merkatd.base.clock import asyncio_reactor
+from merkatd.commands.terminal.command_verb import Verb
 from merkatd.daemon.interpreter import Garbage
+from merkatd.daemon.safe_files import keep_private
 from merkatd.embedded import cloud_file
 from merkatd.embedded.cloud import Cloud
 from merkatd.embedded.cloud_file import clock_of, open_cloud
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.rpc_server import Server, serve
 from merkatd.embedded.state_file import SqliteStore, StateError
-
-if TYPE_CHECKING:
-    import argparse
 
 _REST_S = 60.0
 """Between two looks at whether a whole collection of garbage is due."""
@@ -97,3 +98,25 @@ def _cloud(arguments: argparse.Namespace, store: SqliteStore | None, reactor: An
     )
     clock = clock_of(arguments.speed, store, reactor)
     return open_cloud(clock, plan, arguments.password, arguments.seed, store)
+
+
+def add_embedded_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    add_arguments(parser)
+
+
+def run_embedded(arguments: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    keep_private()
+    asyncio_reactor()
+    return run(arguments)
+
+
+EMBEDDED = Verb(
+    "embedded",
+    summary="run an embedded OpenNebula-compatible cloud",
+    description="""\
+`merkatd embedded`: an embedded cloud as a process of its own.""",
+    add_arguments=add_embedded_arguments,
+    run=run_embedded,
+)

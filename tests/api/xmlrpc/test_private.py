@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from merkatd.commands.private import close_to_others, keep_private
+from merkatd.daemon.safe_files import close_to_others, keep_private
 from tests.api.xmlrpc.site import Site
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -1,0 +1,283 @@
+"""`plan`, `snapshot`."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from merkatd.cluster import Snapshot
+from merkatd.cluster.snapshot import SnapshotError
+from merkatd.cluster.snapshot_json import loads
+from merkatd.cluster.snapshot_npz import from_npz, to_npz
+from merkatd.commands.ask_daemon import Ask, add_config, add_view, answered, show_view, user
+from merkatd.commands.plan_text import plan_lines
+from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal.command_parser import DONE, NotDoneError
+from merkatd.commands.terminal.command_verb import Verb
+from merkatd.commands.terminal.output import WordsError, rows_of
+from merkatd.placement import STRATEGIES, strategy_named
+from merkatd.placement.registry import DEFAULT, warm_up
+from merkatd.service.market.plans import Costs, at_price, plan_value
+
+STANDING = Table(
+    "PROPOSED",
+    (
+        Column("NUMBER", "number", Kind.WHOLE, "the step's number, for --skip"),
+        Column("KIND", "kind", Kind.TEXT, "what would be done"),
+        Column("VM", "vm", Kind.WHOLE, "the VM's id"),
+        Column("NAME", "name", Kind.TEXT, "the VM's name", least=6),
+        Column("FROM", "source", Kind.TEXT, "the host it would leave", least=6),
+        Column("HOST", "host", Kind.TEXT, "the host it would go to", least=6),
+        Column("SKIPPED", "skipped", Kind.TEXT, "whether it was left out", default=False),
+        Column("BECAME", "became", Kind.TEXT, "what became of it", least=8, optional=True),
+        Column("REASON", "reason", Kind.TEXT, "why", least=30),
+    ),
+)
+
+
+def show_standing_plan(arguments: argparse.Namespace) -> int:
+    """Show the newest plan, whatever became of it."""
+    return show_view(
+        "plan",
+        arguments,
+        STANDING,
+        lambda ask: ask("standing_plan"),
+        rows=lambda answer: answer["steps"],
+        text=_text,
+        whole=True,
+    )
+
+
+def answer_standing_plan(arguments: argparse.Namespace) -> int:
+    """Approve of the plan that waits, or refuse it."""
+
+    def give(ask: Ask) -> int:
+        skip = arguments.skip or None
+        if arguments.action == "refuse" and skip:
+            raise NotDoneError("--skip: only with approve; a plan is refused as a whole")
+        given = ask(f"{arguments.action}_plan", plan=arguments.plan, skip=skip, who=user())
+        print("\n".join(_answered(given)))
+        return DONE
+
+    return answered("plan", arguments, give)
+
+
+def _answered(plan: Any) -> list[str]:
+    steps = rows_of(plan["steps"])
+    if plan["state"] == "refused":
+        return [f"Plan {plan['plan']} is refused: nothing of it is done, nor proposed again alone."]
+    kept = [step for step in steps if not step["skipped"]]
+    head = f"Plan {plan['plan']} is approved: {len(kept)} of {len(steps)} steps"
+    steps_kept = [f"  {step['number']:3} {_words(step)}" for step in kept]
+    return [f"{head}, each judged again before it is sent.", *steps_kept]
+
+
+def _words(step: Any) -> str:
+    where = "" if step["host"] is None else f" to {step['host']}"
+    return f"{step['kind']} VM {step['vm']}{where}"
+
+
+def _text(plan: Any, cells: int | None) -> Sequence[str]:
+    by = "" if plan["who"] is None else f", answered by {plan['who']}"
+    head = f"Plan {plan['plan']} of period {plan['period']} is {plan['state']}{by}"
+    steps = rows_of(plan["steps"])
+    return [head, *to_text(STANDING.default(), steps, cells)]
+
+
+PLAN_TABLE = Table(
+    "STEP",
+    (
+        Column("KIND", "kind", Kind.TEXT, "what would be done"),
+        Column("VM", "vm", Kind.WHOLE, "the VM's id"),
+        Column("NAME", "name", Kind.TEXT, "the VM's name", least=6),
+        Column("FROM", "source", Kind.TEXT, "the host it would leave", least=6),
+        Column("HOST", "host", Kind.TEXT, "the host it would go to", least=6),
+        Column("GAIN", "gain", Kind.CREDITS, "what a migration is worth", optional=True),
+        Column("COST", "cost", Kind.CREDITS, "credits a period that a deployed VM would cost"),
+        Column(
+            "RATE",
+            "rate",
+            Kind.CREDITS,
+            "credits for each core that it uses, where use is charged and COST is the most",
+            sometimes=True,
+        ),
+        Column("MOVES", "moves_mib", Kind.NUMBER, "MiB that a migration carries", optional=True),
+        Column("REASON", "reason", Kind.TEXT, "why", least=40),
+        Column("ID", "id", Kind.TEXT, "the step's id", default=False),
+        Column("AFTER", "after", Kind.LIST, "the steps that must come first", default=False),
+    ),
+)
+
+
+def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "action",
+        metavar="ACTION",
+        nargs="?",
+        choices=("show", "approve", "refuse"),
+        help="show the plan that waits in mode ask, approve of it, or refuse it",
+    )
+    parser.add_argument(
+        "--plan",
+        metavar="N",
+        type=command_parser.count,
+        help="with approve and refuse: only if this is the plan that waits",
+    )
+    parser.add_argument(
+        "--skip",
+        metavar="N",
+        type=command_parser.count,
+        nargs="+",
+        default=[],
+        help="with approve: the steps with these numbers are not done",
+    )
+    parser.add_argument(
+        "--snapshot",
+        metavar="FILE",
+        help="decide from this cloud instead, JSON or the compact form (.npz); - reads standard"
+        " input",
+    )
+    parser.add_argument(
+        "--strategy",
+        metavar="NAME",
+        choices=tuple(STRATEGIES),
+        help="with --snapshot: "
+        + "; ".join(f"{entry.name}: {entry.summary}" for entry in STRATEGIES.values()),
+    )
+    parser.add_argument(
+        "--rows",
+        metavar="N",
+        type=command_parser.whole,
+        default=20,
+        help="how many VMs to list, those with the largest error first (default: 20)",
+    )
+    add_view(parser, {"plan": PLAN_TABLE, "show": STANDING})
+
+
+def run_plan(arguments: argparse.Namespace) -> int:
+    """Decide, or let the daemon decide, and print; or answer the plan that waits."""
+    if arguments.action == "show":
+        return show_standing_plan(arguments)
+    if arguments.action is not None:
+        return answer_standing_plan(arguments)
+    return show_view(
+        "plan",
+        arguments,
+        PLAN_TABLE,
+        lambda ask: _plan(ask, arguments),
+        rows=lambda answer: answer["steps"],
+        text=lambda answer, cells: plan_lines(answer, arguments.rows, cells),
+        whole=True,
+    )
+
+
+def _plan(ask: Ask, arguments: argparse.Namespace) -> Any:
+    if arguments.snapshot is None:
+        if arguments.strategy is not None:
+            raise WordsError("--strategy: only with --snapshot; the daemon's own is configured")
+        return ask("plan")
+    try:
+        snapshot = _read(arguments.snapshot)
+    except (OSError, SnapshotError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise NotDoneError(f"{arguments.snapshot}: {reason}") from None
+    return decided(snapshot, arguments.strategy or DEFAULT)
+
+
+def decided(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """The strategy's decision with its default settings, as JSON has it."""
+    entry = strategy_named(name)
+    warm_up(entry)
+    begin = time.perf_counter()
+    decision = entry.decide(snapshot, np.random.default_rng(snapshot.period))
+    took_ms = (time.perf_counter() - begin) * 1e3
+    # Where use is charged, a snapshot does not say over how many VMs a rate is spread.
+    unknown = np.full(len(snapshot.vms), np.nan)
+    if entry.by_use:
+        costs = Costs(unknown, unknown)
+    else:
+        costs = at_price(snapshot, decision, entry.settings.pricing)
+    return plan_value(snapshot, decision, decision.plan, name, took_ms, decision.reasons, costs)
+
+
+def _read(name: str) -> Snapshot:
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    if data.startswith(b"PK"):
+        return from_npz(data)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise SnapshotError(f"neither JSON in UTF-8 nor a compact snapshot: {error}") from None
+    return loads(text)
+
+
+PLAN = Verb(
+    "plan",
+    summary="show what would be done with a cloud, and why",
+    description="""\
+`merkatd plan`: what would be done now, why, and what everybody would get; nothing is done.
+
+Without --snapshot the running daemon looks at its cloud and decides as its next period
+would, but stores and sends nothing. With --snapshot a strategy decides from a file, and no
+daemon is needed.
+
+In mode ask (`merkatd mode`) a plan waits for your answer: `merkatd plan show` shows it,
+`merkatd plan approve` has it carried out, each step judged again before it is sent, and
+`merkatd plan refuse` has it dropped. It stands until something else would be done.
+""",
+    add_arguments=add_plan_arguments,
+    run=run_plan,
+)
+
+
+def add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("action", metavar="ACTION", choices=("save",), help="save")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="where to: the compact form where it ends in .npz, else JSON; - for standard output",
+    )
+    add_config(parser)
+
+
+def run_snapshot(arguments: argparse.Namespace) -> int:
+    """Ask, and write the file."""
+    return answered("snapshot", arguments, lambda ask: _save(ask, arguments.file))
+
+
+def _save(ask: Ask, name: str) -> int:
+    text = ask("snapshot")
+    try:
+        snapshot = loads(text)
+    except SnapshotError as error:
+        raise NotDoneError(f"the daemon's snapshot can't be read: {error}") from None
+    if name == "-":
+        sys.stdout.write(text)
+        return DONE
+    path = Path(name)
+    data = to_npz(snapshot) if path.suffix.lower() == ".npz" else text.encode()
+    path.write_bytes(data)
+    print(
+        f"{name}: period {snapshot.period}, {len(snapshot.hosts)} hosts, {len(snapshot.vms)} VMs,"
+        f" {len(data):,} bytes"
+    )
+    return DONE
+
+
+SNAPSHOT = Verb(
+    "snapshot",
+    summary="keep what the latest decision was made from",
+    description="""\
+`merkatd snapshot save`: keep what the latest decision was made from.
+
+`merkatd plan --snapshot FILE` decides from it again.
+""",
+    add_arguments=add_snapshot_arguments,
+    run=run_snapshot,
+)

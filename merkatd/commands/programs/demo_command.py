@@ -1,0 +1,150 @@
+"""`merkatd demo`: watch a cloud of tenants with bids and deadlines divide itself by price."""
+
+import argparse
+import math
+import os
+import sys
+from dataclasses import replace
+
+from merkatd.base.clock import asyncio_reactor
+from merkatd.commands.terminal.command_verb import Verb
+from merkatd.demo.demo_script import of_this_machine
+from merkatd.demo.demo_site import Options
+
+
+def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    usual = Options()
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="write a log instead of drawing, as is done where the output is no terminal",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_above_zero,
+        default=usual.seconds,
+        metavar="N",
+        help=f"end after so long (default: {usual.seconds:g})",
+    )
+    parser.add_argument(
+        "--seed",
+        type=_seed,
+        default=usual.seed,
+        metavar="N",
+        help=f"another number, another story (default: {usual.seed})",
+    )
+    parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=usual.speed,
+        metavar="N",
+        help=f"seconds of the cloud in one of ours, at most {_FASTEST:g}; a period has 60"
+        f" (default: {usual.speed:g})",
+    )
+    parser.add_argument(
+        "--hosts",
+        type=_hosts,
+        default=usual.hosts,
+        metavar="N",
+        help=f"hosts, and VMs in proportion, at most {_MOST_HOSTS} (default: {usual.hosts})",
+    )
+    parser.add_argument(
+        "--hypervisor",
+        choices=("embedded", "libvirt"),
+        default="embedded",
+        help="libvirt: real guests on this machine, which is the only host"
+        " (default: embedded, simulated hosts)",
+    )
+
+
+def run_demo(arguments: argparse.Namespace) -> int:
+    """0 where it ended by itself or with Ctrl-C."""
+    reactor = asyncio_reactor()
+    # They import what imports the reactor.
+    from merkatd.demo.demo_program import show  # noqa: PLC0415
+    from merkatd.demo.real_guests import GuestsError  # noqa: PLC0415
+
+    try:
+        options = _options(arguments)
+    except GuestsError as error:
+        sys.stderr.write(f"merkatd demo: {error}\n")
+        return 1
+    return show(reactor, options, sys.stdout, plain=arguments.plain or not sys.stdout.isatty())
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    """Raises GuestsError where real guests are wanted and there can be none."""
+    options = Options(
+        seconds=arguments.seconds,
+        seed=arguments.seed,
+        speed=arguments.speed,
+        hosts=arguments.hosts,
+    )
+    if arguments.hypervisor == "embedded":
+        return options
+    from merkatd.demo.real_guests import kind_here  # noqa: PLC0415 - as above
+
+    minute_s = 60.0 / options.speed
+    scale = of_this_machine(kind_here(), os.cpu_count() or 1, minute_s)
+    return replace(options, hosts=1, scale=scale)
+
+
+_MOST_HOSTS = 40
+_LARGEST_SEED = 10**9
+_FASTEST = 600.0
+
+
+def _above_zero(text: str) -> float:
+    return _within(text, 0.0, math.inf)
+
+
+def _speed(text: str) -> float:
+    return _within(text, 0.0, _FASTEST)
+
+
+def _within(text: str, above: float, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if above < value <= most and value < math.inf:
+        return value
+    limit = "" if most == math.inf else f" and at most {most:g}"
+    raise argparse.ArgumentTypeError(f"{text}: a number above {above:g}{limit} is right")
+
+
+def _seed(text: str) -> int:
+    return _whole(text, 0, _LARGEST_SEED)
+
+
+def _hosts(text: str) -> int:
+    return _whole(text, 1, _MOST_HOSTS)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if least <= value <= most:
+        return value
+    raise argparse.ArgumentTypeError(f"{text}: a whole number from {least} to {most} is right")
+
+
+DEMO = Verb(
+    "demo",
+    summary="watch a simulated cloud divide itself by price",
+    description="""\
+`merkatd demo`: watch a cloud of tenants with bids and deadlines divide itself by price.
+
+It runs the daemon on the embedded cloud, in a temporary directory that is removed at the end,
+with a cloud's minute in a second. While it runs, all other commands work from a second
+terminal with the --config that it shows. It ends by itself, or with Ctrl-C.
+
+With --hypervisor libvirt the cloud's one host is this machine: real guests run on its libvirtd,
+which the tenants' bids slow down and speed up. They are ended with the demo.
+""",
+    add_arguments=add_demo_arguments,
+    run=run_demo,
+)

@@ -1,0 +1,72 @@
+"""`completion`, `manual`."""
+
+import argparse
+
+from merkatd.commands.terminal.command_model import words_of
+from merkatd.commands.terminal.command_parser import WRONG_WORDS, complain
+from merkatd.commands.terminal.command_verb import Verb
+from merkatd.commands.terminal.completion_scripts import SHELLS
+from merkatd.commands.terminal.manual_pages import page
+from merkatd.commands.terminal.table_columns import short
+
+
+def add_completion_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "shell", metavar="SHELL", choices=tuple(SHELLS), help=f"one of {', '.join(SHELLS)}"
+    )
+
+
+def run_completion(arguments: argparse.Namespace) -> int:
+    """Print it."""
+    print("\n".join(SHELLS[arguments.shell](words_of(arguments.parser()))))
+    return 0
+
+
+COMPLETION = Verb(
+    "completion",
+    summary="print a script that completes words in bash or zsh",
+    description="""\
+`merkatd completion`: a script that completes commands, options and names in your shell.
+
+    merkatd completion bash > ~/.local/share/bash-completion/completions/merkatd
+    merkatd completion zsh > ~/.zfunc/_merkatd
+
+Names of VMs and hosts are asked of the daemon that the usual configuration names.
+""",
+    add_arguments=add_completion_arguments,
+    run=run_completion,
+)
+
+
+def add_manual_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "command", metavar="COMMAND", nargs="?", help="the command; without one: merkatd itself"
+    )
+
+
+def run_manual(arguments: argparse.Namespace) -> int:
+    """Print it."""
+    program = words_of(arguments.parser())
+    wanted = arguments.command
+    known = {command.name for command in program.commands}
+    if wanted is not None and wanted not in known:
+        there = ", ".join(sorted(known))
+        why = f"no command is called {short(wanted)}; there are: {there}"
+        return complain("manual", why, WRONG_WORDS)
+    print("\n".join(page(program, wanted)))
+    return 0
+
+
+MANUAL = Verb(
+    "manual",
+    summary="print the manual page of a command, as roff",
+    description="""\
+`merkatd manual`: the manual page of a command, or of all of them together.
+
+merkatd manual explain | man -l -
+""",
+    add_arguments=add_manual_arguments,
+    run=run_manual,
+)

@@ -1,0 +1,128 @@
+"""`check`, `driver`."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import merkatd.opennebula.driver
+from merkatd.commands.ask_daemon import INSTALLED, add_config, read_config
+from merkatd.commands.terminal.command_parser import DONE, NOT_DONE, complain, one_line
+from merkatd.commands.terminal.command_verb import Verb
+from merkatd.config.configuration import Config
+from merkatd.config.process_sections import CloudKind, CloudMode, HypervisorKind
+from merkatd.opennebula.preflight.advice import Level, Wish, findings
+from merkatd.opennebula.preflight.inquiry import RefusedError, calling, inquire
+
+
+def add_check_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "--offline", action="store_true", help="check the file alone, and ask no server"
+    )
+    add_config(parser)
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """0 when the daemon would start with it and work."""
+    config = read_config("check", arguments.config)
+    if config is None:
+        return NOT_DONE
+    chosen = arguments.config or (INSTALLED if INSTALLED.exists() else "all defaults")
+    markets = ", ".join(f"{name} ({one.strategy})" for name, one in config.markets.items())
+    print(f"{chosen}: right; cloud: {config.cloud.kind}; markets: {markets}")
+    if arguments.offline or config.cloud.kind is not CloudKind.OPENNEBULA:
+        return DONE
+    return _ask(config)
+
+
+def _ask(config: Config) -> int:
+    wish = Wish(
+        driver_mode=config.cloud.mode is CloudMode.DRIVER,
+        simulated_hosts=config.hypervisor.kind is HypervisorKind.EMBEDDED,
+        markets={
+            market.name: None
+            if market.has_the_rest
+            else frozenset[int | str](market.clusters or ()) | (market.cluster_names or frozenset())
+            for market in config.priced_markets()
+        },
+    )
+    try:
+        session = config.auth_file.read_text().strip()
+        limit_s, authorities = config.cloud.call_limit_s, config.authorities
+        with calling(config.endpoint, session, limit_s, authorities) as call:
+            found = findings(inquire(call), wish)
+    except RefusedError as error:
+        return complain("check", f"{config.endpoint}: {error}")
+    except OSError as error:
+        about = error.filename or config.endpoint
+        return complain("check", f"{about}: {error.strerror or error}")
+    for finding in found:
+        if finding.level is Level.ERROR:
+            complain("check", finding.text)
+        else:
+            print(f"{finding.level}: {finding.text}")
+    return NOT_DONE if any(one.level is Level.ERROR for one in found) else DONE
+
+
+CHECK = Verb(
+    "check",
+    summary="check a configuration, and the cloud that it is for",
+    description="""\
+`merkatd check`: whether a configuration is right, and what it will meet on its OpenNebula.
+
+Every problem is told, not only the first. With an OpenNebula configured the server is asked
+for its version, which mode fits it, who else balances there, which clusters belong to no
+market, and whether the login has the rights that are needed. Errors end with exit code 1,
+warnings do not.
+""",
+    add_arguments=add_check_arguments,
+    run=run_check,
+)
+
+
+_FILES = {"place": 0o755, "optimize": 0o755, "ask.py": 0o644}
+
+
+def add_driver_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "directory", metavar="DIRECTORY", type=Path, help="where the driver is written to"
+    )
+    add_config(parser)
+
+
+def run_driver(arguments: argparse.Namespace) -> int:
+    """Copy the scripts, and say beside them where the daemon is."""
+    config = read_config("driver", arguments.config)
+    if config is None:
+        return NOT_DONE
+    directory: Path = arguments.directory
+    scripts = Path(merkatd.opennebula.driver.__file__).parent / "remotes"
+    settings = f"SOCKET={config.driver_socket.absolute()}\nDEADLINE={config.driver.deadline_s:g}\n"
+    try:
+        directory.mkdir(exist_ok=True)
+        for name, mode in _FILES.items():
+            shutil.copyfile(scripts / name, directory / name)
+            (directory / name).chmod(mode)
+        (directory / "merkat.conf").write_text(settings)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        return complain("driver", f"{directory}: {why}")
+    socket = config.driver_socket.absolute()
+    print(one_line(f"{directory}: place and optimize ask the daemon at {socket}"))
+    return DONE
+
+
+DRIVER = Verb(
+    "driver",
+    summary="write the scheduler driver for OpenNebula 7",
+    description="""\
+`merkatd driver`: write the scheduler driver that OpenNebula runs from 7.0 on.
+
+DIRECTORY is remotes/scheduler/merkat, below OpenNebula's /var/lib/one. The driver asks the
+daemon on the socket of the configuration; where the daemon acts by itself (mode daemon), or is
+away, the answer is that nothing is to be done. Files of that directory are written anew.
+""",
+    add_arguments=add_driver_arguments,
+    run=run_driver,
+)

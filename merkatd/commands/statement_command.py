@@ -1,0 +1,123 @@
+"""`merkatd statement`: what a tenant held, paid and used in a month, VM by VM."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from merkatd.commands.ask_daemon import Ask, add_view, show_view
+from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal.command_verb import Verb
+from merkatd.commands.terminal.table_columns import present
+from merkatd.currency import MICRO
+
+
+def _of_good(good: str, hours: str, unit: str) -> tuple[Column, ...]:
+    """What is said of a good that may be sold besides CPU and memory."""
+    name, what = good.upper(), f"{unit} that it was given x hours"
+    return (
+        Column(f"{name}_HOURS", hours, Kind.NUMBER, what, sometimes=True),
+        Column(f"{name}_COST", f"{good}_cost", Kind.CREDITS, f"credits for {good}", sometimes=True),
+    )
+
+
+STATEMENT_TABLE = Table(
+    "SHOWBACK",
+    (
+        Column("UID", "uid", Kind.WHOLE, "the user's id", default=False),
+        Column("USER_NAME", "user_name", Kind.TEXT, "its name, where known", least=6),
+        Column("GID", "gid", Kind.WHOLE, "the id of its group", default=False),
+        Column("GROUP_NAME", "group_name", Kind.TEXT, "its name", least=6, optional=True),
+        Column("VM_ID", "vm_id", Kind.WHOLE, "the VM's id"),
+        Column("VM_NAME", "vm_name", Kind.TEXT, "the VM's name", least=8),
+        Column("MONTH", "month", Kind.WHOLE, "the month", optional=True),
+        Column("YEAR", "year", Kind.WHOLE, "the year", optional=True),
+        Column("HOURS", "hours", Kind.NUMBER, "hours that were charged for"),
+        Column(
+            "RUNNING_HOURS",
+            "running_hours",
+            Kind.NUMBER,
+            "hours that it ran: the same, as nothing else is charged for",
+            optional=True,
+        ),
+        Column("CPU_HOURS", "cpu_hours", Kind.NUMBER, "cores that it was given x hours"),
+        Column("MEMORY_HOURS", "memory_hours", Kind.NUMBER, "GiB that it was given x hours"),
+        Column("CPU_COST", "cpu_cost", Kind.CREDITS, "credits for CPU"),
+        Column("MEMORY_COST", "memory_cost", Kind.CREDITS, "credits for memory"),
+        *_of_good("network", "network_mbit_hours", "Mbit/s"),
+        *_of_good("disk", "disk_mib_hours", "MiB/s"),
+        Column("COST", "cost", Kind.CREDITS, "credits for all"),
+        Column("MICRO", "micro", Kind.WHOLE, "the same in micro-credits", default=False),
+        Column("ACCOUNT", "account", Kind.WHOLE, "the account that paid", default=False),
+    ),
+)
+
+
+def add_statement_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "tenant", metavar="TENANT", type=command_parser.reference, help="the user, by id or name"
+    )
+    parser.add_argument(
+        "--month",
+        metavar="YYYY-MM",
+        type=command_parser.reference,
+        help="the month, as 2026-05 (default: the present one)",
+    )
+    add_view(parser, {"statement": STATEMENT_TABLE}, follow=False)
+
+
+def run_statement(arguments: argparse.Namespace) -> int:
+    """Ask, and print the month."""
+
+    def fetch(ask: Ask) -> Any:
+        return ask("statement", tenant=arguments.tenant, month=arguments.month)
+
+    return show_view(
+        "statement",
+        arguments,
+        STATEMENT_TABLE,
+        fetch,
+        rows=lambda answer: answer["lines"],
+        text=_statement_text,
+        whole=True,
+    )
+
+
+def _statement_text(answer: Any, cells: int | None) -> Sequence[str]:
+    who = f"{answer['id']} ({answer['name']})" if answer["name"] else str(answer["id"])
+    sums = [("opening", answer["opening"])]
+    sums += sorted(answer["movements"].items())
+    sums += [("closing", answer["closing"])]
+    width = max(len(f"{amount / MICRO:,.6f}") for _, amount in sums)
+    lines = [f"Tenant {who}, {answer['month']}", ""]
+    lines += [f"  {what:<14} {f'{amount / MICRO:,.6f}':>{width}}" for what, amount in sums]
+    if answer["missing"]:
+        lines.append(f"Not paid for want of credits: {answer['missing'] / MICRO:,.6f}")
+    if answer["debt"]:
+        lines.append(f"Owed now, and collected from what comes in: {answer['debt'] / MICRO:,.6f}")
+    lines += [
+        "",
+        *to_text(present(STATEMENT_TABLE.default(), answer["lines"]), answer["lines"], cells),
+        "",
+    ]
+    total = f"{answer['charged'] / MICRO:,.6f}"
+    if answer["difference"]:
+        lines.append(f"THE BOOKS ARE WRONG by {answer['difference'] / MICRO:,.6f} credits.")
+    else:
+        lines.append(f"All VMs together {total}: every credit is accounted for.")
+    return lines
+
+
+STATEMENT = Verb(
+    "statement",
+    summary="show a tenant's month, VM by VM",
+    description="""\
+`merkatd statement`: what a tenant held, paid and used in a month, VM by VM.
+
+The columns of `oneshowback list` have its names; behind them stand what was used and what it
+cost. Amounts are exact in micro-credits (MICRO, and JSON): opening and movements make the
+closing balance, and the lines make what was charged. Months and days are UTC's.
+""",
+    add_arguments=add_statement_arguments,
+    run=run_statement,
+)

@@ -1,0 +1,317 @@
+"""`status`, `top`."""
+
+import argparse
+import json
+import select
+import shutil
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from merkatd.commands.ask_daemon import Ask, add_config, add_view, answered, show_view, sleep
+from merkatd.commands.history_commands import LOG_TABLE as STEPS
+from merkatd.commands.list_command import VMS
+from merkatd.commands.market_commands import RESOURCES
+from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
+from merkatd.commands.terminal.command_parser import DONE
+from merkatd.commands.terminal.command_verb import Verb
+from merkatd.commands.terminal.output import rows_of, screen_width
+from merkatd.commands.terminal.screen_text import cut, padded, plain, spark
+from merkatd.commands.terminal.table_columns import present
+
+STATUS_TABLE = Table(
+    "STATUS",
+    (
+        Column("PERIOD", "period", Kind.WHOLE, "the latest period that came to its end"),
+        Column("TIME", "at_s", Kind.TIME, "when it did"),
+        Column("HOSTS", "hosts", Kind.WHOLE, "hosts seen then"),
+        Column("VMS", "vms", Kind.WHOLE, "VMs seen then"),
+        Column("MODE", "mode", Kind.TEXT, "how much of what is decided is done"),
+        Column("PAUSED", "paused", Kind.TEXT, "whether no more periods begin"),
+        Column(
+            "WAITING_PLAN",
+            "waiting_plan",
+            Kind.WHOLE,
+            "the plan that waits for approval, in mode ask",
+            optional=True,
+        ),
+        Column(
+            "CONFIGURATION",
+            "configuration",
+            Kind.TEXT,
+            "why the newest configuration is not in force",
+            optional=True,
+        ),
+        Column("STANDBY", "standby", Kind.TEXT, "why another daemon acts", optional=True),
+        Column("FAILURES", "failures", Kind.WHOLE, "periods failed since the last good one"),
+        Column(
+            "OUTSTANDING", "outstanding_steps", Kind.WHOLE, "steps neither confirmed nor given up"
+        ),
+        Column("SOUND", "accounts_sound", Kind.TEXT, "whether no credit is lost or too many"),
+        Column("DRIFT", "drift", Kind.WHOLE, "limits that others were found to have changed"),
+        Column("NEWEST", "newest_period", Kind.WHOLE, "the period begun last", default=False),
+        Column("NEWEST_STATE", "newest_state", Kind.TEXT, "how far it came", default=False),
+        Column("INTERVAL", "interval_s", Kind.NUMBER, "seconds a period", default=False),
+    ),
+)
+
+
+def add_status_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    add_view(parser, {"status": STATUS_TABLE})
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    """Ask the daemon on its control socket."""
+    return show_view(
+        "status",
+        arguments,
+        STATUS_TABLE,
+        lambda ask: ask("status"),
+        rows=lambda answer: [answer],
+        text=_status_text,
+        whole=True,
+    )
+
+
+def _status_text(status: Any, _cells: int | None) -> Sequence[str]:
+    lines = [
+        f"{c.name.lower().replace('_', ' '):18} {c.text(status)}" for c in STATUS_TABLE.columns
+    ]
+    lines += [f"{what:18} {said}" for what, said in _noticed(status)]
+    for market, prices in (status["prices"] or {}).items():
+        for resource, price in prices.items():
+            said = "none clears" if price is None else f"{price:.6g}"
+            lines.append(f"{'price of ' + resource:18} {said} in market {market}")
+    return lines
+
+
+def _noticed(status: Any) -> Iterator[tuple[str, str]]:
+    """What is out of the ordinary: what it is of, and why. Earlier daemons tell less."""
+    for key, what, named in _NOTICED:
+        for one, why in status.get(key, {}).items():
+            yield what, f"{named.format(one)}: {why}"
+    for kind, failed in status.get("unattended", {}).items():
+        for one, why in failed.items():
+            yield "not looked after", f"{kind} {one}: {why}"
+    if status.get("others"):
+        yield "placed by others", status["others"]
+
+
+_NOTICED = (
+    ("hosts_away", "host away", "{}"),
+    ("quarantined", "in quarantine", "period {}"),
+    ("hosts_in_error", "host in error", "{}"),
+    ("failed_strategies", "strategy fails", "{}: nothing is placed or moved"),
+    ("removed_users", "user removed", "{}"),
+    ("retired_tenants", "tenant retired", "{}"),
+)
+STATUS = Verb(
+    "status",
+    summary="show how the running daemon is, and its prices",
+    description="""\
+`merkatd status`: how the running daemon is, and its prices.""",
+    add_arguments=add_status_arguments,
+    run=run_status,
+)
+
+
+STEPS_SHOWN = 5
+_NAME = 14
+_LEAST_BAR, _LARGEST_BAR = 6, 40
+_VM_COLUMNS = (
+    "ID,NAME,STATE,HOST,BID_CPU,CPU,CAP_CPU,BID_MEMORY,MEMORY,BID_NETWORK,NETWORK,BID_DISK,DISK,"
+    "RATE,COST,ERROR,MESSAGE"
+)
+_STEP_COLUMNS = "PERIOD,KIND,VM,HOST,STATE,REASON"
+
+
+def frame(overview: Any, cells: int, lines: int | None, order: str = "cost") -> list[str]:
+    """Status, prices, hosts as bars, VMs with the most first, the last decisions.
+
+    No line is wider than `cells`; where `lines` is given, there are at most so many.
+    """
+    found = [_status(overview["status"]), *_prices(rows_of(overview["price"]))]
+    hosts, steps = rows_of(overview["hosts"]), rows_of(overview["steps"])[:STEPS_SHOWN]
+    vms = sorted(rows_of(overview["vms"]), key=lambda vm: -(vm[order] or 0))
+    if not overview["price"]:
+        return [cut(plain(line), cells) for line in [*found, "", "There was no period yet."]]
+    bottom = _steps(steps, cells)
+    room = None if lines is None else max(lines - len(found) - len(bottom), 6)
+    host_rows = len(hosts) if room is None else min(len(hosts), max(room // 3, 2))
+    found += ["", *_hosts(hosts[:host_rows], cells), *_more(len(hosts) - host_rows, "hosts")]
+    vm_rows = len(vms) if lines is None else max(lines - len(found) - len(bottom) - 3, 1)
+    found += ["", *_vms(vms[:vm_rows], cells), *_more(len(vms) - vm_rows, "VMs")]
+    found += bottom
+    return [cut(plain(line), cells) for line in (found if lines is None else found[:lines])]
+
+
+def _status(status: Mapping[str, Any]) -> str:
+    parts = [f"merkatd  period {_or_dash(status['period'])}"]
+    if status["hosts"] is not None:
+        parts.append(f"{status['hosts']} hosts, {status['vms']} VMs")
+    parts.append(f"{status['outstanding_steps']} steps under way")
+    if status["failures"]:
+        parts.append(f"{status['failures']} PERIODS FAILED")
+    if status["mode"] != "on":
+        parts.append(f"MODE {status['mode'].upper()}")
+    if status["paused"]:
+        parts.append("PAUSED")
+    if not status["accounts_sound"]:
+        parts.append("ACCOUNTS UNSOUND")
+    return "   ".join(parts)
+
+
+def _prices(prices: Sequence[Mapping[str, Any]]) -> list[str]:
+    markets = {row["market"] for row in prices}
+    return [
+        f"{'' if len(markets) == 1 else plain(row['market']) + ' '}{row['resource']:7}"
+        f" {'none clears' if row['price'] is None else format(row['price'], '<11.6g')}"
+        f" {spark(row['trend'])}"
+        for row in prices
+    ]
+
+
+def _hosts(hosts: Sequence[Mapping[str, Any]], cells: int) -> list[str]:
+    """A bar a resource: what is given of what there is."""
+    sold = [name for name in RESOURCES if any(host.get(name) is not None for host in hosts)]
+    shown = [name for name in RESOURCES if name in {"cpu", "memory", *sold}]
+    room = cells - _NAME - 11 - 19 * len(shown)
+    bar = min(max(room // len(shown), _LEAST_BAR), _LARGEST_BAR)
+    wide = bar + 7
+    heads = [f"{name.upper():{wide}}" for name in shown]
+    bids = [f"BIDS_{name[:3].upper()}" for name in shown]
+    lines = [f"{'HOST':{_NAME}} STAT  VMS  {'  '.join([*heads, *bids])}"]
+    for host in hosts:
+        name = padded(cut(plain(host["name"]), _NAME), _NAME, right=False)
+        bars = "  ".join(_bar(host[f"given_{resource}"], host[resource], bar) for resource in shown)
+        offers = "  ".join(format(host[f"bids_{resource}"], "8.4g") for resource in shown)
+        lines.append(f"{name} {host['state']:4} {host['vms']:4}  {bars}  {offers}")
+    return lines
+
+
+def _bar(given: float, capacity: float | None, cells: int) -> str:
+    part = given / capacity if capacity else 0.0
+    full = round(min(part, 1.0) * cells)
+    return f"[{'|' * full}{' ' * (cells - full)}] {100 * min(part, 9.99):3.0f}%"
+
+
+def _vms(vms: Sequence[Mapping[str, Any]], cells: int) -> list[str]:
+    columns = present(VMS.chosen(_VM_COLUMNS), vms)
+    return to_text(columns, vms, cells)
+
+
+def _steps(steps: Sequence[Mapping[str, Any]], cells: int) -> list[str]:
+    if not steps:
+        return []
+    return ["", *to_text(STEPS.chosen(_STEP_COLUMNS), steps, cells)]
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"({count} more {what})"] if count > 0 else []
+
+
+def _or_dash(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+ORDERS = ("cost", "cpu", "memory", "error")
+_BEGIN, _END = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+"""The terminal's other screen without a cursor, and back."""
+_HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+def add_top_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("--once", action="store_true", help="print one frame, and exit")
+    parser.add_argument(
+        "-d",
+        "--delay",
+        metavar="SECONDS",
+        type=command_parser.delay,
+        default=2.0,
+        help="look again every so many seconds (default: 2)",
+    )
+    parser.add_argument(
+        "-o",
+        "--order",
+        choices=ORDERS,
+        metavar="COLUMN",
+        default="cost",
+        help=f"VMs with the most of this first: {', '.join(ORDERS)} (default: cost)",
+    )
+    parser.add_argument(
+        "-j", "--json", action="store_true", help="print what a frame is made of, once, as JSON"
+    )
+    add_config(parser)
+
+
+def run_top(arguments: argparse.Namespace) -> int:
+    """Ask and draw, again and again."""
+    return answered("top", arguments, lambda ask: _show(ask, arguments))
+
+
+def _show(ask: Ask, arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        print(json.dumps(ask("overview"), indent=2, allow_nan=False))
+        return DONE
+    if arguments.once:
+        print("\n".join(frame(ask("overview"), screen_width() or 120, None, arguments.order)))
+        return DONE
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return _live(ask, arguments)
+    while True:
+        print("\n".join(frame(ask("overview"), screen_width() or 120, None, arguments.order)))
+        print(flush=True)
+        sleep(arguments.delay)
+
+
+def _live(ask: Ask, arguments: argparse.Namespace) -> int:
+    overview = ask("overview")
+    with _screen():
+        while True:
+            _draw(overview, arguments.order)
+            if _quits(arguments.delay):
+                return DONE
+            overview = ask("overview")
+
+
+def _draw(overview: Any, order: str) -> None:
+    """In place, so that nothing flickers; the size may have changed since the last frame."""
+    size = shutil.get_terminal_size((80, 24))
+    lines = frame(overview, max(size.columns, 20), max(size.lines, 5), order)
+    sys.stdout.write(_HOME + f"{_REST_OF_LINE}\n".join(lines) + _REST_OF_LINE + _REST_OF_SCREEN)
+    sys.stdout.flush()
+
+
+def _quits(delay_s: float) -> bool:
+    """Wait; whether q was pressed meanwhile. Another key only ends the wait."""
+    readable, _, _ = select.select([sys.stdin], [], [], delay_s)
+    return bool(readable) and sys.stdin.read(1) in {"q", "Q", ""}
+
+
+@contextmanager
+def _screen() -> Iterator[None]:
+    """The terminal as a live view needs it; as it was, afterwards, whatever happened."""
+    before = termios.tcgetattr(sys.stdin)
+    sys.stdout.write(_BEGIN)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        sys.stdout.write(_END)
+        sys.stdout.flush()
+
+
+TOP = Verb(
+    "top",
+    summary="watch prices, hosts, VMs and decisions",
+    description="""\
+`merkatd top`: prices, hosts, VMs and the last decisions, live; q or Ctrl-C ends it.""",
+    add_arguments=add_top_arguments,
+    run=run_top,
+)

@@ -1,0 +1,28 @@
+"""Tables on the screen and for programs: the one printer of all commands."""
+
+from merkatd.commands.terminal.table_columns import (
+    Column,
+    ColumnsError,
+    Filter,
+    FilterError,
+    Kind,
+    Row,
+    Table,
+    parse_filters,
+)
+from merkatd.commands.terminal.table_formats import to_csv, to_json, to_text, to_xml
+
+__all__ = [
+    "Column",
+    "ColumnsError",
+    "Filter",
+    "FilterError",
+    "Kind",
+    "Row",
+    "Table",
+    "parse_filters",
+    "to_csv",
+    "to_json",
+    "to_text",
+    "to_xml",
+]

@@ -1,0 +1,98 @@
+"""The words of all commands, read off their parsers: the source of manual pages and completion."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from merkatd.commands.terminal.command_parser import Parser
+from merkatd.commands.terminal.output import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An option, or a word that stands by itself."""
+
+    flags: tuple[str, ...]
+    """Empty for a word that stands by itself."""
+    value: str | None
+    """What stands behind the option: FILE, VM, N, ...; or in the place of the word."""
+    choices: tuple[str, ...]
+    help: str
+    repeated: bool
+    needed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command."""
+
+    name: str
+    summary: str
+    description: str
+    arguments: tuple[Argument, ...]
+    tables: Tables
+
+    @property
+    def options(self) -> tuple[Argument, ...]:
+        """Those with a dash."""
+        return tuple(one for one in self.arguments if one.flags)
+
+    @property
+    def positionals(self) -> tuple[Argument, ...]:
+        """Those without."""
+        return tuple(one for one in self.arguments if not one.flags)
+
+    def flags_with_value(self, value: str) -> Iterator[str]:
+        """The options behind which such a value stands."""
+        for option in self.options:
+            if option.value == value:
+                yield from option.flags
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """All of them."""
+
+    name: str
+    summary: str
+    version: str
+    options: tuple[Argument, ...]
+    commands: tuple[Command, ...]
+
+
+def words_of(parser: argparse.ArgumentParser) -> Program:
+    """What a parser with commands knows."""
+    assert isinstance(parser, Parser)  # noqa: S101 - for the type alone: cli makes no other
+    commands: list[Command] = []
+    options = []
+    version = ""
+    for action in parser.actions():
+        if isinstance(action.choices, dict):
+            commands += [_command(name, one) for name, one in action.choices.items()]
+        else:
+            options.append(_argument(action))
+            version = getattr(action, "version", None) or version
+    return Program(parser.prog, parser.description or "", version, tuple(options), tuple(commands))
+
+
+def _command(name: str, parser: Parser) -> Command:
+    return Command(
+        name,
+        parser.get_default("summary"),
+        parser.description or "",
+        tuple(_argument(action) for action in parser.actions()),
+        parser.get_default("tables") or {},
+    )
+
+
+def _argument(action: argparse.Action) -> Argument:
+    takes_value = action.nargs != 0
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    return Argument(
+        flags=tuple(action.option_strings),
+        value=metavar if takes_value else None,
+        choices=tuple(map(str, action.choices or ())),
+        help=(action.help or "").replace("%(prog)s", "the command").replace("%%", "%"),
+        repeated=isinstance(action.default, list) or action.nargs in ("*", "+"),
+        needed=action.required,
+    )

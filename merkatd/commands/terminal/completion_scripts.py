@@ -1,0 +1,176 @@
+"""Completion scripts for bash and zsh, from the words of the commands."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from merkatd.commands.terminal.command_model import Argument, Command, Program
+
+_ASKED = {
+    "VM": "list vms --csv --no-header --list NAME",
+    "HOST": "list hosts --csv --no-header --list NAME",
+    "GROUP": "list --csv --no-header --list ID",
+}
+"""The words with which a program lists what can stand for a value, by the value's name."""
+
+
+def bash(program: Program) -> list[str]:
+    """To be sourced by bash."""
+    return list(_bash(program))
+
+
+def zsh(program: Program) -> list[str]:
+    """To be put on zsh's fpath as _PROGRAM."""
+    return list(_zsh(program))
+
+
+SHELLS: Mapping[str, Callable[[Program], list[str]]] = {"bash": bash, "zsh": zsh}
+
+
+def _bash(program: Program) -> Iterator[str]:
+    names = " ".join(command.name for command in program.commands)
+    flags = " ".join(flag for option in program.options for flag in option.flags)
+    yield from (
+        f"# Completion of {program.name} for bash, made by `{program.name} completion bash`.",
+        "",
+        *_bash_names(program.name),
+        "",
+        f"_{program.name}() {{",
+        '    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"',
+        "    local IFS=$'\\n'",
+        "    COMPREPLY=()",
+        '    if [ "$COMP_CWORD" -eq 1 ]; then',
+        f'        COMPREPLY=($(compgen -W {_lines(f"{names} {flags}")} -- "$word"))',
+        "        return",
+        "    fi",
+        '    case "${COMP_WORDS[1]}" in',
+    )
+    for command in program.commands:
+        yield f"    {command.name})"
+        yield '        case "$before" in'
+        for option in command.options:
+            if option.value is not None:
+                flags = "|".join(option.flags)
+                yield f"        {flags}) {_bash_values(program, command, option)}; return ;;"
+        yield "        esac"
+        flags = " ".join(flag for option in command.options for flag in option.flags)
+        yield '        case "$word" in'
+        yield f'        -*) COMPREPLY=($(compgen -W {_lines(flags)} -- "$word")); return ;;'
+        yield "        esac"
+        for argument in command.positionals:
+            yield f"        {_bash_values(program, command, argument)}"
+            break
+        if any(argument.value == "FILE" for argument in command.positionals[1:]):
+            yield '        COMPREPLY+=($(compgen -f -- "$word"))'
+        yield "        ;;"
+    yield from ("    esac", "}", "", f"complete -o filenames -F _{program.name} {program.name}")
+
+
+def _bash_names(program: str) -> tuple[str, ...]:
+    """Names come from strangers: compgen would run what stands in them, so it never sees them."""
+    return (
+        f"_{program}_names() {{",
+        '    local name word="$1"',
+        "    shift",
+        "    while IFS= read -r name; do",
+        '        case "$name" in *[!A-Za-z0-9._-]*) continue ;; esac',
+        '        case "$name" in "$word"*) COMPREPLY+=("$name") ;; esac',
+        f'    done < <({program} "$@" 2>/dev/null)',
+        "}",
+    )
+
+
+def _bash_values(program: Program, command: Command, argument: Argument) -> str:
+    if argument.value in _ASKED:
+        return f'_{program.name}_names "$word" {_ASKED[argument.value]}'
+    if argument.value == "FILE":
+        return 'COMPREPLY=($(compgen -f -- "$word"))'
+    words = _values(command, argument)
+    return f'COMPREPLY=($(compgen -W {_lines(" ".join(words))} -- "$word"))' if words else ":"
+
+
+def _values(command: Command, argument: Argument) -> tuple[str, ...]:
+    """The words that can stand there, where they are known beforehand."""
+    if argument.choices:
+        return argument.choices
+    if argument.value in {"COLUMNS", "FILTER"}:
+        names = (name for table in command.tables.values() for name in table.names())
+        return tuple(dict.fromkeys(names))
+    return ()
+
+
+def _lines(words: str) -> str:
+    """Words for compgen, which are separated as IFS says: a line each."""
+    return "$'" + "\\n".join(words.split()) + "'"
+
+
+def _zsh(program: Program) -> Iterator[str]:
+    yield from (
+        f"#compdef {program.name}",
+        f"# Completion of {program.name} for zsh, made by `{program.name} completion zsh`.",
+        "",
+        f"_{program.name}_names() {{",
+        "    local -a names",
+        f'    names=("${{(@f)$({program.name} ${{=1}} 2>/dev/null)}}")',
+        "    compadd -a names",
+        "}",
+        "",
+        f"_{program.name}() {{",
+        "    local -a commands",
+        "    commands=(",
+    )
+    for command in program.commands:
+        yield f"        {_quoted(f'{command.name}:{_plain(command.summary)}')}"
+    yield from (
+        "    )",
+        "    if (( CURRENT == 2 )); then",
+        "        _describe command commands",
+        "        return",
+        "    fi",
+        '    local name="$words[2]"',
+        "    shift words",
+        "    (( CURRENT-- ))",
+        '    case "$name" in',
+    )
+    for command in program.commands:
+        yield f"    {command.name})"
+        yield "        _arguments \\"
+        specs = [
+            *(spec for option in command.options for spec in _zsh_option(program, command, option)),
+            *(
+                f":{_plain(one.value or '')}:{_zsh_values(program, command, one)}"
+                for one in command.positionals
+            ),
+        ]
+        for number, spec in enumerate(specs):
+            more = " \\" if number < len(specs) - 1 else ""
+            yield f"            {_quoted(spec)}{more}"
+        yield "        ;;"
+    yield from ("    esac", "}", "", f'_{program.name} "$@"')
+
+
+def _zsh_option(program: Program, command: Command, option: Argument) -> Iterator[str]:
+    """One spec a spelling; each excludes the others unless the option may be repeated."""
+    for flag in option.flags:
+        start = "*" if option.repeated else f"({' '.join(option.flags)})"
+        behind = ""
+        if option.value is not None:
+            behind = f":{_plain(option.value)}:{_zsh_values(program, command, option)}"
+        yield f"{start}{flag}[{_plain(option.help)}]{behind}"
+
+
+def _zsh_values(program: Program, command: Command, argument: Argument) -> str:
+    if argument.value in _ASKED:
+        # Outside zsh's own quotes: the words are one argument, which is split there.
+        return f'_{program.name}_names "{_ASKED[argument.value]}"'
+    if argument.value == "FILE":
+        return "_files"
+    words = _values(command, argument)
+    return f"({' '.join(words)})" if words else " "
+
+
+def _plain(text: str) -> str:
+    """Without what means something inside a spec."""
+    return "".join("" if char in "[]\\" else ";" if char == ":" else char for char in text)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,144 @@
+"""Rows as text for people, and as CSV, JSON and XML for programs."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+from xml.sax.saxutils import escape
+
+from merkatd.commands.terminal.screen_text import cut, padded, plain, width
+from merkatd.commands.terminal.table_columns import Column, Row, Table
+
+_GAP = "  "
+_FORMULAS = ("=", "+", "-", "@")
+"""How formulas begin."""
+
+
+def to_text(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    cells: int | None,
+    *,
+    header: bool = True,
+    fixed: bool = False,
+) -> list[str]:
+    """Aligned lines that fit into so many cells; None: as wide as need be.
+
+    `fixed`: these very columns were asked for, so that none is left out.
+    """
+    shown = list(columns) if cells is None or fixed else _fitting(columns, rows, cells)
+    texts = [[plain(column.text(row)) for column in shown] for row in rows]
+    widths = [
+        max(width(column.name), *(width(line[at]) for line in texts), 0)
+        for at, column in enumerate(shown)
+    ]
+    if cells is not None:
+        widths = _narrowed(shown, widths, cells)
+    lines = [[column.name for column in shown], *texts] if header else texts
+    found = []
+    for line in lines:
+        fields = [
+            padded(cut(text, wide), wide, right=column.kind.right)
+            for text, wide, column in zip(line, widths, shown, strict=True)
+        ]
+        whole = _GAP.join(fields).rstrip()
+        found.append(whole if cells is None else cut(whole, cells))
+    return found
+
+
+def _fitting(columns: Sequence[Column], rows: Sequence[Row], cells: int) -> list[Column]:
+    """Without optional columns where there is no room: empty ones first, then the last."""
+    shown = list(columns)
+    while _least_width(shown, rows) > cells:
+        optional = [column for column in shown if column.optional]
+        if not optional:
+            break
+        empty = [one for one in optional if all(one.value(row) is None for row in rows)]
+        shown.remove((empty or optional)[-1])
+    return shown
+
+
+def _least_width(columns: Sequence[Column], rows: Sequence[Row]) -> int:
+    """The width when everything that can be cut is cut."""
+    total = len(_GAP) * (len(columns) - 1)
+    for column in columns:
+        natural = max((width(plain(column.text(row))) for row in rows), default=0)
+        natural = max(natural, width(column.name))
+        total += natural if column.least is None else min(natural, max(column.least, 1))
+    return total
+
+
+def _narrowed(columns: Sequence[Column], widths: Sequence[int], cells: int) -> list[int]:
+    """The widest of those that can be cut gives way, until all fit or none can give more."""
+    found = list(widths)
+    too_many = sum(found) + len(_GAP) * (len(found) - 1) - cells
+    while too_many > 0:
+        room = [
+            (found[at], at)
+            for at, column in enumerate(columns)
+            if column.least is not None and found[at] > column.least
+        ]
+        if not room:
+            break
+        room.sort(reverse=True)
+        widest, at = room[0]
+        next_widest = room[1][0] if len(room) > 1 else 0
+        least = columns[at].least or 1
+        step = min(too_many, max(widest - max(next_widest, least), 1))
+        found[at] -= step
+        too_many -= step
+    return found
+
+
+def to_csv(columns: Sequence[Column], rows: Sequence[Row], *, header: bool = True) -> list[str]:
+    """RFC 4180, numbers as they are; nothing where there is no value.
+
+    Names come from strangers: control characters are replaced, and a text that a spreadsheet would
+    take for a formula begins with an apostrophe.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if header:
+        writer.writerow([column.name for column in columns])
+    writer.writerows([_csv_cell(column.value(row)) for column in columns] for row in rows)
+    return out.getvalue().rstrip("\n").split("\n") if out.getvalue() else []
+
+
+def _csv_cell(value: Any) -> str:
+    text = plain(_cell(value))
+    number = isinstance(value, int | float)
+    return f"'{text}" if text.startswith(_FORMULAS) and not number else text
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return " ".join(_cell(one) for one in value)
+    return str(value)
+
+
+def to_json(columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """A list of objects; null where there is no value."""
+    values = [{column.name.lower(): column.value(row) for column in columns} for row in rows]
+    return json.dumps(values, indent=2, allow_nan=False)
+
+
+def to_xml(table: Table, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+    """As OpenNebula's pools: an element a row, an element a column, empty without a value."""
+    lines = [f"<{table.what}_POOL>"]
+    for row in rows:
+        lines.append(f"  <{table.what}>")
+        for column in columns:
+            text = escape(_FORBIDDEN.sub("?", _cell(column.value(row))))
+            lines.append(f"    <{column.name}>{text}</{column.name}>")
+        lines.append(f"  </{table.what}>")
+    return [*lines, f"</{table.what}_POOL>"]
+
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML 1.0 document can hold, escaped or not."""
