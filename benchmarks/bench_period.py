@@ -27,7 +27,7 @@ from twisted.internet.task import Clock
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.support.measurement import Figures
-from merkatd.base.clock import Executor, Inline, Threads, asyncio_reactor
+from merkatd.base.clock import Inline, OwnedExecutor, Threads, asyncio_reactor
 from merkatd.currency.settings import Money
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
@@ -156,7 +156,7 @@ async def rounds(figures: Figures, name: str, world: World, passes: Callable[[],
 
 
 def world_of(
-    transport: Transport, database: Database, clock: Any, executor: Executor, now: Any
+    transport: Transport, database: Database, clock: Any, executor: OwnedExecutor, now: Any
 ) -> World:
     """What the daemon builds, from other parts."""
     client = Client(transport, ADMIN, clock)

@@ -27,7 +27,9 @@ def found(what: str, kind: str, folder: Path) -> type:
     """The class of a kind, of those that come with Merkat or of a site's own."""
     base, built_in, _ = _BASES[what]
     if kind in built_in:
-        return _only(importlib.import_module(built_in[kind]), base)
+        module, _, name = built_in[kind].partition(":")
+        built: type = getattr(importlib.import_module(module), name)
+        return built
     path = file_of(kind, folder)
     if path is None:
         there = ", ".join(known(folder, built_in)) or "none"

@@ -8,9 +8,10 @@ from typing import TypedDict
 from merkatd.client import Groups
 from merkatd.commands.terminal import command_parser
 from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.table_columns import short
 from onegroup.help_verbs import elsewhere
-from onegroup.verb import TemplateError, Verb, add_endpoint, asked, program
+from onegroup.verb import TemplateError, add_endpoint, asked, program
 
 LONGEST = 32_768
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from merkatd.client import Group, Groups
 from merkatd.commands.terminal import command_parser
-from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, NotDoneError, complain
+from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.screen_text import plain
 from onegroup.create_verb import add_rate_and_number
-from onegroup.verb import NotDoneError, Verb, add_endpoint, add_group, asked, id_of, program
+from onegroup.verb import add_endpoint, add_group, asked, id_of, program
 
 _EDIT = """\
 Change what a group spends and how many VMs it has, from the next period on. Exactly the difference

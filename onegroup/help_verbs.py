@@ -7,10 +7,11 @@ from pathlib import Path
 
 from merkatd.commands.terminal.command_model import words_of
 from merkatd.commands.terminal.command_parser import DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.completion_scripts import SHELLS
 from merkatd.commands.terminal.manual_pages import page
 from merkatd.commands.terminal.table_columns import short
-from onegroup.verb import NAME, Verb, program
+from onegroup.verb import NAME, program
 
 _LONGEST_LINE = 256
 VERBS = frozenset(

@@ -10,6 +10,7 @@ from merkatd.base.quantities import credits_text, time_text
 from merkatd.client import Groups
 from merkatd.commands.terminal import Column, Kind, Table, command_parser, to_text
 from merkatd.commands.terminal.command_parser import DONE
+from merkatd.commands.terminal.command_verb import Verb
 from merkatd.commands.terminal.output import (
     add_output,
     chosen_columns,
@@ -18,7 +19,7 @@ from merkatd.commands.terminal.output import (
     print_lines,
 )
 from merkatd.commands.terminal.table_columns import figure
-from onegroup.verb import Verb, add_endpoint, add_group, asked, id_of
+from onegroup.verb import add_endpoint, add_group, asked, id_of
 
 GROUPS = Table(
     "GROUP",

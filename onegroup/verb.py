@@ -3,12 +3,11 @@
 import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from merkatd.client import Groups, Merkat, MerkatError
 from merkatd.commands.terminal import command_parser
-from merkatd.commands.terminal.command_parser import NOT_DONE, WRONG_WORDS, complain
+from merkatd.commands.terminal.command_parser import NOT_DONE, WRONG_WORDS, NotDoneError, complain
 from merkatd.commands.terminal.output import WordsError
 from merkatd.commands.terminal.table_columns import short
 
@@ -28,21 +27,6 @@ def program() -> str:
 
 class TemplateError(Exception):
     """There is no such template; the message says what would be right."""
-
-
-class NotDoneError(Exception):
-    """What was asked for was not done; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """One of the command's verbs."""
-
-    name: str
-    summary: str
-    description: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
 
 
 def add_endpoint(parser: argparse.ArgumentParser) -> None:

@@ -14,10 +14,14 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """Runs blocking calls somewhere."""
+    """Runs blocking calls somewhere, so that the reactor goes on."""
 
     def run(self, call: Callable[[], Result]) -> Deferred[Result]:
         """Fires with what the call returns, or fails with what it raises."""
+
+
+class OwnedExecutor(Executor, Protocol):
+    """An executor that its owner watches and ends."""
 
     @property
     def queued(self) -> int:

@@ -10,7 +10,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.api.metrics.call_metrics import Calls, Load
-from merkatd.base.clock import Threads
+from merkatd.base.clock import Executor, Threads
+from merkatd.base.deferreds import Time
 from merkatd.config.configuration import Config
 from merkatd.config.process_sections import CloudKind, HypervisorKind
 from merkatd.daemon.errors import StartError
@@ -19,7 +20,6 @@ from merkatd.daemon.shutdown import Closing
 from merkatd.embedded.cloud import Cloud
 from merkatd.embedded.cloud_file import HostGroup, Plan, clock_of, open_cloud
 from merkatd.embedded.memory_transport import MemoryTransport
-from merkatd.embedded.model.event_clock import Time
 from merkatd.embedded.model.settings import HostSize
 from merkatd.embedded.rpc_server import serve
 from merkatd.embedded.state_file import SqliteStore
@@ -29,7 +29,6 @@ from merkatd.opennebula import Client, HttpTransport, Transport, TrustError
 from merkatd.opennebula.rpc.credentials import Login, LoginError, login_from
 from merkatd.opennebula.rpc.transport import Guarded
 from merkatd.scheduler.base.ports import Hypervisors
-from merkatd.scheduler.context import Executor
 
 _log = Logger()
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
-from merkatd.base.clock import Executor, Threads
+from merkatd.base.clock import OwnedExecutor, Threads
+from merkatd.base.deferreds import Time
 from merkatd.database import migrations
 from merkatd.database.base import engine as engine_module
 from merkatd.database.base.engine import SILENCE_S, MissingDriverError, connections_of, make_engine
@@ -32,15 +33,6 @@ class UnavailableError(RuntimeError):
     """The database can't be opened; the message says where it should be, and why not."""
 
 
-class Time(Protocol):
-    """What is used of a reactor, or of the clock of a virtual time."""
-
-    def callLater(  # noqa: N802 - Twisted's name
-        self, delay: float, call: Callable[..., object], /, *arguments: object
-    ) -> Any:
-        """Call it after so many seconds."""
-
-
 class Database:
     """Runs functions of a connection, each inside one transaction of its own.
 
@@ -53,11 +45,11 @@ class Database:
     def __init__(
         self,
         engine: sa.Engine,
-        executor: Executor,
+        executor: OwnedExecutor,
         clock: Time,
         rng: np.random.Generator,
         retries: Retries | None = None,
-        first: Executor | None = None,
+        first: OwnedExecutor | None = None,
     ) -> None:
         """`first` runs the transactions of `self.first`, which then wait behind no others."""
         self._engine = engine
@@ -151,7 +143,7 @@ class Database:
             self._own.stop()
 
     async def counted(
-        self, work: Work[Result], executor: Executor, *, reading: bool = False
+        self, work: Work[Result], executor: OwnedExecutor, *, reading: bool = False
     ) -> Result:
         """Return what `work` returns, from a transaction on this executor."""
         engine = self._reader if reading else self._engine
@@ -181,7 +173,9 @@ class Database:
                 for one in waiting:
                     one.callback(None)
 
-    async def _retried(self, name: str, call: Callable[[], Result], executor: Executor) -> Result:
+    async def _retried(
+        self, name: str, call: Callable[[], Result], executor: OwnedExecutor
+    ) -> Result:
         attempt = 1
         while True:
             try:
@@ -204,7 +198,7 @@ class Database:
 class First:
     """A database whose transactions wait behind no others: tenants' reads may take all threads."""
 
-    def __init__(self, database: Database, executor: Executor) -> None:
+    def __init__(self, database: Database, executor: OwnedExecutor) -> None:
         self._database = database
         self._executor = executor
 

@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from merkatd.database import repeatable_migrations as _repeatable  # noqa: F401
 from merkatd.database.base.schema import METADATA
 from merkatd.database.fleets.fleet_store import MEMBERS
 from merkatd.database.fleets.group_store import VM_GROUPS

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from merkatd.embedded.model.event_clock import Time
+    from merkatd.base.deferreds import Time
     from merkatd.embedded.model.records import Host
     from merkatd.embedded.model.settings import Settings
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from merkatd.base.deferreds import Time
 from merkatd.embedded.cloud import Cloud
 from merkatd.embedded.methods.cluster_calls import new_cluster, share_datastore
 from merkatd.embedded.methods.user_calls import new_group, new_user
 from merkatd.embedded.model import template_text
-from merkatd.embedded.model.event_clock import ScaledClock, Time
+from merkatd.embedded.model.event_clock import ScaledClock
 from merkatd.embedded.model.settings import HostSize, Settings
 from merkatd.embedded.model.template_text import Template
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from merkatd.base.clock import Inline
+from merkatd.base.clock import Executor, Inline
 from merkatd.base.deferreds import few_at_once
 from merkatd.cluster import Balloon, Floats, Ints, Limit, OnHost, Pin, Throttle
 from merkatd.limits import LEAST_QUOTA_US, UNSET, Cores, InForce, Topology
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneError
 from merkatd.scheduler.base.ports import Observation, Reach, Released, UnreachableError, Use, Whole
-from merkatd.scheduler.context import Executor
 
 HostStep = OnHost
 

@@ -1,7 +1,7 @@
 """Ledger: the accounts for code that must not block; each call is one transaction."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from merkatd.currency.credits import Month
 from merkatd.currency.settings import Money
 from merkatd.currency.statement import Statement
+from merkatd.database.base.transactions import Transactions
 from merkatd.database.ledger.budget_store import Budget
 from merkatd.database.ledger.entry_store import Entry
 from merkatd.database.ledger.note_store import Note, NoteKind
@@ -18,16 +19,6 @@ from merkatd.ledger.bills import void
 from merkatd.ledger.tenants import Standing
 
 Result = TypeVar("Result")
-
-
-class Transactions(Protocol):
-    """What is used of a database."""
-
-    async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns, once its transaction is committed."""
-
-    async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns, from one consistent state."""
 
 
 class Ledger:

@@ -6,6 +6,7 @@ from xml.sax.saxutils import escape
 
 from twisted.logger import Logger
 
+from merkatd.base.clock import Executor
 from merkatd.base.deferreds import Time, in_parallel
 from merkatd.cluster import Create, Deploy, Step
 from merkatd.opennebula.current_state import Glances
@@ -18,7 +19,6 @@ from merkatd.opennebula.pools.vm_history import read_histories
 from merkatd.opennebula.pools.vm_pool import MESSAGE, GarbledError, VmRow, read_page
 from merkatd.opennebula.rpc.client import STATE_DONE, Client
 from merkatd.opennebula.rpc.errors import LongAnswerError, OneError, WrongStateError
-from merkatd.opennebula.rpc.transport import Executor
 from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
 from merkatd.opennebula.scheduled_actions import run_due
 from merkatd.opennebula.step_calls import NewVms, create, send, sendable

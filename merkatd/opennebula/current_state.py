@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from merkatd.base.clock import Executor
 from merkatd.base.deferreds import Time, in_parallel
 from merkatd.cluster import HostState, Step
 from merkatd.opennebula.pools.forged_texts import check
@@ -20,7 +21,6 @@ from merkatd.opennebula.pools.one_states import host_state
 from merkatd.opennebula.pools.unread_vms import last_host
 from merkatd.opennebula.rpc.client import ANY_STATE, Client
 from merkatd.opennebula.rpc.errors import OneError, WrongStateError
-from merkatd.opennebula.rpc.transport import Executor
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,

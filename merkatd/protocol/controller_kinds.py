@@ -4,18 +4,19 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+# Each as module:class.
 CONTROLLERS: Mapping[str, str] = {
-    "best_effort": "controllers.applications.best_effort",
-    "deadline": "controllers.applications.deadline_controllers",
-    "elastic": "controllers.applications.elastic",
-    "full_deadline": "controllers.applications.deadline_controllers",
-    "full_performance": "controllers.applications.deadline_controllers",
-    "partial_deadline": "controllers.applications.deadline_controllers",
-    "patient": "controllers.applications.deadline_controllers",
+    "best_effort": "controllers.applications.best_effort:BestEffort",
+    "deadline": "controllers.applications.deadline_controllers:FullDeadline",
+    "elastic": "controllers.applications.elastic:Elastic",
+    "full_deadline": "controllers.applications.deadline_controllers:FullDeadline",
+    "full_performance": "controllers.applications.deadline_controllers:FullPerformance",
+    "partial_deadline": "controllers.applications.deadline_controllers:PartialDeadline",
+    "patient": "controllers.applications.deadline_controllers:Patient",
 }
 MONITORS: Mapping[str, str] = {
-    "queue": "controllers.monitors.queue_monitor",
-    "steps": "controllers.monitors.steps_monitor",
+    "queue": "controllers.monitors.queue_monitor:QueueMonitor",
+    "steps": "controllers.monitors.steps_monitor:Steps",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}", re.ASCII)
 

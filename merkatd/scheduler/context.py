@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
-from twisted.internet.defer import Deferred
 
+from merkatd.base.clock import Executor
 from merkatd.cluster import HostState, Step
 from merkatd.currency.settings import Money
 from merkatd.limits import LimitsSettings
@@ -105,13 +105,6 @@ class Clock(Protocol):
         self, delay: float, call: Callable[..., object], /, *arguments: object
     ) -> Any:
         """Call it after so many seconds."""
-
-
-class Executor(Protocol):
-    """Where deciding runs, so that it holds nobody up."""
-
-    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
-        """Fires with what the call returns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

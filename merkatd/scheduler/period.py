@@ -14,6 +14,7 @@ from typing import TypeVar
 from twisted.internet.defer import CancelledError, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.cluster.columns import NOWHERE
 from merkatd.database.scheduler import order_store, plan_store
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.database.scheduler.order_store import Mode, Order
@@ -30,7 +31,7 @@ from merkatd.scheduler.execution.message_writer import Telling
 from merkatd.scheduler.execution.shadow import Shadow
 from merkatd.scheduler.execution.starting_guests import arrivals
 from merkatd.scheduler.leadership import Leading
-from merkatd.scheduler.observation.foreign_placements import NOWHERE, Foreign
+from merkatd.scheduler.observation.foreign_placements import Foreign
 from merkatd.scheduler.observation.observed import Seen
 from merkatd.scheduler.phases.announce import (
     Announcement,

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from twisted.internet.defer import Deferred
 
+    from merkatd.base.clock import Executor
     from merkatd.base.deferreds import Time
     from merkatd.opennebula import Transport
-    from merkatd.opennebula.rpc.transport import Executor
     from tests.contract.drivers import Drivers
     from tests.opennebula.worlds import Drive
 

@@ -15,7 +15,7 @@ from merkatd.embedded.state_file import SqliteStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from merkatd.embedded.model.event_clock import Time
+    from merkatd.base.deferreds import Time
 
 PASSWORD = "secret"  # noqa: S105 - of a cloud that lives as long as its test
 ADMIN = f"oneadmin:{PASSWORD}"

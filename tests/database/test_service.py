@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
 
-from merkatd.base.clock import Executor, Inline
+from merkatd.base.clock import Inline, OwnedExecutor
 from merkatd.database import Database, migrations
 from merkatd.database.base.engine import make_engine
 from merkatd.database.base.transactions import LostRaceError, Retries, passes
@@ -63,7 +63,7 @@ def engine(tmp_path: Path) -> Iterator[sa.Engine]:
     made.dispose()
 
 
-def inline(engine: sa.Engine, clock: Clock, executor: Executor | None = None) -> Database:
+def inline(engine: sa.Engine, clock: Clock, executor: OwnedExecutor | None = None) -> Database:
     """A database that runs everything at once, three attempts without chance."""
     retries = Retries(attempts=3, first_wait_s=1.0)
     return Database(engine, executor or Inline(), clock, np.random.default_rng(0), retries)

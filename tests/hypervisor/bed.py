@@ -6,11 +6,11 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
+from merkatd.base.clock import Executor
 from merkatd.cluster import Balloon, Limit, OnHost, Pin, Throttle
 from merkatd.hypervisor.libvirt import LibvirtHypervisors, LibvirtSettings, Place
 from merkatd.limits import Cores, LimitsSettings
 from merkatd.scheduler.base.ports import Use
-from merkatd.scheduler.context import Executor
 from tests.hypervisor.double import DoubleHost
 
 

@@ -198,7 +198,7 @@ class TestKilled:
         self, asking: Site, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Steps were written down and never sent: they are sent by the next daemon, once."""
-        _cut_short(asking, monkeypatch, "doing.act")
+        _cut_short(asking, monkeypatch, "execution.execute.act")
         assert {asking.state(vm) for vm in (0, 1)} == {"RUNNING"}
         assert standing(asking)["state"] == "done"
         assert asking.heard.calls.count("one.vm.deploy") == 2
@@ -208,7 +208,7 @@ class TestKilled:
         self, asking: Site, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What was sent is judged by what is seen, and not sent again."""
-        _cut_short(asking, monkeypatch, "asking._all_or_the_limit")
+        _cut_short(asking, monkeypatch, "phases.requests._all_or_the_limit")
         assert {asking.state(vm) for vm in (0, 1)} == {"RUNNING"}
         # The one that was killed had sent both; the next one sends neither.
         assert "one.vm.deploy" not in asking.heard.calls

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from merkatd.base.clock import Executor, Inline, Threads
+from merkatd.base.clock import Inline, OwnedExecutor, Threads
 from merkatd.cluster import Create, Deploy, Migrate, Resume, Step, Stop, Suspend, Terminate
 from merkatd.embedded.cloud import Cloud
 from merkatd.embedded.memory_transport import MemoryTransport
@@ -83,7 +83,7 @@ class World:
     drive: Drive
     clock: Time
     transport: Recorder
-    executor: Executor
+    executor: OwnedExecutor
     embedded: Cloud
     client: Client = field(init=False)
     one: OpenNebulaCloud = field(init=False)

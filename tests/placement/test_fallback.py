@@ -14,7 +14,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from merkatd.placement import strategy_named
-from merkatd.placement import compiled
+from merkatd.placement.base import compiled
 from tests.clouds import crowded, tangled
 assert (compiled._njit() is None) == (sys.argv[2] == "no numba"), sys.argv
 rng = np.random.default_rng(0)

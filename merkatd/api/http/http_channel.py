@@ -1,15 +1,14 @@
 """One connection: its calls come one after the other, each within a time."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from twisted.web.http import HTTPChannel
 
 from merkatd.api.http.admission import HELD_S
-from merkatd.api.http.http_request import Call
-
-if TYPE_CHECKING:
-    from merkatd.api.http.http_server import CallFactory
+from merkatd.api.http.connection_places import ByAddress
+from merkatd.api.http.http_request import Call, RequestFactory
+from merkatd.api.http.settings import Settings
 
 _LENGTH_DIGITS = 18
 """A longer Content-Length is none: Python refuses to read numbers of thousands of digits."""
@@ -17,13 +16,24 @@ _IN_A_ROW = 4
 """So many calls of one connection are begun before others have their turn."""
 
 
+class Connections(RequestFactory, Protocol):
+    """What a connection needs of the factory that made it."""
+
+    clock: Any
+    settings: Settings
+    callers: ByAddress
+
+    def gone(self, channel: "Channel") -> None:
+        """A connection has ended."""
+
+
 class Channel(HTTPChannel):
     """One connection."""
 
-    factory: "CallFactory"
+    factory: Connections
     transport: Any
 
-    def __init__(self, factory: "CallFactory", address: str, seconds: Callable[[], float]) -> None:
+    def __init__(self, factory: Connections, address: str, seconds: Callable[[], float]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted's web has no types
         self.factory = factory
         self.requestFactory: Any = Call

@@ -1,19 +1,15 @@
 """One request of a connection: read within bounds, answered once."""
 
+from collections.abc import Callable
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.web.http import Request
 
 from merkatd.api.http.admission import Held
-from merkatd.api.xmlrpc import codec
-from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
-from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
-
-if TYPE_CHECKING:
-    from merkatd.api.http.http_channel import Channel
+from merkatd.api.http.forwarded_addresses import Proxies
 
 MANY_AT_ONCE = "Too many calls of this address at a time: try again in a moment."
 _XML = b"text/xml; charset=utf-8"
@@ -26,13 +22,80 @@ _log = Logger()
 _Request: Any = Request  # Twisted's web has no types
 
 
+class Bodies(Protocol):
+    """Bodies of answers that a connection gives by itself, in the language of its callers."""
+
+    def too_large(self, most: int) -> bytes:
+        """A call has more bytes than it may have."""
+
+    def too_many(self) -> bytes:
+        """The address has as many calls in hand as it may have."""
+
+    def late(self) -> bytes:
+        """An answer takes too long."""
+
+    def failed(self) -> bytes:
+        """An answer could not be made."""
+
+
+class PlainBodies:
+    """Such bodies as plain text."""
+
+    def too_large(self, most: int) -> bytes:
+        """A call has more bytes than it may have."""
+        return b"a call may have %d bytes at most\n" % most
+
+    def too_many(self) -> bytes:
+        """The address has as many calls in hand as it may have."""
+        return MANY_AT_ONCE.encode() + b"\n"
+
+    def late(self) -> bytes:
+        """An answer takes too long."""
+        return b"no answer in time\n"
+
+    def failed(self) -> bytes:
+        """An answer could not be made."""
+        return b"the daemon failed to answer\n"
+
+
+class RequestFactory(Protocol):
+    """What a request needs of the factory of its connection."""
+
+    answer: Callable[..., Any]
+    proxies: Proxies
+    body_bytes: int
+    bodies: Bodies
+
+
+class Connection(Protocol):
+    """What a request needs of its connection."""
+
+    address: str
+    trusted: bool
+    persistent: Any
+    transport: Any
+
+    @property
+    def factory(self) -> RequestFactory:
+        """The factory that made it."""
+
+    def takes(self, caller: str) -> bool:
+        """Whether an address may have one more call in hand."""
+
+    def hold(self, call: Any, body: bytes) -> None:
+        """Answer a call later."""
+
+    def end_with(self, response: bytes) -> None:
+        """Send this and close."""
+
+
 class Call(_Request):  # type: ignore[misc]  # so it is
     """One request."""
 
     content: BytesIO
-    channel: "Channel"
+    channel: Connection
 
-    def __init__(self, channel: "Channel", _queued: object) -> None:
+    def __init__(self, channel: Connection, _queued: object) -> None:
         # A call is no form: looking whether it is one would cost as much as the rest of HTTP.
         super().__init__(channel, parsePOSTFormSubmission=False)
 
@@ -67,15 +130,14 @@ class Call(_Request):  # type: ignore[misc]  # so it is
             said = b"XML-RPC is spoken here, by POST\n"
             self._say(_NOT_ALLOWED, b"text/plain", said, b"Allow: POST\r\n")
         elif self.size > (most := self.channel.factory.body_bytes):
-            text = f"a call may have {most} bytes at most"
-            self.answer(codec.fault(RpcFault(FaultCode.TOO_LARGE, text)))
+            self.answer(self.channel.factory.bodies.too_large(most))
         else:
             self._running = ensureDeferred(self._run(self.content.getvalue()))
             self._running.addErrback(self._broken)
 
     def turned_away(self) -> bytes:
         """Return the response where its address has as many calls in hand as it may."""
-        said = codec.refused("merkat", TooManyRefusal(MANY_AT_ONCE))
+        said = self.channel.factory.bodies.too_many()
         return self._written(200, _XML, said, _CLOSE)
 
     @property
@@ -89,8 +151,7 @@ class Call(_Request):  # type: ignore[misc]  # so it is
 
     def late(self) -> None:
         """It takes too long: say so; what was begun may be done all the same."""
-        text = "No answer in time: what was asked for may have been done or not."
-        self.answer(codec.refused("merkat", Refusal(Code.INTERNAL, text)))
+        self.answer(self.channel.factory.bodies.late())
         if self._running is not None:
             self._running.cancel()
 
@@ -115,8 +176,7 @@ class Call(_Request):  # type: ignore[misc]  # so it is
     def _broken(self, failure: Any) -> None:
         if not self._answered:
             _log.failure("A call could not be answered", failure=failure)
-            text = "the daemon failed to answer; its log says why"
-            self.answer(codec.refused("merkat", Refusal(Code.INTERNAL, text)))
+            self.answer(self.channel.factory.bodies.failed())
 
     def _say(self, code: int, kind: bytes, body: bytes, more: bytes = b"") -> None:
         """The whole response at once: nothing in it needs what Twisted would do for headers."""

@@ -18,6 +18,7 @@ from zope.interface import implementer  # type: ignore[import-untyped]  # it has
 from merkatd.api.http.connection_places import ByAddress, KnownAddresses, Places
 from merkatd.api.http.forwarded_addresses import Proxies, counted
 from merkatd.api.http.http_channel import Channel
+from merkatd.api.http.http_request import Bodies, PlainBodies
 from merkatd.api.http.settings import Settings
 from merkatd.api.http.tls_handshakes import Handshakes, guard
 
@@ -188,6 +189,7 @@ class CallFactory(HTTPFactory):
         answer: Callable[..., Any],
         proxies: Proxies,
         known: KnownAddresses | None = None,
+        bodies: Bodies | None = None,
     ) -> None:
         # Times are looked after below, all at once, rather than by a timer a connection.
         super().__init__(reactor=reactor, timeout=None)  # type: ignore[arg-type]  # None is none
@@ -196,6 +198,7 @@ class CallFactory(HTTPFactory):
         self.answer = answer
         self.settings = settings
         self.proxies = proxies
+        self.bodies: Bodies = bodies or PlainBodies()
         self.known = known or KnownAddresses()
         self.body_bytes = int(settings.body_mib * _MIB)
         self.places = Places(

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from merkatd.base.clock import Executor
 from merkatd.cluster import Floats, HostState, Migrate, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import MICRO
@@ -19,7 +20,6 @@ from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import period_store
 from merkatd.market.error import assess
 from merkatd.scheduler.base.ports import Transactions
-from merkatd.scheduler.context import Executor
 from merkatd.scheduler.observation.observed import Seen
 from merkatd.scheduler.phases.announce import Announcement
 

@@ -8,8 +8,9 @@ from math import isfinite
 from typing import Any, NamedTuple
 from xml.parsers.expat import ExpatError, ParserCreate
 
+from merkatd.api.http.http_request import MANY_AT_ONCE
 from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
-from merkatd.service.base.errors import Refusal
+from merkatd.service.base.errors import Code, Refusal, TooManyRefusal
 
 _SCALARS = frozenset({"string", "int", "i4", "i8", "boolean", "double"})
 _NEVER_TAKEN = frozenset({"base64", "dateTime.iso8601", "nil", "ex:nil"})
@@ -293,3 +294,25 @@ _WRITERS: Mapping[type, Callable[[Any], str]] = {
 
 def _escape(found: re.Match[str]) -> str:
     return _ESCAPES.get(found[0], "?")
+
+
+class XmlBodies:
+    """What a connection answers by itself, as XML-RPC."""
+
+    def too_large(self, most: int) -> bytes:
+        """A call has more bytes than it may have."""
+        return fault(RpcFault(FaultCode.TOO_LARGE, f"a call may have {most} bytes at most"))
+
+    def too_many(self) -> bytes:
+        """The address has as many calls in hand as it may have."""
+        return refused("merkat", TooManyRefusal(MANY_AT_ONCE))
+
+    def late(self) -> bytes:
+        """An answer takes too long; the call may take effect all the same."""
+        text = "No answer in time: what was asked for may have been done or not."
+        return refused("merkat", Refusal(Code.INTERNAL, text))
+
+    def failed(self) -> bytes:
+        """An answer could not be made."""
+        text = "the daemon failed to answer; its log says why"
+        return refused("merkat", Refusal(Code.INTERNAL, text))

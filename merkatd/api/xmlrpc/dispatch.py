@@ -12,7 +12,7 @@ from merkatd.api.http.http_server import CallFactory, Door, opened
 from merkatd.api.http.settings import Settings
 from merkatd.api.xmlrpc import codec
 from merkatd.api.xmlrpc.call_parsing import Parsing
-from merkatd.api.xmlrpc.codec import RpcCall, claimed_session
+from merkatd.api.xmlrpc.codec import RpcCall, XmlBodies, claimed_session
 from merkatd.api.xmlrpc.errors import FaultCode, RpcFault
 from merkatd.api.xmlrpc.method_table import Method
 from merkatd.api.xmlrpc.methods import METHODS
@@ -128,5 +128,5 @@ def serve(reactor: Any, settings: Settings, dispatch: Dispatch) -> Door:
     """Open the port. Raises NotServedError."""
     proxies = Proxies(settings.trusted_proxies or ())
     known = dispatch.admission.known
-    factory = CallFactory(reactor, settings, dispatch.answer, proxies, known)
+    factory = CallFactory(reactor, settings, dispatch.answer, proxies, known, XmlBodies())
     return opened(reactor, settings, factory, "api")

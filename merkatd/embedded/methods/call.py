@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from merkatd.embedded.model import template_text
 from merkatd.embedded.model.access import Kind, Right, Target, allowed, is_admin, vm_target
@@ -19,11 +19,15 @@ from merkatd.embedded.model.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from merkatd.embedded.cloud import Cloud
+    from merkatd.embedded.machines.faults import Faults
+    from merkatd.embedded.machines.host_simulation import Hypervisors
+    from merkatd.embedded.machines.lifecycle import Lifecycle
+    from merkatd.embedded.machines.usage_samples import Monitoring
     from merkatd.embedded.model.records import History, Host, User, Vm
+    from merkatd.embedded.model.settings import HostSize
     from merkatd.embedded.model.template_text import Template
-    from merkatd.embedded.model.world import Record, Table
-    from merkatd.embedded.render.render_cache import Pool
+    from merkatd.embedded.model.world import Record, Table, World
+    from merkatd.embedded.render.render_cache import Pool, RenderCache
 
 
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain]"
@@ -90,6 +94,25 @@ def check_types(found: Method, values: list[Any]) -> None:
             )
 
 
+class CalledCloud(Protocol):
+    """The parts of a cloud that calls act upon."""
+
+    world: World
+    host_size: HostSize
+    lifecycle: Lifecycle
+    guests: Hypervisors
+    monitoring: Monitoring
+    cache: RenderCache
+    faults: Faults
+    requests: int
+
+    def host_up(self, host_id: int) -> None:
+        """A host answers again."""
+
+    def host_down(self, host_id: int, *, crash: bool = True) -> None:
+        """A host fails, and what runs there with it."""
+
+
 _LOCKED = {
     1: frozenset({Right.MANAGE, Right.ADMIN}),
     2: frozenset({Right.MANAGE, Right.ADMIN}),
@@ -102,7 +125,7 @@ _LOCKED = {
 class Call:
     """One call by one user."""
 
-    cloud: Cloud
+    cloud: CalledCloud
     user: User
     method: str
 

@@ -136,7 +136,7 @@ def new_vm(call: Call, template: Template, *, hold: bool) -> int:
     group = _group(call, template)
     _check_images(call, template)
     _check_networks(call, template)
-    check_quota(call, template)
+    check_quota(call.cloud.world, call.user, template)
     vm = Vm(
         id=oid,
         uid=call.user.id,

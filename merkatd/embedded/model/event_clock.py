@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Any, Protocol
 
+from merkatd.base.deferreds import Time
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,18 +19,6 @@ class Delayed(Protocol):
 
     def cancel(self) -> None:
         """Never make it."""
-
-
-class Time(Protocol):
-    """What is used of Twisted's IReactorTime: any reactor, or a `twisted.internet.task.Clock`."""
-
-    def seconds(self) -> float:
-        """The present."""
-
-    def callLater(  # noqa: N802 - Twisted's name
-        self, delay: float, call: Callable[..., object], /, *arguments: object
-    ) -> Any:
-        """Call after a delay."""
 
 
 class Agenda:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from merkatd.embedded.methods.call import Call
+from merkatd.embedded.model.access import is_admin
 from merkatd.embedded.model.errors import AUTHORIZATION, Refusal
 from merkatd.embedded.model.template_text import cdata, number
 from merkatd.embedded.model.vm_states import State
@@ -21,12 +21,11 @@ _AS_BY_DEFAULT = -1
 """No limit of its own; -2 is no limit at all."""
 
 
-def check_quota(call: Call, template: Template) -> None:
+def check_quota(world: World, user: User, template: Template) -> None:
     """Refuse a VM that its owner's quota has no room for."""
-    user = call.user
-    if not user.vm_quota or call.admin:
+    if not user.vm_quota or is_admin(user):
         return
-    used, more = _used(call.cloud.world, user), _sizes(template)
+    used, more = _used(world, user), _sizes(template)
     for name in _GOODS:
         limit = user.vm_quota.get(name, _AS_BY_DEFAULT)
         if limit >= 0 and used[name] + more[name] > limit:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from merkatd.embedded.model.event_clock import Time
+    from merkatd.base.deferreds import Time
 
 Record: TypeAlias = (
     Vm

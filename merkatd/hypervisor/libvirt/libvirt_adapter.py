@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from merkatd.base.clock import Inline
+from merkatd.base.clock import Executor, Inline
 from merkatd.cluster import Pin
 from merkatd.hypervisor.libvirt.host import libvirt_module
 from merkatd.hypervisor.libvirt.host.driver import Driver
@@ -30,7 +30,6 @@ from merkatd.hypervisor.libvirt.host_steps import HostStep, Told, release_host, 
 from merkatd.hypervisor.libvirt.host_waiting import outcomes
 from merkatd.limits import LimitsSettings, Topology
 from merkatd.scheduler.base.ports import Observation, Reach, Released, Use, Whole
-from merkatd.scheduler.context import Executor
 
 Result = TypeVar("Result")
 

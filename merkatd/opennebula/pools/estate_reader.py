@@ -17,6 +17,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from merkatd.base.clock import Executor
 from merkatd.base.deferreds import Time, in_parallel
 from merkatd.opennebula.pools.constraint_facts import Estate
 from merkatd.opennebula.pools.estate_pools import (
@@ -31,7 +32,6 @@ from merkatd.opennebula.pools.estate_pools import (
 )
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import BadCallError, ForbiddenError, LongAnswerError
-from merkatd.opennebula.rpc.transport import Executor
 from merkatd.opennebula.rpc.xml_elements import BrokenError
 from merkatd.scheduler.base.ports import UnreachableError
 

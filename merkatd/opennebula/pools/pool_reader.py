@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from merkatd.base.clock import Executor
 from merkatd.base.deferreds import Time, in_parallel
 from merkatd.opennebula.pools.unread_vms import MOST_OF_AN_OWNER, Resting, beyond, read_record
 from merkatd.opennebula.pools.vm_pool import (
@@ -23,7 +24,6 @@ from merkatd.opennebula.pools.vm_pool import (
 )
 from merkatd.opennebula.rpc.client import ANY_STATE, NOT_DONE, Client
 from merkatd.opennebula.rpc.errors import LongAnswerError, MissingError
-from merkatd.opennebula.rpc.transport import Executor
 from merkatd.opennebula.rpc.xml_elements import BrokenError, UnreadableError
 
 _HIGHEST = re.compile(r"<VM_POOL><VM><ID>(\d{1,18})</ID>")

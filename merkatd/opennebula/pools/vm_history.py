@@ -6,11 +6,11 @@ from itertools import islice
 
 from twisted.logger import Logger
 
+from merkatd.base.clock import Executor
 from merkatd.base.deferreds import Time, few_at_once
 from merkatd.opennebula.pools.forged_texts import check
 from merkatd.opennebula.rpc.client import Client
 from merkatd.opennebula.rpc.errors import OneError
-from merkatd.opennebula.rpc.transport import Executor
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from twisted.internet.defer import Deferred
-
+from merkatd.base.clock import Executor
 from merkatd.database.scheduler.lease_store import LeaseLostError
 from merkatd.opennebula.rpc.http_reply import NoReplyError, decoded
 from merkatd.opennebula.rpc.plain_http import PlainHttp
@@ -46,13 +45,6 @@ class Transport(Protocol):
         Raises OSError or xmlrpc.client.Error where there is none; ValueError or OverflowError
         where the arguments can't be carried, before anything is sent.
         """
-
-
-class Executor(Protocol):
-    """Runs what takes long somewhere, so that the reactor goes on."""
-
-    def run(self, call: Callable[[], Result]) -> Deferred[Result]:
-        """Fires with what the call returns, or fails with what it raises."""
 
 
 class HttpTransport:

@@ -243,8 +243,8 @@ def _roomy(terms: Terms, offer: Offer) -> Judged | None:
         return None
     room = max(offer.book.room_above(limit), 0.0)
     why = (
-        f"it would pay {amount_text(limit)} a unit of CPU and period now, and bids of at least as much"
-        f" leave {room:g} of the {units:g} units it needs"
+        f"it would pay {amount_text(limit)} a unit of CPU and period now, and bids of at least as"
+        f" much leave {room:g} of the {units:g} units it needs"
     )
     needs = "room, or time: it offers more as its deadline comes near"
     if terms.purse.renewal > 0:

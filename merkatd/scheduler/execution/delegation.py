@@ -20,8 +20,6 @@ from merkatd.scheduler.observation.observed import Seen
 from merkatd.scheduler.phases.decide import Decided
 from merkatd.scheduler.terms.narrowed_hosts import narrowed_to
 
-NOWHERE = -1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:

@@ -19,10 +19,9 @@ from hashlib import blake2b
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, HostState, Ints, VmState
+from merkatd.cluster.columns import NOWHERE
 from merkatd.scheduler.base.ports import Observation
 from merkatd.scheduler.base.settings import RESOURCES, Market
-
-NOWHERE = -1
 
 
 def markets_of_hosts(seen: Observation, markets: Sequence[Market]) -> Ints:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from twisted.logger import Logger
 
 from merkatd.cluster import Deploy, Migrate, Step
+from merkatd.cluster.columns import NOWHERE
 from merkatd.scheduler.base.ports import Observation
 
-NOWHERE = -1
 OURS_S = 3600.0
 """How long a step of the journal explains a placement."""
 QUIET_PERIODS = 10

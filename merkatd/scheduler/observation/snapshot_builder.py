@@ -30,19 +30,14 @@ from merkatd.cluster import (
     Vms,
     VmState,
 )
+from merkatd.cluster.columns import NOWHERE
 from merkatd.cluster.snapshot import checked
 from merkatd.cluster.vms import RolePairs
 from merkatd.database.scheduler.step_store import StoredStep
 from merkatd.limits import UNSET, InForce
 from merkatd.scheduler.base.ports import Constraints, Observation, Use
 from merkatd.scheduler.base.settings import RESOURCES, Goods, Market
-from merkatd.scheduler.observation.bidders import (
-    NOWHERE,
-    Wishes,
-    bids,
-    markets_of_hosts,
-    markets_of_vms,
-)
+from merkatd.scheduler.observation.bidders import Wishes, bids, markets_of_hosts, markets_of_vms
 from merkatd.scheduler.observation.goods import completed, widened
 from merkatd.scheduler.observation.under_way import (
     failed_on_hosts,

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from merkatd.cluster import Bools, Floats, Requirements, Snapshot
-
-NOWHERE = -1
+from merkatd.cluster.columns import NOWHERE
 
 
 def narrowed_to(snapshot: Snapshot, hosts: Mapping[int, Bools], label: str) -> Snapshot:

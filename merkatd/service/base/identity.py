@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
@@ -20,6 +20,7 @@ from merkatd.opennebula.rpc.errors import (
     OneError,
     value_of,
 )
+from merkatd.opennebula.rpc.transport import Transport
 from merkatd.opennebula.rpc.xml_elements import (
     BrokenError,
     Element,
@@ -43,13 +44,6 @@ _FAMILIAR_S = 3_600.0
 _NOBODY = "User couldn't be authenticated, aborting."
 _CARRIED = re.compile(r"[\t\n\r\x20-\ud7ff\ue000-\ufffd]*")
 """What a call can carry: OpenNebula's server takes no other characters, so they are in no login."""
-
-
-class Transport(Protocol):
-    """Carries calls to OpenNebula."""
-
-    async def call(self, method: str, *arguments: Any) -> list[Any]:
-        """The array that it answers with."""
 
 
 @dataclass(frozen=True, slots=True)

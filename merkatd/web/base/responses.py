@@ -106,5 +106,5 @@ def asset(name: str) -> Answer | None:
 @cache
 def _loaded(name: str) -> Answer:
     """Return a file that exists; other names must not reach this cache."""
-    body = resources.files(__package__).joinpath("files", name).read_bytes()
+    body = resources.files("merkatd.web").joinpath("files", name).read_bytes()
     return Answer(body, kind=_KINDS[name.rpartition(".")[2]], cacheable=True)
