@@ -14,8 +14,6 @@ from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from merkatd.protocol.platform_messages import MOST_VMS
-
 R = TypeVar("R")
 _PLAIN_TYPES = (str, int, float, bool, type(None))
 
@@ -97,6 +95,8 @@ def _record(kind: Any) -> Callable[[Any], Any]:
 
 Reader = Callable[[Any], Any]
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,40}")
+MOST_IDS = 10_000
+"""Entries of what is named by the ids of VMs."""
 DEEPEST = 20
 """Levels of values that may be anything: what is read here can be written again."""
 
@@ -189,8 +189,8 @@ def _mapping(key: type, element: Any) -> Reader:
     read_key = _id if key is int else reader(key)
 
     def read_all(value: Any) -> Any:
-        if key is int and len(checked(value)) > MOST_VMS:
-            raise ShapeError(f"must name at most {MOST_VMS} VMs")
+        if key is int and len(checked(value)) > MOST_IDS:
+            raise ShapeError(f"must name at most {MOST_IDS} VMs")
         found = {}
         for name, one in checked(value).items():
             try:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from merkatd.cluster import Create, Step, VmState
 from merkatd.database.base.savepoints import Apart
+from merkatd.database.base.transactions import Transactions
 from merkatd.database.fleets import fleet_store, group_store, group_vm_store
 from merkatd.database.fleets.group_store import Group
 from merkatd.database.fleets.group_vm_store import GroupVm
@@ -22,7 +23,6 @@ from merkatd.fleets.vm_template_text import named
 from merkatd.groups import group_orders
 from merkatd.groups.group_fleet import created, losses, numbered, orders
 from merkatd.groups.group_orders import Creation, Edit
-from merkatd.scheduler.base.ports import Transactions
 from merkatd.scheduler.base.troubles import Kind
 from merkatd.scheduler.context import World
 from merkatd.scheduler.observation.observed import Seen

@@ -16,7 +16,7 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.cluster import Step
-from merkatd.database.base.transactions import Trying
+from merkatd.database.base.transactions import Transactions, Trying
 from merkatd.database.fleets import platform_store
 from merkatd.database.fleets.platform_store import Platform
 from merkatd.platforms import tenant_orders
@@ -32,7 +32,6 @@ from merkatd.platforms.processes.process_files import tidy
 from merkatd.platforms.tenant_orders import Submission, Update
 from merkatd.protocol.message_limits import check_memory
 from merkatd.protocol.platform_messages import Action, Controllers, MarketNow, Outcome
-from merkatd.scheduler.base.ports import Transactions
 from merkatd.scheduler.base.troubles import Kind
 from merkatd.scheduler.context import World
 from merkatd.scheduler.leadership import Leading

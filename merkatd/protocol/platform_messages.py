@@ -9,6 +9,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+from merkatd.base.decoder import MOST_IDS
+
 Amounts = Mapping[str, float]
 """By resource."""
 
@@ -16,7 +18,7 @@ BEYOND = 1e15
 """The price of what no bid can buy."""
 PAST = 10
 """Periods whose prices are told."""
-MOST_VMS = 10_000
+MOST_VMS = MOST_IDS
 """VMs of all platforms of a tenant together, and so of one platform."""
 
 

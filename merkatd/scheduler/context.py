@@ -11,17 +11,10 @@ import sqlalchemy as sa
 from merkatd.base.clock import Executor
 from merkatd.cluster import HostState, Step
 from merkatd.currency.settings import Money
+from merkatd.database.base.transactions import Transactions
 from merkatd.limits import LimitsSettings
 from merkatd.scheduler.base.believed_time import Believed
-from merkatd.scheduler.base.ports import (
-    Answer,
-    Cloud,
-    Histories,
-    Hypervisors,
-    Observation,
-    Reply,
-    Transactions,
-)
+from merkatd.scheduler.base.ports import Answer, Cloud, Histories, Hypervisors, Observation, Reply
 from merkatd.scheduler.base.settings import Acting, Goods, Market, Rhythm
 from merkatd.scheduler.base.troubles import Troubles
 from merkatd.scheduler.observation.observed import RecentUse, Seen

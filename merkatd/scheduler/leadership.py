@@ -21,10 +21,11 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from merkatd.database import migrations
+from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import lease_store
 from merkatd.database.scheduler.lease_store import Lease, LeaseLostError
 from merkatd.scheduler.base.outages import Outage
-from merkatd.scheduler.base.ports import Transactions, UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 
 Result = TypeVar("Result")
 

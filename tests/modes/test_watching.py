@@ -4,10 +4,10 @@ import pytest
 from twisted.logger import capturedLogs, formatEvent
 
 from merkatd.database import Database
+from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import journal, period_store, price_store
 from merkatd.database.scheduler.order_store import Mode
 from merkatd.database.scheduler.period_store import PeriodState
-from merkatd.scheduler.base.ports import Transactions
 from merkatd.scheduler.base.settings import Acting
 from merkatd.scheduler.observation.observed import Seen
 from tests.modes.site import Site

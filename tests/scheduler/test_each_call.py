@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from merkatd.cluster import Create, Resume, Step, Stop, Suspend, Terminate, VmState
+from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import journal
 from merkatd.embedded.memory_transport import ConnectionDropped, MemoryTransport
-from merkatd.scheduler.base.ports import Transactions, UnreachableError
+from merkatd.scheduler.base.ports import UnreachableError
 from merkatd.scheduler.observation.observed import Seen
 from tests.scheduler.frontend import QUICK
 from tests.scheduler.test_acting import careful, careful_settings

@@ -15,11 +15,11 @@ from merkatd.base.clock import Executor
 from merkatd.cluster import Floats, HostState, Migrate, Snapshot
 from merkatd.cluster.columns import NOWHERE
 from merkatd.currency import MICRO
+from merkatd.database.base.transactions import Transactions
 from merkatd.database.ledger import account_store, tenant_store
 from merkatd.database.ledger.account_store import AccountKind
 from merkatd.database.scheduler import period_store
 from merkatd.market.error import assess
-from merkatd.scheduler.base.ports import Transactions
 from merkatd.scheduler.observation.observed import Seen
 from merkatd.scheduler.phases.announce import Announcement
 

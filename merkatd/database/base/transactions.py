@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import sqlalchemy as sa
 
 from merkatd.database.base import engine
-from merkatd.scheduler.base.ports import Transactions
 
 _MYSQL_PASSING = frozenset(
     {
@@ -85,6 +84,16 @@ def ends_transaction(error: Exception) -> bool:
 
 
 Result = TypeVar("Result")
+
+
+class Transactions(Protocol):
+    """A database, or one that is only open to whoever may act."""
+
+    async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """What `work` returns, once its transaction is committed."""
+
+    async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
+        """What `work` returns, from one consistent state; it must not write."""
 
 
 class _Undone(Exception, Generic[Result]):  # noqa: N818 - nothing went wrong

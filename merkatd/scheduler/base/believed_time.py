@@ -12,15 +12,13 @@ earlier periods stand in for the other clock, and a long gap is doubted for as l
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from twisted.logger import Logger
 
+from merkatd.database.base.transactions import Transactions
 from merkatd.database.scheduler import period_store
-from merkatd.scheduler.base.ports import Transactions
-
-if TYPE_CHECKING:  # it has one of these
-    from merkatd.scheduler.context import World
+from merkatd.scheduler.base.settings import Rhythm
 
 MOMENT_S = 5.0
 """So much further than the other clock a wall clock may have gone from look to look,"""
@@ -87,6 +85,21 @@ def resumed(past: Sequence[float], wall_s: float, steady_s: float, held_s: float
     return belief
 
 
+class Clocks(Protocol):
+    """What the time is read from."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that can't be set."""
+
+    @property
+    def rhythm(self) -> Rhythm:
+        """How long a period takes."""
+
+    def now(self) -> float:
+        """The wall clock's time."""
+
+
 class Believed:
     """Remembers the belief, and tells the log where the wall clock is not."""
 
@@ -98,35 +111,35 @@ class Believed:
         """By how much the wall clock was ahead of what was believed last."""
         return 0.0 if self._belief is None else self._belief.ahead_s
 
-    async def look(self, world: "World", database: Transactions, period: int) -> float:
+    async def look(self, clocks: Clocks, database: Transactions, period: int) -> float:
         """The time that is believed now, in this period; at the first look earlier ones count."""
         past: Sequence[float] = ()
         if self._belief is None:
             past = await database.read(lambda c: period_store.observed(c, period, _PAST))
-        return self._look(world, past)
+        return self._look(clocks, past)
 
-    def _look(self, world: "World", past: Sequence[float]) -> float:
-        before, now = self._belief, self._next(world, past)
+    def _look(self, clocks: Clocks, past: Sequence[float]) -> float:
+        before, now = self._belief, self._next(clocks, past)
         if now.ahead_s > 0.0 and (before is None or before.since_s != now.since_s):
             _log.warn(
                 "The wall clock went {ahead:.0f} s further than the time that is known to have"
                 " passed. Nothing is ended by a deadline until it has held for {held:.0f} s. Where"
                 " it is wrong, set it right before",
                 ahead=now.ahead_s,
-                held=patience_s(world.rhythm.interval_s),
+                held=patience_s(clocks.rhythm.interval_s),
             )
         elif before is not None and before.ahead_s > 0.0 and now.ahead_s == 0.0:
             _log.info("The wall clock is believed again: deadlines are judged by its time")
         self._belief = now
         return now.time_s
 
-    def now(self, world: "World") -> float:
+    def now(self, clocks: Clocks) -> float:
         """The time that is believed, for answers: nothing is remembered of it."""
-        return self._next(world, ()).time_s
+        return self._next(clocks, ()).time_s
 
-    def _next(self, world: "World", past: Sequence[float]) -> Belief:
-        wall_s, steady_s = world.now(), world.clock.seconds()
-        held_s = patience_s(world.rhythm.interval_s)
+    def _next(self, clocks: Clocks, past: Sequence[float]) -> Belief:
+        wall_s, steady_s = clocks.now(), clocks.clock.seconds()
+        held_s = patience_s(clocks.rhythm.interval_s)
         if self._belief is None:
             return resumed(past, wall_s, steady_s, held_s)
         return looked(self._belief, wall_s, steady_s, held_s)

@@ -7,10 +7,9 @@ like snapshots, so that ten thousand VMs are read at the price of a few arrays.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import sqlalchemy as sa
 
 from merkatd.cluster import Bools, Floats, Ints, OnHost, Step
 from merkatd.limits import InForce, Topology
@@ -281,16 +280,3 @@ class Hypervisors(Protocol):
 
     async def release(self, vms: Sequence[Whole]) -> Mapping[int, Released]:
         """Take back all that was ever set on these VMs; by VM id, for those that were found."""
-
-
-Result = TypeVar("Result")
-
-
-class Transactions(Protocol):
-    """A database, or one that is only open to whoever may act."""
-
-    async def run(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns, once its transaction is committed."""
-
-    async def read(self, work: Callable[[sa.Connection], Result]) -> Result:
-        """What `work` returns, from one consistent state; it must not write."""
